@@ -1,0 +1,33 @@
+// Package deps is temporary: it keeps the module list whole while the packages are being written.
+package deps
+
+import (
+	_ "github.com/google/nftables"
+	_ "github.com/google/uuid"
+	_ "github.com/insomniacslk/dhcp/dhcpv4/server4"
+	_ "github.com/kdomanski/iso9660"
+	_ "github.com/open-policy-agent/cert-controller/pkg/rotator"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/rs/zerolog"
+	_ "github.com/spf13/cobra"
+	_ "github.com/stretchr/testify/require"
+	_ "github.com/vishvananda/netlink"
+	_ "go.temporal.io/api/operatorservice/v1"
+	_ "go.temporal.io/sdk/client"
+	_ "go.temporal.io/sdk/contrib/tally"
+	_ "github.com/uber-go/tally/v4/prometheus"
+	_ "go.temporal.io/sdk/testsuite"
+	_ "go.temporal.io/sdk/worker"
+	_ "golang.org/x/sys/unix"
+	_ "google.golang.org/grpc"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	_ "k8s.io/client-go/dynamic/dynamicinformer"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/tools/leaderelection"
+	_ "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	_ "kubevirt.io/api/core/v1"
+	_ "libvirt.org/go/libvirt"
+	_ "libvirt.org/go/libvirtxml"
+	_ "sigs.k8s.io/controller-runtime/pkg/webhook"
+)

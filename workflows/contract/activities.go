@@ -1,0 +1,201 @@
+package contract
+
+import "time"
+
+// Activities on the control queue (package activities/cluster). All are idempotent: names derive from UIDs, creating what is
+// there finds it, deleting what is gone succeeds, and a patch is locked by UID and resourceVersion.
+const (
+	ActivityCreateVMI    = "CreateVMI"
+	ActivityDeleteVMI    = "DeleteVMI"
+	ActivityPatchVM      = "PatchVM"
+	ActivityCreatePod    = "CreateLauncherPod"
+	ActivityDeletePod    = "DeleteLauncherPod"
+	ActivityReleasePod   = "ReleaseLauncherPod"
+	ActivityMarkPod      = "MarkPodUnpaused"
+	ActivityPatchVMI     = "PatchVMI"
+	ActivityPatchNode    = "PatchNode"
+	ActivityRecordEvents = "RecordEvents"
+)
+
+// Activities on a node's queue (package activities/node).
+const (
+	ActivityStartDomain = "StartDomain"
+)
+
+// Types of the application errors that activities return.
+const (
+	ErrorGone        = "ObjectGone"        // the object (of that UID) no longer exists; not retryable
+	ErrorConflict    = "NameTaken"         // another object that is not ours has the name; not retryable
+	ErrorInvalid     = "Invalid"           // the API server or the launcher refused the object for what it says; not retryable
+	ErrorForbidden   = "Forbidden"         // quota, admission or RBAC refused; retryable, somebody may change that
+	ErrorNoLauncher  = "LauncherNotFound"  // the pod's launcher cannot be reached; retryable
+	ErrorStartFailed = "DomainStartFailed" // libvirt refused to start the domain; not retryable
+)
+
+// Object names one incarnation of a Kubernetes object.
+type Object struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Event is a Kubernetes event on an object: Type is Normal or Warning.
+type Event struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// CreateVMIInput asks for the VMI of a VM, with a ControllerRevision of the VM's spec; event SuccessfulCreate or FailedCreate on the VM.
+type CreateVMIInput struct {
+	VM         Object `json:"vm"`
+	Generation int64  `json:"generation,omitempty"` // the lowest that will do
+	Paused     bool   `json:"paused,omitempty"`
+	Actor      string `json:"actor,omitempty"`
+}
+
+// CreateVMIResult: Existing says that it was there already (and is controlled by the VM).
+type CreateVMIResult struct {
+	VMI      VMIObservation `json:"vmi"`
+	Existing bool           `json:"existing,omitempty"`
+}
+
+// DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. Event SuccessfulDelete on the VM.
+type DeleteVMIInput struct {
+	VM  Object `json:"vm"`
+	VMI Object `json:"vmi"`
+}
+
+// DeleteResult: Absent says that there was nothing to delete (any more).
+type DeleteResult struct {
+	Absent bool `json:"absent,omitempty"`
+}
+
+// PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave). Lock:
+// UID and ResourceVersion. A patch of metadata or spec and one of status are two requests to the API server.
+type PatchVMInput struct {
+	VM              Object    `json:"vm"`
+	ResourceVersion string    `json:"resourceVersion"`
+	Status          *VMStatus `json:"status,omitempty"`
+	Finalizers      *[]string `json:"finalizers,omitempty"`
+	RunStrategy     string    `json:"runStrategy,omitempty"`
+	LegacyRunning   bool      `json:"legacyRunning,omitempty"` // RunStrategy is to be written as spec.running
+	Events          []Event   `json:"events,omitempty"`        // recorded once the patch is written
+}
+
+// PatchVMResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
+type PatchVMResult struct {
+	Written  bool           `json:"written,omitempty"`
+	Conflict bool           `json:"conflict,omitempty"`
+	Gone     bool           `json:"gone,omitempty"`
+	Current  *VMObservation `json:"current,omitempty"`
+}
+
+// VMStatus is the part of a VirtualMachine's status that a VM entity owns, whole: what is empty here is removed there.
+type VMStatus struct {
+	Created             bool                 `json:"created,omitempty"`
+	Ready               bool                 `json:"ready,omitempty"`
+	PrintableStatus     string               `json:"printableStatus,omitempty"`
+	RunStrategy         string               `json:"runStrategy,omitempty"`
+	DesiredGeneration   int64                `json:"desiredGeneration,omitempty"`
+	ObservedGeneration  int64                `json:"observedGeneration,omitempty"`
+	StartFailure        *StartFailure        `json:"startFailure,omitempty"`
+	StateChangeRequests []StateChangeRequest `json:"stateChangeRequests,omitempty"`
+	Conditions          []Condition          `json:"conditions,omitempty"`
+}
+
+// CreatePodInput asks for the launcher pod of a VMI (and the Secret with its inline cloud-init data). Event SuccessfulCreate on the VMI.
+type CreatePodInput struct {
+	VMI Object `json:"vmi"`
+}
+
+// CreatePodResult is the pod as it was made or found.
+type CreatePodResult struct {
+	Pod      PodObservation `json:"pod"`
+	Existing bool           `json:"existing,omitempty"`
+}
+
+// DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the VMI.
+type DeletePodInput struct {
+	VMI   Object `json:"vmi"`
+	Pod   Object `json:"pod"`
+	Grace *int64 `json:"grace,omitempty"`
+}
+
+// ReleasePodInput removes virtflow's finalizer from a launcher pod that has ended.
+type ReleasePodInput struct {
+	Pod        Object   `json:"pod"`
+	Finalizers []string `json:"finalizers,omitempty"` // those to leave
+}
+
+// MarkPodInput writes the readiness gate of a launcher pod.
+type MarkPodInput struct {
+	Pod    Object `json:"pod"`
+	Paused bool   `json:"paused,omitempty"`
+}
+
+// PatchVMIInput writes what has changed of a VMI, in one patch locked by UID and ResourceVersion: status (nil: leave), node label
+// (nil: leave, "": remove), finalizers (nil: leave).
+type PatchVMIInput struct {
+	VMI             Object     `json:"vmi"`
+	ResourceVersion string     `json:"resourceVersion"`
+	Status          *VMIStatus `json:"status,omitempty"`
+	NodeLabel       *string    `json:"nodeLabel,omitempty"`
+	Finalizers      *[]string  `json:"finalizers,omitempty"`
+	Events          []Event    `json:"events,omitempty"`
+}
+
+// PatchVMIResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
+type PatchVMIResult struct {
+	Written  bool            `json:"written,omitempty"`
+	Conflict bool            `json:"conflict,omitempty"`
+	Gone     bool            `json:"gone,omitempty"`
+	Current  *VMIObservation `json:"current,omitempty"`
+}
+
+// VMIStatus is the part of a VirtualMachineInstance's status that a VMI entity owns, whole.
+type VMIStatus struct {
+	Phase         string            `json:"phase,omitempty"`
+	Reason        string            `json:"reason,omitempty"`
+	NodeName      string            `json:"nodeName,omitempty"`
+	Conditions    []Condition       `json:"conditions,omitempty"`
+	PhaseTimes    []PhaseTime       `json:"phaseTimes,omitempty"`
+	ActivePods    map[string]string `json:"activePods,omitempty"` // pod UID → node
+	QOSClass      string            `json:"qosClass,omitempty"`
+	LauncherImage string            `json:"launcherImage,omitempty"`
+	MachineType   string            `json:"machineType,omitempty"`
+	GuestMemory   int64             `json:"guestMemory,omitempty"` // bytes
+	IPs           []string          `json:"ips,omitempty"`         // of the primary interface
+	Interfaces    []DomainInterface `json:"interfaces,omitempty"`
+	Volumes       []DomainVolume    `json:"volumes,omitempty"`
+	// AgentConnected adds guest-agent to the interfaces' infoSource.
+	AgentConnected bool `json:"agentConnected,omitempty"`
+}
+
+// PatchNodeInput sets labels and annotations of a node (a nil value removes one).
+type PatchNodeInput struct {
+	Name        string             `json:"name"`
+	UID         string             `json:"uid"`
+	Labels      map[string]*string `json:"labels,omitempty"`
+	Annotations map[string]*string `json:"annotations,omitempty"`
+}
+
+// RecordEventsInput records Kubernetes events on one object.
+type RecordEventsInput struct {
+	Kind   string    `json:"kind"` // VirtualMachine, VirtualMachineInstance, Node
+	Object Object    `json:"object"`
+	Events []Event   `json:"events"`
+	Time   time.Time `json:"time"`
+}
+
+// StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its domain.
+// Doing it again finds the domain running.
+type StartDomainInput struct {
+	VMI Object `json:"vmi"`
+	Pod Object `json:"pod"`
+}
+
+// StartDomainResult is the domain as the launcher reports it once it runs (or is found ended).
+type StartDomainResult struct {
+	Domain DomainObservation `json:"domain"`
+}

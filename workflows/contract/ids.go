@@ -1,0 +1,102 @@
+package contract
+
+import "fmt"
+
+// Namespace is the Temporal namespace that virtflow registers and uses unless it is told another one.
+const Namespace = "virtflow"
+
+// ControlTaskQueue carries every workflow and every activity that talks to Kubernetes.
+const ControlTaskQueue = "virtflow-control"
+
+// NodeTaskQueue is the queue that only the worker of that node polls.
+func NodeTaskQueue(node string) string { return "virtflow-node-" + node }
+
+// Workflow types, as Temporal's UI shows them.
+const (
+	WorkflowVM        = "VirtualMachine"
+	WorkflowVMI       = "VirtualMachineInstance"
+	WorkflowNode      = "Node"
+	WorkflowStartVM   = "StartVirtualMachine"
+	WorkflowStopVM    = "StopVirtualMachine"
+	WorkflowRestartVM = "RestartVirtualMachine"
+)
+
+// VMID is the workflow ID of the entity that owns a VirtualMachine object.
+func VMID(namespace, name string) string { return fmt.Sprintf("vm/%s/%s", namespace, name) }
+
+// VMIID is the workflow ID of the entity that owns a VirtualMachineInstance object.
+func VMIID(namespace, name string) string { return fmt.Sprintf("vmi/%s/%s", namespace, name) }
+
+// NodeID is the workflow ID of the entity that owns what virtflow knows of a node.
+func NodeID(name string) string { return "node/" + name }
+
+// TransitionID is the workflow ID of the n-th transition of one incarnation (UID) of an entity, for example
+// vm/default/web/3f2a9c1e/start/2. The UID is cut to its first eight characters: enough to tell incarnations of one
+// name apart, and short enough to read.
+func TransitionID(entityID, uid string, op Operation, n int) string {
+	return fmt.Sprintf("%s/%s/%s/%d", entityID, ShortUID(uid), op, n)
+}
+
+// ShortUID is the first eight characters of a Kubernetes UID.
+func ShortUID(uid string) string {
+	if len(uid) > 8 {
+		return uid[:8]
+	}
+	return uid
+}
+
+// Operation names a transition of an entity; it is also the value of the search attribute VirtflowOperation.
+type Operation string
+
+// Operations of a VirtualMachine and of a VirtualMachineInstance.
+const (
+	OperationNone    Operation = ""
+	OperationStart   Operation = "start"
+	OperationStop    Operation = "stop"
+	OperationRestart Operation = "restart"
+	OperationCreate  Operation = "create"
+	OperationDelete  Operation = "delete"
+)
+
+// Search attributes, all of type Keyword, registered by the control worker when it starts.
+const (
+	SearchNamespace = "VirtflowNamespace"
+	SearchName      = "VirtflowName"
+	SearchUID       = "VirtflowUID"
+	SearchNode      = "VirtflowNode"
+	SearchPhase     = "VirtflowPhase"
+	SearchOperation = "VirtflowOperation"
+	SearchActor     = "VirtflowActor"
+)
+
+// SearchAttributes lists every search attribute of virtflow.
+func SearchAttributes() []string {
+	return []string{SearchNamespace, SearchName, SearchUID, SearchNode, SearchPhase, SearchOperation, SearchActor}
+}
+
+// Signals that deliver observations. Delivering one twice, late or out of order changes nothing: each carries the UID
+// and the version that it was made from.
+const (
+	SignalObserveVM     = "observe-vm"
+	SignalObserveVMI    = "observe-vmi"
+	SignalObservePod    = "observe-pod"
+	SignalObserveDomain = "observe-domain"
+	SignalObserveNode   = "observe-node"
+	SignalReportNode    = "report-node"
+
+	// SignalProgress goes from a VM entity to its open transition.
+	SignalProgress = "progress"
+)
+
+// Queries that every entity answers.
+const (
+	QueryState = "state"
+	QueryPlan  = "plan"
+)
+
+// EntityInput starts an entity workflow. Carried is the entity's own state across Continue-As-New and is nil on a first start.
+type EntityInput struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Carried   []byte `json:"carried,omitempty"`
+}

@@ -1,0 +1,215 @@
+package contract
+
+import "time"
+
+// Names that Kubernetes objects carry because of virtflow, or that KubeVirt's clients expect.
+const (
+	// FinalizerVM is on VirtualMachines, and on the VirtualMachineInstances that they made.
+	FinalizerVM = "kubevirt.io/virtualMachineControllerFinalize"
+	// FinalizerVMI is on every VirtualMachineInstance; the mutating webhook adds it.
+	FinalizerVMI = "kubevirt.io/foregroundDeleteVirtualMachine"
+	// FinalizerPod keeps the record of a launcher pod until the kubelet says that it ended.
+	FinalizerPod = "virtflow.io/launcher"
+
+	// AnnotationRequestedBy holds the user behind the last change of desired state; only the mutating webhook sets it.
+	AnnotationRequestedBy = "virtflow.io/requested-by"
+	// AnnotationVMGeneration on a VMI is the generation of the VM that it was made from.
+	AnnotationVMGeneration = "kubevirt.io/vm-generation"
+	// AnnotationVMISpec on a launcher pod is the VMI that the launcher builds its domain from, without anything secret.
+	AnnotationVMISpec = "virtflow.io/vmi"
+
+	// LabelNodeName on a VMI and its pod names the node that the guest runs on.
+	LabelNodeName = "kubevirt.io/nodeName"
+	// LabelSchedulable on a node is "true" while VMs may be placed there.
+	LabelSchedulable = "kubevirt.io/schedulable"
+	// LabelCreatedBy on a launcher pod is the UID of its VMI.
+	LabelCreatedBy = "kubevirt.io/created-by"
+	// LabelLauncher is the key and LabelLauncherValue the value by which launcher pods are found.
+	LabelLauncher      = "kubevirt.io"
+	LabelLauncherValue = "virt-launcher"
+
+	// ConditionUnpaused is the readiness gate of launcher pods.
+	ConditionUnpaused = "kubevirt.io/virtual-machine-unpaused"
+)
+
+// Condition is a Kubernetes condition as VM and VMI status have them.
+type Condition struct {
+	Type               string     `json:"type"`
+	Status             string     `json:"status"`
+	Reason             string     `json:"reason,omitempty"`
+	Message            string     `json:"message,omitempty"`
+	LastTransitionTime *time.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// StateChangeRequest is one element of a VM's status.stateChangeRequests.
+type StateChangeRequest struct {
+	Action string            `json:"action"` // Start or Stop
+	UID    string            `json:"uid,omitempty"`
+	Data   map[string]string `json:"data,omitempty"`
+}
+
+// StartFailure is a VM's status.startFailure: how often it failed without ever running, and when it is tried again.
+type StartFailure struct {
+	ConsecutiveFailCount int        `json:"consecutiveFailCount,omitempty"`
+	LastFailedVMIUID     string     `json:"lastFailedVMIUID,omitempty"`
+	RetryAfter           *time.Time `json:"retryAfterTimestamp,omitempty"`
+}
+
+// VMObservation is what crdwatch tells a VM entity about its VirtualMachine object.
+type VMObservation struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Generation      int64  `json:"generation,omitempty"`
+	// Gone says that the object no longer exists; only UID is set beside it.
+	Gone              bool       `json:"gone,omitempty"`
+	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`
+	Finalizers        []string   `json:"finalizers,omitempty"`
+	// RunStrategy is the effective one: spec.running is folded in (true: Always, false or neither: Halted).
+	RunStrategy string `json:"runStrategy,omitempty"`
+	// LegacyRunning says that the object uses spec.running instead of spec.runStrategy.
+	LegacyRunning       bool                 `json:"legacyRunning,omitempty"`
+	StateChangeRequests []StateChangeRequest `json:"stateChangeRequests,omitempty"`
+	// StatusRunStrategy and StartFailure are read back from status, so that losing Temporal's history loses no back-off.
+	StatusRunStrategy string        `json:"statusRunStrategy,omitempty"`
+	StartFailure      *StartFailure `json:"startFailure,omitempty"`
+	// Actor is the user behind the last change of desired state ("" when not known).
+	Actor string `json:"actor,omitempty"`
+}
+
+// VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance object.
+type VMIObservation struct {
+	UID               string      `json:"uid"`
+	ResourceVersion   string      `json:"resourceVersion,omitempty"`
+	Gone              bool        `json:"gone,omitempty"`
+	DeletionTimestamp *time.Time  `json:"deletionTimestamp,omitempty"`
+	Finalizers        []string    `json:"finalizers,omitempty"`
+	OwnerUID          string      `json:"ownerUID,omitempty"` // UID of the VM that controls it
+	Phase             string      `json:"phase,omitempty"`
+	NodeName          string      `json:"nodeName,omitempty"`
+	Conditions        []Condition `json:"conditions,omitempty"`
+	// EverRan says that status.phaseTransitionTimestamps has Running.
+	EverRan bool `json:"everRan,omitempty"`
+	// PhaseTimes are status.phaseTransitionTimestamps: read back so that losing Temporal's history keeps them.
+	PhaseTimes         []PhaseTime `json:"phaseTimes,omitempty"`
+	VMGeneration       int64       `json:"vmGeneration,omitempty"`
+	GracePeriodSeconds *int64      `json:"gracePeriodSeconds,omitempty"`
+	Actor              string      `json:"actor,omitempty"`
+}
+
+// PhaseTime is one element of a VMI's status.phaseTransitionTimestamps.
+type PhaseTime struct {
+	Phase string    `json:"phase"`
+	Time  time.Time `json:"time"`
+}
+
+// PodObservation is what crdwatch tells a VMI entity about a launcher pod that its VMI controls.
+type PodObservation struct {
+	UID               string     `json:"uid"`
+	Name              string     `json:"name,omitempty"`
+	VMIUID            string     `json:"vmiUID,omitempty"` // the controlling VMI
+	ResourceVersion   string     `json:"resourceVersion,omitempty"`
+	Gone              bool       `json:"gone,omitempty"`
+	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`
+	Finalizers        []string   `json:"finalizers,omitempty"`
+	Phase             string     `json:"phase,omitempty"`
+	NodeName          string     `json:"nodeName,omitempty"`
+	IPs               []string   `json:"ips,omitempty"`
+	QOSClass          string     `json:"qosClass,omitempty"`
+	LauncherImage     string     `json:"launcherImage,omitempty"`
+	// Ready is the pod's Ready condition; nil while the kubelet has not written one.
+	Ready *Condition `json:"ready,omitempty"`
+	// Unschedulable is the pod's PodScheduled condition while it is False.
+	Unschedulable *Condition `json:"unschedulable,omitempty"`
+	// ComputeRunning says that the compute container runs and every other container is ready.
+	ComputeRunning bool `json:"computeRunning,omitempty"`
+	// WaitingReason and WaitingMessage come from the first container that cannot start (ErrImagePull, …).
+	WaitingReason  string `json:"waitingReason,omitempty"`
+	WaitingMessage string `json:"waitingMessage,omitempty"`
+	// ExitCode and TerminationMessage are of the ended compute container; the message is cut to 1 KiB.
+	ExitCode           *int32 `json:"exitCode,omitempty"`
+	TerminationMessage string `json:"terminationMessage,omitempty"`
+	// Unpaused is the status of the readiness gate: "", True or False.
+	Unpaused string `json:"unpaused,omitempty"`
+}
+
+// DomainState is the state of a libvirt domain as the launcher reports it.
+type DomainState string
+
+// States of a domain. Absent: libvirt knows none.
+const (
+	DomainAbsent   DomainState = ""
+	DomainRunning  DomainState = "Running"
+	DomainPaused   DomainState = "Paused"
+	DomainShutdown DomainState = "Shutdown" // the guest is going down
+	DomainShutoff  DomainState = "Shutoff"
+	DomainCrashed  DomainState = "Crashed"
+)
+
+// Reasons of DomainShutoff and DomainCrashed; they are the "reason" of a launcher's termination message too.
+const (
+	ReasonShutdown  = "Shutdown"  // the guest powered off, by itself or because it was asked to
+	ReasonDestroyed = "Destroyed" // killed: the grace period ended, or it was 0
+	ReasonCrashed   = "Crashed"   // the guest panicked or QEMU died
+	ReasonFailed    = "Failed"    // the launcher could not start the domain
+	ReasonNeverRan  = "NeverRan"  // the pod was ended before a domain was started
+)
+
+// DomainObservation is what a node worker tells a VMI entity about the domain in one pod. Sequence grows with each
+// change that one launcher reports; of two observations of one pod the higher one is newer.
+type DomainObservation struct {
+	PodUID         string            `json:"podUID"`
+	Sequence       uint64            `json:"sequence"`
+	State          DomainState       `json:"state,omitempty"`
+	Reason         string            `json:"reason,omitempty"`
+	AgentConnected bool              `json:"agentConnected,omitempty"`
+	MachineType    string            `json:"machineType,omitempty"`
+	GuestMemory    int64             `json:"guestMemory,omitempty"` // bytes
+	Interfaces     []DomainInterface `json:"interfaces,omitempty"`
+	Volumes        []DomainVolume    `json:"volumes,omitempty"`
+}
+
+// DomainInterface is one network interface of a domain.
+type DomainInterface struct {
+	Name             string `json:"name"`
+	MAC              string `json:"mac,omitempty"`
+	PodInterfaceName string `json:"podInterfaceName,omitempty"`
+	QueueCount       int32  `json:"queueCount,omitempty"`
+	LinkState        string `json:"linkState,omitempty"`
+}
+
+// DomainVolume is one disk of a domain: the volume's name, its target (vda, sda, …) and its size in bytes when known.
+type DomainVolume struct {
+	Name   string `json:"name"`
+	Target string `json:"target,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+}
+
+// TerminationMessage is what a launcher writes as its container's termination message, as JSON.
+type TerminationMessage struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	Ran     bool   `json:"ran"` // a domain has been running in this pod
+}
+
+// NodeObservation is what crdwatch tells a node entity about the Node object and the node worker's pod on it.
+type NodeObservation struct {
+	UID             string            `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Gone            bool              `json:"gone,omitempty"`
+	Ready           bool              `json:"ready,omitempty"`
+	Unschedulable   bool              `json:"unschedulable,omitempty"`
+	WorkerReady     bool              `json:"workerReady,omitempty"` // a node worker pod there is Ready
+	Labels          map[string]string `json:"labels,omitempty"`      // only those that virtflow owns
+}
+
+// NodeReport is what a node worker says of its host when it starts and whenever it changes.
+type NodeReport struct {
+	// Incarnation differs between two runs of a node worker; Sequence grows within one.
+	Incarnation string `json:"incarnation"`
+	Sequence    uint64 `json:"sequence"`
+	KVM         bool   `json:"kvm,omitempty"` // works, tried by running a virtual CPU
+	Arch        string `json:"arch,omitempty"`
+	CPUVendor   string `json:"cpuVendor,omitempty"` // Intel, AMD, …
+	CPUModel    string `json:"cpuModel,omitempty"`
+	Version     string `json:"version,omitempty"` // of the node worker
+}
