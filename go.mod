@@ -26,7 +26,7 @@ require (
 	kubevirt.io/api v1.9.0
 	libvirt.org/go/libvirt v1.11010.0
 	libvirt.org/go/libvirtxml v1.10009.0
-	sigs.k8s.io/controller-runtime v0.22.3
+	sigs.k8s.io/controller-runtime v0.24.1
 )
 
 require (

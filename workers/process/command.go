@@ -1,0 +1,134 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// EnvPrefix begins the environment variable that stands in for a flag: --temporal-address is VIRTFLOW_TEMPORAL_ADDRESS.
+const EnvPrefix = "VIRTFLOW_"
+
+// Version is the build's version, set by -ldflags "-X …/workers/process.Version=…".
+var Version = "dev" //nolint:gochecknoglobals // the linker can only set a variable
+
+// Process is what a running process is given.
+type Process struct {
+	Log      zerolog.Logger
+	Registry *prometheus.Registry
+	// Health collects the checks behind /healthz and /readyz; add to it before returning from set-up.
+	Health *Health
+}
+
+// Run does the work of a process until ctx ends. Returning nil is a clean stop.
+type Run func(ctx context.Context, p *Process) error
+
+// Options are the flags that every process has.
+type Options struct {
+	LogLevel       string
+	LogFormat      string
+	MetricsAddress string
+}
+
+// NewCommand makes the command of one process. addFlags may be nil. The HTTP port opens before run is called and closes after it.
+func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cobra.Command {
+	var o Options
+	cmd := &cobra.Command{
+		Use:           name,
+		Short:         short,
+		Long:          short + "\n\nEvery flag may also be given as an environment variable: --some-flag is " + EnvPrefix + "SOME_FLAG.",
+		Args:          cobra.NoArgs,
+		Version:       Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PreRunE:       func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), name, run) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.LogLevel, "log-level", "info", "least severe level to log: trace, debug, info, warn, error")
+	f.StringVar(&o.LogFormat, "log-format", "json", "json, or console for people")
+	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "address of /metrics, /healthz and /readyz; empty: none")
+	if addFlags != nil {
+		addFlags(f)
+	}
+	return cmd
+}
+
+// Main runs a command as a process: SIGTERM and SIGINT end its context, an error is printed and makes the exit code 1.
+func Main(cmd *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := cmd.ExecuteContext(ctx)
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cmd.Name(), err)
+		os.Exit(1)
+	}
+}
+
+func (o *Options) run(ctx context.Context, name string, run Run) error {
+	log, err := NewLogger(name, o.LogLevel, o.LogFormat)
+	if err != nil {
+		return err
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
+	if o.MetricsAddress != "" {
+		stop, err := serve(o.MetricsAddress, p)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	log.Info().Str("version", Version).Msg("starting")
+	err = run(ctx, p)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		log.Info().Msg("stopped")
+		return nil
+	}
+	return err
+}
+
+// NewLogger makes the logger of a process. Format is json or console.
+func NewLogger(name, level, format string) (zerolog.Logger, error) {
+	l, err := zerolog.ParseLevel(level)
+	if err != nil {
+		return zerolog.Nop(), fmt.Errorf("--log-level: %w", err)
+	}
+	out := zerolog.New(os.Stderr)
+	switch format {
+	case "json":
+	case "console":
+		out = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"})
+	default:
+		return zerolog.Nop(), fmt.Errorf("--log-format: %q is neither json nor console", format)
+	}
+	return out.Level(l).With().Timestamp().Str("process", name).Logger(), nil
+}
+
+// fromEnvironment sets each flag that was not given from its environment variable, when that is set.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			return
+		}
+		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v, ok := os.LookupEnv(name); ok && v != "" {
+			if err := flags.Set(f.Name, v); err != nil {
+				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}

@@ -1,0 +1,143 @@
+package temporalclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+	"github.com/uber-go/tally/v4"
+	tallyprom "github.com/uber-go/tally/v4/prometheus"
+	"go.temporal.io/sdk/client"
+	sdktally "go.temporal.io/sdk/contrib/tally"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Options say which Temporal, as whom. The zero value is not usable: Address must be set.
+type Options struct {
+	Address       string
+	Namespace     string
+	TLSCA         string
+	TLSCert       string
+	TLSKey        string
+	TLSServerName string
+	APIKeyFile    string
+}
+
+// AddFlags registers the flags of o.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Address, "temporal-address", "", "host:port of Temporal's frontend (or of the node gateway)")
+	f.StringVar(&o.Namespace, "temporal-namespace", contract.Namespace, "Temporal namespace")
+	f.StringVar(&o.TLSCA, "temporal-tls-ca", "", "PEM file with the CA of Temporal's certificate; empty: the system's")
+	f.StringVar(&o.TLSCert, "temporal-tls-cert", "", "PEM file with the client certificate")
+	f.StringVar(&o.TLSKey, "temporal-tls-key", "", "PEM file with the client's private key")
+	f.StringVar(&o.TLSServerName, "temporal-tls-server-name", "", "name expected in Temporal's certificate, where it is not the address")
+	f.StringVar(&o.APIKeyFile, "temporal-api-key-file", "", "file with an API key (read anew for each call), instead of a client certificate")
+}
+
+// ClientOptions are those of the Temporal SDK; the caller may add interceptors.
+func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, identity string) (client.Options, error) {
+	if o.Address == "" {
+		return client.Options{}, errors.New("--temporal-address is not set: give host:port of Temporal's frontend")
+	}
+	opts := client.Options{
+		HostPort:  o.Address,
+		Namespace: o.Namespace,
+		Identity:  identity,
+		Logger:    NewLogger(log),
+	}
+	if reg != nil {
+		opts.MetricsHandler = sdktally.NewMetricsHandler(metricsScope(reg, log))
+	}
+	if o.TLSCA != "" || o.TLSCert != "" || o.APIKeyFile != "" {
+		t, err := o.tlsConfig()
+		if err != nil {
+			return client.Options{}, err
+		}
+		opts.ConnectionOptions = client.ConnectionOptions{TLS: t}
+	}
+	if o.APIKeyFile != "" {
+		opts.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) {
+			b, err := os.ReadFile(o.APIKeyFile)
+			if err != nil {
+				return "", fmt.Errorf("reading the Temporal API key: %w", err)
+			}
+			return strings.TrimSpace(string(b)), nil
+		})
+	}
+	return opts, nil
+}
+
+// Dial connects and retries until Temporal answers or ctx ends: a process that starts before Temporal waits for it.
+func (o *Options) Dial(ctx context.Context, log zerolog.Logger, reg *prometheus.Registry, identity string) (client.Client, error) {
+	opts, err := o.ClientOptions(log, reg, identity)
+	if err != nil {
+		return nil, err
+	}
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+		c, err := client.DialContext(attempt, opts)
+		cancel()
+		if err == nil {
+			return c, nil
+		}
+		log.Warn().Err(err).Str("address", o.Address).Msg("Temporal does not answer, trying again")
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connecting to Temporal at %s: %w", o.Address, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (o *Options) tlsConfig() (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.TLSServerName}
+	if o.TLSCA != "" {
+		pem, err := os.ReadFile(o.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("--temporal-tls-ca: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--temporal-tls-ca: no certificate in %s", o.TLSCA)
+		}
+	}
+	if (o.TLSCert == "") != (o.TLSKey == "") {
+		return nil, errors.New("--temporal-tls-cert and --temporal-tls-key go together")
+	}
+	if o.TLSCert != "" {
+		if _, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
+			return nil, fmt.Errorf("--temporal-tls-cert: %w", err)
+		}
+		// Read anew at each handshake, so that a rotated certificate needs no restart.
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+			return &c, err
+		}
+	}
+	return t, nil
+}
+
+// metricsScope names the SDK's metrics as Prometheus wants them and puts them into the process's own registry.
+func metricsScope(reg *prometheus.Registry, log zerolog.Logger) tally.Scope {
+	reporter := tallyprom.NewReporter(tallyprom.Options{
+		Registerer: reg,
+		OnRegisterError: func(err error) {
+			log.Debug().Err(err).Msg("registering a Temporal metric")
+		},
+	})
+	scope, _ := tally.NewRootScope(tally.ScopeOptions{
+		CachedReporter:  reporter,
+		Separator:       tallyprom.DefaultSeparator,
+		SanitizeOptions: &sdktally.PrometheusSanitizeOptions,
+	}, time.Second)
+	return sdktally.NewPrometheusNamingScope(scope)
+}
