@@ -1,0 +1,107 @@
+package guest
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// wantedModules are the kernel modules that the guest loads, with what they depend on, at every boot: the disk and network
+// models that a VirtualMachine may ask for, the file systems, and what the power button and the guest agent need.
+func wantedModules() []string {
+	return []string{
+		"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_balloon", "virtio_console", "virtio_rng",
+		"ahci", "sd_mod", "sr_mod", "e1000", "e1000e",
+		"button", "evdev", "pvpanic_pci", "pvpanic_mmio",
+		"crc32c_generic", "ext4", "isofs", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859_1", "nls_utf8", "virtiofs",
+	}
+}
+
+// modules finds kernel modules by name in an unpacked package.
+type modules map[string]string // normal name → file
+
+// normal is a module's name as the kernel knows it: file names may have dashes instead.
+func normal(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+func findModules(dir string) (modules, error) {
+	found := modules{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if base, ok := strings.CutSuffix(d.Name(), ".ko"); ok {
+			found[normal(base)] = name
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for kernel modules: %w", err)
+	}
+	return found, nil
+}
+
+// order lists the files of the wanted modules and of all that they need, each after what it needs.
+func (m modules) order(wanted []string) ([]string, error) {
+	var files []string
+	seen := map[string]bool{}
+	var visit func(name string) error
+	visit = func(name string) error {
+		name = normal(name)
+		if seen[name] {
+			return nil
+		}
+		seen[name] = true
+		file, ok := m[name]
+		if !ok {
+			return fmt.Errorf("the kernel package has no module %s", name)
+		}
+		needs, err := moduleNeeds(file)
+		if err != nil {
+			return err
+		}
+		for _, need := range needs {
+			if err := visit(need); err != nil {
+				return fmt.Errorf("%w (needed by %s)", err, name)
+			}
+		}
+		files = append(files, file)
+		return nil
+	}
+	for _, name := range wanted {
+		if err := visit(name); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// moduleNeeds reads the names of other modules that a module's own header says it needs.
+func moduleNeeds(file string) ([]string, error) {
+	object, err := elf.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", file, err)
+	}
+	defer object.Close()
+	section := object.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("read module %s: no .modinfo", file)
+	}
+	data, err := section.Data()
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", file, err)
+	}
+	return parseDepends(data), nil
+}
+
+// parseDepends reads "depends=a,b" of zero-separated key=value pairs.
+func parseDepends(info []byte) []string {
+	for field := range bytes.SplitSeq(info, []byte{0}) {
+		if value, ok := strings.CutPrefix(string(field), "depends="); ok && value != "" {
+			return strings.Split(value, ",")
+		}
+	}
+	return nil
+}

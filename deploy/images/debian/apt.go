@@ -1,0 +1,214 @@
+package debian
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/deploy/images/cache"
+)
+
+// lockWait makes apt wait for another apt instead of failing at once.
+const lockWait = "DPkg::Lock::Timeout=300"
+
+// Package is one package file of the archive.
+type Package struct {
+	File string // libc6_2.36-9+deb12u10_amd64.deb, the epoch's colon as %3a: the way apt names it on disk
+}
+
+// Name is the package's name.
+func (p Package) Name() string {
+	name, _, _ := strings.Cut(p.File, "_")
+	return name
+}
+
+// Version is the package's version with its epoch.
+func (p Package) Version() string {
+	parts := strings.SplitN(p.File, "_", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	version, err := url.PathUnescape(parts[1])
+	if err != nil {
+		return parts[1]
+	}
+	return version
+}
+
+// Archive resolves and fetches packages; the files are kept in the cache. Safe for concurrent use.
+type Archive struct {
+	cache cache.Dir
+	log   zerolog.Logger
+}
+
+// NewArchive returns an archive whose files are kept beneath the cache's folder debs.
+func NewArchive(dir cache.Dir, log zerolog.Logger) *Archive { return &Archive{cache: dir, log: log} }
+
+// EnsureInstalled installs on the host what is missing of the named packages. It needs root only when something is.
+func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
+	var missing []string
+	for _, name := range names {
+		out, _ := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Status}", name).Output()
+		if !strings.HasSuffix(string(out), " installed") {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	a.log.Info().Strs("packages", missing).Msg("installing build tools with apt")
+	return a.retryAfterUpdate(ctx, func() error {
+		args := append([]string{"install", "-y", "-q", "--no-install-recommends", "-o", lockWait}, missing...)
+		_, err := run(ctx, "", "apt-get", args...)
+		return err
+	})
+}
+
+// Resolve lists the named packages and all that they depend on, as on an empty machine, sorted.
+func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, error) {
+	private, err := os.MkdirTemp("", "virtflow-apt-")
+	if err != nil {
+		return nil, fmt.Errorf("resolve packages: %w", err)
+	}
+	defer os.RemoveAll(private)
+	if err := os.WriteFile(filepath.Join(private, "status"), nil, 0o644); err != nil {
+		return nil, fmt.Errorf("resolve packages: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(private, "archives", "partial"), 0o755); err != nil {
+		return nil, fmt.Errorf("resolve packages: %w", err)
+	}
+
+	var out []byte
+	err = a.retryAfterUpdate(ctx, func() error {
+		args := []string{
+			"-o", "Dir::State::status=" + filepath.Join(private, "status"),
+			"-o", "Dir::Cache::archives=" + filepath.Join(private, "archives"),
+			"-o", "Debug::NoLocking=true",
+			"install", "-y", "-q", "--no-install-recommends", "--print-uris",
+		}
+		out, err = run(ctx, "", "apt-get", append(args, names...)...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("resolve packages %s: %w", strings.Join(names, " "), err)
+	}
+	packages := parseURIs(string(out))
+	if len(packages) == 0 {
+		return nil, fmt.Errorf("resolve packages %s: apt-get lists none; do its sources name a Debian release?", strings.Join(names, " "))
+	}
+	return packages, nil
+}
+
+// parseURIs reads the lines 'http://…' FILE SIZE HASH of apt-get --print-uris.
+func parseURIs(out string) []Package {
+	var packages []Package
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || !strings.HasPrefix(line, "'") || !strings.HasSuffix(fields[1], ".deb") {
+			continue
+		}
+		packages = append(packages, Package{File: fields[1]})
+	}
+	slices.SortFunc(packages, func(a, b Package) int { return strings.Compare(a.File, b.File) })
+	return packages
+}
+
+// List is the packages' files, one a line: what a build of them depends on.
+func List(packages []Package) string {
+	var b strings.Builder
+	for _, p := range packages {
+		b.WriteString(p.File + "\n")
+	}
+	return b.String()
+}
+
+// Fetch downloads what is not in the cache yet.
+func (a *Archive) Fetch(ctx context.Context, packages []Package) error {
+	var wanted []string
+	for _, p := range packages {
+		if !cache.Exists(a.file(p)) {
+			wanted = append(wanted, p.Name()+"="+p.Version())
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	a.log.Info().Int("packages", len(wanted)).Msg("downloading Debian packages")
+	if err := os.MkdirAll(a.cache.Path("debs"), 0o755); err != nil {
+		return fmt.Errorf("download packages: %w", err)
+	}
+	return a.retryAfterUpdate(ctx, func() error {
+		dir, err := os.MkdirTemp(a.cache.Path("debs"), ".tmp-")
+		if err != nil {
+			return fmt.Errorf("download packages: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		// As root, apt would drop to a user who cannot write here, and warn about it.
+		args := append([]string{"download", "-q", "-o", "APT::Sandbox::User=root"}, wanted...)
+		if _, err := run(ctx, dir, "apt-get", args...); err != nil {
+			return fmt.Errorf("download packages: %w", err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("download packages: %w", err)
+		}
+		for _, entry := range entries {
+			if err := os.Rename(filepath.Join(dir, entry.Name()), a.cache.Path("debs", entry.Name())); err != nil {
+				return fmt.Errorf("download packages: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Extract unpacks the files of all packages, one over the other, into dir. They must have been fetched.
+func (a *Archive) Extract(ctx context.Context, packages []Package, dir string) error {
+	for _, p := range packages {
+		if _, err := run(ctx, "", "dpkg-deb", "-x", a.file(p), dir); err != nil {
+			return fmt.Errorf("unpack %s: %w", p.File, err)
+		}
+	}
+	return nil
+}
+
+func (a *Archive) file(p Package) string { return a.cache.Path("debs", p.File) }
+
+// retryAfterUpdate does something with apt; when that fails, the package lists may be missing or old: they are brought
+// up to date and it is tried once more.
+func (a *Archive) retryAfterUpdate(ctx context.Context, do func() error) error {
+	err := do()
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	a.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
+	if _, updateErr := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait); updateErr != nil {
+		// Other sources of the host may be out of reach; what matters is whether the second try works.
+		a.log.Warn().Err(updateErr).Msg("apt-get update failed in part")
+	}
+	return do()
+}
+
+// run runs a command and returns its standard output; an error carries the end of its standard error.
+func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		said := strings.TrimSpace(stderr.String())
+		if len(said) > 500 {
+			said = "…" + said[len(said)-500:]
+		}
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args[:min(len(args), 6)], " "), err, said)
+	}
+	return stdout.Bytes(), nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/recipes"
+	"github.com/virtflow/virtflow/deploy/images/sandbox"
+)
+
+func main() {
+	// A sandbox starts this program again as its first process.
+	if sandbox.IsInside() {
+		sandbox.Inside()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "images",
+		Short:         "Builds virtflow's container images without a container engine and without a registry",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var only []string
+	root.PersistentFlags().StringSliceVar(&only, "only", nil, "names of the images, separated by commas (default: all)")
+	root.AddCommand(
+		&cobra.Command{
+			Use:   "build",
+			Short: "Builds what is not in the cache and prints a line NAME TAG PATH for each image",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return build(cmd.Context(), only)
+			},
+		},
+		&cobra.Command{
+			Use:   "verify",
+			Short: "Builds, then boots the test guest: under QEMU alone, and under libvirt in the launcher's image",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return verify(cmd.Context(), only)
+			},
+		},
+		&cobra.Command{
+			Use:   "list",
+			Short: "Prints the names of all images",
+			Args:  cobra.NoArgs,
+			Run: func(cmd *cobra.Command, _ []string) {
+				for _, r := range recipes.All() {
+					fmt.Fprintln(cmd.OutOrStdout(), r.Name)
+				}
+			},
+		},
+	)
+	return root
+}
+
+// build builds each image even when another fails, and fails in the end if any did.
+func build(ctx context.Context, only []string) error {
+	chosen, err := recipes.Choose(only)
+	if err != nil {
+		return err
+	}
+	kitchen, err := newKitchen()
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, recipe := range chosen {
+		started := time.Now()
+		image, err := recipe.Build(ctx, kitchen)
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped while building %s; the next build goes on from what is finished", recipe.Name)
+		}
+		if err != nil {
+			kitchen.Log.Error().Str("image", recipe.Name).Err(err).Msg("not built")
+			failed = append(failed, recipe.Name)
+			continue
+		}
+		kitchen.Log.Info().Str("image", recipe.Name).Str("tag", image.Tag).Bool("cached", image.Cached).
+			Str("took", time.Since(started).Round(10*time.Millisecond).String()).Msg("ready")
+		fmt.Println(recipe.Name, image.Tag, image.Path)
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("not built: %s (the reasons stand above)", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func newKitchen() (*recipes.Kitchen, error) {
+	dir, err := cache.Default()
+	if err != nil {
+		return nil, err
+	}
+	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}).
+		With().Timestamp().Logger()
+	return recipes.NewKitchen(dir, log)
+}

@@ -1,0 +1,82 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/virtflow/virtflow/deploy/guest"
+	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/debian"
+	"github.com/virtflow/virtflow/deploy/images/tree"
+)
+
+// guestDisk is the image with the test guest's disk, in the form of a containerDisk: one file beneath /disk.
+func guestDisk(ctx context.Context, k *Kitchen) (Image, error) {
+	folder, tag, err := k.guestFolder(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	files := tree.New()
+	files.Dir("disk", 0o755)
+	if err := files.File("disk/disk.img", filepath.Join(folder, "disk.img")); err != nil {
+		return Image{}, fmt.Errorf("build image guest: %w", err)
+	}
+	files.Own("disk", 107, 107)
+	return k.finishTree("guest", tag, archive.Config{}, files)
+}
+
+// guestFolder builds the guest's kernel, initramfs and disk unless they are in the cache.
+func (k *Kitchen) guestFolder(ctx context.Context) (folder, tag string, err error) {
+	kernel, err := k.Debian.Resolve(ctx, guest.Kernel)
+	if err != nil {
+		return "", "", err
+	}
+	kernel = only(kernel, "linux-image-*")
+	// Both are named linux-image; the one with the version in its name holds the files.
+	for i, p := range kernel {
+		if p.Name() == guest.Kernel {
+			kernel = append(kernel[:i], kernel[i+1:]...)
+			break
+		}
+	}
+	if len(kernel) != 1 {
+		return "", "", fmt.Errorf("build the guest: %s leads to %d kernels, want 1", guest.Kernel, len(kernel))
+	}
+	packages, err := k.Debian.Resolve(ctx, guest.Packages()...)
+	if err != nil {
+		return "", "", err
+	}
+	inputs, err := guest.Inputs()
+	if err != nil {
+		return "", "", err
+	}
+	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), inputs)
+	folder = k.Cache.Path("guest-" + tag)
+	err = cache.Folder(folder, func(dir string) error {
+		k.Log.Info().Str("image", "guest").Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
+		if err := k.Debian.EnsureInstalled(ctx, guest.HostTools()...); err != nil {
+			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "), err)
+		}
+		if err := k.Debian.Fetch(ctx, append(append([]debian.Package{}, kernel...), packages...)); err != nil {
+			return err
+		}
+		work, err := os.MkdirTemp("", "virtflow-guest-")
+		if err != nil {
+			return fmt.Errorf("build the guest: %w", err)
+		}
+		defer os.RemoveAll(work)
+		root, boot := filepath.Join(work, "root"), filepath.Join(work, "kernel")
+		if err := k.Debian.Extract(ctx, packages, root); err != nil {
+			return err
+		}
+		if err := k.Debian.Extract(ctx, kernel, boot); err != nil {
+			return err
+		}
+		return guest.Build(ctx, root, boot, dir)
+	})
+	return folder, tag, err
+}

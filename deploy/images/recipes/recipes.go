@@ -1,0 +1,159 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/debian"
+	"github.com/virtflow/virtflow/deploy/images/tree"
+)
+
+// Recipe makes one image.
+type Recipe struct {
+	Name  string
+	Build func(context.Context, *Kitchen) (Image, error)
+}
+
+// Image is one finished image.
+type Image struct {
+	Tag    string // 12 hexadecimal digits of a hash over its inputs
+	Path   string // the docker-archive
+	Cached bool   // it was there already
+}
+
+// All lists every image, the quick ones first.
+func All() []Recipe {
+	return []Recipe{
+		{Name: "tools", Build: tools},
+		{Name: "crdwatch", Build: static("crdwatch", unprivileged)},
+		{Name: "control-worker", Build: static("control-worker", unprivileged)},
+		{Name: "api-server", Build: static("api-server", unprivileged)},
+		// It enters pods' network namespaces and makes devices there.
+		{Name: "node-worker", Build: static("node-worker", "0:0")},
+		{Name: "guest", Build: guestDisk},
+		{Name: "launcher", Build: launcher},
+	}
+}
+
+// Choose picks recipes by name; none means all.
+func Choose(names []string) ([]Recipe, error) {
+	all := All()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []Recipe
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(r Recipe) bool { return r.Name == name })
+		if i < 0 {
+			var known []string
+			for _, r := range all {
+				known = append(known, r.Name)
+			}
+			return nil, fmt.Errorf("there is no image %q; there are %s", name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// Kitchen is what recipes work with.
+type Kitchen struct {
+	Cache  cache.Dir
+	Debian *debian.Archive
+	Log    zerolog.Logger
+	Source string // root of the source tree
+}
+
+// NewKitchen finds the source tree above the working directory and clears what killed builds left in the cache.
+func NewKitchen(dir cache.Dir, log zerolog.Logger) (*Kitchen, error) {
+	source, err := sourceRoot()
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"", "images", "debs"} {
+		if err := cache.Sweep(dir.Path(sub), time.Hour); err != nil {
+			return nil, err
+		}
+	}
+	return &Kitchen{Cache: dir, Debian: debian.NewArchive(dir, log), Log: log, Source: source}, nil
+}
+
+func sourceRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the source tree: %w", err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(data), "module github.com/virtflow/virtflow\n") {
+			return dir, nil
+		}
+	}
+	return "", errors.New("find the source tree: run this inside virtflow's source tree")
+}
+
+// imagePath is where an image's archive is kept.
+func (k *Kitchen) imagePath(name, tag string) string {
+	return k.Cache.Path("images", name+"-"+tag+".tar")
+}
+
+// finish writes the archive of an image from its layers.
+func (k *Kitchen) finish(name, tag string, config archive.Config, layers ...string) (Image, error) {
+	image := Image{Tag: tag, Path: k.imagePath(name, tag)}
+	image.Cached = cache.Exists(image.Path)
+	err := cache.File(image.Path, func(w io.Writer) error {
+		return archive.Write(w, archive.Image{
+			Reference: "localhost/virtflow/" + name + ":" + tag, Layers: layers, Config: config,
+		})
+	})
+	return image, err
+}
+
+// finishTree writes the archive of an image whose only layer is a tree.
+func (k *Kitchen) finishTree(name, tag string, config archive.Config, files *tree.Tree) (Image, error) {
+	if path := k.imagePath(name, tag); cache.Exists(path) {
+		return Image{Tag: tag, Path: path, Cached: true}, nil
+	}
+	layer, err := temporaryLayer(files)
+	if err != nil {
+		return Image{}, fmt.Errorf("write image %s: %w", name, err)
+	}
+	defer os.Remove(layer)
+	return k.finish(name, tag, config, layer)
+}
+
+func temporaryLayer(files *tree.Tree) (string, error) {
+	out, err := os.CreateTemp("", "virtflow-layer-*.tar")
+	if err != nil {
+		return "", err
+	}
+	err = errors.Join(files.WriteTar(out), out.Close())
+	if err != nil {
+		os.Remove(out.Name())
+	}
+	return out.Name(), err
+}
+
+// accounts adds the files that give names to user and group numbers.
+func accounts(files *tree.Tree, users ...string) {
+	passwd, group := "root:x:0:0:root:/:/bin/sh\n", "root:x:0:\n"
+	for _, user := range users {
+		name, id, _ := strings.Cut(user, ":")
+		passwd += fmt.Sprintf("%s:x:%s:%s:%s:/:/bin/false\n", name, id, id, name)
+		group += fmt.Sprintf("%s:x:%s:\n", name, id)
+	}
+	files.Bytes("etc/passwd", 0o644, []byte(passwd))
+	files.Bytes("etc/group", 0o644, []byte(group))
+	files.Bytes("etc/nsswitch.conf", 0o644, []byte("passwd: files\ngroup: files\nhosts: files dns\n"))
+}

@@ -1,0 +1,74 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/closure"
+	"github.com/virtflow/virtflow/deploy/images/debian"
+	"github.com/virtflow/virtflow/deploy/images/tree"
+)
+
+// tools is busybox with all its applets, for pods of tests: wget, nc, ping, sh.
+func tools(ctx context.Context, k *Kitchen) (Image, error) {
+	packages, err := k.Debian.Resolve(ctx, "busybox-static")
+	if err != nil {
+		return Image{}, err
+	}
+	packages = only(packages, "busybox-static")
+	tag := cache.Key("tools 1", debian.List(packages))
+	if path := k.imagePath("tools", tag); cache.Exists(path) {
+		return Image{Tag: tag, Path: path, Cached: true}, nil
+	}
+	dir, err := os.MkdirTemp("", "virtflow-tools-")
+	if err != nil {
+		return Image{}, fmt.Errorf("build image tools: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := k.Debian.Fetch(ctx, packages); err != nil {
+		return Image{}, err
+	}
+	if err := k.Debian.Extract(ctx, packages, dir); err != nil {
+		return Image{}, err
+	}
+	busybox, err := closure.Root(dir).Source("/bin/busybox")
+	if err != nil {
+		return Image{}, fmt.Errorf("build image tools: %w", err)
+	}
+	files := tree.New()
+	accounts(files, "nonroot:65532", "qemu:107")
+	files.Dir("tmp", 0o1777)
+	if err := files.File("bin/busybox", busybox); err != nil {
+		return Image{}, fmt.Errorf("build image tools: %w", err)
+	}
+	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	if err != nil {
+		return Image{}, fmt.Errorf("build image tools: list busybox's applets: %w", err)
+	}
+	for _, applet := range strings.Fields(string(applets)) {
+		if applet != "busybox" {
+			files.Symlink("bin/"+applet, "busybox")
+		}
+	}
+	return k.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}, files)
+}
+
+// only keeps the packages whose names are given, or begin with a given prefix that ends in "*".
+func only(packages []debian.Package, names ...string) []debian.Package {
+	var kept []debian.Package
+	for _, p := range packages {
+		for _, name := range names {
+			prefix, wild := strings.CutSuffix(name, "*")
+			if p.Name() == name || wild && strings.HasPrefix(p.Name(), prefix) {
+				kept = append(kept, p)
+				break
+			}
+		}
+	}
+	return kept
+}
