@@ -1,0 +1,2 @@
+// Package health asks a running server, as a client with a certificate, whether it serves.
+package health
