@@ -9,6 +9,7 @@ const (
 	ActivityDeleteVMI    = "DeleteVMI"
 	ActivityPatchVM      = "PatchVM"
 	ActivityCreatePod    = "CreateLauncherPod"
+	ActivityFindPod      = "FindLauncherPod"
 	ActivityDeletePod    = "DeleteLauncherPod"
 	ActivityReleasePod   = "ReleaseLauncherPod"
 	ActivityMarkPod      = "MarkPodUnpaused"
@@ -113,6 +114,16 @@ type CreatePodInput struct {
 type CreatePodResult struct {
 	Pod      PodObservation `json:"pod"`
 	Existing bool           `json:"existing,omitempty"`
+}
+
+// FindPodInput asks for the launcher pod of a VMI by its derived name, without making one.
+type FindPodInput struct {
+	VMI Object `json:"vmi"`
+}
+
+// FindPodResult has the pod, or nil when there is none that belongs to the VMI.
+type FindPodResult struct {
+	Pod *PodObservation `json:"pod,omitempty"`
 }
 
 // DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the VMI.

@@ -1,0 +1,57 @@
+// Package conditions sets, removes and compares Kubernetes conditions as plain data.
+package conditions
+
+import (
+	"slices"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Set returns list with c in it. A condition whose status and reason are unchanged keeps its place, its message and its time: KubeVirt
+// overwrites a condition only when its status or reason differs. The transition time moves only with the status.
+func Set(list []contract.Condition, c contract.Condition, now time.Time) []contract.Condition {
+	i := index(list, c.Type)
+	out := slices.Clone(list)
+	if i < 0 {
+		if c.LastTransitionTime == nil {
+			c.LastTransitionTime = &now
+		}
+		return append(out, c)
+	}
+	old := out[i]
+	if old.Status == c.Status && old.Reason == c.Reason {
+		return out
+	}
+	if c.LastTransitionTime == nil {
+		c.LastTransitionTime = &now
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	out[i] = c
+	return out
+}
+
+// Remove returns list without the condition of that type.
+func Remove(list []contract.Condition, kind string) []contract.Condition {
+	return slices.DeleteFunc(slices.Clone(list), func(c contract.Condition) bool { return c.Type == kind })
+}
+
+// Get finds the condition of that type.
+func Get(list []contract.Condition, kind string) (contract.Condition, bool) {
+	if i := index(list, kind); i >= 0 {
+		return list[i], true
+	}
+	return contract.Condition{}, false
+}
+
+// Is says whether the condition of that type has that status.
+func Is(list []contract.Condition, kind, status string) bool {
+	c, ok := Get(list, kind)
+	return ok && c.Status == status
+}
+
+func index(list []contract.Condition, kind string) int {
+	return slices.IndexFunc(list, func(c contract.Condition) bool { return c.Type == kind })
+}

@@ -1,0 +1,124 @@
+package entity
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// permanent are the application errors that another attempt cannot help.
+func permanent() []string {
+	return []string{contract.ErrorGone, contract.ErrorConflict, contract.ErrorInvalid, contract.ErrorStartFailed}
+}
+
+// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, twice at most.
+func LocalOptions() workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout:    2 * time.Second,
+		ScheduleToCloseTimeout: 5 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:        100 * time.Millisecond,
+			MaximumAttempts:        2,
+			NonRetryableErrorTypes: permanent(),
+		},
+	}
+}
+
+// ClusterOptions are for the same calls once they have failed locally: then each attempt shows in history.
+func ClusterOptions() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:              contract.ControlTaskQueue,
+		StartToCloseTimeout:    10 * time.Second,
+		ScheduleToCloseTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:        500 * time.Millisecond,
+			MaximumInterval:        10 * time.Second,
+			NonRetryableErrorTypes: permanent(),
+		},
+	}
+}
+
+// NodeOptions are for work on a node's queue. A dead node does not hang a transition: ScheduleToStart ends the wait.
+func NodeOptions(node string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:              contract.NodeTaskQueue(node),
+		ScheduleToStartTimeout: time.Minute,
+		StartToCloseTimeout:    30 * time.Second,
+		ScheduleToCloseTimeout: 3 * time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:        200 * time.Millisecond,
+			MaximumInterval:        5 * time.Second,
+			NonRetryableErrorTypes: permanent(),
+		},
+	}
+}
+
+// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After a
+// minute of attempts the error is returned; the planner decides what it means.
+func Call[Out any](ctx workflow.Context, activity string, in any) (Out, error) {
+	var out Out
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions()), activity, in).Get(ctx, &out)
+	if err == nil || !Retryable(err) {
+		return out, err
+	}
+	o := ClusterOptions()
+	o.Summary = "after local attempts failed: " + Message(err)
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
+	return out, err
+}
+
+// Retryable says whether the same call may succeed later.
+func Retryable(err error) bool {
+	if temporal.IsCanceledError(err) {
+		return false
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return !app.NonRetryable() && !contains(permanent(), app.Type())
+	}
+	return true
+}
+
+// ErrorType is the type of an application error, "Timeout" for a time-out, or "".
+func ErrorType(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type()
+	}
+	if temporal.IsTimeoutError(err) {
+		return "Timeout"
+	}
+	return ""
+}
+
+// maxMessage bounds what an error may add to history, status and logs, in bytes.
+const maxMessage = 512
+
+// Message is the text that explains an activity's error, without the wrapping of the SDK, cut to 512 bytes.
+func Message(err error) string {
+	if err == nil {
+		return ""
+	}
+	m := err.Error()
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		m = app.Message()
+	}
+	if len(m) > maxMessage {
+		m = m[:maxMessage]
+	}
+	return m
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,204 @@
+package entity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// historyWhenSettled is the length of history, in events, from which an entity that has nothing to do continues as new. Some dozens
+// of events keep a page readable and a replay cheap.
+const historyWhenSettled = 200
+
+// stepsPerWake bounds what one wake may do: a planner that never settles is a bug that must not spin.
+const stepsPerWake = 100
+
+// Step is one thing to do. Name and Why appear in history, logs and the answer to the plan query.
+type Step struct {
+	Name string `json:"name"`
+	Why  string `json:"why,omitempty"`
+	// Do is nil for the step that ends the workflow.
+	Do func(workflow.Context) error `json:"-"`
+}
+
+// Plan is what a planner answers: the next step (nil: none), and when to ask again although nothing arrived (zero: never).
+type Plan struct {
+	Step   *Step     `json:"step,omitempty"`
+	WakeAt time.Time `json:"wakeAt,omitzero"`
+	// Finish ends the workflow: the object is gone and so is everything that it had.
+	Finish bool `json:"finish,omitempty"`
+	// Waiting says in plain words what is being waited for.
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// Entity is what the loop drives. S is the state, kept by the implementation.
+type Entity interface {
+	// State is what is carried across Continue-As-New and answered to the state query.
+	State() any
+	// Plan must be pure: the same state and time give the same plan.
+	Plan(now time.Time) Plan
+	// Details are the workflow's current details, in Markdown.
+	Details(p Plan) string
+	// Busy says that something is open (a child, an activity): no Continue-As-New then.
+	Busy() bool
+}
+
+// Loop wires signals to an entity and runs it.
+type Loop struct {
+	ctx      workflow.Context
+	entity   Entity
+	channels []binding
+	// dirty is set by everything that may change the next plan.
+	dirty bool
+	// alarm is when the armed timer fires (zero: none is armed).
+	alarm  time.Time
+	disarm workflow.CancelFunc
+}
+
+type binding struct {
+	channel workflow.ReceiveChannel
+	take    func(workflow.ReceiveChannel)
+}
+
+// NewLoop starts with a plan to be made.
+func NewLoop(ctx workflow.Context, e Entity) *Loop { return &Loop{ctx: ctx, entity: e, dirty: true} }
+
+// OnSignal folds each signal of that name into the state. The SDK logs and drops a payload that cannot be read.
+func OnSignal[T any](l *Loop, name string, fold func(T)) {
+	l.channels = append(l.channels, binding{
+		channel: workflow.GetSignalChannel(l.ctx, name),
+		take: func(c workflow.ReceiveChannel) {
+			var v T
+			if c.ReceiveAsync(&v) {
+				fold(v)
+			}
+		},
+	})
+}
+
+// Wake makes the loop ask for a plan again; for coroutines that changed the state.
+func (l *Loop) Wake() { l.dirty = true }
+
+// Run drives the entity until it finishes or continues as new. again is the input of the next run.
+func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
+	ctx := l.ctx
+	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (any, error) { return l.entity.State(), nil }); err != nil {
+		return fmt.Errorf("setting the state query: %w", err)
+	}
+	var last Plan
+	if err := workflow.SetQueryHandler(ctx, contract.QueryPlan, func() (Plan, error) { return last, nil }); err != nil {
+		return fmt.Errorf("setting the plan query: %w", err)
+	}
+	for {
+		l.drain()
+		last = l.settle()
+		workflow.SetCurrentDetails(ctx, l.entity.Details(last))
+		if last.Finish {
+			return nil
+		}
+		if l.shouldContinueAsNew() {
+			carried, err := json.Marshal(l.entity.State())
+			if err != nil {
+				return fmt.Errorf("writing down the state: %w", err)
+			}
+			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
+		}
+		if err := l.sleep(last.WakeAt); err != nil {
+			return err
+		}
+	}
+}
+
+// settle does step after step until the planner has none.
+func (l *Loop) settle() Plan {
+	for range stepsPerWake {
+		l.dirty = false
+		p := l.entity.Plan(workflow.Now(l.ctx))
+		if p.Step == nil || p.Finish {
+			return p
+		}
+		workflow.GetLogger(l.ctx).Debug("step", "step", p.Step.Name, "why", p.Step.Why)
+		if err := p.Step.Do(l.ctx); err != nil && !errors.Is(err, workflow.ErrCanceled) {
+			workflow.GetLogger(l.ctx).Warn("step failed", "step", p.Step.Name, "error", err)
+		}
+		l.drain()
+	}
+	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")
+	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow", WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
+}
+
+// drain folds what has arrived, channel by channel in the order they were bound: an order that replays.
+func (l *Loop) drain() {
+	for _, b := range l.channels {
+		for b.channel.Len() > 0 {
+			b.take(b.channel)
+			l.dirty = true
+		}
+	}
+}
+
+func (l *Loop) pending() bool {
+	if l.dirty {
+		return true
+	}
+	for _, b := range l.channels {
+		if b.channel.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Loop) shouldContinueAsNew() bool {
+	if l.entity.Busy() || l.pending() || !workflow.AllHandlersFinished(l.ctx) {
+		return false
+	}
+	info := workflow.GetInfo(l.ctx)
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= historyWhenSettled
+}
+
+func (l *Loop) sleep(until time.Time) error {
+	l.arm(until)
+	return workflow.Await(l.ctx, l.pending)
+}
+
+// arm keeps at most one timer, and the same one for as long as the planner names the same time: each costs events.
+func (l *Loop) arm(until time.Time) {
+	if until.Equal(l.alarm) {
+		return
+	}
+	if l.disarm != nil {
+		l.disarm()
+		l.disarm = nil
+	}
+	l.alarm = until
+	if until.IsZero() {
+		return
+	}
+	wait := max(until.Sub(workflow.Now(l.ctx)), time.Millisecond)
+	tctx, cancel := workflow.WithCancel(l.ctx)
+	l.disarm = cancel
+	workflow.Go(tctx, func(ctx workflow.Context) {
+		if err := workflow.NewTimer(ctx, wait).Get(ctx, nil); err != nil {
+			return
+		}
+		l.alarm, l.disarm = time.Time{}, nil
+		l.Wake()
+	})
+}
+
+// Decode reads the state carried by Continue-As-New; a nil input leaves state as it is.
+func Decode(carried []byte, state any) error {
+	if len(carried) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(carried, state); err != nil {
+		return fmt.Errorf("reading the state carried from the run before: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package vmi
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// act does one step. Its error has been written into the state already; it is returned for the log.
+func (e *instance) act(ctx workflow.Context, a action) error {
+	switch a {
+	case actNext:
+		e.state = e.state.next()
+		e.describe(ctx)
+		return nil
+	case actFindPod:
+		return e.findPod(ctx)
+	case actCreatePod:
+		return e.createPod(ctx)
+	case actStartDomain:
+		e.startDomain(ctx)
+		return nil
+	case actMarkPod:
+		return e.markPod(ctx)
+	case actDeletePod:
+		return e.deletePod(ctx)
+	case actReleasePod:
+		return e.releasePod(ctx)
+	case actWrite:
+		return e.write(ctx, nil)
+	case actLetGo:
+		rest := e.state.otherFinalizers()
+		return e.write(ctx, &rest)
+	case actNone, actFinish:
+	}
+	return nil
+}
+
+// settle notes how a step went: a failure is kept with a growing pause, a success clears it.
+func (e *instance) settle(ctx workflow.Context, a action, err error) error {
+	s := &e.state
+	if err == nil {
+		if s.Failure != nil && s.Failure.Step == string(a) {
+			s.Failure = nil
+		}
+		return nil
+	}
+	f := Failure{Step: string(a), Type: entity.ErrorType(err), Message: entity.Message(err), Count: 1}
+	if s.Failure != nil && s.Failure.Step == f.Step {
+		f.Count = s.Failure.Count + 1
+	}
+	f.RetryAt = workflow.Now(ctx).Add(pause(f.Count))
+	s.Failure = &f
+	return err
+}
+
+// pause grows from one second to two minutes.
+func pause(count int) time.Duration {
+	d := time.Second
+	for i := 1; i < count && d < 2*time.Minute; i++ {
+		d *= 2
+	}
+	return min(d, 2*time.Minute)
+}
+
+func (e *instance) findPod(ctx workflow.Context) error {
+	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, contract.FindPodInput{VMI: e.state.Object})
+	if err == nil {
+		if r.Pod == nil {
+			r.Pod = &contract.PodObservation{Gone: true}
+		}
+		e.state.Pod = r.Pod
+	}
+	return e.settle(ctx, actFindPod, err)
+}
+
+func (e *instance) createPod(ctx workflow.Context) error {
+	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, contract.CreatePodInput{VMI: e.state.Object})
+	if entity.ErrorType(err) == contract.ErrorGone {
+		e.gone()
+		return nil
+	}
+	if err == nil {
+		e.state.observePod(r.Pod)
+	}
+	return e.settle(ctx, actCreatePod, err)
+}
+
+// startDomain leaves the loop free: the node's worker may take its time, and a deletion must get through meanwhile.
+func (e *instance) startDomain(ctx workflow.Context) {
+	s := &e.state
+	s.Starting = true
+	pod := *s.Pod
+	in := contract.StartDomainInput{VMI: s.Object, Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
+	o := entity.NodeOptions(pod.NodeName)
+	o.Summary = "start the domain in " + pod.Name + " on " + pod.NodeName
+	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, o))
+	e.cancelStart = cancel
+	workflow.Go(actx, func(ctx workflow.Context) {
+		var r contract.StartDomainResult
+		err := workflow.ExecuteActivity(ctx, contract.ActivityStartDomain, in).Get(ctx, &r)
+		s := &e.state
+		s.Starting = false
+		e.cancelStart = nil
+		e.loop.Wake()
+		if err == nil {
+			s.observeDomain(r.Domain)
+			_ = e.settle(ctx, actStartDomain, nil)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.StartAttempts++
+		s.StartRefused = entity.ErrorType(err) == contract.ErrorStartFailed
+		_ = e.settle(ctx, actStartDomain, err)
+	})
+}
+
+func (e *instance) markPod(ctx workflow.Context) error {
+	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, contract.MarkPodInput{Pod: e.pod()})
+	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
+		e.state.PodMarked = true
+		err = nil
+	}
+	return e.settle(ctx, actMarkPod, err)
+}
+
+func (e *instance) deletePod(ctx workflow.Context) error {
+	if e.cancelStart != nil {
+		e.cancelStart()
+	}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod()})
+	if err == nil {
+		e.state.PodDeleted = true
+		if r.Absent {
+			e.state.Pod.Gone = true
+		}
+	}
+	return e.settle(ctx, actDeletePod, err)
+}
+
+func (e *instance) releasePod(ctx workflow.Context) error {
+	in := contract.ReleasePodInput{Pod: e.pod(), Finalizers: entity.Without(e.state.Pod.Finalizers, contract.FinalizerPod)}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityReleasePod, in)
+	if err == nil {
+		e.state.PodReleased = true
+		if r.Absent {
+			e.state.Pod.Gone = true
+		}
+	}
+	return e.settle(ctx, actReleasePod, err)
+}
+
+// write patches the VMI: its status, its node label, and its finalizers when they are to change.
+func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
+	s := &e.state
+	a := actWrite
+	if finalizers != nil {
+		a = actLetGo
+	}
+	status := s.status()
+	events := s.news()
+	in := contract.PatchVMIInput{
+		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
+	}
+	if status.NodeName != "" && (s.Written == nil || s.Written.NodeName != status.NodeName) {
+		in.NodeLabel = &status.NodeName
+	}
+	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, in)
+	if err != nil {
+		return e.settle(ctx, a, err)
+	}
+	switch {
+	case r.Gone:
+		e.gone()
+	case r.Written:
+		s.Written = &status
+		for _, ev := range events {
+			s.Announced = append(s.Announced, ev.Reason)
+		}
+		if finalizers != nil {
+			s.VMI.Finalizers = *finalizers
+		}
+	}
+	if r.Current != nil {
+		s.observeVMI(*r.Current)
+	}
+	e.describe(ctx)
+	return e.settle(ctx, a, nil)
+}
+
+// gone notes that the API server no longer knows the VMI.
+func (e *instance) gone() {
+	last := *e.state.VMI
+	last.Gone = true
+	e.state.VMI = &last
+}
+
+func (e *instance) pod() contract.Object {
+	return contract.Object{Namespace: e.state.Object.Namespace, Name: e.state.Pod.Name, UID: e.state.Pod.UID}
+}

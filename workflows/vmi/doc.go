@@ -1,0 +1,11 @@
+// Package vmi is the entity that owns one VirtualMachineInstance object: its launcher pod, its domain and its status.
+//
+//	state.go    what is known, and how observations are folded into it
+//	phases.go   the phases as a table of transitions
+//	plan.go     the planner: what to do next, from the state alone
+//	status.go   the status that users see, from the state alone
+//	actions.go  the steps themselves: activities and what their results change
+//	workflow.go the loop
+//
+// A VMI boots once and ends once, so its workflow is the record of both: no child workflow stands between.
+package vmi

@@ -1,0 +1,196 @@
+package vmi
+
+import (
+	"time"
+)
+
+// settleTime is how long a status that is about to change again by itself is not written: a pod that just began to run is Scheduled
+// for the half second until its domain runs, and Running for the moment until the kubelet calls it Ready. One write instead of three.
+const settleTime = 5 * time.Second
+
+// action names a step of this entity.
+type action string
+
+// Steps.
+const (
+	actNone        action = ""
+	actFinish      action = "finish"
+	actNext        action = "take up the newer object"
+	actFindPod     action = "look for the launcher pod"
+	actCreatePod   action = "create the launcher pod"
+	actStartDomain action = "start the domain"
+	actMarkPod     action = "open the readiness gate"
+	actDeletePod   action = "delete the launcher pod"
+	actReleasePod  action = "release the launcher pod"
+	actWrite       action = "write the status"
+	actLetGo       action = "release the VMI"
+)
+
+// decision is what the planner answers before it is bound to activities.
+type decision struct {
+	Action  action
+	Why     string
+	WakeAt  time.Time
+	Waiting string
+}
+
+// decide is the planner: pure, total, and in order of urgency.
+func (s *State) decide(now time.Time) decision {
+	if s.VMI == nil {
+		return s.decideOrphan()
+	}
+	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
+		// Adopted without its history: whether it has a pod must be known before anything is decided.
+		return s.held(decision{Action: actFindPod, Why: "the VirtualMachineInstance is older than this workflow"}, now)
+	}
+	if d, ok := s.decideEnding(now); ok {
+		return s.held(d, now)
+	}
+	if d, ok := s.decideBoot(now); ok {
+		return s.held(d, now)
+	}
+	return s.held(s.decideStatus(now), now)
+}
+
+// decideOrphan is about a pod whose VMI nobody has seen: it is being garbage collected and must not be held for ever.
+func (s *State) decideOrphan() decision {
+	switch {
+	case s.Pod == nil:
+		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
+	case s.Pod.Gone:
+		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
+	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
+		return decision{Action: actReleasePod, Why: "it has ended, and its VirtualMachineInstance is gone"}
+	default:
+		return decision{Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
+	}
+}
+
+// held keeps a step that failed from being repeated before its time.
+func (s *State) held(d decision, now time.Time) decision {
+	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
+		return d
+	}
+	if d.Action != actWrite && d.Action != actLetGo {
+		// What went wrong belongs into the status while it waits.
+		if st := s.decideStatus(now); st.Action == actWrite {
+			return st
+		}
+	}
+	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt to " + s.Failure.Step + ": " + s.Failure.Message}
+}
+
+// decideEnding takes the pod away when the VMI is to go, and lets the VMI go when the pod has.
+func (s *State) decideEnding(now time.Time) (decision, bool) {
+	if s.podHeld() && s.podEnded() && !s.PodReleased && len(s.Pod.Finalizers) > 0 {
+		return decision{Action: actReleasePod, Why: "the kubelet reports that it ended"}, true
+	}
+	if !s.deleting() {
+		return decision{}, false
+	}
+	if s.podHeld() {
+		if !s.PodDeleted && s.Pod.DeletionTimestamp == nil {
+			return decision{Action: actDeletePod, Why: "the VirtualMachineInstance is being deleted"}, true
+		}
+		d := s.decideStatus(now)
+		if d.Action == actNone {
+			d.Waiting = "the guest to shut down and its pod to end"
+		}
+		return d, true
+	}
+	if s.Starting {
+		return decision{Waiting: "the attempt to start the domain to be called off"}, true
+	}
+	if s.VMI.Gone {
+		if s.Next != nil {
+			return decision{Action: actNext, Why: "an object of the same name and another UID exists"}, true
+		}
+		return decision{Action: actFinish, Why: "the VirtualMachineInstance is gone"}, true
+	}
+	if len(s.ownFinalizers()) > 0 {
+		return decision{Action: actLetGo, Why: "its pod is gone"}, true
+	}
+	return decision{Waiting: "other finalizers of the VirtualMachineInstance"}, true
+}
+
+// decideBoot brings the VMI from nothing to a running guest.
+func (s *State) decideBoot(now time.Time) (decision, bool) {
+	switch s.Phase {
+	case PhaseUnset, PhasePending:
+		if s.Pod == nil {
+			return decision{Action: actCreatePod, Why: "the VirtualMachineInstance has none"}, true
+		}
+	case PhaseScheduled:
+		if !s.Starting && !s.podEnded() && s.Pod.DeletionTimestamp == nil {
+			return decision{Action: actStartDomain, Why: "its pod runs on " + s.Pod.NodeName}, true
+		}
+	case PhaseRunning:
+		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
+			return decision{Action: actStartDomain, Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
+		}
+		if s.podHeld() && !s.podEnded() && !s.PodMarked && s.Pod.Unpaused != "True" && s.Pod.DeletionTimestamp == nil {
+			return decision{Action: actMarkPod, Why: "the guest runs"}, true
+		}
+	case PhaseScheduling, PhaseSucceeded, PhaseFailed:
+	}
+	return decision{}, false
+}
+
+// decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
+func (s *State) decideStatus(now time.Time) decision {
+	if s.VMI.Gone || s.Phase == PhaseRunning && s.Domain == nil {
+		return decision{Waiting: s.waiting()}
+	}
+	if !s.differs() {
+		return decision{Waiting: s.waiting()}
+	}
+	if s.settling() && now.Before(s.SettleBy) {
+		return decision{WakeAt: s.SettleBy, Waiting: s.waiting()}
+	}
+	return decision{Action: actWrite, Why: "it differs from what was written"}
+}
+
+// settling: the boot goes on by itself right now.
+func (s *State) settling() bool {
+	if s.deleting() || s.Failure != nil {
+		return false
+	}
+	switch s.Phase {
+	case PhaseScheduled:
+		return true
+	case PhaseRunning:
+		return !s.podReady()
+	default:
+		return false
+	}
+}
+
+func (s *State) podReady() bool {
+	return s.Pod != nil && s.Pod.Ready != nil && s.Pod.Ready.Status == "True"
+}
+
+// waiting says in words what an entity without a next step waits for.
+func (s *State) waiting() string {
+	switch s.Phase {
+	case PhaseScheduling:
+		switch {
+		case s.Pod.Unschedulable != nil:
+			return "a node for the launcher pod: " + s.Pod.Unschedulable.Message
+		case s.Pod.WaitingReason != "":
+			return "the launcher pod's images: " + s.Pod.WaitingReason + " " + s.Pod.WaitingMessage
+		default:
+			return "the launcher pod to run"
+		}
+	case PhaseScheduled:
+		return "the node's worker to start the domain"
+	case PhaseRunning:
+		if !s.podReady() {
+			return "the kubelet to call the pod ready"
+		}
+		return "nothing: the guest runs"
+	case PhaseSucceeded, PhaseFailed:
+		return "nothing: " + s.Explanation
+	default:
+		return "the next observation"
+	}
+}

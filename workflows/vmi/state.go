@@ -1,0 +1,162 @@
+package vmi
+
+import (
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// State is everything that a VMI entity knows. It is carried across Continue-As-New.
+type State struct {
+	// Object is the incarnation that this entity takes care of.
+	Object contract.Object `json:"object"`
+	// VMI, Pod and Domain are the newest observations of each (nil: none yet).
+	VMI    *contract.VMIObservation    `json:"vmi,omitempty"`
+	Pod    *contract.PodObservation    `json:"pod,omitempty"`
+	Domain *contract.DomainObservation `json:"domain,omitempty"`
+	// Next is a newer incarnation of the name, taken up when this one's business has ended.
+	Next *contract.VMIObservation `json:"next,omitempty"`
+
+	Phase      Phase                `json:"phase,omitempty"`
+	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
+	// Reason is status.reason, and Explanation says in words why the VMI failed or ended.
+	Reason      string `json:"reason,omitempty"`
+	Explanation string `json:"explanation,omitempty"`
+
+	PodDeleted  bool `json:"podDeleted,omitempty"`  // a delete was sent for Pod
+	PodReleased bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
+	PodMarked   bool `json:"podMarked,omitempty"`   // the readiness gate was set
+
+	// Starting says that the node's worker is at work on StartDomain.
+	Starting bool `json:"starting,omitempty"`
+	// StartedAttempts counts calls of StartDomain that failed for a reason that may pass.
+	StartAttempts int `json:"startAttempts,omitempty"`
+	// StartRefused: libvirt or the launcher refused for good.
+	StartRefused bool `json:"startRefused,omitempty"`
+
+	// Failure is the last step that failed; the planner does not repeat it before RetryAt.
+	Failure *Failure `json:"failure,omitempty"`
+
+	// SettleBy is until when a status that is still changing by itself is not written yet.
+	SettleBy time.Time `json:"settleBy,omitzero"`
+
+	Conditions []contract.Condition `json:"conditions,omitempty"`
+	// Written is the status as last written, and Announced the events that were recorded.
+	Written   *contract.VMIStatus `json:"written,omitempty"`
+	Announced []string            `json:"announced,omitempty"`
+}
+
+// Failure is a step that did not succeed.
+type Failure struct {
+	Step    string    `json:"step"`
+	Type    string    `json:"type,omitempty"`
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
+	RetryAt time.Time `json:"retryAt"`
+}
+
+// observeVMI folds what crdwatch saw of the VMI object.
+func (s *State) observeVMI(o contract.VMIObservation) {
+	switch {
+	case s.Object.UID == "":
+		if !o.Gone {
+			s.adopt(o)
+		}
+	case o.UID == s.Object.UID:
+		if s.VMI != nil && (s.VMI.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion))) {
+			return
+		}
+		if o.Gone && s.VMI != nil {
+			last := *s.VMI
+			last.Gone = true
+			o = last
+		}
+		s.VMI = &o
+	case o.Gone:
+		if s.Next != nil && s.Next.UID == o.UID {
+			s.Next = nil
+		}
+	case s.VMI == nil || entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion):
+		if s.Next == nil || s.Next.UID != o.UID || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
+			s.Next = &o
+		}
+	}
+}
+
+// adopt takes up an incarnation: what its status says already is believed, so that history lost is not time lost.
+func (s *State) adopt(o contract.VMIObservation) {
+	s.Object.UID = o.UID
+	s.VMI = &o
+	s.Phase = Phase(o.Phase)
+	s.PhaseTimes = o.PhaseTimes
+	s.Conditions = o.Conditions
+}
+
+// observePod folds what crdwatch saw of a launcher pod of this VMI.
+func (s *State) observePod(o contract.PodObservation) {
+	if o.VMIUID != "" && s.Object.UID != "" && o.VMIUID != s.Object.UID {
+		return
+	}
+	if s.Pod == nil || s.Pod.UID != o.UID {
+		if o.Gone || (s.Pod != nil && !s.Pod.Gone) {
+			// Nothing is known of it, or it is another pod than the one in hand: names are derived from the VMI's UID, so there
+			// is never a second at the same time.
+			return
+		}
+		s.Pod = &o
+		s.PodDeleted, s.PodReleased, s.PodMarked = false, false, false
+		return
+	}
+	if s.Pod.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Pod.ResourceVersion)) {
+		return
+	}
+	if o.Gone {
+		last := *s.Pod
+		last.Gone = true
+		o = last
+	}
+	s.Pod = &o
+}
+
+// observeDomain folds what the node's worker saw. Only the pod in hand counts, and only what is newer.
+func (s *State) observeDomain(o contract.DomainObservation) {
+	if s.Pod == nil || s.Pod.UID != o.PodUID {
+		return
+	}
+	if s.Domain != nil && s.Domain.PodUID == o.PodUID && s.Domain.Sequence >= o.Sequence {
+		return
+	}
+	s.Domain = &o
+}
+
+// next moves on to the newer incarnation.
+func (s *State) next() State {
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	if s.Next != nil {
+		n.adopt(*s.Next)
+	}
+	return n
+}
+
+func (s *State) podEnded() bool {
+	return s.Pod != nil && (s.Pod.Gone || s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed")
+}
+
+func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }
+
+func (s *State) deleting() bool {
+	return s.VMI != nil && (s.VMI.Gone || s.VMI.DeletionTimestamp != nil)
+}
+
+func (s *State) domainIn(states ...contract.DomainState) bool {
+	if s.Domain == nil || s.Pod == nil || s.Domain.PodUID != s.Pod.UID {
+		return false
+	}
+	for _, x := range states {
+		if s.Domain.State == x {
+			return true
+		}
+	}
+	return false
+}

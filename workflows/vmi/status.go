@@ -1,0 +1,215 @@
+package vmi
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as deterministic as one.
+func (s *State) refresh(now time.Time) {
+	if s.VMI == nil {
+		return
+	}
+	for _, r := range s.advance() {
+		s.enter(r, now)
+	}
+	s.refreshConditions(now)
+}
+
+func (s *State) enter(r Rule, now time.Time) {
+	if r.To.Final() {
+		s.Explanation = s.explain(r)
+		if s.Pod != nil && s.Pod.Gone && s.Pod.ExitCode == nil && s.Domain != nil {
+			s.Reason = "PodVanished"
+		}
+	}
+	if r.To == PhaseScheduled || r.To == PhaseRunning {
+		if s.SettleBy.IsZero() || r.To == PhaseScheduled {
+			s.SettleBy = now.Add(settleTime)
+		}
+	}
+	for _, t := range s.PhaseTimes {
+		if t.Phase == string(r.To) {
+			return
+		}
+	}
+	s.PhaseTimes = append(s.PhaseTimes, contract.PhaseTime{Phase: string(r.To), Time: now.Truncate(time.Second)})
+}
+
+func (s *State) refreshConditions(now time.Time) {
+	now = now.Truncate(time.Second)
+	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now) }
+	set(s.readyCondition())
+	switch {
+	case s.Failure != nil:
+		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: failureReason(s.Failure), Message: s.Failure.Message})
+	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && imageProblem(s.Pod.WaitingReason):
+		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Pod.WaitingReason, Message: s.Pod.WaitingMessage})
+	default:
+		s.Conditions = conditions.Remove(s.Conditions, "Synchronized")
+	}
+	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil {
+		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: s.Pod.Unschedulable.Message})
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
+	}
+	if s.Phase == PhaseRunning {
+		set(contract.Condition{
+			Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported",
+			Message: "this version of virtflow does not migrate running guests yet",
+		})
+	}
+	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected {
+		set(contract.Condition{Type: "AgentConnected", Status: "True"})
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
+	}
+	if s.Phase == PhaseRunning && s.domainIn(contract.DomainPaused) {
+		set(contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"})
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "Paused")
+	}
+}
+
+// readyCondition is KubeVirt's: False with a reason until the guest runs, then as the pod has it.
+func (s *State) readyCondition() contract.Condition {
+	no := func(reason, message string) contract.Condition {
+		return contract.Condition{Type: "Ready", Status: "False", Reason: reason, Message: message}
+	}
+	switch {
+	case !s.podHeld():
+		return no("PodNotExists", "virt-launcher pod has not yet been scheduled")
+	case s.Pod.DeletionTimestamp != nil || s.PodDeleted:
+		return no("PodTerminating", "virt-launcher pod is terminating")
+	case s.Phase != PhaseRunning:
+		return no("GuestNotRunning", "Guest VM is not reported as running")
+	case s.Pod.Ready == nil:
+		return no("PodConditionMissing", "virt-launcher pod is missing the Ready condition")
+	default:
+		r := *s.Pod.Ready
+		r.Type = "Ready"
+		return r
+	}
+}
+
+func imageProblem(reason string) bool {
+	return reason == "ErrImagePull" || reason == "ImagePullBackOff"
+}
+
+func failureReason(f *Failure) string {
+	switch action(f.Step) {
+	case actDeletePod, actReleasePod:
+		return "FailedDelete"
+	case actStartDomain:
+		return "Synchronizing with the Domain failed."
+	default:
+		return "FailedCreate"
+	}
+}
+
+// status is what users are to see.
+func (s *State) status() contract.VMIStatus {
+	st := contract.VMIStatus{
+		Phase:      string(s.Phase),
+		Reason:     s.Reason,
+		Conditions: s.Conditions,
+		PhaseTimes: s.PhaseTimes,
+	}
+	if s.Pod == nil {
+		return st
+	}
+	st.QOSClass = s.Pod.QOSClass
+	st.LauncherImage = s.Pod.LauncherImage
+	if s.podHeld() {
+		st.ActivePods = map[string]string{s.Pod.UID: s.Pod.NodeName}
+	}
+	if s.Phase != PhaseScheduling && s.Phase != PhasePending {
+		st.NodeName = s.Pod.NodeName
+	}
+	if d := s.Domain; d != nil && d.PodUID == s.Pod.UID {
+		st.MachineType, st.GuestMemory = d.MachineType, d.GuestMemory
+		st.Interfaces, st.Volumes = d.Interfaces, d.Volumes
+		st.AgentConnected = d.AgentConnected
+		st.IPs = s.Pod.IPs
+	}
+	return st
+}
+
+// differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
+func (s *State) differs() bool {
+	if s.Written == nil {
+		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was written then.
+		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final()
+	}
+	now := s.status()
+	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {
+		now.ActivePods, now.QOSClass, now.LauncherImage = s.Written.ActivePods, s.Written.QOSClass, s.Written.LauncherImage
+	}
+	return !equal(now, *s.Written)
+}
+
+func equal(a, b contract.VMIStatus) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+// ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its VMI ended, and a
+// VM entity is told that directly.
+func (s *State) ownFinalizers() []string {
+	var own []string
+	for _, f := range s.VMI.Finalizers {
+		if f == contract.FinalizerVMI || f == contract.FinalizerVM {
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+func (s *State) otherFinalizers() []string {
+	return entity.Without(s.VMI.Finalizers, contract.FinalizerVMI, contract.FinalizerVM)
+}
+
+// news are the events that the state calls for and that were not recorded yet.
+func (s *State) news() []contract.Event {
+	var events []contract.Event
+	add := func(kind, reason, message string) {
+		for _, a := range s.Announced {
+			if a == reason {
+				return
+			}
+		}
+		events = append(events, contract.Event{Type: kind, Reason: reason, Message: message})
+	}
+	ran := s.Phase == PhaseRunning || s.Phase.Final() && s.ranOnce()
+	if ran {
+		add("Normal", "Created", "VirtualMachineInstance defined.")
+		add("Normal", "Started", "VirtualMachineInstance started.")
+	}
+	if s.ranOnce() {
+		switch s.Phase {
+		case PhaseSucceeded:
+			add("Normal", "Stopped", "The VirtualMachineInstance was shut down.")
+		case PhaseFailed:
+			add("Warning", "Stopped", "The VirtualMachineInstance crashed.")
+		default:
+		}
+	}
+	if s.Failure != nil && action(s.Failure.Step) == actStartDomain {
+		add("Warning", "SyncFailed", s.Failure.Message)
+	}
+	return events
+}
+
+func (s *State) ranOnce() bool {
+	for _, t := range s.PhaseTimes {
+		if t.Phase == string(PhaseRunning) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package vmi
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// instance binds the state to one run of the workflow.
+type instance struct {
+	state       State
+	loop        *entity.Loop
+	cancelStart workflow.CancelFunc
+	described   string
+}
+
+// Workflow is the VMI entity. It ends when the object is gone and nothing of it is left.
+func Workflow(ctx workflow.Context, in contract.EntityInput) error {
+	e := &instance{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
+	if in.Name == "" || in.Namespace == "" {
+		return temporal.NewNonRetryableApplicationError("a VirtualMachineInstance entity needs namespace and name", contract.ErrorInvalid, nil)
+	}
+	if err := entity.Decode(in.Carried, &e.state); err != nil {
+		return err
+	}
+	e.loop = entity.NewLoop(ctx, e)
+	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
+	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) { e.state.observeDomain(o) })
+	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {
+		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
+	})
+}
+
+// State answers the state query.
+func (e *instance) State() any { return e.state }
+
+// Busy says that the node's worker is at work.
+func (e *instance) Busy() bool { return e.state.Starting }
+
+// Plan binds the planner's decision to its step.
+func (e *instance) Plan(now time.Time) entity.Plan {
+	e.state.refresh(now)
+	d := e.state.decide(now)
+	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
+	switch d.Action {
+	case actNone:
+	case actFinish:
+		p.Finish = true
+	default:
+		p.Step = &entity.Step{Name: string(d.Action), Why: d.Why, Do: func(ctx workflow.Context) error { return e.act(ctx, d.Action) }}
+	}
+	return p
+}
+
+// Details are what the Temporal UI shows first.
+func (e *instance) Details(p entity.Plan) string {
+	s := &e.state
+	var b strings.Builder
+	phase := string(s.Phase)
+	if phase == "" {
+		phase = "new"
+	}
+	fmt.Fprintf(&b, "**VirtualMachineInstance %s/%s is %s**", s.Object.Namespace, s.Object.Name, phase)
+	if s.Pod != nil && s.Pod.NodeName != "" {
+		fmt.Fprintf(&b, " on %s", s.Pod.NodeName)
+	}
+	if p.Finish {
+		b.WriteString("\n\nIt is gone, and nothing of it is left.")
+		return b.String()
+	}
+	if s.Explanation != "" {
+		fmt.Fprintf(&b, "\n\nIt ended because %s.", s.Explanation)
+	}
+	if p.Waiting != "" {
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+	}
+	if s.Failure != nil {
+		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s. Next try %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message, s.Failure.RetryAt.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// describe keeps the search attributes current, in one event and only when something changed.
+func (e *instance) describe(ctx workflow.Context) {
+	s := &e.state
+	node := ""
+	if s.Pod != nil {
+		node = s.Pod.NodeName
+	}
+	actor := ""
+	if s.VMI != nil {
+		actor = s.VMI.Actor
+	}
+	now := strings.Join([]string{s.Object.UID, node, string(s.Phase), actor}, "|")
+	if now == e.described {
+		return
+	}
+	e.described = now
+	updates := []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchPhase).ValueSet(string(s.Phase)),
+	}
+	operation := temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation)
+	if op := s.operation(); op != contract.OperationNone {
+		updates = append(updates, operation.ValueSet(string(op)))
+	} else {
+		updates = append(updates, operation.ValueUnset())
+	}
+	if node != "" {
+		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(contract.SearchNode).ValueSet(node))
+	}
+	if actor != "" {
+		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(contract.SearchActor).ValueSet(actor))
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)
+	}
+}
+
+// operation is what the entity is about at the moment.
+func (s *State) operation() contract.Operation {
+	switch {
+	case s.deleting():
+		return contract.OperationDelete
+	case s.Phase == PhaseRunning || s.Phase.Final():
+		return contract.OperationNone
+	default:
+		return contract.OperationCreate
+	}
+}
