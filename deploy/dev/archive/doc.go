@@ -1,0 +1,3 @@
+// Package archive writes container images of a single static program as
+// docker-archive files, which containerd imports. There is no registry.
+package archive

@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/deploy/dev/archive"
+	"github.com/virtflow/virtflow/deploy/dev/controlplane"
+	"github.com/virtflow/virtflow/deploy/dev/debian"
+	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/node"
+	"github.com/virtflow/virtflow/deploy/dev/parts"
+	"github.com/virtflow/virtflow/deploy/dev/pki"
+)
+
+// Up installs and builds what is missing, starts what does not run, and returns
+// when the cluster can be used.
+func (c Cluster) Up(ctx context.Context) error {
+	if err := requireRoot(); err != nil {
+		return err
+	}
+	start := time.Now()
+	unlock, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.installPackages(ctx); err != nil {
+		return err
+	}
+	description, err := c.build(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.ensureSupervisor(ctx, description); err != nil {
+		return err
+	}
+	if err := c.repairCables(ctx); err != nil {
+		return err
+	}
+	if err := c.waitUntilUsable(ctx, description); err != nil {
+		return err
+	}
+	c.say("The cluster is up (%.0f s): Kubernetes at %s with %d nodes, Temporal at %s, its web interface at http://%s. Next: eval \"$(make env)\", or make demo.",
+		time.Since(start).Seconds(), layout.APIServer, len(layout.Nodes()), layout.Temporal, layout.UI)
+	return nil
+}
+
+func (c Cluster) installPackages(ctx context.Context) error {
+	missing, err := debian.Missing(ctx, debian.Cluster())
+	if err != nil {
+		return err
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	c.say("Installing Debian packages: %s. About 15 s.", strings.Join(missing, " "))
+	return debian.Install(ctx, missing, c.Layout.Log("apt"))
+}
+
+// build builds the parts that are missing and describes the cluster made of them.
+func (c Cluster) build(ctx context.Context) (controlplane.Cluster, error) {
+	d := controlplane.Cluster{Layout: c.Layout, Images: map[string]string{}}
+	for _, want := range []struct {
+		part   parts.Part
+		folder *string
+	}{
+		{parts.Kubernetes(), &d.Programs.Kubernetes},
+		{parts.Containerd(), &d.Programs.Containerd},
+		{parts.Temporal(), &d.Temporal},
+	} {
+		folder, err := c.builder().Ensure(ctx, want.part)
+		if err != nil {
+			return d, err
+		}
+		*want.folder = folder
+	}
+	// The tag follows the build, so that a node never keeps an image of an earlier one.
+	tag := d.Programs.Kubernetes[strings.LastIndexByte(d.Programs.Kubernetes, '-')+1:]
+	d.PauseImage, d.CoreDNSImage = "localhost/virtflow-dev/pause:"+tag, "localhost/virtflow-dev/coredns:"+tag
+	for _, image := range []archive.Program{
+		{Reference: d.PauseImage, File: filepath.Join(d.Programs.Kubernetes, "pause"), User: "65535:65535"},
+		{Reference: d.CoreDNSImage, File: filepath.Join(d.Programs.Kubernetes, "coredns"), User: "65534:65534"},
+	} {
+		path := image.File + ".tar"
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if err := image.Write(path); err != nil {
+				return d, err
+			}
+		}
+		d.Images[image.Reference] = path
+	}
+	return d, c.linkPrograms(d)
+}
+
+// linkPrograms puts the commands for users where `env` points PATH to.
+func (c Cluster) linkPrograms(d controlplane.Cluster) error {
+	for name, target := range map[string]string{
+		"kubectl": filepath.Join(d.Programs.Kubernetes, "kube"),
+		"ctr":     filepath.Join(d.Programs.Containerd, "ctr"),
+	} {
+		if err := Link(target, c.Layout.Path("bin", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Link makes a symbolic link, or changes where it points, at once.
+func Link(target, link string) error {
+	if have, err := os.Readlink(link); err == nil && have == target {
+		return nil
+	}
+	partial := link + ".partial"
+	_ = os.Remove(partial) // left by a killed run
+	if err := os.Symlink(target, partial); err != nil {
+		return fmt.Errorf("link %s: %w", link, err)
+	}
+	if err := os.Rename(partial, link); err != nil {
+		return fmt.Errorf("link %s: %w", link, err)
+	}
+	return nil
+}
+
+func (c Cluster) prepare() error {
+	if err := pki.EnsureCluster(c.Layout); err != nil {
+		return err
+	}
+	return node.MakeMountpoints(c.Layout.Path("mountpoints"))
+}
+
+// repairCables puts back the bridge and the nodes' cables if somebody took them away.
+func (c Cluster) repairCables(ctx context.Context) error {
+	if err := node.EnsureBridge(ctx); err != nil {
+		return err
+	}
+	report, err := c.supervisor().Report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range report.Processes {
+		n, err := layout.NodeNamed(p.Name)
+		if err != nil || p.PID == 0 {
+			continue
+		}
+		if err := node.Plug(ctx, n, p.PID, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

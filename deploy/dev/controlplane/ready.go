@@ -1,0 +1,71 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/virtflow/virtflow/deploy/dev/layout"
+)
+
+// startTime is how long the apiserver may take to be ready before whoever waits
+// for it says so, and waits again.
+const startTime = time.Minute
+
+// apiserverReady waits until the apiserver is ready.
+func (c Cluster) apiserverReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := APIServerReady(ctx, c.Layout)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait for kube-apiserver: %w", ctx.Err()), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// APIServerReady asks the apiserver once whether it is ready.
+func APIServerReady(ctx context.Context, l layout.Layout) error {
+	ca, err := os.ReadFile(l.PKI("kubernetes", "ca.crt"))
+	if err != nil {
+		return fmt.Errorf("read the authority: %w", err)
+	}
+	cert, err := tls.LoadX509KeyPair(l.PKI("kubernetes", "admin.crt"), l.PKI("kubernetes", "admin.key"))
+	if err != nil {
+		return fmt.Errorf("read the administrator's certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	client := &http.Client{
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		},
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, layout.APIServer+"/readyz", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask the apiserver: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the apiserver: %w", err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the apiserver is not ready: %s", resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package debian
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Cluster are the packages that the cluster itself needs.
+func Cluster() []string {
+	return []string{
+		"ca-certificates", "conntrack", "containernetworking-plugins", "iproute2", "iptables", "nftables", "runc",
+	}
+}
+
+// Missing are those of the packages that are not installed.
+func Missing(ctx context.Context, packages []string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask dpkg what is installed (Debian 12 is needed): %w", err)
+	}
+	return missing(string(out), packages), nil
+}
+
+func missing(installed string, packages []string) []string {
+	have := map[string]bool{}
+	for line := range strings.Lines(installed) {
+		if name, status, _ := strings.Cut(strings.TrimSpace(line), " "); status == "installed" {
+			have[name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return have[p] })
+}
+
+// Install installs the packages; apt's words go to the file log. It waits for
+// another run of apt to end.
+func Install(ctx context.Context, packages []string, log string) error {
+	out, err := os.Create(log)
+	if err != nil {
+		return fmt.Errorf("open the log of apt: %w", err)
+	}
+	defer out.Close() //nolint:errcheck // only a log
+	install := append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...)
+	run := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		cmd.Stdout, cmd.Stderr = out, out
+		return cmd.Run()
+	}
+	if run(install...) == nil {
+		return nil
+	}
+	// The lists may be missing or old: once more with fresh ones.
+	if err := run("-o", "DPkg::Lock::Timeout=300", "update"); err != nil {
+		return fmt.Errorf("refresh the package lists: %w; see %s", err, log)
+	}
+	if err := run(install...); err != nil {
+		return fmt.Errorf("install %s: %w; see %s", strings.Join(packages, " "), err, log)
+	}
+	return nil
+}

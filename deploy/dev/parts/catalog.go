@@ -1,0 +1,129 @@
+package parts
+
+import (
+	"fmt"
+	"time"
+)
+
+// Versions of what is built; those of nested modules stand in their go.mod.
+const (
+	kubernetesVersion   = "v1.36.3"
+	containerdVersion   = "v2.4.2"
+	golangciLintVersion = "v2.15.0"
+	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
+)
+
+const kubernetesVersionPackage = "k8s.io/component-base/version"
+
+// Part is one thing to build.
+type Part struct {
+	// Name is the part's name in the cache and on the command line.
+	Name string
+	// What says in a few words what it is, and why it takes as long as it does.
+	What string
+	// Cold is how long it takes on two cores with nothing compiled before.
+	Cold time.Duration
+	// Dir is the nested module, relative to the checkout; empty for a command
+	// that is installed from its own module.
+	Dir string
+	// Packages are the commands to build: import paths, or paths relative to
+	// Dir; with a version when Dir is empty.
+	Packages []string
+	// Output is the name of the program, where the package does not say it.
+	Output string
+	// Tags are build tags.
+	Tags string
+	// LDFlags are added to those that leave out debugging information.
+	LDFlags string
+	// Cgo is whether C code may be compiled in.
+	Cgo bool
+}
+
+// Kubernetes is every Kubernetes program, etcd, CoreDNS and pause.
+func Kubernetes() Part {
+	return Part{
+		Name: "kubernetes", Dir: "deploy/dev/parts/kubernetes",
+		What: "Kubernetes " + kubernetesVersion + ", etcd and CoreDNS from source: some 2,500 packages",
+		Cold: 7 * time.Minute,
+		// One after the other in one call would build the same; so does the compiler's own cache.
+		Packages: []string{"./kube", "./etcd", "./coredns", "./pause"},
+		LDFlags: "-X " + kubernetesVersionPackage + ".gitVersion=" + kubernetesVersion +
+			" -X " + kubernetesVersionPackage + ".gitMajor=1 -X " + kubernetesVersionPackage + ".gitMinor=36" +
+			" -X " + kubernetesVersionPackage + ".gitTreeState=clean",
+	}
+}
+
+// Containerd is containerd, its shim and ctr.
+func Containerd() Part {
+	const module = "github.com/containerd/containerd/v2"
+	return Part{
+		Name: "containerd", Dir: "deploy/dev/parts/containerd",
+		What:     "containerd " + containerdVersion + " from source (Debian's cannot mount image volumes): some 900 packages",
+		Cold:     80 * time.Second,
+		Packages: []string{module + "/cmd/containerd", module + "/cmd/containerd-shim-runc-v2", module + "/cmd/ctr"},
+		Tags:     "no_btrfs,no_devmapper,no_zfs",
+		LDFlags:  "-X " + module + "/version.Version=" + containerdVersion,
+	}
+}
+
+// Temporal is Temporal's server with its web interface.
+func Temporal() Part {
+	return Part{
+		Name: "temporal", Dir: "deploy/dev/parts/temporal",
+		What:     "Temporal's server and its web interface from source",
+		Cold:     4 * time.Minute,
+		Packages: []string{"."}, Output: "virtflow-temporal",
+	}
+}
+
+// Tctl is Temporal's older command line.
+func Tctl() Part {
+	return Part{
+		Name: "tctl", Dir: "deploy/dev/parts/tctl",
+		What:     "tctl from source",
+		Cold:     150 * time.Second,
+		Packages: []string{"github.com/temporalio/tctl/cmd/tctl"},
+	}
+}
+
+// TemporalCLI is the command "temporal".
+func TemporalCLI() Part {
+	return Part{
+		Name: "temporal-cli", Dir: "deploy/dev/parts/temporal-cli",
+		What:     "the temporal command from source (it has a server within)",
+		Cold:     4 * time.Minute,
+		Packages: []string{"github.com/temporalio/cli/cmd/temporal"},
+	}
+}
+
+// GolangciLint is the linter.
+func GolangciLint() Part {
+	return Part{
+		Name: "golangci-lint", What: "golangci-lint " + golangciLintVersion + " from source",
+		Cold:     time.Minute,
+		Packages: []string{"github.com/golangci/golangci-lint/v2/cmd/golangci-lint@" + golangciLintVersion},
+	}
+}
+
+// Workflowcheck finds what would make a workflow nondeterministic.
+func Workflowcheck() Part {
+	return Part{
+		Name: "workflowcheck", What: "workflowcheck from source",
+		Cold: 20 * time.Second, Packages: []string{workflowcheckModule},
+	}
+}
+
+// All is every part.
+func All() []Part {
+	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck()}
+}
+
+// Named finds a part.
+func Named(name string) (Part, error) {
+	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Part{}, fmt.Errorf("there is no part %q to build", name)
+}

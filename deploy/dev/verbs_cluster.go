@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/virtflow/virtflow/deploy/dev/cluster"
+	"github.com/virtflow/virtflow/deploy/dev/parts"
+)
+
+// clusterVerbs are about the cluster itself.
+func clusterVerbs() []*cobra.Command {
+	var purge bool
+	down := &cobra.Command{
+		Use: "down", Short: "End everything of the cluster; state and builds are kept", Args: cobra.NoArgs,
+		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Down(ctx, purge) }),
+	}
+	down.Flags().BoolVar(&purge, "purge", false, "delete the cluster's state, too")
+	return []*cobra.Command{
+		{
+			Use: "up", Short: "Build what is missing, start what does not run, wait until it is usable", Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Up(ctx) }),
+		},
+		down,
+		{
+			Use: "status", Short: "Show every process and whether the cluster is well", Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Status(ctx) }),
+		},
+		{
+			Use: "env", Short: `Print export lines for a shell: eval "$(make env)"`, Args: cobra.NoArgs,
+			RunE: with(func(_ context.Context, c cluster.Cluster, _ []string) error {
+				c.Env(os.Getenv("PATH"))
+				return nil
+			}),
+		},
+		{
+			Use: "kill PROCESS", Short: "Kill a process as a crash would; it is started again", Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Kill(ctx, args[0]) }),
+		},
+		{
+			Use: "restart PROCESS", Short: "Stop a process in an orderly way and start it again", Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Restart(ctx, args[0]) }),
+		},
+		{
+			Use: "build PART...", Short: "Build parts into the cache and print their folders", Args: cobra.MinimumNArgs(1),
+			ValidArgs: partNames(),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				return build(ctx, c, args)
+			}),
+		},
+	}
+}
+
+func partNames() []string {
+	var names []string
+	for _, p := range parts.All() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// build prints only folders to standard output, for use by scripts.
+func build(ctx context.Context, c cluster.Cluster, names []string) error {
+	builder := parts.Builder{Repo: c.Layout.Repo, Cache: c.Layout.Cache, Out: os.Stderr}
+	for _, name := range names {
+		part, err := parts.Named(name)
+		if err != nil {
+			return err
+		}
+		folder, err := builder.Ensure(ctx, part)
+		if err != nil {
+			return err
+		}
+		fmt.Println(folder)
+	}
+	return nil
+}
