@@ -55,7 +55,7 @@ file given by --config. SIGTERM and SIGINT stop the server in order.`,
 	set.StringVar(&flags.Config, "config", "temporal-dev.yaml", "configuration `FILE`")
 	set.StringVar(&flags.Data, "data", "", "`DIR` for the databases; made if missing (required)")
 	set.StringVar(&flags.TLS, "tls", "", "`DIR` with ca.crt, server.crt, server.key, client.crt, client.key (required)")
-	set.StringVar(&flags.Address, "address", "127.0.0.1:7233", "`IP:PORT` where clients connect; 0.0.0.0 for every address")
+	set.StringVar(&flags.Address, "address", "10.210.0.1:7233", "`IP:PORT` where clients connect; 0.0.0.0 for every address")
 	set.StringVar(&flags.UIAddress, "ui-address", "127.0.0.1:8233", "`IP:PORT` of the UI; plain HTTP, so loopback only")
 	set.StringVar(&flags.MetricsAddress, "metrics-address", "127.0.0.1:7235", "`IP:PORT` of the Prometheus metrics, under /metrics")
 	set.StringVar(&flags.LogLevel, "log-level", "warn", "debug, info, warn or error")
@@ -87,7 +87,7 @@ func healthCommand() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&address, "address", "127.0.0.1:7233", "`IP:PORT` of the server")
+	set.StringVar(&address, "address", "10.210.0.1:7233", "`IP:PORT` of the server")
 	set.StringVar(&tlsDir, "tls", "", "`DIR` with ca.crt, client.crt, client.key (required)")
 	set.DurationVar(&wait, "wait", 0, "keep asking for this long before giving up")
 	if err := cmd.MarkFlagRequired("tls"); err != nil {
