@@ -104,20 +104,11 @@ func (e *instance) describe(ctx workflow.Context) {
 	}
 	e.described = now
 	updates := []temporal.SearchAttributeUpdate{
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchPhase).ValueSet(string(s.Phase)),
-	}
-	operation := temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation)
-	if op := s.operation(); op != contract.OperationNone {
-		updates = append(updates, operation.ValueSet(string(op)))
-	} else {
-		updates = append(updates, operation.ValueUnset())
-	}
-	if node != "" {
-		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(contract.SearchNode).ValueSet(node))
-	}
-	if actor != "" {
-		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(contract.SearchActor).ValueSet(actor))
+		entity.Keyword(contract.SearchUID, s.Object.UID),
+		entity.Keyword(contract.SearchPhase, string(s.Phase)),
+		entity.Keyword(contract.SearchOperation, string(s.operation())),
+		entity.Keyword(contract.SearchNode, node),
+		entity.Keyword(contract.SearchActor, actor),
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)

@@ -1,0 +1,46 @@
+package contract
+
+import "time"
+
+// MilestoneState is what a transition of a VM waits for.
+type MilestoneState string
+
+// Milestones of a VM's instance.
+const (
+	MilestoneNone    MilestoneState = ""
+	MilestoneRunning MilestoneState = "running"
+	MilestoneEnded   MilestoneState = "ended"  // final, but the object is still there
+	MilestoneAbsent  MilestoneState = "absent" // no object
+)
+
+// Milestone is what a VM entity tells its open transition (signal SignalProgress).
+type Milestone struct {
+	State  MilestoneState `json:"state,omitempty"`
+	VMIUID string         `json:"vmiUID,omitempty"`
+	Phase  string         `json:"phase,omitempty"`
+}
+
+// TransitionInput starts a transition of a VM.
+type TransitionInput struct {
+	VM         Object `json:"vm"`
+	VMI        Object `json:"vmi,omitzero"` // the instance to stop, for stop and restart
+	Generation int64  `json:"generation,omitempty"`
+	// Why and Actor are the record of who asked for what.
+	Why   string `json:"why"`
+	Actor string `json:"actor,omitempty"`
+	// Deadline ends the transition, whatever it waits for.
+	Deadline time.Time `json:"deadline"`
+}
+
+// TransitionResult is how a transition went.
+type TransitionResult struct {
+	// Summary is one plain sentence.
+	Summary string `json:"summary"`
+	VMIUID  string `json:"vmiUID,omitempty"`
+}
+
+// ErrorDeadline is the type of the error of a transition whose deadline passed.
+const ErrorDeadline = "DeadlineExceeded"
+
+// ErrorEnded is the type of the error of a start whose instance ended without running.
+const ErrorEnded = "InstanceEnded"

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// Labels of nodes that virtflow owns. CPUVendorPrefix is followed by the vendor's name.
+const (
+	CPUVendorPrefix = "cpu-vendor.node.kubevirt.io/"
+)
+
+// State is everything that a node entity knows. It is carried across Continue-As-New.
+type State struct {
+	Name     string                    `json:"name"`
+	Node     *contract.NodeObservation `json:"node,omitempty"`
+	Report   *contract.NodeReport      `json:"report,omitempty"`
+	Failures int                       `json:"failures,omitempty"`
+	RetryAt  time.Time                 `json:"retryAt,omitzero"`
+	Problem  string                    `json:"problem,omitempty"`
+}
+
+func (s *State) observe(o contract.NodeObservation) {
+	if s.Node != nil && s.Node.UID == o.UID && !o.Gone && !entity.Newer(o.ResourceVersion, s.Node.ResourceVersion) && o.WorkerReady == s.Node.WorkerReady {
+		return
+	}
+	if o.Gone && (s.Node == nil || s.Node.UID != o.UID) {
+		return
+	}
+	s.Node = &o
+}
+
+func (s *State) report(r contract.NodeReport) {
+	if s.Report != nil && s.Report.Incarnation == r.Incarnation && s.Report.Sequence >= r.Sequence {
+		return
+	}
+	s.Report = &r
+}
+
+// labels are what the node should carry: a nil value means that the label must go. Only labels that virtflow owns are named.
+func (s *State) labels() map[string]*string {
+	want := map[string]*string{}
+	yes, no := "true", "false"
+	want[contract.LabelSchedulable] = &no
+	if s.Node.Ready && s.Node.WorkerReady && s.Report != nil {
+		want[contract.LabelSchedulable] = &yes
+	}
+	if s.Report != nil && s.Report.CPUVendor != "" {
+		want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
+	}
+	return want
+}
+
+// changes are the labels that differ from what the node carries.
+func (s *State) changes() map[string]*string {
+	out := map[string]*string{}
+	for k, v := range s.labels() { //nolint:workflowcheck // builds another map: the order has no effect
+		if have, ok := s.Node.Labels[k]; v != nil && (!ok || have != *v) || v == nil && ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// instance binds the state to one run of the workflow.
+type instance struct{ state State }
+
+// Workflow is the node entity. It ends when the Node object is gone.
+func Workflow(ctx workflow.Context, in contract.EntityInput) error {
+	if in.Name == "" {
+		return temporal.NewNonRetryableApplicationError("a node entity needs the node's name", contract.ErrorInvalid, nil)
+	}
+	e := &instance{state: State{Name: in.Name}}
+	if err := entity.Decode(in.Carried, &e.state); err != nil {
+		return err
+	}
+	loop := entity.NewLoop(ctx, e)
+	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
+	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
+	return loop.Run(contract.WorkflowNode, func(carried []byte) any {
+		return contract.EntityInput{Name: in.Name, Carried: carried}
+	})
+}
+
+// State answers the state query.
+func (e *instance) State() any { return e.state }
+
+// Busy is never true: a node entity has nothing open.
+func (e *instance) Busy() bool { return false }
+
+// Plan writes the labels that differ.
+func (e *instance) Plan(now time.Time) entity.Plan {
+	s := &e.state
+	switch {
+	case s.Node == nil:
+		return entity.Plan{Waiting: "the first observation of the Node"}
+	case s.Node.Gone:
+		return entity.Plan{Finish: true}
+	case len(s.changes()) == 0:
+		return entity.Plan{Waiting: "changes of the node or of its host"}
+	case now.Before(s.RetryAt):
+		return entity.Plan{WakeAt: s.RetryAt, Waiting: "another attempt to write the labels: " + s.Problem}
+	}
+	return entity.Plan{Step: &entity.Step{Name: "write the labels", Why: "they differ from what the host offers", Do: e.write}}
+}
+
+func (e *instance) write(ctx workflow.Context) error {
+	s := &e.state
+	labels := s.changes()
+	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, in)
+	if err != nil {
+		s.Failures++
+		s.Problem = entity.Message(err)
+		s.RetryAt = workflow.Now(ctx).Add(min(time.Duration(s.Failures)*5*time.Second, 2*time.Minute))
+		return err
+	}
+	s.Failures, s.Problem, s.RetryAt = 0, "", time.Time{}
+	if r.Absent {
+		s.Node.Gone = true
+		return nil
+	}
+	have := map[string]string{}
+	for k, v := range s.Node.Labels { //nolint:workflowcheck // copies a map: the order has no effect
+		have[k] = v
+	}
+	for k, v := range labels { //nolint:workflowcheck // fills a map: the order has no effect
+		if v == nil {
+			delete(have, k)
+		} else {
+			have[k] = *v
+		}
+	}
+	s.Node.Labels = have
+	return nil
+}
+
+// Details are what the Temporal UI shows first.
+func (e *instance) Details(p entity.Plan) string {
+	s := &e.state
+	if s.Node == nil {
+		return "Node " + s.Name + " has not been seen yet."
+	}
+	state := "takes no virtual machines"
+	if v := s.labels()[contract.LabelSchedulable]; v != nil && *v == "true" {
+		state = "takes virtual machines"
+	}
+	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state, s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
+	if s.Report != nil {
+		d += fmt.Sprintf(" (KVM works: %t, %s %s)", s.Report.KVM, s.Report.CPUVendor, s.Report.CPUModel)
+	}
+	if p.Waiting != "" {
+		d += "\n\nWaiting for " + p.Waiting + "."
+	}
+	return d
+}

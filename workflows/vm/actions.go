@@ -1,0 +1,182 @@
+package vm
+
+import (
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// act does one step.
+func (e *instance) act(ctx workflow.Context, d decision) error {
+	switch d.Action {
+	case actNext:
+		e.state = e.state.next()
+		e.describe(ctx)
+		return nil
+	case actFinalizer:
+		with := append(append([]string{}, e.state.VM.Finalizers...), contract.FinalizerVM)
+		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &with})
+	case actLetGo:
+		without := entity.Without(e.state.VM.Finalizers, contract.FinalizerVM)
+		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &without})
+	case actSetAlways:
+		return e.patch(ctx, d.Action, contract.PatchVMInput{RunStrategy: string(Always), LegacyRunning: e.state.VM.LegacyRunning})
+	case actWrite:
+		status := e.state.status()
+		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
+	case actOpen:
+		return e.open(ctx, d)
+	case actCancel:
+		e.state.Open.Cancelled = true
+		e.cancelOpen()
+		return nil
+	case actTell:
+		return e.tell(ctx)
+	case actNone, actFinish:
+	}
+	return nil
+}
+
+// patch writes to the VM, locked by what was seen last.
+func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInput) error {
+	s := &e.state
+	in.VM, in.ResourceVersion = s.Object, s.VM.ResourceVersion
+	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, in)
+	if err != nil {
+		return e.failed(ctx, string(a), "FailedUpdateError", err)
+	}
+	if r.Gone {
+		last := *s.VM
+		last.Gone = true
+		s.VM = &last
+	}
+	if r.Written {
+		if in.Status != nil {
+			s.Written = in.Status
+			s.VM.StateChangeRequests = in.Status.StateChangeRequests
+		}
+		if in.Finalizers != nil {
+			s.VM.Finalizers = *in.Finalizers
+		}
+	}
+	if r.Current != nil {
+		s.observeVM(*r.Current)
+	}
+	e.succeeded(string(a))
+	e.describe(ctx)
+	return nil
+}
+
+// open starts a transition as a child workflow and follows it from a coroutine of its own.
+func (e *instance) open(ctx workflow.Context, d decision) error {
+	s := &e.state
+	s.Count++
+	now := workflow.Now(ctx)
+	t := Transition{
+		Operation: d.Operation, Why: d.Why, Actor: s.VM.Actor, Since: now, Told: s.milestone(),
+		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
+	}
+	in := contract.TransitionInput{
+		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
+	}
+	if s.situation() != Absent {
+		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: s.VMI.UID}
+	}
+	cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:               t.ID,
+		TaskQueue:                contract.ControlTaskQueue,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		WaitForCancellation:      true,
+		StaticSummary:            string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+		TypedSearchAttributes:    e.transitionAttributes(t),
+		WorkflowExecutionTimeout: deadline(d.Operation, s.grace()) + 10*time.Minute,
+	}))
+	child := workflow.ExecuteChildWorkflow(cctx, workflowOf(d.Operation), in)
+	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		cancel()
+		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
+	}
+	s.Open = &t
+	e.cancelOpen = cancel
+	e.child = child
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		var r contract.TransitionResult
+		e.closed(ctx, t, child.Get(ctx, &r))
+	})
+	return nil
+}
+
+// closed notes how the open transition went.
+func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
+	s := &e.state
+	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
+	cancelled := s.Open != nil && s.Open.Cancelled
+	s.Open, e.child, e.cancelOpen = nil, nil, nil
+	switch {
+	case err == nil:
+		e.succeeded(string(t.Operation))
+	case cancelled || temporal.IsCanceledError(err):
+		o.Error = "called off by a newer wish"
+	default:
+		o.Error = entity.Message(err)
+		if entity.ErrorType(err) != contract.ErrorEnded {
+			// How an instance ended shows in its own status and in the back-off; only what kept the transition from being done is a failure.
+			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, err), err)
+		}
+	}
+	s.Last = &o
+	e.loop.Wake()
+}
+
+func failureReason(op contract.Operation, err error) string {
+	switch {
+	case entity.ErrorType(err) == contract.ErrorDeadline:
+		return "TransitionDeadlineExceeded"
+	case op == contract.OperationStop:
+		return "FailedDelete"
+	default:
+		return "FailedCreate"
+	}
+}
+
+// tell signals the open transition how far the instance is.
+func (e *instance) tell(ctx workflow.Context) error {
+	m := e.state.milestone()
+	e.state.Open.Told = m
+	if e.child == nil {
+		return nil
+	}
+	return e.child.SignalChildWorkflow(ctx, contract.SignalProgress, m).Get(ctx, nil)
+}
+
+func (e *instance) failed(ctx workflow.Context, step, reason string, err error) error {
+	s := &e.state
+	f := Failure{Step: step, Reason: reason, Message: entity.Message(err), Count: 1}
+	if s.Failure != nil && s.Failure.Step == step {
+		f.Count = s.Failure.Count + 1
+	}
+	f.RetryAt = workflow.Now(ctx).Add(pause(f.Count))
+	s.Failure = &f
+	return err
+}
+
+func (e *instance) succeeded(step string) {
+	if f := e.state.Failure; f != nil && f.Step == step {
+		e.state.Failure = nil
+	}
+}
+
+// pause grows from one second to two minutes.
+func pause(count int) time.Duration {
+	d := time.Second
+	for i := 1; i < count && d < 2*time.Minute; i++ {
+		d *= 2
+	}
+	return min(d, 2*time.Minute)
+}

@@ -1,0 +1,154 @@
+package vm
+
+import (
+	"encoding/json"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// printable is one row of the table of printable statuses; the first that holds is shown.
+type printable struct {
+	Status string
+	When   func(*State) bool
+}
+
+// printables is KubeVirt's order of precedence, as far as the states exist here.
+func printables() []printable {
+	vmi := func(kind, status, reason string) func(*State) bool {
+		return func(s *State) bool {
+			if s.situation() == Absent {
+				return false
+			}
+			c, ok := conditions.Get(s.VMI.Conditions, kind)
+			return ok && c.Status == status && (reason == "" || c.Reason == reason)
+		}
+	}
+	return []printable{
+		{"Terminating", (*State).deleting},
+		{"Stopping", (*State).stopping},
+		{"Paused", func(s *State) bool { return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True") }},
+		{"Running", (*State).running},
+		{"ErrorPvcNotFound", vmi("Synchronized", "False", "FailedPvcNotFound")},
+		{"ErrorUnschedulable", vmi("PodScheduled", "False", "Unschedulable")},
+		{"ErrImagePull", vmi("Synchronized", "False", "ErrImagePull")},
+		{"ImagePullBackOff", vmi("Synchronized", "False", "ImagePullBackOff")},
+		{"Starting", (*State).starting},
+		{"CrashLoopBackOff", func(s *State) bool {
+			return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && s.over()
+		}},
+		{"Stopped", (*State).over},
+		{"Unknown", func(*State) bool { return true }},
+	}
+}
+
+func (s *State) running() bool {
+	return s.situation() != Absent && s.VMI.Phase == "Running"
+}
+
+// stopping: the instance has not ended and is going, or is about to.
+func (s *State) stopping() bool {
+	sit := s.situation()
+	if sit == Deleting {
+		return s.VMI.Phase != "Succeeded" && s.VMI.Phase != "Failed"
+	}
+	return sit == Alive && s.Open != nil && s.Open.Operation == contract.OperationStop
+}
+
+// starting: the instance has not come up yet, or is about to be made.
+func (s *State) starting() bool {
+	if s.situation() == Absent {
+		return s.Open != nil && s.Open.Operation != contract.OperationStop && !s.Open.Cancelled
+	}
+	switch s.VMI.Phase {
+	case "", "Pending", "Scheduling", "Scheduled":
+		return true
+	default:
+		return false
+	}
+}
+
+// over: there is no instance, or it has ended.
+func (s *State) over() bool {
+	switch s.situation() {
+	case Absent, Succeeded, Failed:
+		return true
+	case Deleting:
+		return s.VMI.Phase == "Succeeded" || s.VMI.Phase == "Failed"
+	default:
+		return false
+	}
+}
+
+func (s *State) printable() string {
+	for _, p := range printables() {
+		if p.When(s) {
+			return p.Status
+		}
+	}
+	return "Unknown"
+}
+
+// status is what users are to see.
+func (s *State) status() contract.VMStatus {
+	st := contract.VMStatus{
+		Created:             s.situation() != Absent,
+		Ready:               s.situation() != Absent && conditions.Is(s.VMI.Conditions, "Ready", "True"),
+		PrintableStatus:     s.printable(),
+		DesiredGeneration:   s.VM.Generation,
+		StartFailure:        s.StartFailure,
+		StateChangeRequests: s.pendingRequests(),
+		Conditions:          s.Conditions,
+	}
+	if s.Written != nil {
+		st.ObservedGeneration = s.Written.ObservedGeneration
+		st.RunStrategy = s.Written.RunStrategy
+	}
+	if st.Created {
+		st.ObservedGeneration = s.VMI.VMGeneration
+	}
+	if st.Created || st.RunStrategy != "" || s.VM.StatusRunStrategy != "" {
+		st.RunStrategy = s.VM.RunStrategy
+	}
+	return st
+}
+
+// differs says whether the status is worth a write. What only says in other words why a booting VM is not ready yet waits for the next
+// write: a boot goes through several such reasons within a second.
+func (s *State) differs() bool {
+	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == Absent && s.Failure == nil && !s.deleting() {
+		// The instance is being made this very moment; the write that tells of it says all.
+		return false
+	}
+	now := s.status()
+	if s.Written == nil {
+		// Nothing is known of what was written: a status that is older than this workflow is written once more, which changes nothing.
+		return true
+	}
+	then := *s.Written
+	if len(s.VM.StateChangeRequests) == len(now.StateChangeRequests) {
+		// Requests that somebody else added are not news of ours.
+		now.StateChangeRequests, then.StateChangeRequests = nil, nil
+	} else {
+		return true
+	}
+	if now.PrintableStatus == "Starting" && then.PrintableStatus == "Starting" {
+		now.Conditions, then.Conditions = bare(now.Conditions), bare(then.Conditions)
+	}
+	return !equal(now, then)
+}
+
+// bare keeps type and status of each condition.
+func bare(list []contract.Condition) []contract.Condition {
+	out := make([]contract.Condition, 0, len(list))
+	for _, c := range list {
+		out = append(out, contract.Condition{Type: c.Type, Status: c.Status})
+	}
+	return out
+}
+
+func equal(a, b contract.VMStatus) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
