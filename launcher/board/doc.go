@@ -1,0 +1,2 @@
+// Package board holds what the launcher knows of its domain and lets any number of watchers follow it.
+package board

@@ -1,0 +1,104 @@
+package disk
+
+import (
+	"fmt"
+	"path/filepath"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Kind is what a volume is made from.
+type Kind string
+
+// Kinds of volumes.
+const (
+	ContainerDisk Kind = "containerDisk"
+	EmptyDisk     Kind = "emptyDisk"
+	NoCloud       Kind = "cloudInitNoCloud"
+)
+
+// mebibyte is what KubeVirt rounds the size of an image down to.
+const mebibyte = 1 << 20
+
+// Places are the directories that volumes come from and go to.
+type Places struct {
+	Images    string // the read-only image of each containerDisk, in a directory of the volume's name
+	CloudInit string // the cloud-init data of each volume, in a directory of the volume's name
+	Disks     string // writable: overlays, empty disks and ISOs
+}
+
+// Volume is what has to be made for one volume of the VMI.
+type Volume struct {
+	Name   string
+	Kind   Kind
+	Source string // directory that it is made from; none for an emptyDisk
+	// File is the image's path within Source; empty: the single file beneath disk/.
+	File string
+	// Path of the file that the domain opens.
+	Path string
+	// Size of an emptyDisk, in bytes.
+	Size int64
+}
+
+// Error says what is wrong with a volume, in the words that KubeVirt uses where it has some. Trying again does not help.
+type Error struct {
+	Volume  string
+	Problem string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("volume %s: %s", e.Volume, e.Problem) }
+
+func failed(volume, format string, args ...any) error {
+	return &Error{Volume: volume, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Plan lists what has to be made for the volumes that the VMI's disks use.
+func Plan(vmi *v1.VirtualMachineInstance, at Places) ([]Volume, error) {
+	used := map[string]bool{}
+	for i := range vmi.Spec.Domain.Devices.Disks {
+		used[vmi.Spec.Domain.Devices.Disks[i].Name] = true
+	}
+	var out []Volume
+	cloudInit := ""
+	for i := range vmi.Spec.Volumes {
+		v := &vmi.Spec.Volumes[i]
+		if !used[v.Name] {
+			continue
+		}
+		planned, err := planVolume(v, at)
+		if err != nil {
+			return nil, err
+		}
+		if planned.Kind == NoCloud {
+			if cloudInit != "" {
+				return nil, failed(v.Name, "a VM has one cloud-init volume, and that is %s", cloudInit)
+			}
+			cloudInit = v.Name
+		}
+		out = append(out, planned)
+	}
+	return out, nil
+}
+
+func planVolume(v *v1.Volume, at Places) (Volume, error) {
+	switch {
+	case v.ContainerDisk != nil:
+		return Volume{
+			Name: v.Name, Kind: ContainerDisk, Source: filepath.Join(at.Images, v.Name), File: v.ContainerDisk.Path,
+			Path: filepath.Join(at.Disks, v.Name+"-overlay.qcow2"),
+		}, nil
+	case v.EmptyDisk != nil:
+		size := v.EmptyDisk.Capacity.Value() / mebibyte * mebibyte
+		if size <= 0 {
+			return Volume{}, failed(v.Name, "the size for volume %s is too low", v.Name)
+		}
+		return Volume{Name: v.Name, Kind: EmptyDisk, Size: size, Path: filepath.Join(at.Disks, v.Name+".qcow2")}, nil
+	case v.CloudInitNoCloud != nil:
+		return Volume{
+			Name: v.Name, Kind: NoCloud, Source: filepath.Join(at.CloudInit, v.Name), Path: filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
+		}, nil
+	default:
+		return Volume{}, failed(v.Name, "this kind of volume is not supported yet")
+	}
+}

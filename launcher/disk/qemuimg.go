@@ -1,0 +1,78 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// An image comes from somebody whom nobody trusts: looking at it may cost this much, as in KubeVirt.
+	probeCPUSeconds = 10
+	probeMemory     = 2000 << 20
+)
+
+// Starter starts a command and waits for it. The launcher's own reaps orphans meanwhile.
+type Starter interface {
+	// Run is like (*exec.Cmd).Run; started is called once the process exists.
+	Run(cmd *exec.Cmd, started func(pid int)) error
+}
+
+// imageInfo is what `qemu-img info` says.
+type imageInfo struct {
+	Format      string `json:"format"`
+	VirtualSize int64  `json:"virtual-size"`
+	Backing     string `json:"backing-filename"`
+}
+
+// qemuImg runs the qemu-img program.
+type qemuImg struct {
+	program string
+	run     Starter
+}
+
+func (q qemuImg) info(ctx context.Context, path string) (imageInfo, error) {
+	out, err := q.output(ctx, true, "info", "--output=json", "-U", path)
+	if err != nil {
+		return imageInfo{}, err
+	}
+	var info imageInfo
+	if err := json.Unmarshal(out, &info); err != nil {
+		return imageInfo{}, fmt.Errorf("reading what qemu-img says of %s: %w", path, err)
+	}
+	return info, nil
+}
+
+func (q qemuImg) overlay(ctx context.Context, backing, format, path string) error {
+	_, err := q.output(ctx, false, "create", "-q", "-f", "qcow2", "-b", backing, "-F", format, path)
+	return err
+}
+
+func (q qemuImg) empty(ctx context.Context, path string, size int64) error {
+	_, err := q.output(ctx, false, "create", "-q", "-f", "qcow2", path, fmt.Sprint(size))
+	return err
+}
+
+func (q qemuImg) output(ctx context.Context, limited bool, args ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, q.program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := q.run.Run(cmd, func(pid int) {
+		if !limited {
+			return
+		}
+		for resource, n := range map[int]uint64{unix.RLIMIT_CPU: probeCPUSeconds, unix.RLIMIT_AS: probeMemory} {
+			// A process that is gone already needs no limit.
+			_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("qemu-img %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.Bytes(), nil
+}

@@ -1,0 +1,211 @@
+package domain
+
+import (
+	"fmt"
+	"strconv"
+
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+const (
+	busVirtio  = "virtio"
+	busDefault = "sata" // KubeVirt's on amd64
+
+	modelVirtio       = "virtio-non-transitional"
+	modelTransitional = "virtio-transitional"
+)
+
+// diskNames hands out target names (vda, sda, …) in the order of the spec; buses with one prefix share its letters.
+type diskNames map[string]int
+
+func (n diskNames) next(bus string) string {
+	prefix := "sd"
+	switch bus {
+	case busVirtio:
+		prefix = "vd"
+	case "fdc":
+		prefix = "fd"
+	}
+	i := n[prefix]
+	n[prefix]++
+	return prefix + letters(i)
+}
+
+// letters counts a, b, … z, aa, ab, … as Linux names disks.
+func letters(i int) string {
+	s := ""
+	for i >= 0 {
+		s = string(rune('a'+i%26)) + s
+		i = i/26 - 1
+	}
+	return s
+}
+
+func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
+	names := diskNames{}
+	spec := &in.VMI.Spec.Domain
+	threads := newIOThreads(spec, vcpus)
+	out := make([]libvirtxml.DomainDisk, 0, len(spec.Devices.Disks))
+	for i := range spec.Devices.Disks {
+		disk := &spec.Devices.Disks[i]
+		field := fmt.Sprintf("spec.domain.devices.disks[%d]", i)
+		volume, ok := in.Volumes[disk.Name]
+		if !ok {
+			return nil, 0, invalid(field+".name", "there is no volume named %q", disk.Name)
+		}
+		d, err := buildDisk(field, disk, volume, spec, names, vcpus)
+		if err != nil {
+			return nil, 0, err
+		}
+		if d.Target.Bus == busVirtio {
+			d.Driver.IOThread = threads.next(isTrue(disk.DedicatedIOThread))
+		}
+		out = append(out, *d)
+	}
+	return out, threads.count(), nil
+}
+
+func buildDisk(field string, disk *v1.Disk, volume Volume, spec *v1.DomainSpec, names diskNames, vcpus uint) (*libvirtxml.DomainDisk, error) {
+	d := &libvirtxml.DomainDisk{
+		Device: "disk",
+		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: volume.Format, ErrorPolicy: "stop", Discard: "unmap"},
+		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: volume.Path}},
+		Target: &libvirtxml.DomainDiskTarget{Bus: busDefault},
+		Serial: disk.Serial,
+		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + disk.Name},
+	}
+	readOnly := volume.ReadOnly
+	switch {
+	case disk.CDRom != nil:
+		d.Device = "cdrom"
+		d.Driver.Discard = ""
+		d.Target.Tray = string(disk.CDRom.Tray)
+		setBus(d, disk.CDRom.Bus)
+		readOnly = readOnly || unlessFalse(disk.CDRom.ReadOnly)
+	case disk.LUN != nil:
+		return nil, invalid(field+".lun", "a LUN needs a block volume, which is not supported yet")
+	case disk.Disk != nil:
+		setBus(d, disk.Disk.Bus)
+		readOnly = readOnly || disk.Disk.ReadOnly
+		if disk.Disk.PciAddress != "" {
+			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
+		}
+	}
+	if readOnly {
+		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+	}
+	if isTrue(disk.Shareable) {
+		return nil, invalid(field+".shareable", "is not supported for a volume that belongs to one pod")
+	}
+	if disk.ErrorPolicy != nil {
+		d.Driver.ErrorPolicy = string(*disk.ErrorPolicy)
+	}
+	if disk.BootOrder != nil {
+		d.Boot = &libvirtxml.DomainDeviceBoot{Order: *disk.BootOrder}
+	}
+	if err := setCache(field, d, disk, volume); err != nil {
+		return nil, err
+	}
+	if err := setBlockSize(field, d, disk); err != nil {
+		return nil, err
+	}
+	if d.Target.Bus == busVirtio {
+		d.Model = virtioModel(spec)
+		if isTrue(spec.Devices.BlockMultiQueue) {
+			d.Driver.Queues = ptr(vcpus)
+		}
+	}
+	d.Target.Dev = names.next(d.Target.Bus)
+	return d, nil
+}
+
+func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
+	if bus != "" {
+		d.Target.Bus = string(bus)
+	}
+}
+
+// setCache: unless the spec says otherwise the host's page cache is left out where the file system can do that, so that guests'
+// disks do not fill the pod's memory.
+func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volume) error {
+	d.Driver.Cache = string(disk.Cache)
+	switch {
+	case disk.Cache == "" && volume.DirectIO:
+		d.Driver.Cache = string(v1.CacheNone)
+	case disk.Cache == "":
+		d.Driver.Cache = string(v1.CacheWriteThrough)
+	case disk.Cache == v1.CacheNone && !volume.DirectIO:
+		return invalid(field+".cache", "Unable to use 'none' cache mode, file system where %s is stored does not support direct I/O", volume.Path)
+	}
+	d.Driver.IO = string(disk.IO)
+	if disk.IO == v1.IONative && d.Driver.Cache != string(v1.CacheNone) {
+		return invalid(field+".io", "native needs cache mode none, and this disk has %s", d.Driver.Cache)
+	}
+	return nil
+}
+
+func setBlockSize(field string, d *libvirtxml.DomainDisk, disk *v1.Disk) error {
+	if disk.BlockSize == nil {
+		return nil
+	}
+	if disk.BlockSize.Custom == nil {
+		return invalid(field+".blockSize.matchVolume", "is not supported yet")
+	}
+	d.BlockIO = &libvirtxml.DomainDiskBlockIO{
+		LogicalBlockSize: disk.BlockSize.Custom.Logical, PhysicalBlockSize: disk.BlockSize.Custom.Physical,
+	}
+	return nil
+}
+
+func virtioModel(spec *v1.DomainSpec) string {
+	if isTrue(spec.Devices.UseVirtioTransitional) {
+		return modelTransitional
+	}
+	return modelVirtio
+}
+
+// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool.
+type ioThreads struct {
+	pool      uint // threads that are shared, numbered from 1
+	turn      uint
+	dedicated uint
+}
+
+func newIOThreads(spec *v1.DomainSpec, vcpus uint) *ioThreads {
+	t := &ioThreads{}
+	wantsOwn := uint(0)
+	for i := range spec.Devices.Disks {
+		if isTrue(spec.Devices.Disks[i].DedicatedIOThread) {
+			wantsOwn++
+		}
+	}
+	policy := spec.IOThreadsPolicy
+	switch {
+	case policy != nil && *policy == v1.IOThreadsPolicyAuto:
+		t.pool = min(uint(len(spec.Devices.Disks)), 2*vcpus)
+		t.pool -= min(wantsOwn, t.pool)
+		if wantsOwn < uint(len(spec.Devices.Disks)) {
+			t.pool = max(t.pool, 1)
+		}
+	case policy != nil && *policy == v1.IOThreadsPolicyShared, policy == nil && wantsOwn > 0:
+		t.pool = 1
+	}
+	return t
+}
+
+func (t *ioThreads) next(own bool) *uint {
+	if own {
+		t.dedicated++
+		return ptr(t.pool + t.dedicated)
+	}
+	if t.pool == 0 {
+		return nil
+	}
+	t.turn++
+	return ptr((t.turn-1)%t.pool + 1)
+}
+
+func (t *ioThreads) count() uint { return t.pool + t.dedicated }
+
+func itoa(i int) string { return strconv.Itoa(i) }

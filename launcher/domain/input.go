@@ -1,0 +1,60 @@
+package domain
+
+import (
+	"fmt"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Input is what a domain is built from.
+type Input struct {
+	VMI *v1.VirtualMachineInstance
+	// KVM says that virtual CPUs truly run; otherwise QEMU's emulation is used.
+	KVM bool
+	// Volumes holds, by volume name, the file that each disk of the VMI reads and writes.
+	Volumes map[string]Volume
+	// Interfaces are the devices that the node's worker has made, by network name.
+	Interfaces map[string]Interface
+	Paths      Paths
+}
+
+// Volume is the prepared image behind a disk.
+type Volume struct {
+	Path   string
+	Format string // raw or qcow2
+	// Size is what the guest sees, in bytes; 0 when not known.
+	Size int64
+	// DirectIO says that the file, and whatever backs it, can be opened with O_DIRECT.
+	DirectIO bool
+	// ReadOnly volumes (cloud-init data) are never written by the guest.
+	ReadOnly bool
+}
+
+// Interface is a tap device in the pod's network namespace.
+type Interface struct {
+	Tap          string
+	PodInterface string
+	MTU          int
+}
+
+// Paths are the places in the launcher's file system that the domain refers to.
+type Paths struct {
+	Emulator  string
+	Serial    string // socket of the first serial port
+	SerialLog string // everything that the guest writes to it
+	VNC       string // socket
+	Agent     string // socket of the guest agent's channel
+}
+
+// InvalidError says which part of a VMI cannot be built into a domain. Trying again does not help.
+type InvalidError struct {
+	Field   string // as in spec.domain.devices.disks[0]
+	Problem string
+}
+
+// Error implements error.
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Problem }
+
+func invalid(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,61 @@
+package domain
+
+import (
+	"fmt"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// Supported refuses the parts of a VMI that no domain is built for yet: nothing is accepted and then ignored. The admission webhook
+// says the same earlier and for more fields; a VMI that came another way ends here.
+func Supported(vmi *v1.VirtualMachineInstance) error {
+	if a := vmi.Spec.Architecture; a != "" && a != "amd64" {
+		return invalid("spec.architecture", "%q is not supported, only amd64", a)
+	}
+	spec := &vmi.Spec.Domain
+	devices := &spec.Devices
+	for _, part := range []struct {
+		field   string
+		present bool
+	}{
+		{"spec.domain.launchSecurity", spec.LaunchSecurity != nil},
+		{"spec.domain.firmware.kernelBoot", spec.Firmware != nil && spec.Firmware.KernelBoot != nil},
+		{"spec.domain.firmware.acpi", spec.Firmware != nil && spec.Firmware.ACPI != nil},
+		{"spec.domain.firmware.bootloader.efi.persistent", persistentEFI(spec)},
+		{"spec.domain.cpu.dedicatedCpuPlacement", spec.CPU != nil && spec.CPU.DedicatedCPUPlacement},
+		{"spec.domain.cpu.numa", spec.CPU != nil && spec.CPU.NUMA != nil},
+		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
+		{"spec.domain.cpu.isolateEmulatorThread", spec.CPU != nil && spec.CPU.IsolateEmulatorThread},
+		{"spec.domain.memory.hugepages", spec.Memory != nil && spec.Memory.Hugepages != nil},
+		{"spec.domain.features.hyperv", spec.Features != nil && spec.Features.Hyperv != nil},
+		{"spec.domain.features.hypervPassthrough", spec.Features != nil && spec.Features.HypervPassthrough != nil},
+		{"spec.domain.ioThreads", spec.IOThreads != nil},
+		{"spec.domain.devices.gpus", len(devices.GPUs) > 0},
+		{"spec.domain.devices.hostDevices", len(devices.HostDevices) > 0},
+		{"spec.domain.devices.filesystems", len(devices.Filesystems) > 0},
+		{"spec.domain.devices.clientPassthrough", devices.ClientPassthrough != nil},
+		{"spec.domain.devices.sound", devices.Sound != nil},
+		{"spec.domain.devices.tpm", devices.TPM != nil},
+		{"spec.domain.devices.video", devices.Video != nil},
+		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
+		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
+		{"spec.domain.devices.networkInterfaceMultiqueue", isTrue(devices.NetworkInterfaceMultiQueue)},
+		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},
+		{"spec.accessCredentials", len(vmi.Spec.AccessCredentials) > 0},
+	} {
+		if part.present {
+			return invalid(part.field, "is not supported yet")
+		}
+	}
+	for i := range devices.Interfaces {
+		if devices.Interfaces[i].Masquerade == nil {
+			return invalid(fmt.Sprintf("spec.domain.devices.interfaces[%d]", i), "only the masquerade binding is supported yet")
+		}
+	}
+	return nil
+}
+
+func persistentEFI(spec *v1.DomainSpec) bool {
+	f := spec.Firmware
+	return f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil && isTrue(f.Bootloader.EFI.Persistent)
+}

@@ -1,0 +1,48 @@
+package lifecycle
+
+import "github.com/virtflow/virtflow/workflows/contract"
+
+// Machine walks the table. It is not safe for concurrent use.
+type Machine struct {
+	table  map[State]map[Input]Step
+	state  State
+	ran    bool
+	reason string
+}
+
+// New starts at Idle.
+func New() *Machine { return &Machine{table: Table(), state: Idle} }
+
+// Apply takes an input and returns the action for it.
+func (m *Machine) Apply(in Input) Action {
+	step := m.table[m.state][in]
+	m.state = step.Next
+	switch in {
+	case StartDone, GuestOff, GuestKilled, GuestCrashed, GuestGone:
+		m.ran = m.ran || step.Reason != "" || in == StartDone
+	default:
+	}
+	if step.Do == End {
+		m.reason = step.Reason
+	}
+	return step.Do
+}
+
+// State is the present state.
+func (m *Machine) State() State { return m.state }
+
+// Ran says that a domain has been running.
+func (m *Machine) Ran() bool { return m.ran }
+
+// Reason says why it Ended.
+func (m *Machine) Reason() string { return m.reason }
+
+// ExitCode is the launcher's for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest powered off or was ended.
+func ExitCode(reason string) int {
+	switch reason {
+	case contract.ReasonShutdown, contract.ReasonDestroyed, contract.ReasonNeverRan:
+		return 0
+	default:
+		return 1
+	}
+}
