@@ -165,3 +165,13 @@ func (r Root) has(name string) bool {
 	_, err := r.Source(name)
 	return err == nil
 }
+
+// Libraries lists the names of the libraries that one program is linked with directly.
+func Libraries(program string) ([]string, error) {
+	file, err := elf.Open(program)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.ImportedLibraries()
+}

@@ -15,6 +15,9 @@ while read -r module; do
 	insmod "/lib/modules/$module" 2>/dev/null
 done </etc/modules.order
 
+# First of all services: a power button pressed during the boot counts too.
+acpid -c /etc/acpi -l /tmp/acpid.log
+
 hostname guest
 /usr/lib/guest/cidata early
 
@@ -25,7 +28,6 @@ if [ -e /sys/class/net/eth0 ]; then
 	udhcpc -b -S -i eth0 -t 5 -T 1 -A 2 -s /usr/lib/guest/dhcp -x hostname:"$(hostname)" >/tmp/udhcpc.log 2>&1
 fi
 
-acpid -c /etc/acpi -l /tmp/acpid.log
 dropbear -R -p 22
 echo "hello from $(hostname)" >/www/index.html
 httpd -p 80 -h /www
