@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/crdwatch/kube"
+)
+
+// Options are what the activities need; all but PullPolicy and Now must be set.
+type Options struct {
+	Kubernetes kubernetes.Interface
+	KubeVirt   *kube.Client
+	// Settings returns what the KubeVirt object says right now (settings.Watcher.Current).
+	Settings func() settings.Settings
+	// LauncherImage runs in launcher pods; PullPolicy holds where the KubeVirt object names none.
+	LauncherImage string
+	PullPolicy    corev1.PullPolicy
+	Log           zerolog.Logger
+	// Now is time.Now unless a test sets it.
+	Now func() time.Time
+}
+
+// Activities are registered as one: the name of each method is the name of its activity. They are safe for concurrent use.
+type Activities struct {
+	Options
+	events recorder
+	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read. What is in there
+	// is what the API server answered, seconds ago.
+	fresh *cache.LRUExpireCache
+}
+
+const (
+	freshFor  = 10 * time.Second
+	freshSize = 1024
+)
+
+// New checks the options. Nothing is contacted.
+func New(o Options) (*Activities, error) {
+	switch {
+	case o.Kubernetes == nil || o.KubeVirt == nil || o.Settings == nil:
+		return nil, errors.New("the activities need clients and settings")
+	case o.LauncherImage == "":
+		return nil, errors.New("no launcher image is given: it is what every launcher pod runs")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Activities{
+		Options: o,
+		events:  recorder{client: o.Kubernetes.CoreV1(), now: o.Now, log: o.Log},
+		fresh:   cache.NewLRUExpireCache(freshSize),
+	}, nil
+}

@@ -1,0 +1,21 @@
+// Package cluster has the activities that talk to Kubernetes: what workflows decide, done to objects. They run on the control
+// queue, mostly as local activities, so each does as few requests as it can, one after the other, and never reads what it was told.
+//
+// Every activity may be run again after it has worked: names are derived from UIDs, what is there already is found, what is gone
+// already is done, and a patch carries the UID and the resourceVersion that it was decided from.
+//
+// Permissions used, cluster-wide unless said otherwise:
+//
+//	kubevirt.io   virtualmachines                     get, patch
+//	kubevirt.io   virtualmachines/status              patch
+//	kubevirt.io   virtualmachines/finalizers          update   (blockOwnerDeletion on the instance)
+//	kubevirt.io   virtualmachineinstances             get, create, delete, patch
+//	kubevirt.io   virtualmachineinstances/finalizers  update   (blockOwnerDeletion on the pod)
+//	apps          controllerrevisions                 create, delete
+//	""            pods                                get, create, delete, patch
+//	""            pods/status                         patch
+//	""            secrets                             create
+//	""            events                              create
+//	""            nodes                               patch
+//	kubevirt.io   kubevirts (own namespace only)      get, list, watch
+package cluster

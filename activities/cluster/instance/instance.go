@@ -1,0 +1,128 @@
+package instance
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Request says how an instance is to be made.
+type Request struct {
+	// Paused makes the guest start paused.
+	Paused bool
+	// Actor is the user behind it, "" when not known.
+	Actor string
+	// Now goes into the status.
+	Now time.Time
+}
+
+// runtimeUser is the user ID that launchers run as (KubeVirt's qemu user).
+const runtimeUser = 107
+
+// RevisionName is the name of the ControllerRevision that keeps the specification a VM was started with.
+func RevisionName(vmUID string, generation int64) string {
+	return fmt.Sprintf("revision-start-vm-%s-%d", vmUID, generation)
+}
+
+// New makes the instance of a VM.
+func New(vm *kubevirt.VirtualMachine, s settings.Settings, r Request) (*kubevirt.VirtualMachineInstance, error) {
+	if vm.Spec.Template == nil {
+		return nil, fmt.Errorf("spec.template of VirtualMachine %s/%s is missing", vm.Namespace, vm.Name)
+	}
+	template := vm.Spec.Template.DeepCopy()
+	vmi := &kubevirt.VirtualMachineInstance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
+		ObjectMeta: template.ObjectMeta,
+		Spec:       template.Spec,
+	}
+	vmi.Name, vmi.Namespace, vmi.GenerateName = vm.Name, vm.Namespace, ""
+	vmi.UID, vmi.ResourceVersion, vmi.CreationTimestamp, vmi.ManagedFields = "", "", metav1.Time{}, nil
+	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)}
+	for _, f := range []string{contract.FinalizerVM, contract.FinalizerVMI} {
+		if !slices.Contains(vmi.Finalizers, f) {
+			vmi.Finalizers = append(vmi.Finalizers, f)
+		}
+	}
+	vmi.Annotations = maps.Clone(vmi.Annotations)
+	if vmi.Annotations == nil {
+		vmi.Annotations = map[string]string{}
+	}
+	vmi.Annotations[contract.AnnotationVMGeneration] = strconv.FormatInt(vm.Generation, 10)
+	// What a template says about who asked is not to be believed.
+	delete(vmi.Annotations, contract.AnnotationRequestedBy)
+	if r.Actor != "" {
+		vmi.Annotations[contract.AnnotationRequestedBy] = r.Actor
+	}
+	if r.Paused {
+		paused := kubevirt.StartStrategyPaused
+		vmi.Spec.StartStrategy = &paused
+	}
+	setDefaults(&vmi.Spec, s)
+	vmi.Status = firstStatus(vmi, RevisionName(string(vm.UID), vm.Generation), r.Now)
+	return vmi, nil
+}
+
+// firstStatus is the status with which an instance is born: virtflow writes the object past the webhook that would set it.
+func firstStatus(vmi *kubevirt.VirtualMachineInstance, revision string, at time.Time) kubevirt.VirtualMachineInstanceStatus {
+	now := metav1.NewTime(at.UTC().Truncate(time.Second))
+	status := kubevirt.VirtualMachineInstanceStatus{
+		Phase: kubevirt.Pending,
+		PhaseTransitionTimestamps: []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{
+			{Phase: kubevirt.Pending, PhaseTransitionTimestamp: now},
+		},
+		Conditions: []kubevirt.VirtualMachineInstanceCondition{{
+			Type:               kubevirt.VirtualMachineInstanceReady,
+			Status:             corev1.ConditionFalse,
+			Reason:             kubevirt.PodNotExistsReason,
+			Message:            "virt-launcher pod has not yet been scheduled",
+			LastTransitionTime: now,
+		}},
+		VirtualMachineRevisionName: revision,
+		RuntimeUser:                runtimeUser,
+	}
+	if m := vmi.Spec.Domain.Memory; m != nil && m.Guest != nil {
+		status.Memory = &kubevirt.MemoryStatus{GuestAtBoot: m.Guest, GuestCurrent: m.Guest, GuestRequested: m.Guest}
+	}
+	if c := vmi.Spec.Domain.CPU; c != nil {
+		status.CurrentCPUTopology = &kubevirt.CPUTopology{Cores: c.Cores, Sockets: c.Sockets, Threads: c.Threads}
+	}
+	return status
+}
+
+// Revision keeps the specification that a VM is being started with.
+func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
+	data, err := json.Marshal(map[string]any{"spec": vm.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the specification of VirtualMachine %s/%s: %w", vm.Namespace, vm.Name, err)
+	}
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            RevisionName(string(vm.UID), vm.Generation),
+			Namespace:       vm.Namespace,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
+		},
+		Data:     k8sruntime.RawExtension{Raw: data},
+		Revision: vm.Generation,
+	}, nil
+}
+
+// Architecture is that of an instance; those without one run on the control plane's own, as in a cluster of one kind.
+func Architecture(spec *kubevirt.VirtualMachineInstanceSpec) string {
+	if spec.Architecture != "" {
+		return spec.Architecture
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// merge is a JSON merge patch in the making: a nil value removes a field.
+type merge map[string]any
+
+// locked is a patch of an object's metadata that only that UID at that version takes.
+func locked(uid, resourceVersion string) merge {
+	m := merge{"uid": uid}
+	if resourceVersion != "" {
+		m["resourceVersion"] = resourceVersion
+	}
+	return m
+}
+
+// finalizers sets the whole list; an empty one is removed, as the API server does itself.
+func (m merge) finalizers(list *[]string) {
+	switch {
+	case list == nil:
+	case len(*list) == 0:
+		m["finalizers"] = nil
+	default:
+		m["finalizers"] = *list
+	}
+}
+
+// set writes a value, or removes the field where the value is the zero one.
+func set[T comparable](m merge, field string, value T) {
+	var zero T
+	if value == zero {
+		m[field] = nil
+		return
+	}
+	m[field] = value
+}
+
+func (m merge) encode() ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return b, nil
+}
+
+func conditions(list []contract.Condition) any {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]map[string]any, 0, len(list))
+	for _, c := range list {
+		out = append(out, map[string]any{
+			"type": c.Type, "status": c.Status, "reason": optional(c.Reason), "message": optional(c.Message),
+			"lastTransitionTime": timestamp(c.LastTransitionTime), "lastProbeTime": nil,
+		})
+	}
+	for _, c := range out { // elements of a list are written as they are: null must not stand for "remove" there
+		for k, v := range c {
+			if v == nil && k != "lastProbeTime" && k != "lastTransitionTime" {
+				delete(c, k)
+			}
+		}
+	}
+	return out
+}
+
+func optional(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func timestamp(t *time.Time) any {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return metav1.NewTime(t.UTC())
+}
+
+// vmStatus is the owned part of a VM's status, whole: each field is there, with null where it is to be removed.
+func vmStatus(s *contract.VMStatus) merge {
+	m := merge{"conditions": conditions(s.Conditions)}
+	set(m, "created", s.Created)
+	set(m, "ready", s.Ready)
+	set(m, "printableStatus", s.PrintableStatus)
+	set(m, "runStrategy", s.RunStrategy)
+	set(m, "desiredGeneration", s.DesiredGeneration)
+	set(m, "observedGeneration", s.ObservedGeneration)
+	m["startFailure"] = nil
+	if f := s.StartFailure; f != nil {
+		failure := merge{"retryAfterTimestamp": timestamp(f.RetryAfter)}
+		set(failure, "consecutiveFailCount", f.ConsecutiveFailCount)
+		set(failure, "lastFailedVMIUID", f.LastFailedVMIUID)
+		m["startFailure"] = failure
+	}
+	m["stateChangeRequests"] = nil
+	if len(s.StateChangeRequests) > 0 {
+		m["stateChangeRequests"] = s.StateChangeRequests
+	}
+	return m
+}
+
+// infoSources of an interface in a VMI's status, as KubeVirt names them.
+const (
+	sourceDomain = "domain"
+	sourceAgent  = "domain, guest-agent"
+)
+
+// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so a pod that leaves activePods stays in there until the
+// map is empty: a VMI has one launcher pod in its life, and two only while it migrates.
+func vmiStatus(s *contract.VMIStatus) merge {
+	m := merge{"conditions": conditions(s.Conditions)}
+	set(m, "phase", s.Phase)
+	set(m, "reason", s.Reason)
+	set(m, "nodeName", s.NodeName)
+	set(m, "qosClass", s.QOSClass)
+	set(m, "launcherContainerImageVersion", s.LauncherImage)
+	m["phaseTransitionTimestamps"] = phaseTimes(s.PhaseTimes)
+	m["activePods"] = nil
+	if len(s.ActivePods) > 0 {
+		m["activePods"] = s.ActivePods
+	}
+	m["machine"] = nil
+	if s.MachineType != "" {
+		m["machine"] = merge{"type": s.MachineType}
+	}
+	if s.GuestMemory > 0 { // what the instance was made with stays while nothing is known
+		m["memory"] = merge{"guestCurrent": quantity(s.GuestMemory)}
+	}
+	m["interfaces"] = interfaces(s)
+	m["volumeStatus"] = volumes(s.Volumes)
+	return m
+}
+
+func phaseTimes(list []contract.PhaseTime) any {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]map[string]any, 0, len(list))
+	for _, p := range list {
+		out = append(out, map[string]any{"phase": p.Phase, "phaseTransitionTimestamp": metav1.NewTime(p.Time.UTC())})
+	}
+	return out
+}
+
+// interfaces: the first has the pod's addresses, which masquerade passes on to the guest.
+func interfaces(s *contract.VMIStatus) any {
+	if len(s.Interfaces) == 0 {
+		return nil
+	}
+	source := sourceDomain
+	if s.AgentConnected {
+		source = sourceAgent
+	}
+	out := make([]map[string]any, 0, len(s.Interfaces))
+	for i, n := range s.Interfaces {
+		e := map[string]any{"name": n.Name, "infoSource": source}
+		if i == 0 && len(s.IPs) > 0 {
+			e["ipAddress"], e["ipAddresses"] = s.IPs[0], s.IPs
+		}
+		for field, value := range map[string]string{"mac": n.MAC, "podInterfaceName": n.PodInterfaceName, "linkState": n.LinkState} {
+			if value != "" {
+				e[field] = value
+			}
+		}
+		if n.QueueCount > 0 {
+			e["queueCount"] = n.QueueCount
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func volumes(list []contract.DomainVolume) any {
+	if len(list) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(list)
+	slices.SortFunc(sorted, func(a, b contract.DomainVolume) int {
+		switch {
+		case a.Name < b.Name:
+			return -1
+		case a.Name > b.Name:
+			return 1
+		default:
+			return 0
+		}
+	})
+	out := make([]map[string]any, 0, len(sorted))
+	for _, v := range sorted {
+		e := map[string]any{"name": v.Name, "target": v.Target}
+		if v.Size > 0 {
+			e["size"] = v.Size
+		}
+		out = append(out, e)
+	}
+	return out
+}

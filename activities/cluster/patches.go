@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// PatchVM writes what has changed of a VM: metadata and specification first, then status. (A start request is dropped from the status
+// only once the run strategy that answers it is written.)
+// Idempotent: UID and resourceVersion are the lock; a second attempt meets a conflict and returns the object as it is.
+func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (contract.PatchVMResult, error) {
+	vms := a.KubeVirt.VMs(in.VM.Namespace)
+	version := in.ResourceVersion
+	var current *kubevirt.VirtualMachine
+	if in.Finalizers != nil || in.RunStrategy != "" {
+		patch, err := vmObjectPatch(in)
+		if err != nil {
+			return contract.PatchVMResult{}, err
+		}
+		current, err = vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return a.vmNotPatched(ctx, in.VM, false, err)
+		}
+		version = current.ResourceVersion
+		if ended(current) {
+			a.tellAll(ctx, kindVM, in.VM, in.Events, in.ResourceVersion)
+			return contract.PatchVMResult{Written: true, Gone: true}, nil
+		}
+	}
+	if in.Status != nil {
+		patch, err := merge{"metadata": locked(in.VM.UID, version), "status": vmStatus(in.Status)}.encode()
+		if err != nil {
+			return contract.PatchVMResult{}, err
+		}
+		next, err := vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil {
+			return a.vmNotPatched(ctx, in.VM, current != nil, err)
+		}
+		current = next
+	}
+	if current == nil { // nothing was asked for
+		return contract.PatchVMResult{}, nil
+	}
+	a.tellAll(ctx, kindVM, in.VM, in.Events, in.ResourceVersion)
+	o := observe.VM(current)
+	return contract.PatchVMResult{Written: true, Current: &o}, nil
+}
+
+func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
+	metadata := locked(in.VM.UID, in.ResourceVersion)
+	metadata.finalizers(in.Finalizers)
+	patch := merge{"metadata": metadata}
+	switch {
+	case in.RunStrategy == "":
+	case !in.LegacyRunning:
+		patch["spec"] = merge{"runStrategy": in.RunStrategy}
+	case in.RunStrategy == string(kubevirt.RunStrategyAlways):
+		patch["spec"] = merge{"running": true}
+	case in.RunStrategy == string(kubevirt.RunStrategyHalted):
+		patch["spec"] = merge{"running": false}
+	default:
+		return nil, final(contract.ErrorInvalid, fmt.Sprintf("spec.running cannot say run strategy %s", in.RunStrategy))
+	}
+	return patch.encode()
+}
+
+// vmNotPatched finds out what the object is like that refused a patch. Partly: metadata or specification were written before.
+func (a *Activities) vmNotPatched(ctx context.Context, vm contract.Object, partly bool, err error) (contract.PatchVMResult, error) {
+	switch {
+	case otherObject(err):
+		return contract.PatchVMResult{Gone: true}, nil
+	case !apierrors.IsConflict(err):
+		return contract.PatchVMResult{}, failure("patching VirtualMachine "+vm.Name, err)
+	}
+	current, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != vm.UID {
+		return contract.PatchVMResult{Gone: true}, nil
+	}
+	if err != nil {
+		return contract.PatchVMResult{}, failure("reading VirtualMachine "+vm.Name, err)
+	}
+	o := observe.VM(current)
+	a.Log.Debug().Str("namespace", vm.Namespace).Str("name", vm.Name).Str("uid", vm.UID).Bool("partly", partly).Msg("a patch met a newer object")
+	return contract.PatchVMResult{Conflict: true, Current: &o}, nil
+}
+
+// PatchVMI writes what has changed of an instance in one request: its status lies on the main resource.
+// Idempotent: as PatchVM.
+func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
+	metadata := locked(in.VMI.UID, in.ResourceVersion)
+	metadata.finalizers(in.Finalizers)
+	if in.NodeLabel != nil {
+		label := merge{}
+		set(label, contract.LabelNodeName, *in.NodeLabel)
+		metadata["labels"] = label
+	}
+	patch := merge{"metadata": metadata}
+	if in.Status != nil {
+		patch["status"] = vmiStatus(in.Status)
+	}
+	body, err := patch.encode()
+	if err != nil {
+		return contract.PatchVMIResult{}, err
+	}
+	vmis := a.KubeVirt.VMIs(in.VMI.Namespace)
+	current, err := vmis.Patch(ctx, in.VMI.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err == nil {
+		a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.ResourceVersion)
+		if ended(current) {
+			return contract.PatchVMIResult{Written: true, Gone: true}, nil
+		}
+		o := observe.VMI(current)
+		return contract.PatchVMIResult{Written: true, Current: &o}, nil
+	}
+	switch {
+	case otherObject(err):
+		return contract.PatchVMIResult{Gone: true}, nil
+	case !apierrors.IsConflict(err):
+		return contract.PatchVMIResult{}, failure("patching VirtualMachineInstance "+in.VMI.Name, err)
+	}
+	current, err = vmis.Get(ctx, in.VMI.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != in.VMI.UID {
+		return contract.PatchVMIResult{Gone: true}, nil
+	}
+	if err != nil {
+		return contract.PatchVMIResult{}, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
+	}
+	o := observe.VMI(current)
+	return contract.PatchVMIResult{Conflict: true, Current: &o}, nil
+}
+
+// PatchNode sets labels and annotations of a node. Idempotent: it says what is to be, and of which UID.
+func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) error {
+	metadata := locked(in.UID, "")
+	if len(in.Labels) > 0 {
+		metadata["labels"] = in.Labels
+	}
+	if len(in.Annotations) > 0 {
+		metadata["annotations"] = in.Annotations
+	}
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return err
+	}
+	_, err = a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if otherObject(err) {
+		return gone("node %s is gone, or another one by now", in.Name)
+	}
+	if err != nil {
+		return failure("patching node "+in.Name, err)
+	}
+	return nil
+}
+
+// RecordEvents writes Kubernetes events on one object. Idempotent: their names derive from the object, the time and the order.
+func (a *Activities) RecordEvents(ctx context.Context, in contract.RecordEventsInput) error {
+	for i, e := range in.Events {
+		occasion := fmt.Sprintf("%d/%d", in.Time.UnixNano(), i)
+		if err := a.events.record(ctx, in.Kind, in.Object, e, occasion, in.Time); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellAll records the events that go with a patch. The version that the patch was decided from names the occasion.
+func (a *Activities) tellAll(ctx context.Context, kind string, o contract.Object, events []contract.Event, version string) {
+	for i, e := range events {
+		a.events.tell(ctx, kind, o, e, fmt.Sprintf("%s/%d", version, i))
+	}
+}
+
+// ended says that the API server has just let go of an object: it was being deleted, and its last finalizer went.
+func ended(o metav1.Object) bool {
+	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
+}
+
+func quantity(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes, resource.BinarySI) }

@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
+// Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as Existing.
+func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePodInput) (contract.CreatePodResult, error) {
+	var out contract.CreatePodResult
+	vmi, err := a.instance(ctx, in.VMI)
+	if err != nil {
+		return out, err
+	}
+	if vmi.DeletionTimestamp != nil {
+		return out, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
+	}
+	pod, err := render.Pod(vmi, render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()})
+	if err != nil {
+		return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+	}
+	secret, err := render.Secret(vmi)
+	if err != nil {
+		return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+	}
+	if secret != nil {
+		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return out, a.podRefused(ctx, in.VMI, failure("creating Secret "+secret.Name, err))
+		}
+	}
+	made, err := a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return a.existingPod(ctx, in.VMI, pod.Name)
+	}
+	if err != nil {
+		return out, a.podRefused(ctx, in.VMI, failure("creating pod "+pod.Name, err))
+	}
+	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
+	return contract.CreatePodResult{Pod: observe.Pod(made)}, nil
+}
+
+// instance is the VMI as this process has just made it, or as the API server has it.
+func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
+	if v, ok := a.fresh.Get(o.UID); ok {
+		if vmi, ok := v.(*kubevirt.VirtualMachineInstance); ok {
+			return vmi, nil
+		}
+	}
+	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, failure("reading VirtualMachineInstance "+o.Name, err)
+	}
+	if string(vmi.UID) != o.UID {
+		return nil, gone("VirtualMachineInstance %s is another one by now (UID %s)", o.Name, vmi.UID)
+	}
+	return vmi, nil
+}
+
+func (a *Activities) podRefused(ctx context.Context, vmi contract.Object, err error) error {
+	message := message(err)
+	a.events.tell(ctx, kindVMI, vmi, warning("FailedCreate", "Error creating pod: "+message), message)
+	return err
+}
+
+func (a *Activities) existingPod(ctx context.Context, vmi contract.Object, name string) (contract.CreatePodResult, error) {
+	found, err := a.findPod(ctx, vmi, name)
+	switch {
+	case err != nil:
+		return contract.CreatePodResult{}, err
+	case found == nil:
+		return contract.CreatePodResult{}, temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
+	case found.VMIUID != vmi.UID:
+		return contract.CreatePodResult{}, a.podRefused(ctx, vmi, final(contract.ErrorConflict,
+			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name, found.UID)))
+	}
+	return contract.CreatePodResult{Pod: *found, Existing: true}, nil
+}
+
+func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name string) (*contract.PodObservation, error) {
+	pod, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // no such pod
+	}
+	if err != nil {
+		return nil, failure("reading pod "+name, err)
+	}
+	o := observe.Pod(pod)
+	return &o, nil
+}
+
+// FindLauncherPod looks for the pod of an instance. It only reads.
+func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
+	found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
+	if err != nil || found == nil || found.VMIUID != in.VMI.UID {
+		return contract.FindPodResult{}, err
+	}
+	return contract.FindPodResult{Pod: found}, nil
+}
+
+// DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the record.
+// Idempotent: the UID is a precondition.
+func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePodInput) (contract.DeleteResult, error) {
+	err := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Delete(ctx, in.Pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: in.Grace,
+		Preconditions:      &metav1.Preconditions{UID: uidOf(in.Pod.UID)},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return contract.DeleteResult{Absent: true}, nil
+	}
+	if err != nil {
+		err = failure("deleting pod "+in.Pod.Name, err)
+		a.events.tell(ctx, kindVMI, in.VMI, warning("FailedDelete", "Error deleting pod: "+message(err)), in.Pod.UID)
+		return contract.DeleteResult{}, err
+	}
+	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
+	return contract.DeleteResult{}, nil
+}
+
+// ReleaseLauncherPod takes virtflow's finalizer off a pod. Idempotent: only that one element is removed, whatever else is in the
+// list by then; a pod that is gone is done.
+func (a *Activities) ReleaseLauncherPod(ctx context.Context, in contract.ReleasePodInput) (contract.DeleteResult, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":                                 in.Pod.UID,
+		"$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},
+	}})
+	if err != nil {
+		return contract.DeleteResult{}, fmt.Errorf("encoding a patch: %w", err)
+	}
+	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if otherObject(err) {
+		return contract.DeleteResult{Absent: true}, nil
+	}
+	if err != nil {
+		return contract.DeleteResult{}, failure("releasing pod "+in.Pod.Name, err)
+	}
+	return contract.DeleteResult{}, nil
+}
+
+// MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its type.
+func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInput) (contract.DeleteResult, error) {
+	condition := corev1.PodCondition{
+		Type: contract.ConditionUnpaused, Status: corev1.ConditionTrue, Reason: "NotPaused",
+		Message: "the virtual machine is not paused", LastTransitionTime: metav1.NewTime(a.Now().UTC().Truncate(time.Second)),
+	}
+	if in.Paused {
+		condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, "Paused", "the virtual machine is paused"
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": in.Pod.UID},
+		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
+	})
+	if err != nil {
+		return contract.DeleteResult{}, fmt.Errorf("encoding a patch: %w", err)
+	}
+	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if otherObject(err) {
+		return contract.DeleteResult{Absent: true}, gone("pod %s is gone", in.Pod.Name)
+	}
+	if err != nil {
+		return contract.DeleteResult{}, failure("writing the readiness gate of pod "+in.Pod.Name, err)
+	}
+	return contract.DeleteResult{}, nil
+}
+
+// otherObject says that an object is gone, or that its name belongs to one of another UID by now: a patch that names a UID is then
+// refused as an attempt to change it. (A conflict says neither: the API server gave up merging into an object that changes often.)
+func otherObject(err error) bool {
+	if apierrors.IsNotFound(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, c := range status.Status().Details.Causes {
+		if c.Field == "metadata.uid" {
+			return true
+		}
+	}
+	return false
+}
+
+// message is the text of an application error, without the SDK's wrapping.
+func message(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,62 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// suffixLength is that of the hash that ends a derived name: five characters, as Kubernetes' own generated names have.
+const suffixLength = 5
+
+// PodName is the name of the launcher pod of a VMI: derived from its UID, so that there is never a second one.
+func PodName(vmiName, vmiUID string) string {
+	base := "virt-launcher-" + vmiName + "-"
+	if limit := validation.DNS1123LabelMaxLength - suffixLength; len(base) > limit {
+		base = base[:limit]
+	}
+	return base + hash(vmiUID)
+}
+
+// SecretName is the name of the Secret with the inline cloud-init data of a launcher pod.
+func SecretName(podName string) string { return podName + "-cloud-init" }
+
+// volumeName is the pod's name for a volume of the VMI: apart from the pod's own volumes, and never too long.
+func volumeName(kind, name string) string {
+	full := kind + "-" + strings.ReplaceAll(name, ".", "-")
+	if len(full) <= validation.DNS1123LabelMaxLength && !strings.Contains(name, ".") {
+		return full
+	}
+	if limit := validation.DNS1123LabelMaxLength - suffixLength - 1; len(full) > limit {
+		full = full[:limit]
+	}
+	return full + "-" + hash(name)
+}
+
+// hostname is that of the guest: as given, or the VMI's name up to its first dot, as a DNS label.
+func hostname(given, vmiName string) string {
+	h := given
+	if h == "" {
+		h = vmiName
+	}
+	h, _, _ = strings.Cut(h, ".")
+	if len(h) > validation.DNS1123LabelMaxLength {
+		h = h[:validation.DNS1123LabelMaxLength]
+	}
+	return strings.TrimRight(h, "-")
+}
+
+// labelValue is s, or something derived from it where s is too long for the value of a label.
+func labelValue(s string) string {
+	if len(s) <= validation.LabelValueMaxLength {
+		return s
+	}
+	return s[:validation.LabelValueMaxLength-suffixLength-1] + "-" + hash(s)
+}
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:suffixLength]
+}

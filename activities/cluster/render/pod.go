@@ -1,0 +1,234 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Options are what a launcher pod depends on beside its VMI.
+type Options struct {
+	// Image of the launcher, and when it is pulled ("": IfNotPresent).
+	Image      string
+	PullPolicy corev1.PullPolicy
+	Settings   settings.Settings
+}
+
+const (
+	// user is KubeVirt's qemu user: user, group and fsGroup of every launcher.
+	user int64 = 107
+	// defaultGrace is what a VMI without terminationGracePeriodSeconds gets, in seconds.
+	defaultGrace int64 = 30
+	// graceMargin is how much longer the kubelet waits than the guest is given, in seconds: the launcher kills the guest itself
+	// and says so in its termination message.
+	graceMargin int64 = 30
+	// VMIFile is where the launcher finds the VMI.
+	VMIFile = "/etc/virtflow/vmi.json"
+	compute = "compute"
+)
+
+// Pod makes the launcher pod of a VMI. An error names the part of the VMI that cannot be served.
+func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
+	annotations, err := podAnnotations(vmi)
+	if err != nil {
+		return nil, err
+	}
+	name := PodName(vmi.Name, string(vmi.UID))
+	volumes, mounts, pullSecrets, err := podVolumes(vmi, name)
+	if err != nil {
+		return nil, err
+	}
+	grace := defaultGrace
+	if g := vmi.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = *g
+	}
+	grace += graceMargin
+	uid, no := user, false
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			Namespace:       vmi.Namespace,
+			Labels:          podLabels(vmi),
+			Annotations:     annotations,
+			Finalizers:      []string{contract.FinalizerPod},
+			OwnerReferences: owners(vmi),
+		},
+		Spec: corev1.PodSpec{
+			Hostname:                      hostname(vmi.Spec.Hostname, vmi.Name),
+			Subdomain:                     vmi.Spec.Subdomain,
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: &grace,
+			AutomountServiceAccountToken:  &no,
+			EnableServiceLinks:            &no,
+			ServiceAccountName:            vmi.Spec.ServiceAccountName,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, RunAsNonRoot: yes(),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			ReadinessGates:            []corev1.PodReadinessGate{{ConditionType: contract.ConditionUnpaused}},
+			NodeSelector:              nodeSelector(vmi, o.Settings),
+			Affinity:                  vmi.Spec.Affinity.DeepCopy(),
+			Tolerations:               vmi.Spec.Tolerations,
+			TopologySpreadConstraints: vmi.Spec.TopologySpreadConstraints,
+			PriorityClassName:         vmi.Spec.PriorityClassName,
+			SchedulerName:             vmi.Spec.SchedulerName,
+			DNSPolicy:                 vmi.Spec.DNSPolicy,
+			DNSConfig:                 vmi.Spec.DNSConfig,
+			ImagePullSecrets:          pullSecrets,
+			Containers:                []corev1.Container{computeContainer(vmi, o, mounts)},
+			Volumes:                   volumes,
+		},
+	}, nil
+}
+
+func owners(vmi *kubevirt.VirtualMachineInstance) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)}
+}
+
+func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
+	l := maps.Clone(vmi.Labels)
+	if l == nil {
+		l = map[string]string{}
+	}
+	l[contract.LabelLauncher] = contract.LabelLauncherValue
+	l[contract.LabelCreatedBy] = string(vmi.UID)
+	l["vm.kubevirt.io/name"] = hostname(vmi.Spec.Hostname, vmi.Name)
+	l["vmi.kubevirt.io/id"] = labelValue(vmi.Name)
+	return l
+}
+
+// podAnnotations are the VMI's own, without those that are about the VMI object itself (kubectl's copy of what was applied has the
+// user's cloud-init data in it), and the VMI as the launcher reads it.
+func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
+	a := map[string]string{}
+	for k, v := range vmi.Annotations {
+		if strings.HasPrefix(k, "kubectl.kubernetes.io") || strings.HasPrefix(k, "kubevirt.io/storage-observed-api-version") ||
+			strings.HasPrefix(k, "kubevirt.io/latest-observed-api-version") {
+			continue
+		}
+		a[k] = v
+	}
+	launched, err := json.Marshal(Launched(vmi))
+	if err != nil {
+		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)
+	}
+	a[contract.AnnotationVMISpec] = string(launched)
+	a["kubevirt.io/domain"] = vmi.Name
+	a["kubectl.kubernetes.io/default-container"] = compute
+	a["descheduler.alpha.kubernetes.io/request-evict-only"] = ""
+	return a, nil
+}
+
+// Launched is the VMI that a launcher builds its domain from: identity and specification, without anything secret.
+func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+	out := &kubevirt.VirtualMachineInstance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
+		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID},
+		Spec:       *vmi.Spec.DeepCopy(),
+	}
+	for i := range out.Spec.Volumes {
+		if c := out.Spec.Volumes[i].CloudInitNoCloud; c != nil {
+			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
+		}
+		if c := out.Spec.Volumes[i].CloudInitConfigDrive; c != nil {
+			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
+		}
+	}
+	return out
+}
+
+// nodeSelector: nodes where VMs may be placed, of the guest's architecture. What the administrator and the user ask for comes on top.
+func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map[string]string {
+	n := map[string]string{}
+	maps.Copy(n, s.NodeSelectors)
+	maps.Copy(n, vmi.Spec.NodeSelector)
+	n[contract.LabelSchedulable] = "true"
+	n[corev1.LabelArchStable] = instance.Architecture(&vmi.Spec)
+	return n
+}
+
+func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []corev1.VolumeMount) corev1.Container {
+	no := false
+	policy := o.Settings.PullPolicy
+	if policy == "" {
+		policy = o.PullPolicy
+	}
+	if policy == "" {
+		policy = corev1.PullIfNotPresent
+	}
+	return corev1.Container{
+		Name:            compute,
+		Image:           o.Image,
+		ImagePullPolicy: policy,
+		Env: []corev1.EnvVar{
+			field("POD_NAME", "metadata.name"),
+			field("POD_UID", "metadata.uid"),
+			{Name: "ALLOW_EMULATION", Value: strconv.FormatBool(o.Settings.UseEmulation)},
+		},
+		Ports:                    ports(vmi),
+		Resources:                resources(vmi, o.Settings),
+		VolumeMounts:             mounts,
+		LivenessProbe:            probe(vmi.Spec.LivenessProbe),
+		ReadinessProbe:           probe(vmi.Spec.ReadinessProbe),
+		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		SecurityContext: &corev1.SecurityContext{
+			RunAsNonRoot:             yes(),
+			AllowPrivilegeEscalation: &no,
+			ReadOnlyRootFilesystem:   yes(),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+}
+
+func field(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+}
+
+func ports(vmi *kubevirt.VirtualMachineInstance) []corev1.ContainerPort {
+	var out []corev1.ContainerPort
+	for _, i := range vmi.Spec.Domain.Devices.Interfaces {
+		for _, p := range i.Ports {
+			protocol := corev1.Protocol(strings.ToUpper(p.Protocol))
+			if protocol == "" {
+				protocol = corev1.ProtocolTCP
+			}
+			out = append(out, corev1.ContainerPort{Name: p.Name, ContainerPort: p.Port, Protocol: protocol})
+		}
+	}
+	return out
+}
+
+// bootDelay is added to the initial delay of every probe, in seconds, as KubeVirt does: a guest takes longer than a process.
+const bootDelay = 10
+
+// probe is a VMI's probe as the kubelet does it. The kubelet reaches the guest by the pod's address.
+func probe(p *kubevirt.Probe) *corev1.Probe {
+	if p == nil || p.HTTPGet == nil && p.TCPSocket == nil {
+		return nil
+	}
+	return &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket},
+		InitialDelaySeconds: p.InitialDelaySeconds + bootDelay,
+		TimeoutSeconds:      p.TimeoutSeconds,
+		PeriodSeconds:       p.PeriodSeconds,
+		SuccessThreshold:    p.SuccessThreshold,
+		FailureThreshold:    p.FailureThreshold,
+	}
+}
+
+func yes() *bool {
+	b := true
+	return &b
+}

@@ -1,0 +1,142 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+)
+
+const mi = 1 << 20
+
+// Parts of the memory that a launcher needs beside its guest, in bytes; the figures are KubeVirt 1.9's, so that a VM fits where it
+// fitted before.
+const (
+	fixedOverhead    = 220 * mi // monitor, launcher, logging daemon, libvirt, QEMU
+	perCPUOverhead   = 8 * mi
+	ioThreadOverhead = 8 * mi
+	graphicsOverhead = 32 * mi
+	armOverhead      = 128 * mi
+	guaranteedExtra  = 100 * mi
+	// emulationOverhead is QEMU's cache of translated code, which the launcher sets to 64 MiB: smaller doubles the boot time.
+	emulationOverhead = 64 * mi
+)
+
+// diskSlack is added to what the user asks of local storage for logs, sockets and overlays' metadata: KubeVirt's 50M.
+const diskSlack = 50_000_000
+
+// Extended resources that the node worker's device plugins offer.
+const (
+	deviceKVM corev1.ResourceName = "devices.kubevirt.io/kvm"
+	deviceTun corev1.ResourceName = "devices.kubevirt.io/tun"
+)
+
+// resources of the compute container. What the user asked for explicitly counts; a limit is set only where the user set one.
+func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1.ResourceRequirements {
+	user := vmi.Spec.Domain.Resources
+	r := corev1.ResourceRequirements{Requests: user.Requests.DeepCopy(), Limits: user.Limits.DeepCopy()}
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	if r.Limits == nil {
+		r.Limits = corev1.ResourceList{}
+	}
+	if _, ok := r.Requests[corev1.ResourceCPU]; !ok {
+		if _, limited := r.Limits[corev1.ResourceCPU]; !limited {
+			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(vcpus(vmi)*1000/int64(s.CPUAllocationRatio), resource.DecimalSI)
+		}
+	}
+	overhead := Overhead(vmi, s)
+	request := guestMemory(vmi, s)
+	if !user.OvercommitGuestOverhead {
+		request += overhead
+	}
+	r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(request, resource.BinarySI)
+	if limit, ok := user.Limits[corev1.ResourceMemory]; ok {
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(limit.Value()+overhead, resource.BinarySI)
+	}
+	for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+		if q, ok := list[corev1.ResourceEphemeralStorage]; ok {
+			q.Add(*resource.NewQuantity(diskSlack, resource.DecimalSI))
+			list[corev1.ResourceEphemeralStorage] = q
+		}
+	}
+	if !s.UseEmulation {
+		r.Limits[deviceKVM] = resource.MustParse("1")
+	}
+	if attach := vmi.Spec.Domain.Devices.AutoattachPodInterface; len(vmi.Spec.Domain.Devices.Interfaces) > 0 || attach == nil || *attach {
+		r.Limits[deviceTun] = resource.MustParse("1")
+	}
+	return r
+}
+
+// guestMemory is what is requested for the guest itself, in bytes.
+func guestMemory(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
+	d := &vmi.Spec.Domain
+	if q, ok := d.Resources.Requests[corev1.ResourceMemory]; ok {
+		return q.Value()
+	}
+	if q, ok := d.Resources.Limits[corev1.ResourceMemory]; ok {
+		return q.Value()
+	}
+	if d.Memory == nil || d.Memory.Guest == nil {
+		return 0
+	}
+	return d.Memory.Guest.Value() * 100 / int64(s.MemoryOvercommit)
+}
+
+// Overhead is the memory that a launcher needs beside its guest, in bytes.
+func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
+	d := &vmi.Spec.Domain
+	var sum int64 = fixedOverhead + ioThreadOverhead
+	if q, ok := d.Resources.Requests[corev1.ResourceMemory]; ok {
+		sum += q.Value() / 512 // page tables
+	}
+	sum += perCPUOverhead * max(1, vcpus(vmi))
+	if g := d.Devices.AutoattachGraphicsDevice; g == nil || *g {
+		sum += graphicsOverhead
+	}
+	if vmi.Spec.Architecture == "arm64" {
+		sum += armOverhead
+	}
+	if s.UseEmulation {
+		sum += emulationOverhead
+	}
+	if guaranteed(d) {
+		sum += guaranteedExtra
+	}
+	if m := d.Memory; m != nil && m.ReservedOverhead != nil && m.ReservedOverhead.AddedOverhead != nil {
+		sum += m.ReservedOverhead.AddedOverhead.Value()
+	}
+	if s.OverheadRatio > 0 {
+		sum = int64(float64(sum) * s.OverheadRatio)
+	}
+	return sum
+}
+
+func guaranteed(d *kubevirt.DomainSpec) bool {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		limit, ok := d.Resources.Limits[name]
+		if !ok {
+			return false
+		}
+		if request, ok := d.Resources.Requests[name]; ok && request.Cmp(limit) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func vcpus(vmi *kubevirt.VirtualMachineInstance) int64 {
+	d := &vmi.Spec.Domain
+	if c := d.CPU; c != nil && (c.Sockets > 0 || c.Cores > 0 || c.Threads > 0) {
+		return int64(max(1, c.Sockets)) * int64(max(1, c.Cores)) * int64(max(1, c.Threads))
+	}
+	for _, list := range []corev1.ResourceList{d.Resources.Limits, d.Resources.Requests} {
+		if q, ok := list[corev1.ResourceCPU]; ok {
+			return max(1, q.Value())
+		}
+	}
+	return 1
+}

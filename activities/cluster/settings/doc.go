@@ -1,0 +1,2 @@
+// Package settings reads what the cluster's administrator has set in the KubeVirt object, and keeps it current.
+package settings

@@ -1,0 +1,61 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/kube"
+)
+
+// ObjectName is the name of the one KubeVirt object that counts.
+const ObjectName = "kubevirt"
+
+// Watcher follows one KubeVirt object. It is safe for concurrent use.
+type Watcher struct {
+	informer cache.SharedIndexInformer
+	key      string
+}
+
+// NewWatcher follows the KubeVirt object in a namespace; nothing happens before Run.
+func NewWatcher(client *kube.Client, namespace string) *Watcher {
+	return &Watcher{
+		informer: cache.NewSharedIndexInformer(client.ListWatch(kube.ResourceKubeVirt, namespace, ObjectName), &kubevirt.KubeVirt{}, 0, nil),
+		key:      namespace + "/" + ObjectName,
+	}
+}
+
+// Run watches until ctx ends.
+func (w *Watcher) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
+
+// Synced says whether the first answer of the API server has arrived.
+func (w *Watcher) Synced() bool { return w.informer.HasSynced() }
+
+// WaitForSync waits until Synced or the end of ctx.
+func (w *Watcher) WaitForSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
+		return fmt.Errorf("reading the KubeVirt object %s: %w", w.key, context.Cause(ctx))
+	}
+	return nil
+}
+
+// Ready is a health check.
+func (w *Watcher) Ready(context.Context) error {
+	if !w.Synced() {
+		return errors.New("the KubeVirt object " + w.key + " has not been read yet")
+	}
+	return nil
+}
+
+// Current are the settings as last seen; the defaults while there is no such object.
+func (w *Watcher) Current() Settings {
+	o, ok, err := w.informer.GetStore().GetByKey(w.key)
+	if err != nil || !ok {
+		return Default()
+	}
+	kv, _ := o.(*kubevirt.KubeVirt)
+	return From(kv)
+}

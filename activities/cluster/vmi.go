@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// CreateVMI makes the instance of a VM, and keeps the specification that it was made from as a ControllerRevision.
+// Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM controls already
+// is returned as Existing.
+func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+	var out contract.CreateVMIResult
+	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+	if err != nil {
+		return out, failure("reading VirtualMachine "+in.VM.Name, err)
+	}
+	switch {
+	case string(vm.UID) != in.VM.UID:
+		return out, gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID)
+	case vm.DeletionTimestamp != nil:
+		return out, gone("VirtualMachine %s is being deleted", in.VM.Name)
+	case vm.Generation < in.Generation:
+		return out, temporal.NewApplicationError(
+			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, vm.Generation, in.Generation), errorKubernetes)
+	}
+	vmi, err := instance.New(vm, a.Settings(), instance.Request{Paused: in.Paused, Actor: in.Actor, Now: a.Now()})
+	if err != nil {
+		return out, a.refused(ctx, in.VM, final(contract.ErrorInvalid, err.Error()))
+	}
+	if err := a.keepRevision(ctx, vm); err != nil {
+		return out, a.refused(ctx, in.VM, err)
+	}
+	made, err := a.KubeVirt.VMIs(vm.Namespace).Create(ctx, vmi, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return a.existingVMI(ctx, in.VM)
+	}
+	if err != nil {
+		return out, a.refused(ctx, in.VM, failure("creating VirtualMachineInstance "+vmi.Name, err))
+	}
+	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
+	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulCreate",
+		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
+	return contract.CreateVMIResult{VMI: observe.VMI(made)}, nil
+}
+
+// refused records that no instance could be made, once per reason, and passes the error on.
+func (a *Activities) refused(ctx context.Context, vm contract.Object, err error) error {
+	message := message(err)
+	a.events.tell(ctx, kindVM, vm, warning("FailedCreate", "Error creating virtual machine instance: "+message), message)
+	return err
+}
+
+func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contract.CreateVMIResult, error) {
+	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return contract.CreateVMIResult{}, temporal.NewApplicationError("VirtualMachineInstance "+vm.Name+" was there a moment ago", errorKubernetes)
+	}
+	if err != nil {
+		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+vm.Name, err)
+	}
+	if ref := observe.OwnerVM(vmi); ref == nil || string(ref.UID) != vm.UID {
+		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
+			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
+			vm.Name, vmi.UID)))
+	}
+	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
+}
+
+// keepRevision writes the VM's specification down, and removes the one that the VM was last started with where the VM has changed since.
+// Which one that was, its status says: no list is needed.
+func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachine) error {
+	revision, err := instance.Revision(vm)
+	if err != nil {
+		return final(contract.ErrorInvalid, err.Error())
+	}
+	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
+	if _, err := revisions.Create(ctx, revision, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return failure("creating ControllerRevision "+revision.Name, err)
+	}
+	if last := vm.Status.ObservedGeneration; last != 0 && last != vm.Generation {
+		old := instance.RevisionName(string(vm.UID), last)
+		if err := revisions.Delete(ctx, old, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return failure("deleting ControllerRevision "+old, err)
+		}
+	}
+	return nil
+}
+
+// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.
+// Idempotent: the UID is a precondition, so neither a second attempt nor a newer instance of the name is touched.
+func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteResult, error) {
+	name, uid := in.VMI.Name, in.VMI.UID
+	if name == "" {
+		name = in.VM.Name
+	}
+	vmis := a.KubeVirt.VMIs(in.VM.Namespace)
+	if uid == "" {
+		vmi, err := vmis.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return contract.DeleteResult{Absent: true}, nil
+		}
+		if err != nil {
+			return contract.DeleteResult{}, failure("reading VirtualMachineInstance "+name, err)
+		}
+		if ref := observe.OwnerVM(vmi); ref == nil || string(ref.UID) != in.VM.UID {
+			return contract.DeleteResult{Absent: true}, nil
+		}
+		uid = string(vmi.UID)
+	}
+	err := vmis.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(uid))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return contract.DeleteResult{Absent: true}, nil
+	}
+	if err != nil {
+		err = failure("deleting VirtualMachineInstance "+name, err)
+		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete", "Error deleting virtual machine instance "+name+": "+message(err)), uid)
+		return contract.DeleteResult{}, err
+	}
+	a.fresh.Remove(uid)
+	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
+		"Stopped the virtual machine by deleting the virtual machine instance "+uid), uid)
+	return contract.DeleteResult{}, nil
+}
+
+func object(o metav1.Object) contract.Object {
+	return contract.Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
+}
+
+func uidOf(s string) *types.UID {
+	u := types.UID(s)
+	return &u
+}

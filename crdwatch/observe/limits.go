@@ -1,0 +1,72 @@
+package observe
+
+import (
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Caps, in bytes and in elements. A Temporal payload may be 2 MiB; an observation stays below a few KiB.
+const (
+	maxWord        = 256  // names, reasons, users
+	maxMessage     = 512  // messages of conditions
+	maxTermination = 1024 // a container's termination message
+	maxConditions  = 32
+	maxFinalizers  = 32
+	maxRequests    = 8
+	maxData        = 8
+	maxIPs         = 8
+	maxPhaseTimes  = 16
+	maxLabels      = 64
+)
+
+// Cut shortens s to at most n bytes without splitting a character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+func word(s string) string { return Cut(s, maxWord) }
+
+func words(list []string, n int) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]string, 0, min(len(list), n))
+	for _, s := range list[:min(len(list), n)] {
+		out = append(out, word(s))
+	}
+	return out
+}
+
+// moment is t in UTC, or nil: two observations of one object then compare equal.
+func moment(t *metav1.Time) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func condition(kind, status, reason, message string, changed metav1.Time) contract.Condition {
+	return contract.Condition{
+		Type: word(kind), Status: word(status), Reason: word(reason), Message: Cut(message, maxMessage), LastTransitionTime: moment(&changed),
+	}
+}
+
+// controller is the owner of that kind which controls an object, or nil.
+func controller(o metav1.Object, kind string) *metav1.OwnerReference {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || ref.Kind != kind {
+		return nil
+	}
+	return ref
+}

@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Node observes a node; workerReady says whether a node worker pod on it is Ready.
+func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
+	o := contract.NodeObservation{
+		UID:             string(node.UID),
+		ResourceVersion: node.ResourceVersion,
+		Unschedulable:   node.Spec.Unschedulable,
+		WorkerReady:     workerReady,
+		Labels:          OwnedLabels(node.Labels),
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			o.Ready = c.Status == corev1.ConditionTrue
+		}
+	}
+	return o
+}
+
+// GoneNode observes that a node of that UID exists no more.
+func GoneNode(uid string) contract.NodeObservation {
+	return contract.NodeObservation{UID: uid, Gone: true}
+}
+
+// WorkerReady says whether a node worker's pod can be given work.
+func WorkerReady(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// OwnedLabels are the labels of a node that virtflow writes: which VMs may be placed there, and what its CPUs can do. The lists
+// of CPU models and features are left out: they are long, and written as a whole.
+func OwnedLabels(labels map[string]string) map[string]string {
+	var out map[string]string
+	for _, k := range sortedKeys(labels) {
+		if !ownedLabel(k) || len(out) == maxLabels {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[k] = labels[k]
+	}
+	return out
+}
+
+func ownedLabel(key string) bool {
+	for _, prefix := range []string{"kubevirt.io/", "virtflow.io/", "cpu-vendor.node.kubevirt.io/", "scheduling.node.kubevirt.io/"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package observe
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// ComputeContainer is the container of a launcher pod that runs the guest.
+const ComputeContainer = "compute"
+
+// Owner is the VirtualMachineInstance that controls a launcher pod, or nil.
+func Owner(pod *corev1.Pod) *metav1.OwnerReference { return controller(pod, "VirtualMachineInstance") }
+
+// OwnerVM is the VirtualMachine that controls a VMI, or nil.
+func OwnerVM(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
+	return controller(vmi, "VirtualMachine")
+}
+
+// Pod observes a launcher pod.
+func Pod(pod *corev1.Pod) contract.PodObservation {
+	o := contract.PodObservation{
+		UID:               string(pod.UID),
+		Name:              pod.Name,
+		ResourceVersion:   pod.ResourceVersion,
+		DeletionTimestamp: moment(pod.DeletionTimestamp),
+		Finalizers:        words(pod.Finalizers, maxFinalizers),
+		Phase:             string(pod.Status.Phase),
+		NodeName:          pod.Spec.NodeName,
+		QOSClass:          string(pod.Status.QOSClass),
+	}
+	if ref := Owner(pod); ref != nil {
+		o.VMIUID = string(ref.UID)
+	}
+	for i, ip := range pod.Status.PodIPs {
+		if i < maxIPs {
+			o.IPs = append(o.IPs, word(ip.IP))
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == ComputeContainer {
+			o.LauncherImage = Cut(pod.Spec.Containers[i].Image, maxMessage)
+		}
+	}
+	podConditions(&o, pod.Status.Conditions)
+	podContainers(&o, &pod.Status)
+	return o
+}
+
+func podConditions(o *contract.PodObservation, conditions []corev1.PodCondition) {
+	for _, c := range conditions {
+		seen := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		switch c.Type {
+		case corev1.PodReady:
+			o.Ready = &seen
+		case corev1.PodScheduled:
+			if c.Status == corev1.ConditionFalse {
+				o.Unschedulable = &seen
+			}
+		case contract.ConditionUnpaused:
+			o.Unpaused = seen.Status
+		}
+	}
+}
+
+func podContainers(o *contract.PodObservation, status *corev1.PodStatus) {
+	computeRuns, othersReady := false, true
+	for _, c := range status.ContainerStatuses {
+		if c.Name != ComputeContainer {
+			othersReady = othersReady && c.Ready
+			continue
+		}
+		computeRuns = c.State.Running != nil
+		if t := c.State.Terminated; t != nil {
+			code := t.ExitCode
+			o.ExitCode = &code
+			o.TerminationMessage = Cut(t.Message, maxTermination)
+		}
+	}
+	o.ComputeRunning = computeRuns && othersReady
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for _, c := range list {
+			if w := c.State.Waiting; w != nil && stuck(w.Reason) && o.WaitingReason == "" {
+				o.WaitingReason, o.WaitingMessage = word(w.Reason), Cut(w.Message, maxMessage)
+			}
+		}
+	}
+}
+
+// stuck tells a container that cannot start from one that has not started yet.
+func stuck(reason string) bool {
+	return reason != "" && reason != "ContainerCreating" && reason != "PodInitializing"
+}
+
+// GonePod observes that a launcher pod of that UID exists no more.
+func GonePod(uid, name, vmiUID string) contract.PodObservation {
+	return contract.PodObservation{UID: uid, Name: name, VMIUID: vmiUID, Gone: true}
+}
+
+// NewPod is what a VMI entity assumes of a launcher pod that it has just made.
+func NewPod(o contract.PodObservation) contract.PodObservation {
+	return contract.PodObservation{
+		UID: o.UID, Name: o.Name, VMIUID: o.VMIUID, Phase: string(corev1.PodPending), Finalizers: []string{contract.FinalizerPod},
+	}
+}
+
+// SignificantPod says whether a decision may depend on what has changed between two observations of one pod. Most updates of a
+// starting pod (a node assigned, volumes mounted, conditions walking from one "not yet" to the next) change nothing for its VMI.
+func SignificantPod(before, after contract.PodObservation) bool {
+	return decisive(before) != decisive(after)
+}
+
+// podFacts are the parts of a pod observation on which decisions rest, in a form that compares with ==.
+type podFacts struct {
+	uid, vmiUID, phase        string
+	gone, deleting, held      bool
+	computeRunning, ready     bool
+	notReadyReason, ips, node string
+	paused                    bool
+	unschedulable, waiting    string
+	exited                    bool
+	exitCode                  int32
+	terminationMessage        string
+}
+
+func decisive(o contract.PodObservation) podFacts {
+	f := podFacts{
+		uid: o.UID, vmiUID: o.VMIUID, phase: o.Phase,
+		gone: o.Gone, deleting: o.DeletionTimestamp != nil, held: contains(o.Finalizers, contract.FinalizerPod),
+		computeRunning: o.ComputeRunning,
+		ready:          o.Ready != nil && o.Ready.Status == string(corev1.ConditionTrue),
+		paused:         o.Unpaused == string(corev1.ConditionFalse),
+		waiting:        o.WaitingReason,
+	}
+	if o.ComputeRunning { // before that they are on their way, and nothing waits for them
+		f.node = o.NodeName
+		for _, ip := range o.IPs {
+			f.ips += ip + ","
+		}
+		if o.Ready != nil && !f.ready {
+			f.notReadyReason = o.Ready.Reason
+		}
+	}
+	if o.Unschedulable != nil {
+		f.unschedulable = o.Unschedulable.Reason + ": " + o.Unschedulable.Message
+	}
+	if o.ExitCode != nil {
+		f.exited, f.exitCode, f.terminationMessage = true, *o.ExitCode, o.TerminationMessage
+	}
+	return f
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

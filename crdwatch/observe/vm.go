@@ -1,0 +1,74 @@
+package observe
+
+import (
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// VM observes a VirtualMachine.
+func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
+	strategy, legacy := RunStrategy(vm)
+	o := contract.VMObservation{
+		UID:               string(vm.UID),
+		ResourceVersion:   vm.ResourceVersion,
+		Generation:        vm.Generation,
+		DeletionTimestamp: moment(vm.DeletionTimestamp),
+		Finalizers:        words(vm.Finalizers, maxFinalizers),
+		RunStrategy:       strategy,
+		LegacyRunning:     legacy,
+		StatusRunStrategy: word(string(vm.Status.RunStrategy)),
+		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
+	}
+	for i, r := range vm.Status.StateChangeRequests {
+		if i == maxRequests {
+			break
+		}
+		request := contract.StateChangeRequest{Action: word(string(r.Action)), Data: pairs(r.Data, maxData)}
+		if r.UID != nil {
+			request.UID = word(string(*r.UID))
+		}
+		o.StateChangeRequests = append(o.StateChangeRequests, request)
+	}
+	if f := vm.Status.StartFailure; f != nil {
+		o.StartFailure = &contract.StartFailure{
+			ConsecutiveFailCount: f.ConsecutiveFailCount,
+			LastFailedVMIUID:     word(string(f.LastFailedVMIUID)),
+			RetryAfter:           moment(f.RetryAfterTimestamp),
+		}
+	}
+	return o
+}
+
+// GoneVM observes that a VirtualMachine of that UID exists no more.
+func GoneVM(uid string) contract.VMObservation { return contract.VMObservation{UID: uid, Gone: true} }
+
+// RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in KubeVirt: running
+// true is Always; false, or neither field, is Halted. Both fields at once are refused at admission; runStrategy then counts.
+func RunStrategy(vm *kubevirt.VirtualMachine) (strategy string, legacy bool) {
+	switch {
+	case vm.Spec.RunStrategy != nil:
+		return word(string(*vm.Spec.RunStrategy)), false
+	case vm.Spec.Running == nil:
+		return string(kubevirt.RunStrategyHalted), false
+	case *vm.Spec.Running:
+		return string(kubevirt.RunStrategyAlways), true
+	default:
+		return string(kubevirt.RunStrategyHalted), true
+	}
+}
+
+// pairs copies at most n pairs, the first by name.
+func pairs(m map[string]string, n int) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]string, min(len(m), n))
+	for _, k := range sortedKeys(m) {
+		if len(out) == n {
+			break
+		}
+		out[word(k)] = word(m[k])
+	}
+	return out
+}

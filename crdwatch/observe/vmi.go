@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// VMI observes a VirtualMachineInstance.
+func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
+	o := contract.VMIObservation{
+		UID:                string(vmi.UID),
+		ResourceVersion:    vmi.ResourceVersion,
+		DeletionTimestamp:  moment(vmi.DeletionTimestamp),
+		Finalizers:         words(vmi.Finalizers, maxFinalizers),
+		Phase:              word(string(vmi.Status.Phase)),
+		NodeName:           word(vmi.Status.NodeName),
+		GracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
+		Actor:              word(vmi.Annotations[contract.AnnotationRequestedBy]),
+	}
+	if ref := OwnerVM(vmi); ref != nil {
+		o.OwnerUID = string(ref.UID)
+	}
+	if n, err := strconv.ParseInt(vmi.Annotations[contract.AnnotationVMGeneration], 10, 64); err == nil {
+		o.VMGeneration = n
+	}
+	for i, c := range vmi.Status.Conditions {
+		if i == maxConditions {
+			break
+		}
+		o.Conditions = append(o.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
+	}
+	for i, t := range vmi.Status.PhaseTransitionTimestamps {
+		if t.Phase == kubevirt.Running {
+			o.EverRan = true
+		}
+		if i < maxPhaseTimes {
+			o.PhaseTimes = append(o.PhaseTimes, contract.PhaseTime{Phase: word(string(t.Phase)), Time: t.PhaseTransitionTimestamp.UTC()})
+		}
+	}
+	return o
+}
+
+// GoneVMI observes that a VirtualMachineInstance of that UID exists no more.
+func GoneVMI(uid string) contract.VMIObservation {
+	return contract.VMIObservation{UID: uid, Gone: true}
+}
+
+// VMIForVM is what the VM that owns a VMI needs to know of it: less than the VMI's own entity does, so that it is told less often.
+func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
+	out := contract.VMIObservation{
+		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp, OwnerUID: o.OwnerUID, Phase: o.Phase,
+		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration,
+	}
+	if o.Phase == string(kubevirt.Running) {
+		out.NodeName = o.NodeName
+	}
+	return out
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
