@@ -1,0 +1,46 @@
+package control
+
+import (
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/node"
+	"github.com/virtflow/virtflow/workflows/vm"
+	"github.com/virtflow/virtflow/workflows/vmi"
+)
+
+// RegisterWorkflows registers every workflow under its contract name. The replay tests use it too: what is replayed is what is deployed.
+func RegisterWorkflows(r worker.WorkflowRegistry) {
+	for name, w := range map[string]any{
+		contract.WorkflowVM:        vm.Workflow,
+		contract.WorkflowVMI:       vmi.Workflow,
+		contract.WorkflowNode:      node.Workflow,
+		contract.WorkflowStartVM:   vm.Start,
+		contract.WorkflowStopVM:    vm.Stop,
+		contract.WorkflowRestartVM: vm.Restart,
+	} {
+		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
+	}
+}
+
+// RegisterActivities registers the activities that talk to Kubernetes under their contract names.
+func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
+	for name, f := range map[string]any{
+		contract.ActivityCreateVMI:    a.CreateVMI,
+		contract.ActivityDeleteVMI:    a.DeleteVMI,
+		contract.ActivityPatchVM:      a.PatchVM,
+		contract.ActivityFindPod:      a.FindLauncherPod,
+		contract.ActivityCreatePod:    a.CreateLauncherPod,
+		contract.ActivityDeletePod:    a.DeleteLauncherPod,
+		contract.ActivityReleasePod:   a.ReleaseLauncherPod,
+		contract.ActivityMarkPod:      a.MarkPodUnpaused,
+		contract.ActivityPatchVMI:     a.PatchVMI,
+		contract.ActivityPatchNode:    a.PatchNode,
+		contract.ActivityRecordEvents: a.RecordEvents,
+	} {
+		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}

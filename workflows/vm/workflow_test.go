@@ -1,0 +1,229 @@
+package vm_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/vm"
+)
+
+// world is one VM entity with its transitions on a fake cluster, with time that skips. The VMI's own entity is played by the test.
+type world struct {
+	*fakes.Cluster
+	env         *testsuite.TestWorkflowEnvironment
+	transitions []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	var s testsuite.WorkflowTestSuite
+	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
+	w.env.SetTestTimeout(20 * time.Second)
+	w.Cluster.Register(w.env)
+	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop, contract.WorkflowRestartVM: vm.Restart} {
+		w.env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+		w.transitions = append(w.transitions, info.WorkflowExecution.ID)
+	})
+	w.Cluster.Changed = func(signal string, payload any) {
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
+	}
+	return w
+}
+
+func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, d) }
+
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	w.env.ExecuteWorkflow(vm.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
+	require.NoError(t, w.env.GetWorkflowError())
+	require.Nil(t, w.VM, "the VM object must be gone")
+}
+
+// bye deletes the VM and plays the VMI's end.
+func (w *world) bye(from time.Duration) {
+	w.at(from, w.DeleteVM)
+	w.at(from+5*time.Second, w.RemoveVMI)
+}
+
+func (w *world) status(t *testing.T, want string) {
+	t.Helper()
+	require.NotNil(t, w.VMStatus)
+	require.Equal(t, want, w.VMStatus.PrintableStatus, "status: %+v", *w.VMStatus)
+}
+
+func TestAlwaysStartsStopsStartsAgainAndGoes(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.status(t, "Starting"); w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() {
+		w.status(t, "Running")
+		require.True(t, w.VMStatus.Ready)
+		w.SetStrategy("Halted")
+	})
+	w.at(3*time.Second, func() {
+		w.status(t, "Stopping")
+		require.NotNil(t, w.VMI.DeletionTimestamp)
+		w.RemoveVMI()
+	})
+	w.at(4*time.Second, func() { w.status(t, "Stopped"); w.SetStrategy("Always") })
+	w.at(5*time.Second, func() { w.status(t, "Starting"); w.SetVMIPhase("Running") })
+	w.at(6*time.Second, func() { w.status(t, "Running") })
+	w.bye(7 * time.Second)
+	w.run(t)
+	require.Equal(t, []string{
+		"vm/default/web/vm-uid-1/start/1", "vm/default/web/vm-uid-1/stop/2", "vm/default/web/vm-uid-1/start/3", "vm/default/web/vm-uid-1/stop/4",
+	}, w.transitions)
+}
+
+func TestHaltedDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+	w.at(time.Second, func() { w.status(t, "Stopped"); require.Nil(t, w.VMI) })
+	w.bye(2 * time.Second)
+	w.run(t)
+}
+
+func TestOnceLetsAnEndedGuestBe(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Once") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() { w.SetVMIPhase("Succeeded") })
+	w.at(time.Hour, func() {
+		w.status(t, "Stopped")
+		require.Equal(t, "vmi-1", w.VMI.UID)
+		require.Nil(t, w.VMI.DeletionTimestamp)
+	})
+	w.bye(2 * time.Hour)
+	w.run(t)
+}
+
+func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() { w.SetVMIPhase("Succeeded") })
+	w.at(3*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(4*time.Second, func() {
+		require.Equal(t, "vmi-2", w.VMI.UID, "a guest that ran is started again without delay")
+		w.SetVMIPhase("Running")
+	})
+	w.bye(5 * time.Second)
+	w.run(t)
+}
+
+func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	var made []time.Time
+	last := ""
+	for i := range 400 {
+		w.at(time.Duration(i)*time.Second+500*time.Millisecond, func() {
+			switch {
+			case w.VMI == nil:
+			case w.VMI.DeletionTimestamp != nil:
+				w.RemoveVMI()
+			case w.VMI.Phase == "Pending" && w.VMI.UID != last:
+				last = w.VMI.UID
+				made = append(made, w.env.Now())
+				w.SetVMIPhase("Failed")
+			}
+		})
+	}
+	w.at(401*time.Second, func() {
+		w.status(t, "CrashLoopBackOff")
+		require.GreaterOrEqual(t, w.VMStatus.StartFailure.ConsecutiveFailCount, 3)
+		require.NotNil(t, w.VMStatus.StartFailure.RetryAfter)
+	})
+	w.bye(402 * time.Second)
+	w.run(t)
+	require.GreaterOrEqual(t, len(made), 3)
+	require.GreaterOrEqual(t, made[1].Sub(made[0]), 10*time.Second)
+	require.GreaterOrEqual(t, made[2].Sub(made[1]), 40*time.Second)
+}
+
+func TestRestartRequestReplacesTheInstance(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() {
+		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
+		w.SetStrategy("Always")
+	})
+	w.at(3*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(4*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(5*time.Second, func() {
+		w.status(t, "Running")
+		require.Empty(t, w.VMStatus.StateChangeRequests)
+	})
+	w.bye(6 * time.Second)
+	w.run(t)
+	require.Equal(t, "vm/default/web/vm-uid-1/restart/2", w.transitions[1])
+}
+
+func TestNewerWishCallsOffAStart(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetStrategy("Halted") })
+	w.at(2*time.Second, func() {
+		require.NotNil(t, w.VMI.DeletionTimestamp, "a start called off takes its instance away")
+		w.RemoveVMI()
+	})
+	w.at(3*time.Second, func() { w.status(t, "Stopped") })
+	w.bye(4 * time.Second)
+	w.run(t)
+}
+
+func TestDeadlineOfAStartShowsAndTheInstanceStays(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(11*time.Minute, func() {
+		require.Equal(t, "vmi-1", w.VMI.UID)
+		found := false
+		for _, c := range w.VMStatus.Conditions {
+			found = found || c.Type == "Failure" && c.Reason == "TransitionDeadlineExceeded"
+		}
+		require.True(t, found, "conditions: %v", w.VMStatus.Conditions)
+		w.SetVMIPhase("Running")
+	})
+	w.at(12*time.Minute, func() { w.status(t, "Running") })
+	w.bye(13 * time.Minute)
+	w.run(t)
+}
+
+func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	out := false
+	w.Fail = func(a string) error {
+		if out && a != "user: set run strategy" {
+			return temporal.NewApplicationError("connection refused", "Unavailable")
+		}
+		return nil
+	}
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() { out = true; w.SetStrategy("Halted") })
+	w.at(30*time.Minute, func() { require.Nil(t, w.VMI.DeletionTimestamp); out = false })
+	w.at(40*time.Minute, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(41*time.Minute, func() { w.status(t, "Stopped") })
+	w.bye(42 * time.Minute)
+	w.run(t)
+}
+
+func TestUnsupportedStrategyIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
+	w.at(time.Second, func() { require.Nil(t, w.VMI); w.status(t, "Stopped") })
+	w.bye(2 * time.Second)
+	w.run(t)
+}

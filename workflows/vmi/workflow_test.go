@@ -1,0 +1,248 @@
+package vmi_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/vmi"
+)
+
+// world is one VMI entity on a fake cluster, with time that skips.
+type world struct {
+	*fakes.Cluster
+	env *testsuite.TestWorkflowEnvironment
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	var s testsuite.WorkflowTestSuite
+	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
+	w.env.SetTestTimeout(20 * time.Second)
+	w.Cluster.Register(w.env)
+	w.Cluster.Changed = func(signal string, payload any) {
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
+	}
+	return w
+}
+
+// at plays an event of the outside world at a time after the start.
+func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, d) }
+
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
+	require.NoError(t, w.env.GetWorkflowError())
+	require.Nil(t, w.VMI, "the VMI object must be gone")
+	require.Nil(t, w.Pod, "the pod must be gone")
+}
+
+// boot is the usual beginning: created at 0 s, the pod runs at 1 s.
+func (w *world) boot() {
+	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.at(time.Second, w.RunPod)
+}
+
+func TestBootStopAndLeaveNothing(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(10*time.Second, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Equal(t, fakes.NodeName, w.VMIStatus.NodeName)
+		require.Equal(t, []string{"10.0.0.9"}, w.VMIStatus.IPs)
+		require.Equal(t, "True", w.Pod.Unpaused)
+		w.DeleteVMIByUser()
+	})
+	w.at(12*time.Second, func() {
+		require.NotNil(t, w.Pod.DeletionTimestamp, "deleting the VMI must delete its pod")
+		require.NotNil(t, w.VMI, "the VMI must stay until its pod has ended")
+		w.EndPod(contract.ReasonShutdown, true, 0)
+	})
+	w.run(t)
+	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
+	require.Equal(t, 1, w.DomainsStarted)
+	reasons := []string{}
+	for _, e := range w.Events {
+		reasons = append(reasons, e.Reason)
+	}
+	require.Equal(t, []string{"Created", "Started", "Stopped"}, reasons)
+}
+
+func TestHowAGuestEndsDecidesThePhase(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		exit         int32
+		phase        string
+	}{
+		{"guest powers off", contract.ReasonShutdown, 0, "Succeeded"},
+		{"guest panics", contract.ReasonCrashed, 1, "Failed"},
+		{"killed at the end of its grace period", contract.ReasonDestroyed, 0, "Failed"},
+		{"launcher says nothing and fails", "", 137, "Failed"},
+		{"launcher says nothing and exits well", "", 0, "Succeeded"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.boot()
+			w.at(5*time.Second, func() { w.EndPod(tc.reason, true, tc.exit) })
+			w.at(8*time.Second, func() {
+				require.Equal(t, tc.phase, w.VMIStatus.Phase)
+				require.NotNil(t, w.Pod, "the pod of an ended guest stays for its owner to read")
+				require.Empty(t, w.Pod.Finalizers, "but nothing holds it")
+				w.DeleteVMIByUser()
+			})
+			w.run(t)
+		})
+	}
+}
+
+func TestDomainStateArrivesBeforeThePodEnds(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(5*time.Second, func() { w.DomainChanges(contract.DomainShutoff, contract.ReasonShutdown) })
+	w.at(6*time.Second, func() { require.Equal(t, "Succeeded", w.VMIStatus.Phase) })
+	w.at(7*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.at(8*time.Second, w.DeleteVMIByUser)
+	w.run(t)
+}
+
+func TestRefusedDomainFailsTheVMI(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityStartDomain {
+			return temporal.NewNonRetryableApplicationError("unsupported machine type", contract.ErrorStartFailed, nil)
+		}
+		return nil
+	}
+	w.boot()
+	w.at(5*time.Second, func() {
+		require.Equal(t, "Failed", w.VMIStatus.Phase)
+		require.Contains(t, w.VMIStatus.Conditions[1].Message, "unsupported machine type")
+		w.EndPod(contract.ReasonFailed, false, 1)
+	})
+	w.at(6*time.Second, w.DeleteVMIByUser)
+	w.run(t)
+	require.Zero(t, w.DomainsStarted)
+}
+
+func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
+	w := newWorld(t)
+	refused := true
+	w.Fail = func(a string) error {
+		if refused && a == contract.ActivityCreatePod {
+			return temporal.NewApplicationError("exceeded quota", contract.ErrorForbidden, errors.New("quota"))
+		}
+		return nil
+	}
+	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.at(3*time.Minute, func() {
+		require.Equal(t, "Pending", w.VMIStatus.Phase)
+		require.Equal(t, "FailedCreate", w.VMIStatus.Conditions[1].Reason)
+		require.Contains(t, w.VMIStatus.Conditions[1].Message, "exceeded quota")
+		refused = false
+	})
+	w.at(20*time.Minute, w.RunPod)
+	w.at(21*time.Minute, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Len(t, w.VMIStatus.Conditions, 2, "the failure must be gone: %v", w.VMIStatus.Conditions)
+		w.DeleteVMIByUser()
+	})
+	w.at(22*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+func TestDeletedWhileTheNodeWorkerIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityStartDomain {
+			return temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+		}
+		return nil
+	}
+	w.boot()
+	w.at(30*time.Second, func() {
+		require.Equal(t, "Scheduled", w.VMIStatus.Phase, "a boot that hangs must show")
+		w.DeleteVMIByUser()
+	})
+	w.at(31*time.Second, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
+	w.run(t)
+	require.Zero(t, w.DomainsStarted)
+}
+
+func TestVanishedPodFailsTheVMIAndIsNotReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(5*time.Second, func() {
+		p := *w.Pod
+		p.Gone = true
+		w.Pod = nil
+		w.env.SignalWorkflow(contract.SignalObservePod, p)
+	})
+	w.at(6*time.Second, func() {
+		require.Equal(t, "Failed", w.VMIStatus.Phase)
+		w.DeleteVMIByUser()
+	})
+	w.run(t)
+	require.Equal(t, 1, w.DomainsStarted)
+}
+
+// TestAdoption: the entity's history is lost while the guest runs. What it finds it takes up as it is.
+func TestAdoption(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() {
+		w.CreateBareVMI("vmi-1")
+		w.VMI.Phase = "Running"
+		w.VMI.EverRan = true
+		w.VMI.PhaseTimes = []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}}
+	})
+	w.Pod = &contract.PodObservation{
+		UID: "pod-1", Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Running", NodeName: fakes.NodeName, ComputeRunning: true,
+		ResourceVersion: "7", Finalizers: []string{contract.FinalizerPod}, Unpaused: "True", Ready: &contract.Condition{Type: "Ready", Status: "True"},
+	}
+	w.Domain = &contract.DomainObservation{PodUID: "pod-1", Sequence: 4, State: contract.DomainRunning}
+	w.Changed = func(signal string, payload any) {
+		if o, ok := payload.(contract.VMIObservation); ok && o.Phase == "" && o.DeletionTimestamp == nil {
+			o.Phase, o.EverRan, o.PhaseTimes = "Running", true, []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}}
+			payload = o
+		}
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
+	}
+	w.at(5*time.Second, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Equal(t, time.Unix(1000, 0).UTC(), w.VMIStatus.PhaseTimes[0].Time.UTC(), "what the status said stays")
+		w.DeleteVMIByUser()
+	})
+	w.at(6*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+	require.Zero(t, w.DomainsStarted, "a running domain must be found, not started again")
+}
+
+// TestEverySignalTwiceLateAndReversed: invariant 5 for one life of a VMI.
+func TestEverySignalTwiceLateAndReversed(t *testing.T) {
+	w := newWorld(t)
+	var seen []func()
+	w.Changed = func(signal string, payload any) {
+		send := func() { w.env.SignalWorkflow(signal, payload) }
+		w.env.RegisterDelayedCallback(send, time.Millisecond)
+		w.env.RegisterDelayedCallback(send, 2*time.Millisecond)
+		seen = append(seen, send)
+		for i := len(seen) - 1; i >= 0; i-- {
+			w.env.RegisterDelayedCallback(seen[i], 100*time.Millisecond+time.Duration(len(seen)-i)*time.Millisecond)
+		}
+	}
+	w.boot()
+	w.at(10*time.Second, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		w.DeleteVMIByUser()
+	})
+	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+	require.Equal(t, 1, w.DomainsStarted)
+	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
+}
