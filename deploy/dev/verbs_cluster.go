@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/virtflow/virtflow/deploy/dev/cluster"
+	"github.com/virtflow/virtflow/deploy/dev/debian"
 	"github.com/virtflow/virtflow/deploy/dev/parts"
 )
 
@@ -43,6 +44,21 @@ func clusterVerbs() []*cobra.Command {
 		{
 			Use: "restart PROCESS", Short: "Stop a process in an orderly way and start it again", Args: cobra.ExactArgs(1),
 			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Restart(ctx, args[0]) }),
+		},
+		{
+			Use: "tools", Short: "Build temporal and tctl and put them beside kubectl", Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Tools(ctx) }),
+		},
+		{
+			Use: "packages SET", Short: "Install the Debian packages of a set: cluster or test", Args: cobra.ExactArgs(1),
+			ValidArgs: []string{"cluster", "test"},
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				set, ok := map[string][]string{"cluster": debian.Cluster(), "test": debian.Test()}[args[0]]
+				if !ok {
+					return fmt.Errorf("there is no set of packages %q: give cluster or test", args[0])
+				}
+				return c.InstallPackages(ctx, set)
+			}),
 		},
 		{
 			Use: "build PART...", Short: "Build parts into the cache and print their folders", Args: cobra.MinimumNArgs(1),

@@ -1,5 +1,41 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"os"
 
-func deliverVerbs() []*cobra.Command { return nil }
+	"github.com/spf13/cobra"
+
+	"github.com/virtflow/virtflow/deploy/dev/cluster"
+	"github.com/virtflow/virtflow/deploy/dev/deliver"
+)
+
+// deliverVerbs are about virtflow in the cluster.
+func deliverVerbs() []*cobra.Command {
+	verb := func(use, short string, do func(context.Context, deliver.Delivery) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+				return do(ctx, deliver.Delivery{Cluster: c, Out: os.Stdout})
+			}),
+		}
+	}
+	return []*cobra.Command{
+		verb("images", "Build the images and import them into every node", func(ctx context.Context, d deliver.Delivery) error {
+			_, err := d.Images(ctx)
+			return err
+		}),
+		verb("deploy", "Build and import the images, apply the manifests, wait for the rollouts", func(ctx context.Context, d deliver.Delivery) error {
+			return d.Deploy(ctx)
+		}),
+		verb("demo", "Bring up the cluster and virtflow, and run a virtual machine", func(ctx context.Context, d deliver.Delivery) error {
+			if err := d.Cluster.Up(ctx); err != nil {
+				return err
+			}
+			if err := d.Deploy(ctx); err != nil {
+				return err
+			}
+			return d.Demo(ctx)
+		}),
+	}
+}

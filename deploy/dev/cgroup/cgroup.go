@@ -16,6 +16,10 @@ import (
 
 const mount = "/sys/fs/cgroup"
 
+// unified is the version 2 hierarchy beside version 1. It has no controllers to
+// offer, so nothing is made there; but container runtimes do put groups in it.
+const unified = "unified"
+
 // hierarchies are the mount points of the machine's hierarchies. With version 1
 // there is one per controller; symlinks (cpu → cpu,cpuacct) are skipped.
 func hierarchies() ([]string, error) {
@@ -28,8 +32,7 @@ func hierarchies() ([]string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		// The version 2 hierarchy beside version 1 has no controllers to offer.
-		if e.IsDir() && e.Name() != "unified" {
+		if e.IsDir() {
 			found = append(found, filepath.Join(mount, e.Name()))
 		}
 	}
@@ -43,6 +46,9 @@ func Make(name string) error {
 		return err
 	}
 	for _, root := range roots {
+		if filepath.Base(root) == unified {
+			continue
+		}
 		dir := filepath.Join(root, name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make the cgroup %s: %w", dir, err)
@@ -70,6 +76,9 @@ func Join(name string) error {
 	}
 	pid := []byte(strconv.Itoa(os.Getpid()))
 	for _, root := range roots {
+		if filepath.Base(root) == unified {
+			continue
+		}
 		file := filepath.Join(root, name, "cgroup.procs")
 		if err := os.WriteFile(file, pid, 0o644); err != nil {
 			return fmt.Errorf("enter the cgroup %s: %w", filepath.Dir(file), err)

@@ -31,7 +31,7 @@ func (c Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := c.installPackages(ctx); err != nil {
+	if err := c.InstallPackages(ctx, debian.Cluster()); err != nil {
 		return err
 	}
 	description, err := c.build(ctx)
@@ -55,8 +55,9 @@ func (c Cluster) Up(ctx context.Context) error {
 	return nil
 }
 
-func (c Cluster) installPackages(ctx context.Context) error {
-	missing, err := debian.Missing(ctx, debian.Cluster())
+// InstallPackages installs those of the Debian packages that are missing.
+func (c Cluster) InstallPackages(ctx context.Context, packages []string) error {
+	missing, err := debian.Missing(ctx, packages)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,10 @@ func (c Cluster) installPackages(ctx context.Context) error {
 		return nil
 	}
 	c.say("Installing Debian packages: %s. About 15 s.", strings.Join(missing, " "))
-	return debian.Install(ctx, missing, c.Layout.Log("apt"))
+	if err := os.MkdirAll(c.Layout.Cache, 0o755); err != nil {
+		return fmt.Errorf("make the cache folder: %w", err)
+	}
+	return debian.Install(ctx, missing, filepath.Join(c.Layout.Cache, "apt.log"))
 }
 
 // build builds the parts that are missing and describes the cluster made of them.
@@ -108,15 +112,35 @@ func (c Cluster) linkPrograms(d controlplane.Cluster) error {
 		"kubectl": filepath.Join(d.Programs.Kubernetes, "kube"),
 		"ctr":     filepath.Join(d.Programs.Containerd, "ctr"),
 	} {
-		if err := Link(target, c.Layout.Path("bin", name)); err != nil {
+		if err := link(target, c.Layout.Path("bin", name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Link makes a symbolic link, or changes where it points, at once.
-func Link(target, link string) error {
+// Tools builds Temporal's command lines and puts them beside kubectl.
+func (c Cluster) Tools(ctx context.Context) error {
+	unlock, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for name, part := range map[string]parts.Part{"temporal": parts.TemporalCLI(), "tctl": parts.Tctl()} {
+		folder, err := c.builder().Ensure(ctx, part)
+		if err != nil {
+			return err
+		}
+		if err := link(filepath.Join(folder, name), c.Layout.Path("bin", name)); err != nil {
+			return err
+		}
+	}
+	c.say("temporal and tctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where Temporal is.", c.Layout.Path("bin"))
+	return nil
+}
+
+// link makes a symbolic link, or changes where it points, at once.
+func link(target, link string) error {
 	if have, err := os.Readlink(link); err == nil && have == target {
 		return nil
 	}

@@ -16,6 +16,12 @@ func Cluster() []string {
 	}
 }
 
+// Test are the packages that compiling everything and running the tests needs:
+// the launcher links against libvirt.
+func Test() []string {
+	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
+}
+
 // Missing are those of the packages that are not installed.
 func Missing(ctx context.Context, packages []string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").Output()

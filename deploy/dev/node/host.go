@@ -14,11 +14,15 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
+// bridgeMAC is the bridge's own: without one it takes that of a cable, and
+// changes it when that cable goes, which nobody else notices for a while.
+const bridgeMAC = "02:76:66:00:00:01"
+
 // EnsureBridge makes the bridge that joins the nodes, the host's address on it,
 // and the routes to pods and Services. What is there is kept.
 func EnsureBridge(ctx context.Context) error {
 	if _, err := net.InterfaceByName(layout.Bridge); err != nil {
-		if err := ip(ctx, "link", "add", layout.Bridge, "type", "bridge"); err != nil {
+		if err := ip(ctx, "link", "add", layout.Bridge, "address", bridgeMAC, "type", "bridge"); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -13,7 +14,17 @@ const (
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
 )
 
-const kubernetesVersionPackage = "k8s.io/component-base/version"
+// kubernetesVersionFlags tell the programs their version, and what they call
+// themselves to the apiserver, as Kubernetes's own build does.
+func kubernetesVersionFlags() string {
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, v := range []string{"gitVersion=" + kubernetesVersion, "gitMajor=1", "gitMinor=36", "gitTreeState=clean", "gitCommit=source"} {
+			flags = append(flags, "-X "+pkg+"."+v)
+		}
+	}
+	return strings.Join(flags, " ")
+}
 
 // Part is one thing to build.
 type Part struct {
@@ -47,9 +58,7 @@ func Kubernetes() Part {
 		Cold: 7 * time.Minute,
 		// One after the other in one call would build the same; so does the compiler's own cache.
 		Packages: []string{"./kube", "./etcd", "./coredns", "./pause"},
-		LDFlags: "-X " + kubernetesVersionPackage + ".gitVersion=" + kubernetesVersion +
-			" -X " + kubernetesVersionPackage + ".gitMajor=1 -X " + kubernetesVersionPackage + ".gitMinor=36" +
-			" -X " + kubernetesVersionPackage + ".gitTreeState=clean",
+		LDFlags:  kubernetesVersionFlags(),
 	}
 }
 

@@ -1,0 +1,81 @@
+# virtflow's commands. Each can be repeated, and goes on from wherever a killed run stopped.
+# Slow builds lie in $VIRTFLOW_CACHE (~/.cache/virtflow), the local cluster's state in $VIRTFLOW_STATE (/var/lib/virtflow-dev).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export GOTOOLCHAIN := local
+DEV := go run -trimpath -buildvcs=false ./deploy/dev
+
+# What runs without a node: everything but the end-to-end tests, which have a build tag.
+TEST_PACKAGES ?= ./...
+TEST_FLAGS ?=
+E2E_FLAGS ?=
+
+##@ The local cluster
+
+.PHONY: up
+up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used. 15 s; the very first time some 12 minutes of building.
+	@$(DEV) up
+
+.PHONY: demo
+demo: ## Everything: cluster, images, virtflow, and a virtual machine with a booted guest. 90 s; the very first time some 20 minutes.
+	@$(DEV) demo
+
+.PHONY: status
+status: ## Show every process with its log, and whether the cluster is well. 1 s.
+	@$(DEV) status
+
+.PHONY: env
+env: ## Print export lines for your shell: eval "$$(make env)". 1 s.
+	@$(DEV) env
+
+.PHONY: images
+images: ## Build the images and import them into every node. Seconds; the first time some minutes.
+	@$(DEV) images
+
+.PHONY: deploy
+deploy: ## Like images, then apply the manifests and wait for the rollouts. 20 s.
+	@$(DEV) deploy
+
+.PHONY: down
+down: ## End everything of the cluster; its state stays (PURGE=1 deletes it), finished builds always do. 3 s.
+	@$(DEV) down $(if $(PURGE),--purge)
+
+.PHONY: kill restart
+kill restart: ## Kill, or restart in order, one process of the cluster: make kill PROCESS=node1-kubelet. 1 s.
+	@$(DEV) $@ $(or $(PROCESS),$(error give PROCESS=NAME; make status lists the names))
+
+.PHONY: tools
+tools: ## Put temporal and tctl beside kubectl, on the PATH of make env. 1 s; the first time some 6 minutes of building.
+	@$(DEV) tools
+
+##@ Development
+
+.PHONY: test
+test: ## Unit tests, workflow tests, replay: all that needs no node. 2 minutes; the first time more, for compiling.
+	@$(DEV) packages test
+	@go test $(TEST_FLAGS) $(TEST_PACKAGES)
+
+.PHONY: e2e
+e2e: up deploy ## The end-to-end tests on the local cluster, with real nodes and guests. 10 minutes.
+	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 45m $(E2E_FLAGS) ./testsuite/e2e/...
+
+.PHONY: lint
+lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.
+	@$(DEV) packages test
+	@linter=$$($(DEV) build golangci-lint); "$$linter/golangci-lint" run ./...
+	@checker=$$($(DEV) build workflowcheck); "$$checker/workflowcheck" ./workflows/...
+
+.PHONY: generate
+generate: ## Write the generated files anew. 30 s.
+	@cd deploy/crds/gen && go run . generate
+
+.PHONY: verify
+verify: ## Fail when a generated file is not what generate would write. 30 s.
+	@cd deploy/crds/gen && go run . verify
+
+.PHONY: help
+help: ## Show this.
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9 ]+:.*## / {gsub(/\$$\$$/, "$$"); printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,4 @@
+// Package deliver brings virtflow itself into the development cluster: it
+// builds the images, gives them to the nodes, applies the manifests, and runs
+// the demonstration.
+package deliver

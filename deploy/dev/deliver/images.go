@@ -1,0 +1,143 @@
+package deliver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/virtflow/virtflow/deploy/dev/cluster"
+	"github.com/virtflow/virtflow/deploy/dev/layout"
+)
+
+// registry is what the references of the project's images begin with. There is
+// no such registry: images are imported.
+const registry = "localhost/virtflow/"
+
+// Image is one built image.
+type Image struct {
+	// Name is the image's short name.
+	Name string
+	// Tag stands for its content.
+	Tag string
+	// Archive is a docker-archive file.
+	Archive string
+}
+
+// Reference is what pods call the image.
+func (i Image) Reference() string { return registry + i.Name + ":" + i.Tag }
+
+// Delivery brings virtflow into one cluster.
+type Delivery struct {
+	Cluster cluster.Cluster
+	// Out is where the user is told what happens.
+	Out io.Writer
+}
+
+func (d Delivery) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
+
+// Images builds the images that are not built and gives every node those it lacks.
+func (d Delivery) Images(ctx context.Context) ([]Image, error) {
+	images, err := d.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := layout.Nodes()
+	failures := make([]error, len(nodes))
+	var importing sync.WaitGroup
+	for i, n := range nodes {
+		importing.Go(func() { failures[i] = d.importInto(ctx, n, images) })
+	}
+	importing.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return nil, err
+		}
+	}
+	d.say("Every node has the images: %s.", summary(images))
+	return images, nil
+}
+
+func (d Delivery) build(ctx context.Context) ([]Image, error) {
+	d.say("Building images. The first time it takes some minutes: packages are downloaded, every process is compiled.")
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", "./deploy/images", "build")
+	cmd.Dir = d.Cluster.Layout.Repo
+	cmd.Env = append(os.Environ(), "VIRTFLOW_CACHE="+d.Cluster.Layout.Cache)
+	cmd.Stdout, cmd.Stderr = &out, d.Out
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("build the images: %w", err)
+	}
+	return parseImages(out.String())
+}
+
+// parseImages reads the lines NAME TAG PATH that the image builder prints.
+func parseImages(text string) ([]Image, error) {
+	var images []Image
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("the image builder printed %q instead of NAME TAG PATH", s.Text())
+		}
+		images = append(images, Image{Name: fields[0], Tag: fields[1], Archive: fields[2]})
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("the image builder printed no image")
+	}
+	return images, nil
+}
+
+func (d Delivery) importInto(ctx context.Context, n layout.Node, images []Image) error {
+	have, err := d.ctr(ctx, n, "images", "ls", "-q")
+	if err != nil {
+		return fmt.Errorf("list the images of %s (is the cluster up?): %w", n.Name, err)
+	}
+	for _, image := range missing(have, images) {
+		if _, err := d.ctr(ctx, n, "images", "import", image.Archive); err != nil {
+			return fmt.Errorf("give %s to %s: %w", image.Reference(), n.Name, err)
+		}
+		d.say("  %s: imported %s", n.Name, image.Reference())
+	}
+	return nil
+}
+
+// missing are the images whose references are not among the lines of have.
+func missing(have string, images []Image) []Image {
+	present := map[string]bool{}
+	for line := range strings.Lines(have) {
+		present[strings.TrimSpace(line)] = true
+	}
+	var lacking []Image
+	for _, image := range images {
+		if !present[image.Reference()] {
+			lacking = append(lacking, image)
+		}
+	}
+	return lacking
+}
+
+func (d Delivery) ctr(ctx context.Context, n layout.Node, args ...string) (string, error) {
+	l := d.Cluster.Layout
+	args = append([]string{"--address", l.ContainerdSocket(n), "--namespace", "k8s.io"}, args...)
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, l.Path("bin", "ctr"), args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("ctr: %w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+func summary(images []Image) string {
+	names := make([]string, len(images))
+	for i, image := range images {
+		names[i] = image.Name + ":" + image.Tag
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,211 @@
+package deliver
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/deploy/dev/pki"
+)
+
+const (
+	// Namespace is where virtflow's own pods run.
+	Namespace = "virtflow"
+	// temporalSecret has what its pods need to be let in by Temporal.
+	temporalSecret = "virtflow-temporal-tls"
+)
+
+// How long the parts of a deployment may take.
+const (
+	establishTime = 30 * time.Second
+	rolloutTime   = 3 * time.Minute
+)
+
+// Deploy builds and imports the images, applies the manifests with exactly
+// these images, and waits until every process of virtflow is rolled out.
+func (d Delivery) Deploy(ctx context.Context) error {
+	images, err := d.Images(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.applyNamespace(ctx); err != nil {
+		return err
+	}
+	if err := d.applyCRDs(ctx); err != nil {
+		return err
+	}
+	manifests, err := d.render(ctx, images)
+	if err != nil {
+		return err
+	}
+	if err := d.Cluster.Apply(ctx, manifests); err != nil {
+		return err
+	}
+	return d.waitForRollouts(ctx)
+}
+
+// applyNamespace makes the namespace with the Secret that the pods mount: it is
+// the cluster's, not the manifests', as it is different in every installation.
+func (d Delivery) applyNamespace(ctx context.Context) error {
+	data := map[string]string{}
+	for key, file := range map[string]string{"ca.crt": "ca.crt", "tls.crt": "client.crt", "tls.key": "client.key"} {
+		content, err := os.ReadFile(d.Cluster.Layout.PKI("temporal", file))
+		if err != nil {
+			return fmt.Errorf("read Temporal's client certificate (is the cluster up?): %w", err)
+		}
+		data[key] = base64.StdEncoding.EncodeToString(content)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}},
+		map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data,
+			"metadata": map[string]any{"name": temporalSecret, "namespace": Namespace},
+		},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode the Secret for Temporal: %w", err)
+	}
+	return d.Cluster.Apply(ctx, list)
+}
+
+// applyCRDs goes before everything else: an object of a new kind can only be
+// applied once the kind is served.
+func (d Delivery) applyCRDs(ctx context.Context) error {
+	crds, err := d.Cluster.Run(ctx, nil, "kustomize", filepath.Join(d.Cluster.Layout.Repo, "deploy", "crds"))
+	if err != nil {
+		return err
+	}
+	if err := d.Cluster.Apply(ctx, crds); err != nil {
+		return err
+	}
+	_, err = d.Cluster.Run(ctx, bytes.NewReader(crds), "wait", "--for=condition=Established", "--timeout", establishTime.String(), "-f", "-")
+	return err
+}
+
+// render builds the overlay of the development cluster with the images' tags.
+func (d Delivery) render(ctx context.Context, images []Image) ([]byte, error) {
+	l := d.Cluster.Layout
+	dir := l.Path("overlay")
+	base, err := filepath.Rel(dir, filepath.Join(l.Repo, "deploy", "dev-overlay"))
+	if err != nil {
+		return nil, fmt.Errorf("find the manifests: %w", err)
+	}
+	overlay, err := kustomization(base, images)
+	if err != nil {
+		return nil, err
+	}
+	if err := pki.WriteFile(filepath.Join(dir, "kustomization.yaml"), overlay, 0o644); err != nil {
+		return nil, err
+	}
+	manifests, err := d.Cluster.Run(ctx, nil, "kustomize", dir)
+	if err != nil {
+		return nil, err
+	}
+	return retag(manifests, images), nil
+}
+
+// kustomization refers to the manifests and says which tags they get.
+func kustomization(base string, images []Image) ([]byte, error) {
+	tags := make([]any, len(images))
+	for i, image := range images {
+		tags[i] = map[string]string{"name": registry + image.Name, "newTag": image.Tag}
+	}
+	// JSON is YAML, too.
+	data, err := json.MarshalIndent(map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+		"resources": []string{base}, "images": tags,
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the overlay: %w", err)
+	}
+	return data, nil
+}
+
+// retag gives the images' tags also to references that kustomize does not know
+// as such: the launcher's is a flag of the control worker.
+func retag(manifests []byte, images []Image) []byte {
+	for _, image := range images {
+		reference := regexp.MustCompile(regexp.QuoteMeta(registry+image.Name) + `:dev\b`)
+		manifests = reference.ReplaceAllLiteral(manifests, []byte(image.Reference()))
+	}
+	return manifests
+}
+
+func (d Delivery) waitForRollouts(ctx context.Context) error {
+	out, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "get", "deployments,daemonsets", "-o", "name")
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	for name := range strings.FieldsSeq(string(out)) {
+		if _, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "rollout", "status", name, "--timeout", rolloutTime.String()); err != nil {
+			return fmt.Errorf("%w\n%s", err, d.unwell())
+		}
+		d.say("  %5.1f s  %s is rolled out", time.Since(start).Seconds(), name)
+	}
+	d.say("virtflow is deployed in the namespace %s.", Namespace)
+	return nil
+}
+
+// unwell shows the pods that do not run, and the last words of their containers.
+func (d Delivery) unwell() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var text strings.Builder
+	pods, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "get", "pods", "-o", "wide")
+	if err != nil {
+		return err.Error()
+	}
+	text.Write(pods)
+	for _, pod := range d.notReady(ctx) {
+		logs, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "logs", pod, "--all-containers", "--tail", "8")
+		if err == nil {
+			fmt.Fprintf(&text, "last words of %s:\n%s", pod, logs)
+		}
+	}
+	return text.String()
+}
+
+type podList struct {
+	Items []pod `json:"items"`
+}
+
+type pod struct {
+	Metadata struct {
+		Name   string            `json:"name"`
+		UID    string            `json:"uid"`
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		ContainerStatuses []struct {
+			Ready bool `json:"ready"`
+		} `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+func (d Delivery) notReady(ctx context.Context) []string {
+	var pods podList
+	if err := d.Cluster.Get(ctx, &pods, "-n", Namespace, "pods"); err != nil {
+		return nil
+	}
+	var names []string
+	for _, p := range pods.Items {
+		for _, c := range p.Status.ContainerStatuses {
+			if !c.Ready {
+				names = append(names, p.Metadata.Name)
+				break
+			}
+		}
+	}
+	return names
+}
