@@ -1,0 +1,72 @@
+// Command control-worker runs virtflow's workflows and the activities that talk to Kubernetes.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/workers/control"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+const name = "control-worker"
+
+func main() {
+	var o options
+	process.Main(process.NewCommand(name, "runs virtflow's workflows and the activities that talk to Kubernetes", o.addFlags, o.run))
+}
+
+type options struct {
+	control       control.Options
+	kubeconfig    string
+	namespace     string
+	launcherImage string
+	pullPolicy    string
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	o.control.Temporal.AddFlags(f)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's own service account")
+	f.StringVar(&o.namespace, "namespace", "", "namespace that virtflow runs in, with the KubeVirt object; empty: the pod's own, else virtflow")
+	f.StringVar(&o.launcherImage, "launcher-image", "", "image of the launcher that each VM's pod runs")
+	f.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "pull policy of the launcher image where the KubeVirt object names none")
+	f.IntVar(&o.control.MaxConcurrent, "max-concurrent", 200, "at most that many activities, and as many workflow tasks, at once")
+	f.IntVar(&o.control.CachedWorkflows, "cached-workflows", 10000, "workflows kept in memory between their tasks; 0: each task replays")
+}
+
+func (o *options) run(ctx context.Context, p *process.Process) error {
+	config, err := kube.LoadConfig(o.kubeconfig, "virtflow-"+name)
+	if err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	kv, err := kube.New(config)
+	if err != nil {
+		return err
+	}
+	watcher := settings.NewWatcher(kv, kube.Namespace(o.namespace, "virtflow"))
+	go watcher.Run(ctx)
+	p.Health.AddReady("settings", watcher.Ready)
+	if err := watcher.WaitForSync(ctx); err != nil {
+		return err
+	}
+	activities, err := cluster.New(cluster.Options{
+		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current,
+		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)
+	}
+	return control.Run(ctx, p, o.control, activities)
+}
+
