@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
@@ -36,7 +37,7 @@ func (c Cluster) Status(ctx context.Context) error {
 		what string
 		try  func(context.Context) error
 	}{
-		{"kube-apiserver", func(ctx context.Context) error { return controlplane.APIServerReady(ctx, c.Layout) }},
+		{"kube-apiserver", func(ctx context.Context) error { return readiness.APIServer(ctx, c.Layout) }},
 		{"nodes", c.nodesReady},
 		{"cluster DNS", resolveKubernetes},
 		{"Temporal", d.TemporalReady},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
@@ -31,7 +32,7 @@ func (c Cluster) waitUntilUsable(ctx context.Context, d controlplane.Cluster) er
 		what string
 		try  func(context.Context) error
 	}{
-		{"kube-apiserver is ready", func(ctx context.Context) error { return controlplane.APIServerReady(ctx, c.Layout) }},
+		{"kube-apiserver is ready", func(ctx context.Context) error { return readiness.APIServer(ctx, c.Layout) }},
 		{"cluster DNS is set up", func(ctx context.Context) error { return c.applyDNS(ctx, d.CoreDNSImage) }},
 		{"the nodes are Ready", c.nodesReady},
 		{"cluster DNS answers", resolveKubernetes},

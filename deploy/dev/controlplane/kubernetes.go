@@ -1,12 +1,14 @@
 package controlplane
 
 import (
+	"context"
 	_ "embed"
 	"path/filepath"
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
@@ -75,6 +77,8 @@ func (c Cluster) controllerManager() supervise.Spec {
 	return supervise.Spec{
 		Name: name, Grace: 3 * time.Second, Needs: c.apiserverReady,
 		Args: append([]string{c.kube(), name}, append(c.client(name),
+			// Each controller fetches its own account when it starts; the default of 20 a second makes that take seconds.
+			"--kube-api-qps", "200", "--kube-api-burst", "300",
 			"--use-service-account-credentials", "--root-ca-file", l.PKI("kubernetes", "ca.crt"),
 			"--service-account-private-key-file", l.PKI("kubernetes", "service-accounts.key"),
 			"--cluster-signing-cert-file", l.PKI("kubernetes", "ca.crt"), "--cluster-signing-key-file", l.PKI("kubernetes", "ca.key"),
@@ -99,6 +103,8 @@ func (c Cluster) client(user string) []string {
 		"--bind-address", "127.0.0.1", "--leader-elect=false", "--profiling=false",
 	}
 }
+
+func (c Cluster) apiserverReady(ctx context.Context) error { return readiness.Wait(ctx, c.Layout) }
 
 func (c Cluster) kube() string { return filepath.Join(c.Programs.Kubernetes, "kube") }
 

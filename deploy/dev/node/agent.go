@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
@@ -93,6 +94,8 @@ func (c Config) processes() []supervise.Spec {
 			Name: "kube-proxy",
 			Args: []string{kube("kube"), "kube-proxy", "--config", etc("kube-proxy.yaml")},
 			Env:  []string{path},
+			// Refused once, it waits long before it asks again.
+			Needs: func(ctx context.Context) error { return readiness.Wait(ctx, c.Layout) },
 		},
 	}
 }

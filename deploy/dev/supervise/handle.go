@@ -9,16 +9,18 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // handle is one running process, a child or one taken over.
 type handle struct {
-	pid  int
-	fd   int           // a pidfd: it can never mean another process
-	done chan struct{} // closed when the process has ended
-	end  string        // how; read only after done
+	pid   int
+	since time.Time
+	fd    int           // a pidfd: it can never mean another process
+	done  chan struct{} // closed when the process has ended
+	end   string        // how; read only after done
 }
 
 // record is what a later supervisor needs to know the process again.
@@ -27,6 +29,8 @@ type record struct {
 	Start string `json:"start"` // in clock ticks since boot: a PID alone may be used anew
 	Hash  string `json:"hash"`
 	Boot  string `json:"boot"`
+	// Since is when it was started.
+	Since time.Time `json:"since"`
 }
 
 // start starts the process, its output appended to the log.
@@ -36,7 +40,7 @@ func start(s Spec, log string) (*handle, error) {
 		return nil, fmt.Errorf("open the log of %s: %w", s.Name, err)
 	}
 	defer out.Close() //nolint:errcheck // the process has its own descriptor
-	h := &handle{fd: -1, done: make(chan struct{})}
+	h := &handle{since: time.Now(), fd: -1, done: make(chan struct{})}
 	cmd := exec.Command(s.Args[0], s.Args[1:]...)
 	cmd.Env = append(os.Environ(), s.Env...)
 	cmd.Dir = "/"
@@ -72,7 +76,7 @@ func adopt(r record) (*handle, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("process %d is another one by now", r.PID)
 	}
-	h := &handle{pid: r.PID, fd: fd, done: make(chan struct{})}
+	h := &handle{pid: r.PID, since: r.Since, fd: fd, done: make(chan struct{})}
 	go func() {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
@@ -102,7 +106,7 @@ func (h *handle) save(path, hash string) error {
 	if err != nil {
 		return fmt.Errorf("record the process: %w", err)
 	}
-	data, err := json.Marshal(record{PID: h.pid, Start: start, Hash: hash, Boot: bootID()})
+	data, err := json.Marshal(record{PID: h.pid, Start: start, Hash: hash, Boot: bootID(), Since: h.since})
 	if err != nil {
 		return fmt.Errorf("record the process: %w", err)
 	}

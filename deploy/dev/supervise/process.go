@@ -57,7 +57,6 @@ func (p *process) keep(ctx context.Context) {
 			h, err = p.start(ctx)
 		}
 		if err == nil && h != nil {
-			began := time.Now()
 			select {
 			case <-ctx.Done():
 				return
@@ -65,7 +64,7 @@ func (p *process) keep(ctx context.Context) {
 			}
 			p.log.Warn().Str("end", h.end).Msg("process ended")
 			p.set(Backoff, nil, h.end)
-			if time.Since(began) > settled {
+			if time.Since(h.since) > settled {
 				delay = backoffMin
 			}
 		} else if err != nil && ctx.Err() == nil {
@@ -192,7 +191,7 @@ func (p *process) set(state State, h *handle, end string) {
 	}
 	p.status.State, p.status.Since, p.status.PID, p.live = state, time.Now(), 0, h
 	if h != nil {
-		p.status.PID = h.pid
+		p.status.PID, p.status.Since = h.pid, h.since
 	}
 	if end != "" {
 		p.status.LastEnd = end

@@ -1,4 +1,4 @@
-package controlplane
+package readiness
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 // for it says so, and waits again.
 const startTime = time.Minute
 
-// apiserverReady waits until the apiserver is ready.
-func (c Cluster) apiserverReady(ctx context.Context) error {
+// Wait waits until the apiserver is ready.
+func Wait(ctx context.Context, l layout.Layout) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := APIServerReady(ctx, c.Layout)
+		err := APIServer(ctx, l)
 		if err == nil {
 			return nil
 		}
@@ -36,15 +36,12 @@ func (c Cluster) apiserverReady(ctx context.Context) error {
 	}
 }
 
-// APIServerReady asks the apiserver once whether it is ready.
-func APIServerReady(ctx context.Context, l layout.Layout) error {
+// APIServer asks the apiserver once whether it is ready. That includes its
+// built-in roles, without which nobody else may do anything. Anybody may ask.
+func APIServer(ctx context.Context, l layout.Layout) error {
 	ca, err := os.ReadFile(l.PKI("kubernetes", "ca.crt"))
 	if err != nil {
 		return fmt.Errorf("read the authority: %w", err)
-	}
-	cert, err := tls.LoadX509KeyPair(l.PKI("kubernetes", "admin.crt"), l.PKI("kubernetes", "admin.key"))
-	if err != nil {
-		return fmt.Errorf("read the administrator's certificate: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
@@ -52,7 +49,7 @@ func APIServerReady(ctx context.Context, l layout.Layout) error {
 		Timeout: 5 * time.Second,
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		},
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, layout.APIServer+"/readyz", http.NoBody)
