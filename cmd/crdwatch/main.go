@@ -1,0 +1,72 @@
+// Command crdwatch tells virtflow's workflows what happens in Kubernetes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/workers/temporalclient"
+)
+
+const name = "virtflow-crdwatch"
+
+func main() {
+	var (
+		temporal   temporalclient.Options
+		kubeconfig string
+		namespace  string
+		identity   string
+		workers    int
+	)
+	flags := func(f *pflag.FlagSet) {
+		temporal.AddFlags(f)
+		f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the service account of the pod this runs in")
+		f.StringVar(&namespace, "namespace", "", "namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
+		f.StringVar(&identity, "identity", "", "name of this process in the leader's lease; empty: the host name")
+		f.IntVar(&workers, "workers", 16, "how many workflows are told something at once")
+	}
+	run := func(ctx context.Context, p *process.Process) error {
+		if identity == "" {
+			host, err := os.Hostname()
+			if err != nil {
+				return fmt.Errorf("finding a name for this process (or give --identity): %w", err)
+			}
+			identity = host
+		}
+		config, err := kube.LoadConfig(kubeconfig, name)
+		if err != nil {
+			return err
+		}
+		clients, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("making a Kubernetes client: %w", err)
+		}
+		kubevirt, err := kube.New(config)
+		if err != nil {
+			return err
+		}
+		c, err := temporal.Dial(ctx, p.Log, p.Registry, name+"@"+identity)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		w, err := crdwatch.New(crdwatch.Options{
+			Kubernetes: clients, KubeVirt: kubevirt, Temporal: c,
+			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
+			Registry: p.Registry, Log: p.Log,
+		})
+		if err != nil {
+			return err
+		}
+		p.Health.AddReady("informers", w.Ready)
+		return w.Run(ctx)
+	}
+	process.Main(process.NewCommand("crdwatch", "Tell virtflow's workflows what happens in Kubernetes", flags, run))
+}

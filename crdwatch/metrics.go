@@ -1,0 +1,53 @@
+package crdwatch
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Kinds of observations, as metrics and logs name them.
+const (
+	kindVM      = "vm"
+	kindVMI     = "vmi"
+	kindVMIOfVM = "vmi-for-vm"
+	kindPod     = "pod"
+	kindNode    = "node"
+)
+
+// Results of an observation.
+const (
+	resultSent    = "sent"
+	resultSkipped = "skipped"
+	resultFailed  = "failed"
+)
+
+type metrics struct {
+	observations *prometheus.CounterVec
+	depth        prometheus.Gauge
+	lag          prometheus.Histogram
+	leader       prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		observations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtflow_crdwatch_observations_total",
+			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, or failed to be sent (and tried again).",
+		}, []string{"kind", "result"}),
+		depth: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "virtflow_crdwatch_queue_depth", Help: "Observations that wait to be sent.",
+		}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "virtflow_crdwatch_delivery_seconds", Help: "Time from seeing a change to Temporal having taken it.",
+			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "virtflow_crdwatch_leader", Help: "1 while this process is the one that sends.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.observations, m.depth, m.lag, m.leader)
+	}
+	return m
+}
+
+func (m *metrics) count(kind, result string) { m.observations.WithLabelValues(kind, result).Inc() }

@@ -1,0 +1,100 @@
+package crdwatch
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// The transforms below keep of each object what observations are made from. They get fresh objects, and tolerate others.
+
+func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		DeletionTimestamp: m.DeletionTimestamp, Finalizers: m.Finalizers,
+	}
+	if ref := metav1.GetControllerOfNoCopy(&m); ref != nil {
+		out.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	for _, name := range annotations {
+		if v, ok := m.Annotations[name]; ok {
+			if out.Annotations == nil {
+				out.Annotations = map[string]string{}
+			}
+			out.Annotations[name] = v
+		}
+	}
+	return out
+}
+
+func stripVM(o any) (any, error) {
+	vm, ok := o.(*kubevirt.VirtualMachine)
+	if !ok {
+		return o, nil
+	}
+	return &kubevirt.VirtualMachine{
+		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy),
+		Spec:       kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy},
+		Status: kubevirt.VirtualMachineStatus{
+			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
+			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
+		},
+	}, nil
+}
+
+func stripVMI(o any) (any, error) {
+	vmi, ok := o.(*kubevirt.VirtualMachineInstance)
+	if !ok {
+		return o, nil
+	}
+	return &kubevirt.VirtualMachineInstance{
+		ObjectMeta: stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration),
+		Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
+		Status: kubevirt.VirtualMachineInstanceStatus{
+			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
+			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
+		},
+	}, nil
+}
+
+func stripPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	out := &corev1.Pod{
+		ObjectMeta: stripMeta(pod.ObjectMeta),
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Status: corev1.PodStatus{
+			Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs, QOSClass: pod.Status.QOSClass,
+			InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
+		},
+	}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == observe.ComputeContainer {
+			out.Spec.Containers = []corev1.Container{{Name: c.Name, Image: c.Image}}
+		}
+	}
+	return out, nil
+}
+
+func stripNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	out := &corev1.Node{
+		ObjectMeta: stripMeta(node.ObjectMeta),
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
+	}
+	out.Labels = observe.OwnedLabels(node.Labels)
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Status.Conditions = []corev1.NodeCondition{c}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,60 @@
+package crdwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// temporalSender delivers by signals.
+type temporalSender struct {
+	client client.Client
+}
+
+// NewSender delivers through a Temporal client.
+func NewSender(c client.Client) Sender { return temporalSender{client: c} }
+
+// Send signals the workflow, and starts it where that is wanted and it does not run.
+func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
+	if d.Start == nil {
+		err := s.client.SignalWorkflow(ctx, d.Workflow, "", d.Signal, d.Payload)
+		var absent *serviceerror.NotFound
+		if errors.As(err, &absent) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("signalling: %w", err)
+		}
+		return nil
+	}
+	_, err := s.client.SignalWithStartWorkflow(ctx, d.Workflow, d.Signal, d.Payload, client.StartWorkflowOptions{
+		ID:                    d.Workflow,
+		TaskQueue:             contract.ControlTaskQueue,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:         d.Start.Summary,
+		TypedSearchAttributes: searchAttributes(d.Start.Search),
+	}, d.Start.Type, d.Start.Input)
+	if err != nil {
+		return fmt.Errorf("signalling, or starting with the signal: %w", err)
+	}
+	return nil
+}
+
+func searchAttributes(values map[string]string) temporal.SearchAttributes {
+	var updates []temporal.SearchAttributeUpdate
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if values[name] != "" {
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(values[name]))
+		}
+	}
+	return temporal.NewSearchAttributes(updates...)
+}
