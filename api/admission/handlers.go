@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/api/defaults"
+)
+
+// Options are what the handlers need to know.
+type Options struct {
+	// Cluster reads the cluster's configuration as it is now.
+	Cluster func(context.Context) (defaults.Cluster, error)
+	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where such a call
+	// arrives all the same, they may do what users may not.
+	OwnUsers []string
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Observe is told of every answer, for metrics; nil: nobody is.
+	Observe func(webhook string, allowed bool, took time.Duration)
+}
+
+// Paths of the webhooks: KubeVirt's.
+const (
+	PathMutateVM         = "/virtualmachines-mutate"
+	PathMutateVMI        = "/virtualmachineinstances-mutate"
+	PathValidateVM       = "/virtualmachines-validate"
+	PathValidateVMI      = "/virtualmachineinstances-validate-create"
+	PathValidateVMIPatch = "/virtualmachineinstances-validate-update"
+	PathValidateVMIRS    = "/virtualmachinereplicaset-validate"
+	PathValidateVMIM     = "/migration-validate-create"
+	PathValidateKubeVirt = "/kubevirt-validate-update"
+)
+
+type handler struct {
+	Options
+}
+
+// Handlers makes the HTTP handler of each webhook, by path.
+func Handlers(o Options) map[string]http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &handler{Options: o}
+	out := map[string]http.Handler{}
+	for path, handle := range map[string]admission.HandlerFunc{
+		PathMutateVM:         h.mutateVM,
+		PathMutateVMI:        h.mutateVMI,
+		PathValidateVM:       h.validateVM,
+		PathValidateVMI:      h.validateVMI,
+		PathValidateVMIPatch: h.validateVMIUpdate,
+		PathValidateVMIRS:    refuse("VirtualMachineInstanceReplicaSet"),
+		PathValidateVMIM:     refuse("VirtualMachineInstanceMigration"),
+		PathValidateKubeVirt: h.validateKubeVirt,
+	} {
+		out[path] = &admission.Webhook{Handler: h.observed(path, handle)}
+	}
+	return out
+}
+
+func (h *handler) observed(path string, next admission.HandlerFunc) admission.HandlerFunc {
+	if h.Observe == nil {
+		return next
+	}
+	return func(ctx context.Context, req admission.Request) admission.Response {
+		begin := h.Now()
+		resp := next(ctx, req)
+		h.Observe(path[1:], resp.Allowed, h.Now().Sub(begin))
+		return resp
+	}
+}
+
+// own says whether a call comes from virtflow itself.
+func (h *handler) own(req admission.Request) bool {
+	for _, u := range h.OwnUsers {
+		if req.UserInfo.Username == u {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// checkInterval is how often the certificates' ages are looked at; changes of the Secret are seen at once.
+const checkInterval = time.Hour
+
+// Options say which certificate, and who is to trust it.
+type Options struct {
+	// Secret holds it. It must exist, empty at first: creating one cannot be permitted by name.
+	Secret types.NamespacedName
+	// Service is the name of the Service in front of this process, in the Secret's namespace.
+	Service string
+	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA.
+	MutatingWebhooks   string
+	ValidatingWebhooks string
+}
+
+// Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
+type Keeper struct {
+	Options
+	client  client.Client
+	log     zerolog.Logger
+	now     func() time.Time
+	current atomic.Pointer[tls.Certificate]
+	trusted atomic.Bool
+}
+
+// NewKeeper makes a Keeper that reads and writes through a client.
+func NewKeeper(c client.Client, o Options, log zerolog.Logger) *Keeper {
+	return &Keeper{Options: o, client: c, log: log, now: time.Now}
+}
+
+// SetUp has a manager call the Keeper whenever the Secret or a webhook configuration changes. Every replica does it.
+func (k *Keeper) SetUp(mgr ctrl.Manager) error {
+	always := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: k.Secret}}
+	})
+	everyReplica := false
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("certificates").
+		For(&corev1.Secret{}).
+		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always).
+		WithOptions(controller.Options{NeedLeaderElection: &everyReplica}).
+		Complete(k)
+	if err != nil {
+		return fmt.Errorf("setting up the certificates: %w", err)
+	}
+	return nil
+}
+
+// Certificate is for tls.Config.GetCertificate.
+func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c := k.current.Load()
+	if c == nil {
+		return nil, errors.New("there is no certificate yet")
+	}
+	return c, nil
+}
+
+// Ready says whether there is a certificate that the API server has been told to trust.
+func (k *Keeper) Ready(context.Context) error {
+	if k.current.Load() == nil {
+		return fmt.Errorf("no certificate yet in Secret %s", k.Secret)
+	}
+	if !k.trusted.Load() {
+		return errors.New("the CA is not in the webhook configurations yet")
+	}
+	return nil
+}
+
+// Reconcile makes everything as it should be: a valid certificate in the Secret, in use here, trusted there.
+func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	secret := &corev1.Secret{}
+	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
+	}
+	secret = secret.DeepCopy()
+	renewed, err := k.issuer().renew(secret, k.now())
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if renewed != "" {
+		if err := k.client.Update(ctx, secret); err != nil {
+			if apierrors.IsConflict(err) {
+				return reconcile.Result{}, nil // another replica was faster; its write is on its way here
+			}
+			return reconcile.Result{}, fmt.Errorf("writing Secret %s: %w", k.Secret, err)
+		}
+		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).Msg("certificate renewed")
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("loading the certificate in Secret %s: %w", k.Secret, err)
+	}
+	bundle := bundleOf(secret)
+	// First trust, then use: a new CA must be known before anything signed by it is shown.
+	if err := k.trust(ctx, bundle); err != nil {
+		return reconcile.Result{}, err
+	}
+	k.current.Store(&pair)
+	k.trusted.Store(true)
+	return reconcile.Result{RequeueAfter: checkInterval}, nil
+}
+
+// trust writes the CA into both webhook configurations where it is not there yet.
+func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
+		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", k.MutatingWebhooks, err)
+	}
+	changed := mutating.DeepCopy()
+	for i := range changed.Webhooks {
+		changed.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	same := true
+	for i := range mutating.Webhooks {
+		same = same && bytes.Equal(mutating.Webhooks[i].ClientConfig.CABundle, bundle)
+	}
+	if err := k.patch(ctx, changed, mutating, same); err != nil {
+		return err
+	}
+
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
+		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
+	}
+	changedToo := validating.DeepCopy()
+	for i := range changedToo.Webhooks {
+		changedToo.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	same = true
+	for i := range validating.Webhooks {
+		same = same && bytes.Equal(validating.Webhooks[i].ClientConfig.CABundle, bundle)
+	}
+	return k.patch(ctx, changedToo, validating, same)
+}
+
+func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bool) error {
+	if same {
+		return nil
+	}
+	if err := k.client.Patch(ctx, changed, client.StrategicMergeFrom(from)); err != nil {
+		return fmt.Errorf("writing the CA into %s: %w", from.GetName(), err)
+	}
+	k.log.Info().Str("name", from.GetName()).Msg("webhook configuration trusts the current CA")
+	return nil
+}

@@ -1,0 +1,111 @@
+package defaults
+
+import (
+	"runtime"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it.
+type Cluster struct {
+	Configuration kubevirtv1.KubeVirtConfiguration
+	// Architecture is that of a VM that does not name one ("" is read as the architecture of this process).
+	Architecture string
+}
+
+// ClusterOf reads a KubeVirt object; nil stands for a cluster without one.
+func ClusterOf(kv *kubevirtv1.KubeVirt) Cluster {
+	if kv == nil {
+		return Cluster{Architecture: runtime.GOARCH}
+	}
+	c := Cluster{Configuration: kv.Spec.Configuration, Architecture: kv.Status.DefaultArchitecture}
+	if c.Architecture == "" {
+		c.Architecture = runtime.GOARCH
+	}
+	return c
+}
+
+// LiveUpdate says whether changes of a running VM's template are to reach its VMI; KubeVirt's default is yes.
+func (c Cluster) LiveUpdate() bool {
+	s := c.Configuration.VMRolloutStrategy
+	return s == nil || *s == kubevirtv1.VMRolloutStrategyLiveUpdate
+}
+
+// MachineType is the machine of a VM that does not name one.
+func (c Cluster) MachineType(arch string) string {
+	if s := c.archConfiguration(arch); s != nil && s.MachineType != "" {
+		return s.MachineType
+	}
+	if c.Configuration.MachineType != "" && arch == amd64 {
+		return c.Configuration.MachineType
+	}
+	switch arch {
+	case arm64:
+		return "virt"
+	case s390x:
+		return "s390-ccw-virtio"
+	default:
+		return "q35"
+	}
+}
+
+// EmulatedMachines are the patterns that a machine type must match.
+func (c Cluster) EmulatedMachines(arch string) []string {
+	if s := c.archConfiguration(arch); s != nil && len(s.EmulatedMachines) > 0 {
+		return s.EmulatedMachines
+	}
+	if len(c.Configuration.EmulatedMachines) > 0 && arch == amd64 {
+		return c.Configuration.EmulatedMachines
+	}
+	switch arch {
+	case arm64:
+		return []string{"virt*"}
+	case s390x:
+		return []string{"s390-ccw-virtio*"}
+	default:
+		return []string{"q35*", "pc-q35*"}
+	}
+}
+
+func (c Cluster) archConfiguration(arch string) *kubevirtv1.ArchSpecificConfiguration {
+	a := c.Configuration.ArchitectureConfiguration
+	if a == nil {
+		return nil
+	}
+	switch arch {
+	case arm64:
+		return a.Arm64
+	case s390x:
+		return a.S390x
+	default:
+		return a.Amd64
+	}
+}
+
+// BridgeOnPodNetwork says whether bridge interfaces may use the pod network; KubeVirt's default is yes.
+func (c Cluster) BridgeOnPodNetwork() bool {
+	n := c.Configuration.NetworkConfiguration
+	return n == nil || n.PermitBridgeInterfaceOnPodNetwork == nil || *n.PermitBridgeInterfaceOnPodNetwork
+}
+
+func (c Cluster) defaultInterface() string {
+	if n := c.Configuration.NetworkConfiguration; n != nil && n.NetworkInterface != "" {
+		return n.NetworkInterface
+	}
+	return "bridge"
+}
+
+// EvictionStrategy is that of a VM that does not name one.
+func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
+	if s := c.Configuration.EvictionStrategy; s != nil {
+		return *s
+	}
+	return kubevirtv1.EvictionStrategyNone
+}
+
+// Architectures by their Go names.
+const (
+	amd64 = "amd64"
+	arm64 = "arm64"
+	s390x = "s390x"
+)

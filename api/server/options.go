@@ -1,0 +1,49 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+)
+
+// Options are the flags of the api server.
+type Options struct {
+	Kubeconfig      string
+	Namespace       string
+	Port            int
+	Service         string
+	Secret          string
+	Webhooks        string
+	ServiceAccounts []string
+}
+
+// AddFlags registers the flags of o.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's own service account")
+	f.StringVar(&o.Namespace, "namespace", "virtflow", "namespace of virtflow and of its KubeVirt object")
+	f.IntVar(&o.Port, "port", 8443, "port of the webhook server")
+	f.StringVar(&o.Service, "service", "virtflow-api-server", "name of the Service in front of this process")
+	f.StringVar(&o.Secret, "certificate-secret", "virtflow-api-server-certificate", "name of the Secret that keeps the certificate; it must exist, empty at first")
+	f.StringVar(&o.Webhooks, "webhook-configurations", "virtflow", "name of the mutating and of the validating webhook configuration")
+	f.StringSliceVar(&o.ServiceAccounts, "own-service-accounts", []string{"virtflow-control-worker", "virtflow-api-server"},
+		"service accounts in the namespace that write for virtflow itself")
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Namespace == "":
+		return errors.New("--namespace is empty: give the namespace that virtflow runs in")
+	case o.Port < 1 || o.Port > 65535:
+		return errors.New("--port is not between 1 and 65535")
+	default:
+		return nil
+	}
+}
+
+func (o *Options) ownUsers() []string {
+	users := make([]string, len(o.ServiceAccounts))
+	for i, a := range o.ServiceAccounts {
+		users[i] = "system:serviceaccount:" + o.Namespace + ":" + a
+	}
+	return users
+}

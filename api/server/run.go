@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/zerologr"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/certificates"
+	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+const (
+	userAgent = "virtflow-api-server"
+	// configurationName is the name of the one KubeVirt object that counts.
+	configurationName = "kubevirt"
+	shutdownTimeout   = 10 * time.Second
+)
+
+// Run serves webhooks until ctx ends.
+func (o *Options) Run(ctx context.Context, p *process.Process) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	config, err := kube.LoadConfig(o.Kubeconfig, userAgent)
+	if err != nil {
+		return err
+	}
+	logger := zerologr.New(&p.Log)
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+
+	var keeper *certificates.Keeper
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                  scheme,
+		Logger:                  logger,
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: new(shutdownTimeout),
+		Cache:                   o.cacheOptions(),
+		WebhookServer: webhook.NewServer(webhook.Options{Port: o.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS13
+			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return keeper.Certificate(hello) }
+		}}}),
+	})
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	keeper = certificates.NewKeeper(mgr.GetClient(), certificates.Options{
+		Secret:             types.NamespacedName{Namespace: o.Namespace, Name: o.Secret},
+		Service:            o.Service,
+		MutatingWebhooks:   o.Webhooks,
+		ValidatingWebhooks: o.Webhooks,
+	}, p.Log)
+	if err := keeper.SetUp(mgr); err != nil {
+		return err
+	}
+	cluster := o.clusterReader(mgr.GetClient())
+	for path, h := range admission.Handlers(admission.Options{Cluster: cluster, OwnUsers: o.ownUsers(), Observe: observer(p.Registry)}) {
+		mgr.GetWebhookServer().Register(path, h)
+	}
+	p.Health.AddReady("certificate", keeper.Ready)
+	p.Health.AddReady("webhook server", func(context.Context) error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+	p.Health.AddReady("configuration", func(ctx context.Context) error { _, err := cluster(ctx); return err })
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("serving webhooks: %w", err)
+	}
+	return nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, kubevirtv1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("registering types: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// cacheOptions narrow every watch to the one object that is needed, which is also all that RBAC permits.
+func (o *Options) cacheOptions() cache.Options {
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	here := func(name string) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: named(name)}}}
+	}
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Secret{}:       here(o.Secret),
+		&kubevirtv1.KubeVirt{}: here(configurationName),
+		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(o.Webhooks)},
+	}}
+}
+
+// clusterReader reads the configuration object from the cache; without one KubeVirt's defaults hold.
+func (o *Options) clusterReader(c client.Reader) func(context.Context) (defaults.Cluster, error) {
+	key := types.NamespacedName{Namespace: o.Namespace, Name: configurationName}
+	return func(ctx context.Context) (defaults.Cluster, error) {
+		kv := &kubevirtv1.KubeVirt{}
+		err := c.Get(ctx, key, kv)
+		switch {
+		case apierrors.IsNotFound(err):
+			return defaults.ClusterOf(nil), nil
+		case err != nil:
+			return defaults.Cluster{}, fmt.Errorf("reading the KubeVirt object %s: %w", key, err)
+		default:
+			return defaults.ClusterOf(kv), nil
+		}
+	}
+}
+
+// observer counts and times the answers of each webhook.
+func observer(r prometheus.Registerer) func(string, bool, time.Duration) {
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "virtflow_admission_duration_seconds",
+		Help:    "Time to answer one admission request, by webhook and answer.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
+	}, []string{"webhook", "allowed"})
+	r.MustRegister(took)
+	return func(webhook string, allowed bool, d time.Duration) {
+		answer := "false"
+		if allowed {
+			answer = "true"
+		}
+		took.WithLabelValues(webhook, answer).Observe(d.Seconds())
+	}
+}

@@ -1,0 +1,167 @@
+package support
+
+// VMISpec lists the supported fields of a VirtualMachineInstance's spec.
+func VMISpec() []Field {
+	return join(placement(), podSettings(), domain(), devices(), volumes(), networks())
+}
+
+// VMSpec lists the supported fields of a VirtualMachine's spec; those of its template's spec are VMISpec.
+func VMSpec() []Field {
+	return []Field{
+		{Path: "running"},
+		{Path: "runStrategy", Values: []string{"Always", "Halted", "Once"}},
+		{Path: "template.metadata.labels.**"},
+		{Path: "template.metadata.annotations.**"},
+		{Path: "template.metadata.name"},
+		{Path: "template.metadata.namespace"},
+		{Path: "template.spec.**"},
+	}
+}
+
+// Configuration lists the supported fields of the KubeVirt object's spec.
+func Configuration() []Field {
+	return []Field{
+		{Path: "configuration.additionalGuestMemoryOverheadRatio"},
+		{Path: "configuration.developerConfiguration.cpuAllocationRatio"},
+		{Path: "configuration.developerConfiguration.memoryOvercommit"},
+		{Path: "configuration.developerConfiguration.nodeSelectors.**"},
+		{Path: "configuration.developerConfiguration.useEmulation"},
+		{Path: "configuration.emulatedMachines.**"},
+		{Path: "configuration.evictionStrategy", Values: []string{"None"}},
+		{Path: "configuration.imagePullPolicy"},
+		{Path: "configuration.machineType", Values: machines()},
+		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"masquerade"}},
+		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
+		{Path: "configuration.vmRolloutStrategy", Values: []string{"Stage"}},
+		// Not pointers in the Go types: they are always there, and mean nothing while they are empty.
+		{Path: "certificateRotateStrategy"},
+		{Path: "workloadUpdateStrategy"},
+		{Path: "customizeComponents"},
+	}
+}
+
+func cpuModels() []string { return []string{"host-model", "host-passthrough"} }
+
+func machines() []string { return []string{"q35", "pc-q35*"} }
+
+func placement() []Field {
+	return []Field{
+		{Path: "architecture", Values: []string{"amd64"}},
+		{Path: "nodeSelector.**"},
+		{Path: "affinity.**"},
+		{Path: "tolerations.**"},
+		{Path: "topologySpreadConstraints.**"},
+		{Path: "priorityClassName"},
+		{Path: "schedulerName"},
+		{Path: "evictionStrategy", Values: []string{"None"}},
+	}
+}
+
+func podSettings() []Field {
+	fields := []Field{
+		{Path: "terminationGracePeriodSeconds"},
+		{Path: "hostname"},
+		{Path: "subdomain"},
+		{Path: "dnsPolicy"},
+		{Path: "dnsConfig.**"},
+	}
+	for _, probe := range []string{"readinessProbe", "livenessProbe"} {
+		for _, f := range []string{"httpGet.**", "tcpSocket.**", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"} {
+			fields = append(fields, Field{Path: probe + "." + f})
+		}
+	}
+	return fields
+}
+
+func domain() []Field {
+	return []Field{
+		{Path: "domain.cpu.cores"},
+		{Path: "domain.cpu.sockets"},
+		{Path: "domain.cpu.threads"},
+		{Path: "domain.cpu.model", Values: cpuModels()},
+		{Path: "domain.memory.guest"},
+		{Path: "domain.resources.requests.cpu"},
+		{Path: "domain.resources.requests.memory"},
+		{Path: "domain.resources.limits.cpu"},
+		{Path: "domain.resources.limits.memory"},
+		{Path: "domain.machine.type", Values: machines()},
+		{Path: "domain.firmware.uuid"},
+		{Path: "domain.firmware.serial"},
+		{Path: "domain.features.acpi.enabled"},
+		{Path: "domain.features.apic.enabled"},
+		{Path: "domain.features.apic.endOfInterrupt"},
+		{Path: "domain.firmware.bootloader.bios.useSerial"},
+		{Path: "domain.chassis.**"},
+		{Path: "domain.clock.utc.offsetSeconds"},
+		{Path: "domain.clock.timezone"},
+		{Path: "domain.clock.timer.hpet.**"},
+		{Path: "domain.clock.timer.kvm.**"},
+		{Path: "domain.clock.timer.pit.**"},
+		{Path: "domain.clock.timer.rtc.**"},
+		{Path: "domain.ioThreadsPolicy", Values: []string{"shared", "auto"}},
+	}
+}
+
+func devices() []Field {
+	return []Field{
+		{Path: "domain.devices.rng"},
+		{Path: "domain.devices.useVirtioTransitional"},
+		{Path: "domain.devices.disableHotplug"},
+		{Path: "domain.devices.blockMultiQueue"},
+		{Path: "domain.devices.autoattachSerialConsole"},
+		{Path: "domain.devices.logSerialConsole"},
+		{Path: "domain.devices.autoattachGraphicsDevice"},
+		{Path: "domain.devices.autoattachMemBalloon"},
+		{Path: "domain.devices.autoattachPodInterface"},
+		{Path: "domain.devices.disks[].name"},
+		{Path: "domain.devices.disks[].disk.bus", Values: diskBuses()},
+		{Path: "domain.devices.disks[].disk.readonly"},
+		{Path: "domain.devices.disks[].cdrom.bus", Values: []string{"sata", "scsi"}},
+		{Path: "domain.devices.disks[].cdrom.readonly", Values: []string{"true"}},
+		{Path: "domain.devices.disks[].cdrom.tray", Values: []string{"closed"}},
+		{Path: "domain.devices.disks[].serial"},
+		{Path: "domain.devices.disks[].bootOrder"},
+		{Path: "domain.devices.disks[].cache"},
+		{Path: "domain.devices.disks[].io"},
+		{Path: "domain.devices.disks[].dedicatedIOThread"},
+		{Path: "domain.devices.disks[].errorPolicy"},
+		{Path: "domain.devices.disks[].shareable", Values: []string{"false"}},
+		{Path: "domain.devices.inputs[].name"},
+		{Path: "domain.devices.inputs[].type", Values: []string{"tablet"}},
+		{Path: "domain.devices.inputs[].bus", Values: []string{"usb", "virtio"}},
+		{Path: "domain.devices.interfaces[].name"},
+		{Path: "domain.devices.interfaces[].masquerade"},
+		{Path: "domain.devices.interfaces[].macAddress"},
+		{Path: "domain.devices.interfaces[].model"},
+		{Path: "domain.devices.interfaces[].acpiIndex"},
+	}
+}
+
+func diskBuses() []string { return []string{"virtio", "sata", "scsi"} }
+
+func volumes() []Field {
+	return []Field{
+		{Path: "volumes[].name"},
+		{Path: "volumes[].containerDisk.image"},
+		{Path: "volumes[].containerDisk.imagePullSecret"},
+		{Path: "volumes[].containerDisk.imagePullPolicy"},
+		{Path: "volumes[].containerDisk.path"},
+		{Path: "volumes[].emptyDisk.capacity"},
+		{Path: "volumes[].cloudInitNoCloud.**"},
+	}
+}
+
+func networks() []Field {
+	return []Field{
+		{Path: "networks[].name"},
+		{Path: "networks[].pod"},
+	}
+}
+
+func join(lists ...[]Field) []Field {
+	var all []Field
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
