@@ -1,0 +1,82 @@
+package launchers
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// What of a launcher's answer travels on, in bytes and in elements. KubeVirt's names are at most 63 characters; a launcher cannot
+// attach more disks or interfaces than the guest has PCI slots for.
+const (
+	maxText     = 1 << 10
+	maxName     = 128
+	maxElements = 64
+)
+
+// observation is what the launcher of the pod says, cut and cleaned. The pod is the caller's knowledge.
+func observation(pod string, d *rpc.Domain) contract.DomainObservation {
+	o := contract.DomainObservation{
+		PodUID:         pod,
+		Sequence:       d.GetSequence(),
+		State:          state(d.GetState()),
+		Reason:         text(d.GetReason(), maxName),
+		AgentConnected: d.GetAgentConnected(),
+		MachineType:    text(d.GetMachineType(), maxName),
+		GuestMemory:    max(0, d.GetGuestMemoryBytes()),
+	}
+	for _, i := range d.GetInterfaces()[:min(maxElements, len(d.GetInterfaces()))] {
+		o.Interfaces = append(o.Interfaces, contract.DomainInterface{
+			Name:             text(i.GetName(), maxName),
+			MAC:              text(i.GetMac(), maxName),
+			PodInterfaceName: text(i.GetPodInterface(), maxName),
+			QueueCount:       max(0, i.GetQueues()),
+			LinkState:        text(i.GetLinkState(), maxName),
+		})
+	}
+	for _, v := range d.GetVolumes()[:min(maxElements, len(d.GetVolumes()))] {
+		o.Volumes = append(o.Volumes, contract.DomainVolume{
+			Name:   text(v.GetName(), maxName),
+			Target: text(v.GetTarget(), maxName),
+			Size:   max(0, v.GetSizeBytes()),
+		})
+	}
+	return o
+}
+
+func state(s rpc.DomainState) contract.DomainState {
+	switch s {
+	case rpc.DomainState_DOMAIN_STATE_RUNNING:
+		return contract.DomainRunning
+	case rpc.DomainState_DOMAIN_STATE_PAUSED:
+		return contract.DomainPaused
+	case rpc.DomainState_DOMAIN_STATE_SHUTDOWN:
+		return contract.DomainShutdown
+	case rpc.DomainState_DOMAIN_STATE_SHUTOFF:
+		return contract.DomainShutoff
+	case rpc.DomainState_DOMAIN_STATE_CRASHED:
+		return contract.DomainCrashed
+	case rpc.DomainState_DOMAIN_STATE_UNSPECIFIED, rpc.DomainState_DOMAIN_STATE_ABSENT:
+	}
+	return contract.DomainAbsent
+}
+
+// text is s in at most limit bytes of valid UTF-8 on one line: nothing in it can forge a line of a log.
+func text(s string, limit int) string {
+	s = s[:min(len(s), 2*limit)]
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return strings.TrimSpace(s)
+}

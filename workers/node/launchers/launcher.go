@@ -1,0 +1,119 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// startTimeout covers libvirt's slowest start seen: its capability probe (4 s) on a busy node, and the guest's own start.
+	startTimeout = 2 * time.Minute
+	// firstTimeout is how long a launcher may take to say how its domain is when it is first asked.
+	firstTimeout = 10 * time.Second
+	// A launcher that speaks more often than this is read no faster: its own buffers fill up, nobody else's.
+	changesPerSecond, changesAtOnce = 5, 20
+)
+
+// Interface is a network interface that was prepared for the guest in the pod.
+type Interface struct {
+	Network      string // of the VMI; "" is the pod's network
+	Tap          string
+	PodInterface string
+	MTU          int
+	Bridge       string
+	GuestAddress string // CIDR
+	Gateway      string
+}
+
+// Launcher is a connection to the launcher in one pod. It is safe for concurrent use.
+type Launcher struct {
+	// Peer is the process that serves the connection.
+	Peer *Peer
+
+	uid  string
+	conn net.Conn
+	cc   *grpc.ClientConn
+	rpc  rpc.LauncherClient
+}
+
+// RefusedError says that the launcher was reached and will not start the domain, however often it is asked.
+type RefusedError struct{ Message string }
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Close ends the connection and all calls on it.
+func (l *Launcher) Close() {
+	l.cc.Close()
+	l.conn.Close()
+	l.Peer.Close()
+}
+
+// StartDomain has the launcher start its domain, and returns it as it then is. It fails with a RefusedError when the VMI makes no
+// domain or libvirt refuses it.
+func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (contract.DomainObservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	req := &rpc.StartDomainRequest{}
+	for _, i := range interfaces {
+		req.Interfaces = append(req.Interfaces, &rpc.PodInterface{
+			Network: i.Network, Tap: i.Tap, PodInterface: i.PodInterface, Mtu: int32(i.MTU), Bridge: i.Bridge,
+			GuestAddress: i.GuestAddress, Gateway: i.Gateway,
+		})
+	}
+	d, err := l.rpc.StartDomain(ctx, req)
+	if err != nil {
+		return contract.DomainObservation{}, l.failure("starting the domain", err)
+	}
+	return observation(l.uid, d), nil
+}
+
+// Watch calls changed with the domain as it is and after each change, until ctx or the connection ends; the error is never nil.
+func (l *Launcher) Watch(ctx context.Context, changed func(contract.DomainObservation)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(firstTimeout, cancel)
+	defer late.Stop()
+	stream, err := l.rpc.Watch(ctx, &rpc.WatchRequest{})
+	if err != nil {
+		return l.failure("watching the domain", err)
+	}
+	pace := rate.NewLimiter(changesPerSecond, changesAtOnce)
+	for {
+		if err := pace.Wait(ctx); err != nil {
+			return fmt.Errorf("watching the domain of pod %s: %w", l.uid, err)
+		}
+		d, err := stream.Recv()
+		if err != nil {
+			return l.failure("watching the domain", err)
+		}
+		late.Stop()
+		changed(observation(l.uid, d))
+	}
+}
+
+// failure makes an error of what gRPC or the launcher says; the latter's words are cut and cleaned.
+func (l *Launcher) failure(doing string, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s of pod %s: the launcher ended the call", doing, l.uid)
+	}
+	s := status.Convert(err)
+	message := text(s.Message(), maxText)
+	switch s.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition:
+		return &RefusedError{Message: message}
+	default:
+		return fmt.Errorf("%s of pod %s: %s: %s", doing, l.uid, s.Code(), message)
+	}
+}

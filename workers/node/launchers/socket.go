@@ -1,0 +1,72 @@
+package launchers
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketPath leads from a pod's directory to the socket in its emptyDir volume "sockets".
+const socketPath = "volumes/kubernetes.io~empty-dir/sockets/launcher.sock"
+
+// podUID is what a pod's UID looks like: a UUID, or the plain hash of a static pod.
+var podUID = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{30,34}[0-9a-fA-F]$`)
+
+// ErrAbsent says that there is no launcher to reach: the pod has no directory or no socket (yet, or any more).
+var ErrAbsent = errors.New("no launcher")
+
+// ValidPodUID says whether uid can be a pod's UID; only such a one may become part of a path.
+func ValidPodUID(uid string) bool { return podUID.MatchString(uid) }
+
+// Pods is the directory of the kubelet that holds a directory for each pod.
+func Pods(kubeletDir string) string { return filepath.Join(kubeletDir, "pods") }
+
+// PodGone says that the kubelet has removed everything of the pod.
+func PodGone(kubeletDir, uid string) bool {
+	_, err := os.Lstat(filepath.Join(Pods(kubeletDir), uid))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// openSocket opens (O_PATH) the launcher's socket of a pod. The user of the pod owns the volume that it lies in, so no link on
+// the way is followed and nothing but a socket is taken.
+func openSocket(kubeletDir, uid string) (*os.File, error) {
+	if !ValidPodUID(uid) {
+		return nil, fmt.Errorf("%q is not the UID of a pod", text(uid, 64))
+	}
+	dir := filepath.Join(Pods(kubeletDir), uid)
+	parent, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, absent(fmt.Errorf("opening %s: %w", dir, err))
+	}
+	defer unix.Close(parent)
+	fd, err := unix.Openat2(parent, socketPath, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, absent(fmt.Errorf("opening %s in %s: %w", socketPath, dir, err))
+	}
+	f := os.NewFile(uintptr(fd), "launcher.sock")
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("looking at the launcher's socket: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		f.Close()
+		return nil, fmt.Errorf("%s in %s is not a socket", socketPath, dir)
+	}
+	return f, nil
+}
+
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package podnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration.
+var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // constant
+
+// tunDevice is where the node worker itself makes tap devices.
+const tunDevice = "/dev/net/tun"
+
+// ensureBridge makes the bridge name with the gateway's address, up.
+func ensureBridge(links *netlink.Handle, name string, mtu int, gateway netip.Prefix) (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, bridgeMAC
+	if err := links.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("making the bridge %s: %w", name, err)
+	}
+	link, err := links.LinkByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the bridge %s: %w", name, err)
+	}
+	if link.Type() != "bridge" {
+		return nil, fmt.Errorf("%s is there already and is a %s, not a bridge", name, link.Type())
+	}
+	if link.Attrs().HardwareAddr.String() != bridgeMAC.String() {
+		if err := links.LinkSetHardwareAddr(link, bridgeMAC); err != nil {
+			return nil, fmt.Errorf("setting the MAC of %s: %w", name, err)
+		}
+	}
+	address := &netlink.Addr{IPNet: &net.IPNet{
+		IP:   gateway.Addr().AsSlice(),
+		Mask: net.CIDRMask(gateway.Bits(), gateway.Addr().BitLen()),
+	}}
+	if err := links.AddrReplace(link, address); err != nil {
+		return nil, fmt.Errorf("giving %s to %s: %w", gateway, name, err)
+	}
+	return link, raise(links, link, mtu)
+}
+
+// ensureTap makes the persistent tap device name for the launcher's user, in the bridge and up.
+func ensureTap(links *netlink.Handle, name string, mtu int, bridge netlink.Link) error {
+	link, err := links.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		if err := makeTap(name); err != nil {
+			return fmt.Errorf("making the tap device %s: %w", name, err)
+		}
+		link, err = links.LinkByName(name)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the tap device %s: %w", name, err)
+	}
+	tap, ok := link.(*netlink.Tuntap)
+	if !ok || tap.Mode != netlink.TUNTAP_MODE_TAP || tap.Owner != launcherUser {
+		return fmt.Errorf("%s is there already and is not a tap device of user %d", name, launcherUser)
+	}
+	if link.Attrs().MasterIndex != bridge.Attrs().Index {
+		if err := links.LinkSetMaster(link, bridge); err != nil {
+			return fmt.Errorf("putting %s into %s: %w", name, bridge.Attrs().Name, err)
+		}
+	}
+	return raise(links, link, mtu)
+}
+
+func raise(links *netlink.Handle, link netlink.Link, mtu int) error {
+	name := link.Attrs().Name
+	if link.Attrs().MTU != mtu {
+		if err := links.LinkSetMTU(link, mtu); err != nil {
+			return fmt.Errorf("setting the MTU of %s to %d: %w", name, mtu, err)
+		}
+	}
+	if err := links.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", name, err)
+	}
+	return nil
+}
+
+// makeTap makes a tap device that outlives its file descriptor, in the network namespace of the calling thread.
+func makeTap(name string) error {
+	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", tunDevice, err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_TUN_EXCL)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+		return err
+	}
+	// Persistent last: a device that was half made goes away with the file descriptor.
+	for _, set := range []struct {
+		request uint
+		value   int
+	}{{unix.TUNSETOWNER, launcherUser}, {unix.TUNSETGROUP, launcherUser}, {unix.TUNSETPERSIST, 1}} {
+		if err := unix.IoctlSetInt(fd, set.request, set.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

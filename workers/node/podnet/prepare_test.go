@@ -1,0 +1,317 @@
+package podnet
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The addresses of the pod and of somebody else on its network (RFC 5737).
+const (
+	podAddress   = "192.0.2.2"
+	otherAddress = "192.0.2.1"
+	deadline     = 10 * time.Second
+)
+
+// TestPrepareTwice prepares a pod twice and finds the same network both times.
+func TestPrepareTwice(t *testing.T) {
+	pod := newPod(t)
+	mtu, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	require.Equal(t, 1400, mtu)
+	first := pod.look(t)
+	require.Equal(t, 1400, first.tapMTU)
+	require.Equal(t, uint32(107), first.tapOwner)
+	require.Equal(t, "k6t-eth0", first.tapMaster)
+	require.Equal(t, "02:00:00:00:00:00", first.bridgeMAC)
+	require.Equal(t, []string{"10.0.2.1/24"}, first.bridgeAddresses)
+	require.Equal(t, map[string]int{"guard": 1, "inbound": 1, "local": 1, "outbound": 2}, first.rules)
+	require.Equal(t, []string{"1", "1", "0"}, first.sysctls)
+
+	_, err = Masquerade().Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	require.Equal(t, first, pod.look(t))
+}
+
+// TestTraffic puts a guest behind the bridge and speaks to it and from it in every way that a guest's network has.
+func TestTraffic(t *testing.T) {
+	pod := newPod(t)
+	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	guest := namespace(t)
+	pod.plugGuest(t, guest)
+
+	t.Run("others reach the guest by the pod's address and keep their own", func(t *testing.T) {
+		require.Equal(t, otherAddress, dialled(t, guest, "0.0.0.0", pod.other, net.JoinHostPort(podAddress, "8080")))
+	})
+	t.Run("localhost in the pod is the guest, which sees its gateway", func(t *testing.T) {
+		require.Equal(t, "10.0.2.1", dialled(t, guest, "0.0.0.0", pod.NetworkNamespace, "127.0.0.1:8080"))
+	})
+	t.Run("the guest reaches others with the pod's address", func(t *testing.T) {
+		require.Equal(t, podAddress, dialled(t, pod.other, otherAddress, guest, net.JoinHostPort(otherAddress, "8080")))
+	})
+	t.Run("the guest does not reach the pod's loopback", func(t *testing.T) {
+		require.NoError(t, within(guest, func() error {
+			l, err := netlink.LinkByName("guest")
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/conf/guest/route_localnet", []byte("1"), 0))
+			lo, err := netlink.LinkByName("lo")
+			require.NoError(t, err)
+			require.NoError(t, netlink.LinkSetDown(lo))
+			return netlink.RouteAdd(&netlink.Route{
+				LinkIndex: l.Attrs().Index, Gw: net.IPv4(10, 0, 2, 1), Dst: &net.IPNet{IP: net.IPv4(127, 0, 0, 9), Mask: net.CIDRMask(32, 32)},
+			})
+		}))
+		listener := listen(t, pod.NetworkNamespace, "127.0.0.9:9090")
+		defer listener.Close()
+		require.Error(t, within(guest, func() error {
+			c, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).Dial("tcp", "127.0.0.9:9090")
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}))
+	})
+}
+
+func TestNodeNetworkIsRefused(t *testing.T) {
+	own, err := os.Open("/proc/self/ns/net")
+	require.NoError(t, err)
+	defer own.Close()
+	_, err = Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: own})
+	require.ErrorContains(t, err, "node's own network namespace")
+}
+
+func TestMissingPodLink(t *testing.T) {
+	_, err := Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: namespace(t), Root: root(t)})
+	require.ErrorContains(t, err, "pod link (eth0) is missing")
+}
+
+func TestTunDevice(t *testing.T) {
+	usable := func(t *testing.T, dir string) {
+		var st unix.Stat_t
+		require.NoError(t, unix.Lstat(filepath.Join(dir, "dev/net/tun"), &st))
+		require.Equal(t, []any{uint32(unix.S_IFCHR), tunNumber, uint32(107)}, []any{st.Mode & unix.S_IFMT, st.Rdev, st.Uid})
+	}
+	at := func(t *testing.T, dir string) error {
+		f, err := os.Open(dir)
+		require.NoError(t, err)
+		defer f.Close()
+		return ensureTunDevice(f)
+	}
+	t.Run("made where it is missing", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "dev"), 0o755))
+		require.NoError(t, at(t, dir))
+		usable(t, dir)
+		require.NoError(t, at(t, dir))
+	})
+	t.Run("given to the launcher's user where it is root's", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755))
+		require.NoError(t, unix.Mknod(filepath.Join(dir, "dev/net/tun"), unix.S_IFCHR|0o600, int(tunNumber)))
+		require.NoError(t, at(t, dir))
+		usable(t, dir)
+	})
+	for name, prepare := range map[string]func(dir, elsewhere string) error{
+		"a linked /dev": func(dir, elsewhere string) error { return os.Symlink(elsewhere, filepath.Join(dir, "dev")) },
+		"a linked /dev/net": func(dir, elsewhere string) error {
+			os.Mkdir(filepath.Join(dir, "dev"), 0o755)
+			return os.Symlink(elsewhere, filepath.Join(dir, "dev/net"))
+		},
+		"a linked device": func(dir, elsewhere string) error {
+			os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755)
+			return os.Symlink(filepath.Join(elsewhere, "x"), filepath.Join(dir, "dev/net/tun"))
+		},
+	} {
+		t.Run("not through "+name, func(t *testing.T) {
+			dir, elsewhere := t.TempDir(), t.TempDir()
+			require.NoError(t, prepare(dir, elsewhere))
+			require.Error(t, at(t, dir))
+			left, err := os.ReadDir(elsewhere)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+// testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file descriptors.
+type testPod struct {
+	Pod
+	other *os.File
+}
+
+func newPod(t *testing.T) testPod {
+	p := testPod{Pod: Pod{NetworkNamespace: namespace(t), Root: root(t)}, other: namespace(t)}
+	p.cable(t, "eth0", podAddress+"/24", p.other, "eth0", otherAddress+"/24")
+	return p
+}
+
+// cable joins the pod's and another namespace.
+func (p testPod) cable(t *testing.T, name, address string, to *os.File, toName, toAddress string) {
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = name, 1400
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: toName, PeerNamespace: netlink.NsFd(int(to.Fd()))}); err != nil {
+			return err
+		}
+		return raiseNamed(name, address)
+	}))
+	require.NoError(t, within(to, func() error { return raiseNamed(toName, toAddress) }))
+}
+
+// plugGuest cables a namespace into the bridge, in the place of a guest.
+func (p testPod) plugGuest(t *testing.T, guest *os.File) {
+	p.cable(t, "port", "", guest, "guest", "10.0.2.2/24")
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		port, err := netlink.LinkByName("port")
+		require.NoError(t, err)
+		bridge, err := netlink.LinkByName("k6t-eth0")
+		require.NoError(t, err)
+		return netlink.LinkSetMaster(port, bridge)
+	}))
+	require.NoError(t, within(guest, func() error {
+		return netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 0, 2, 1)})
+	}))
+}
+
+type seen struct {
+	tapMTU          int
+	tapOwner        uint32
+	tapMaster       string
+	bridgeMAC       string
+	bridgeAddresses []string
+	rules           map[string]int
+	sysctls         []string
+}
+
+func (p testPod) look(t *testing.T) seen {
+	s := seen{rules: map[string]int{}}
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		tap, err := netlink.LinkByName("tap0")
+		require.NoError(t, err)
+		bridge, err := netlink.LinkByIndex(tap.Attrs().MasterIndex)
+		require.NoError(t, err)
+		s.tapMTU, s.tapOwner = tap.Attrs().MTU, tap.(*netlink.Tuntap).Owner
+		s.tapMaster, s.bridgeMAC = bridge.Attrs().Name, bridge.Attrs().HardwareAddr.String()
+		addresses, err := netlink.AddrList(bridge, netlink.FAMILY_V4)
+		require.NoError(t, err)
+		for _, a := range addresses {
+			s.bridgeAddresses = append(s.bridgeAddresses, a.IPNet.String())
+		}
+		for _, c := range sysctls("k6t-eth0") {
+			b, err := os.ReadFile(filepath.Join("/proc/sys/net", c.path))
+			require.NoError(t, err)
+			s.sysctls = append(s.sysctls, string(b[:1]))
+		}
+		c, err := nftables.New()
+		require.NoError(t, err)
+		table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}
+		for _, ch := range Masquerade().chains() {
+			rules, err := c.GetRules(table, &nftables.Chain{Name: ch.name, Table: table})
+			require.NoError(t, err)
+			s.rules[ch.name] = len(rules)
+		}
+		return nil
+	}))
+	return s
+}
+
+// dialled has a client in one namespace connect to an address and returns the address that the server in another saw.
+func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to string) string {
+	_, port, err := net.SplitHostPort(to)
+	require.NoError(t, err)
+	listener := listen(t, server, net.JoinHostPort(listenOn, port))
+	defer listener.Close()
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			io.WriteString(c, host)
+			c.Close()
+		}
+	}()
+	var from []byte
+	require.NoError(t, within(client, func() error {
+		c, err := (&net.Dialer{Timeout: deadline}).Dial("tcp", to)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(deadline))
+		from, err = io.ReadAll(c)
+		return err
+	}))
+	return string(from)
+}
+
+func listen(t *testing.T, ns *os.File, address string) net.Listener {
+	var l net.Listener
+	require.NoError(t, within(ns, func() (err error) {
+		l, err = net.Listen("tcp4", address)
+		return err
+	}))
+	return l
+}
+
+func raiseNamed(name, address string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		p := netip.MustParsePrefix(address)
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
+			return err
+		}
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// namespace makes a network namespace that lives only as long as the test and has no name anywhere.
+func namespace(t *testing.T) *os.File {
+	require.Zero(t, os.Geteuid(), "this test makes network namespaces: run it as root")
+	own, err := os.Open("/proc/self/ns/net")
+	require.NoError(t, err)
+	defer own.Close()
+	var made *os.File
+	require.NoError(t, within(own, func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		made, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	}))
+	t.Cleanup(func() { made.Close() })
+	return made
+}
+
+// root is the root directory of a container that has a /dev.
+func root(t *testing.T) *os.File {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "dev"), 0o755))
+	f, err := os.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
