@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,8 @@ type Server struct {
 	Address   string // of the frontend
 	UIAddress string
 	TLS       string // directory of the certificates
+	// Services are the addresses of the four services, the frontend's first.
+	Services []string
 
 	command []string
 	env     []string
@@ -50,6 +53,7 @@ func New(dir, config string, env []string, command ...string) (*Server, error) {
 	}
 	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 	server.Address, server.UIAddress = local(ports[0]), local(ports[1])
+	server.Services = []string{server.Address, local(ports[3]), local(ports[4]), local(ports[5])}
 	server.command = append(command,
 		"--config", config, "--data", server.data, "--tls", server.TLS,
 		"--address", server.Address, "--ui-address", server.UIAddress, "--metrics-address", local(ports[2]),
@@ -58,6 +62,9 @@ func New(dir, config string, env []string, command ...string) (*Server, error) {
 	)
 	return server, nil
 }
+
+// Command is the command line that starts the server.
+func (s *Server) Command() []string { return slices.Clone(s.command) }
 
 // Start starts the process and returns when it serves.
 func (s *Server) Start(ctx context.Context) error {

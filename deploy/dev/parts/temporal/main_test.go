@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/tlsfiles"
+	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/trial"
+)
+
+// asServer, set in the environment, makes the test program the server itself: a process that can be killed.
+const asServer = "VIRTFLOW_TEMPORAL_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := command(os.Stderr).ExecuteContext(ctx); err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// One server's life: who gets in, what survives kill -9, what the UI shows, how it stops.
+func TestServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+	defer cancel()
+	config, err := filepath.Abs("../../../../temporal-dev.yaml")
+	require.NoError(t, err)
+	server, err := trial.New(t.TempDir(), config, []string{asServer + "=1"}, os.Args[0])
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Kill() })
+	require.NoError(t, server.Start(ctx))
+
+	t.Run("nobody gets in without a certificate of its CA", func(t *testing.T) { requireClosed(ctx, t, server) })
+	t.Run("a second server on the same data is refused", func(t *testing.T) {
+		second := exec.CommandContext(ctx, server.Command()[0], server.Command()[1:]...)
+		second.Env = append(os.Environ(), asServer+"=1")
+		output, err := second.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(output), "another server uses")
+	})
+
+	register(ctx, t, server)
+	begin(ctx, t, server)
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Start(ctx))
+	t.Run("a history and its search attributes survive kill -9", func(t *testing.T) { requireKept(ctx, t, server) })
+	t.Run("the UI reaches the server", func(t *testing.T) {
+		require.Contains(t, get(ctx, t, "http://"+server.UIAddress+"/api/v1/namespaces"), `"virtflow"`)
+		require.Contains(t, get(ctx, t, "http://"+server.UIAddress+"/"), "<html")
+	})
+	require.NoError(t, server.Stop(), "an orderly stop ends with exit code 0")
+}
+
+// requireClosed knocks at every service without a certificate, with a stranger's, and in plain text.
+func requireClosed(ctx context.Context, t *testing.T, server *trial.Server) {
+	ours, err := tlsfiles.Client(server.TLS)
+	require.NoError(t, err)
+	elsewhere := t.TempDir()
+	require.NoError(t, trial.WriteCertificates(elsewhere))
+	theirs, err := tlsfiles.Client(elsewhere)
+	require.NoError(t, err)
+	without, strange := ours.Clone(), ours.Clone()
+	without.Certificates = nil
+	strange.Certificates = theirs.Certificates
+	for _, address := range server.Services {
+		require.Equal(t, codes.OK, knock(ctx, t, address, credentials.NewTLS(ours)), address)
+		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(without)), address)
+		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(strange)), address)
+		require.Equal(t, codes.Unavailable, knock(ctx, t, address, insecure.NewCredentials()), address)
+		// The handshake itself is refused, before any request is read. With TLS 1.3 the client learns it at its first read.
+		connection, err := (&tls.Dialer{Config: without}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_, err = connection.Read(make([]byte, 1))
+			_ = connection.Close()
+		}
+		require.ErrorContains(t, err, "certificate required", address)
+	}
+}
+
+// knock asks for the service's health; any answer from within counts as let in.
+func knock(ctx context.Context, t *testing.T, address string, credentials credentials.TransportCredentials) codes.Code {
+	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials))
+	require.NoError(t, err)
+	defer func() { _ = connection.Close() }()
+	_, err = healthpb.NewHealthClient(connection).Check(ctx, &healthpb.HealthCheckRequest{})
+	if code := status.Code(err); code != codes.NotFound && code != codes.Unimplemented {
+		return code
+	}
+	return codes.OK // let in, and told that there is no service without a name
+}
+
+const machine = "vm/default/test"
+
+// register makes the namespace and a search attribute, as a client of a fresh server does.
+func register(ctx context.Context, t *testing.T, server *trial.Server) {
+	connected, err := server.Dial(ctx, "virtflow")
+	require.NoError(t, err)
+	defer connected.Close()
+	_, err = connected.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: "virtflow", WorkflowExecutionRetentionPeriod: durationpb.New(90 * 24 * time.Hour),
+	})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := connected.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+			Namespace: "virtflow", SearchAttributes: map[string]enumspb.IndexedValueType{"Phase": enumspb.INDEXED_VALUE_TYPE_KEYWORD},
+		})
+		return err == nil
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// begin starts a workflow that no worker takes on, and signals it.
+func begin(ctx context.Context, t *testing.T, server *trial.Server) {
+	connected, err := server.Dial(ctx, "virtflow")
+	require.NoError(t, err)
+	defer connected.Close()
+	require.Eventually(t, func() bool {
+		_, err := connected.SignalWithStartWorkflow(ctx, machine, "observed", "pod ready", client.StartWorkflowOptions{
+			TaskQueue:             "nobody",
+			TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword("Phase").ValueSet("Running")),
+		}, "VirtualMachine")
+		return err == nil
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+func requireKept(ctx context.Context, t *testing.T, server *trial.Server) {
+	connected, err := server.Dial(ctx, "virtflow")
+	require.NoError(t, err)
+	defer connected.Close()
+	var types []enumspb.EventType
+	for events := connected.GetWorkflowHistory(ctx, machine, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		event, err := events.Next()
+		require.NoError(t, err)
+		types = append(types, event.GetEventType())
+	}
+	require.Equal(t, []enumspb.EventType{
+		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
+		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+		enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+	}, types)
+	require.Eventually(t, func() bool { // the list follows the histories
+		found, err := connected.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "Phase = 'Running'"})
+		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().GetWorkflowId() == machine
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+func get(ctx context.Context, t *testing.T, url string) string {
+	var body []byte
+	require.Eventually(t, func() bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err = io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusOK
+	}, 20*time.Second, 100*time.Millisecond)
+	return string(body)
+}
