@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// maxMessage is how much of an error travels into a history, in bytes.
+const maxMessage = 1 << 10
+
+// RefusedError marks an error that another try cannot help: the launcher was reached, and the domain does not start.
+type RefusedError struct{ Message string }
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Starter starts domains on this node.
+type Starter interface {
+	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError when that
+	// cannot succeed.
+	StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error)
+}
+
+// Activities are registered with a node's worker under the names of package contract.
+type Activities struct{ Starter Starter }
+
+// StartDomain starts the domain of a VMI in its launcher's pod. It is idempotent: what is prepared stays as it is, and a launcher
+// whose domain runs says so. Errors: ErrorStartFailed (not retryable), ErrorNoLauncher (retryable).
+func (a *Activities) StartDomain(ctx context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+	if in.VMI.Name == "" || in.VMI.Namespace == "" || in.Pod.UID == "" {
+		return contract.StartDomainResult{}, temporal.NewNonRetryableApplicationError(
+			"starting a domain needs the VMI's namespace and name and the pod's UID", contract.ErrorInvalid, nil)
+	}
+	domain, err := a.Starter.StartDomain(ctx, in.VMI, in.Pod)
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return contract.StartDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.ErrorStartFailed, nil)
+	case err != nil:
+		return contract.StartDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
+	}
+	return contract.StartDomainResult{Domain: domain}, nil
+}
+
+func message(err error) string {
+	s := err.Error()
+	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
+}

@@ -1,0 +1,176 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+const (
+	// Resources by KubeVirt's names.
+	KVM = "devices.kubevirt.io/kvm"
+	Tun = "devices.kubevirt.io/tun"
+
+	registerTimeout = 10 * time.Second
+)
+
+// Plugin offers one device node.
+type Plugin struct {
+	api.UnimplementedDevicePluginServer
+
+	// Resource is the name that pods ask for.
+	Resource string
+	// Path of the device, on the node and in the pods.
+	Path string
+	// Count is how many pods may have it at a time; 0 offers none, and the resource is known nevertheless.
+	Count int
+	// Dir is where the kubelet's device plugin sockets are, usually /var/lib/kubelet/device-plugins.
+	Dir string
+	Log zerolog.Logger
+
+	registered atomic.Bool
+}
+
+// Ready fails while the kubelet does not know of the plugin.
+func (p *Plugin) Ready(context.Context) error {
+	if !p.registered.Load() {
+		return fmt.Errorf("the kubelet does not know of %s yet", p.Resource)
+	}
+	return nil
+}
+
+// Run serves the plugin and registers it with the kubelet, anew whenever the kubelet has started again, until ctx ends.
+func (p *Plugin) Run(ctx context.Context) error {
+	log := p.Log.With().Str("resource", p.Resource).Logger()
+	waits := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second} // KubeVirt's
+	for failures := 0; ; {
+		err := p.serve(ctx, log)
+		p.registered.Store(false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			failures = 0
+			log.Info().Msg("the kubelet has started again")
+			continue
+		}
+		wait := waits[min(failures, len(waits)-1)]
+		failures++
+		log.Warn().Err(err).Dur("again_in", wait).Msg("offering a device to the kubelet")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// serve returns nil when the kubelet has started again.
+func (p *Plugin) serve(ctx context.Context, log zerolog.Logger) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watching for the kubelet: %w", err)
+	}
+	defer watcher.Close()
+	if err := watcher.Add(p.Dir); err != nil {
+		return fmt.Errorf("watching for the kubelet in %s: %w", p.Dir, err)
+	}
+	endpoint := filepath.Join(p.Dir, p.socket())
+	if err := os.Remove(endpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing an old socket: %w", err)
+	}
+	listener, err := net.Listen("unix", endpoint)
+	if err != nil {
+		return fmt.Errorf("opening a socket for the kubelet: %w", err)
+	}
+	server := grpc.NewServer()
+	defer server.Stop()
+	api.RegisterDevicePluginServer(server, p)
+	broken := make(chan error, 1)
+	go func() { broken <- server.Serve(listener) }()
+	if err := p.register(ctx); err != nil {
+		return err
+	}
+	p.registered.Store(true)
+	log.Info().Int("count", p.Count).Str("device", p.Path).Msg("device offered to the kubelet")
+	kubelet := filepath.Join(p.Dir, filepath.Base(api.KubeletSocket))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-broken:
+			return fmt.Errorf("serving the kubelet: %w", err)
+		case err := <-watcher.Errors:
+			return fmt.Errorf("watching for the kubelet: %w", err)
+		case e := <-watcher.Events:
+			// A starting kubelet removes every socket and makes its own.
+			if e.Name == kubelet && e.Has(fsnotify.Create) {
+				return nil
+			}
+		}
+	}
+}
+
+func (p *Plugin) register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(p.Dir, filepath.Base(api.KubeletSocket)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("speaking to the kubelet: %w", err)
+	}
+	defer conn.Close()
+	_, err = api.NewRegistrationClient(conn).Register(ctx, &api.RegisterRequest{
+		Version: api.Version, Endpoint: p.socket(), ResourceName: p.Resource, Options: &api.DevicePluginOptions{},
+	})
+	if err != nil {
+		return fmt.Errorf("registering with the kubelet: %w", err)
+	}
+	return nil
+}
+
+// socket is the name of the plugin's own socket: virtflow-tun.sock.
+func (p *Plugin) socket() string {
+	return "virtflow-" + p.Resource[strings.LastIndex(p.Resource, "/")+1:] + ".sock"
+}
+
+// GetDevicePluginOptions has none.
+func (p *Plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
+	return &api.DevicePluginOptions{}, nil
+}
+
+// ListAndWatch names the devices once: their number does not change while the node worker runs.
+func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
+	devices := make([]*api.Device, p.Count)
+	for i := range devices {
+		devices[i] = &api.Device{ID: fmt.Sprintf("%s%d", filepath.Base(p.Path), i), Health: api.Healthy}
+	}
+	if err := stream.Send(&api.ListAndWatchResponse{Devices: devices}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// Allocate puts the device into the container.
+func (p *Plugin) Allocate(_ context.Context, r *api.AllocateRequest) (*api.AllocateResponse, error) {
+	answer := &api.AllocateResponse{}
+	for range r.GetContainerRequests() {
+		answer.ContainerResponses = append(answer.ContainerResponses, &api.ContainerAllocateResponse{
+			Devices: []*api.DeviceSpec{{HostPath: p.Path, ContainerPath: p.Path, Permissions: "rw"}},
+		})
+	}
+	return answer, nil
+}

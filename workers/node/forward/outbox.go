@@ -1,0 +1,104 @@
+package forward
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// outbox holds what is to be told of one pod: at most the newest observation. It is safe for concurrent use.
+type outbox struct {
+	mu        sync.Mutex
+	delivered *contract.DomainObservation
+	newest    *contract.DomainObservation
+	held      int
+	changed   chan struct{} // has room for one: there may be something to send
+}
+
+func newOutbox(delivered *contract.DomainObservation) *outbox {
+	return &outbox{delivered: delivered, changed: make(chan struct{}, 1)}
+}
+
+// offer replaces what is to be sent.
+func (o *outbox) offer(d contract.DomainObservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newest = &d
+	o.settle()
+}
+
+// hold keeps everything back until release: a call is under way whose answer will tell the entity itself.
+func (o *outbox) hold() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held++
+}
+
+// release ends a hold. told is what the entity is told otherwise, or nil.
+func (o *outbox) release(told *contract.DomainObservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held--
+	if told != nil {
+		o.tell(*told)
+		if o.newest != nil && o.newest.Sequence <= told.Sequence {
+			o.newest = nil
+		}
+	}
+	o.settle()
+}
+
+// next is what is to be sent now.
+func (o *outbox) next() (contract.DomainObservation, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.newest == nil || o.held > 0 {
+		return contract.DomainObservation{}, false
+	}
+	return *o.newest, true
+}
+
+// sent notes that the entity has been told d; something newer may have come meanwhile.
+func (o *outbox) sent(d contract.DomainObservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tell(d)
+	o.settle()
+}
+
+// tell notes what the entity knows; it goes by the launcher's numbers, whatever comes last.
+func (o *outbox) tell(d contract.DomainObservation) {
+	if o.delivered == nil || o.delivered.Sequence <= d.Sequence {
+		o.delivered = &d
+	}
+}
+
+// settle drops what the entity knows already and wakes the sender when something is left.
+func (o *outbox) settle() {
+	if o.newest == nil {
+		return
+	}
+	if known(o.delivered, *o.newest) {
+		o.newest = nil
+		return
+	}
+	if o.held > 0 {
+		return
+	}
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+}
+
+// known says whether an entity that was told delivered (nil: nothing) learns nothing from d. A launcher's number for the change
+// is no news in itself.
+func known(delivered *contract.DomainObservation, d contract.DomainObservation) bool {
+	if delivered == nil {
+		return d.State == contract.DomainAbsent
+	}
+	was := *delivered
+	was.Sequence = d.Sequence
+	return reflect.DeepEqual(was, d)
+}

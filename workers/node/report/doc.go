@@ -1,0 +1,2 @@
+// Package report tells a node's entity what the node worker finds on its host.
+package report

@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/workers/node/forward"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/podnet"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// socketWait is how long one try waits for a launcher that has not opened its socket yet; it takes it some 20 ms after its
+	// container has started. socketPause lies between two looks.
+	socketWait  = 5 * time.Second
+	socketPause = 20 * time.Millisecond
+)
+
+// Starter starts domains. It is safe for concurrent use; of one pod's callers one works at a time.
+type Starter struct {
+	Log       zerolog.Logger
+	Dialer    launchers.Dialer
+	Forwarder *forward.Forwarder
+	// Prepare prepares the network of a launcher's pod.
+	Prepare func(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error)
+
+	mu     sync.Mutex
+	inHand map[string]chan struct{} // pod UID → closed when the one at work is done
+}
+
+var _ activities.Starter = (*Starter)(nil)
+
+// StartDomain records whose launcher the pod has, prepares the pod's network and has the launcher start its domain.
+func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error) {
+	var none contract.DomainObservation
+	log := s.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).Str("pod_uid", pod.UID).Logger()
+	if !launchers.ValidPodUID(pod.UID) {
+		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
+	}
+	done, err := s.take(ctx, pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	begun := time.Now()
+	launcher, err := s.reach(ctx, pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer launcher.Close()
+	started, err := s.Forwarder.Starting(vmi, pod)
+	if err != nil {
+		return none, err
+	}
+	domain, err := s.start(ctx, launcher)
+	if err != nil || ctx.Err() != nil {
+		started(nil)
+		log.Warn().Err(err).Msg("the domain was not started")
+		return none, errors.Join(err, ctx.Err())
+	}
+	started(&domain)
+	log.Info().Str("state", string(domain.State)).Dur("took", time.Since(begun)).Msg("domain started")
+	return domain, nil
+}
+
+func (s *Starter) start(ctx context.Context, launcher *launchers.Launcher) (contract.DomainObservation, error) {
+	interfaces, err := s.Prepare(ctx, launcher.Peer)
+	if err != nil {
+		return contract.DomainObservation{}, err
+	}
+	domain, err := launcher.StartDomain(ctx, interfaces)
+	var refused *launchers.RefusedError
+	if errors.As(err, &refused) {
+		return domain, &activities.RefusedError{Message: refused.Message}
+	}
+	return domain, err
+}
+
+// reach connects to a launcher that may be just about to open its socket.
+func (s *Starter) reach(ctx context.Context, pod string) (*launchers.Launcher, error) {
+	limit, cancel := context.WithTimeout(ctx, socketWait)
+	defer cancel()
+	for {
+		l, err := s.Dialer.Connect(ctx, pod)
+		if err == nil || !errors.Is(err, launchers.ErrAbsent) || launchers.PodGone(s.Dialer.KubeletDir, pod) {
+			return l, err
+		}
+		select {
+		case <-limit.Done():
+			return nil, err
+		case <-time.After(socketPause):
+		}
+	}
+}
+
+// take waits until nobody else works on the pod.
+func (s *Starter) take(ctx context.Context, pod string) (done func(), err error) {
+	for {
+		s.mu.Lock()
+		other, busy := s.inHand[pod]
+		if !busy {
+			mine := make(chan struct{})
+			if s.inHand == nil {
+				s.inHand = map[string]chan struct{}{}
+			}
+			s.inHand[pod] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				delete(s.inHand, pod)
+				s.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for an earlier start in pod %s: %w", pod, ctx.Err())
+		}
+	}
+}
+
+// PrepareMasquerade gives the guest of a launcher's pod its network on the pod network. The name of the network is the VMI's own,
+// which nobody here knows: the launcher finds it as the one that is the pod's.
+func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
+	namespace, err := peer.NetworkNamespace()
+	if err != nil {
+		return nil, err
+	}
+	defer namespace.Close()
+	root, err := peer.Root()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	plan := podnet.Masquerade()
+	mtu, err := plan.Prepare(ctx, podnet.Pod{NetworkNamespace: namespace, Root: root})
+	if err != nil {
+		return nil, err
+	}
+	return []launchers.Interface{{
+		Tap: plan.Tap, PodInterface: plan.PodInterface, MTU: mtu, Bridge: plan.Bridge,
+		GuestAddress: fmt.Sprintf("%s/%d", plan.Guest, plan.Gateway.Bits()), Gateway: plan.Gateway.Addr().String(),
+	}}, nil
+}

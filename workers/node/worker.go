@@ -1,0 +1,196 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/pflag"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"golang.org/x/sys/unix"
+
+	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/workers/node/devices"
+	"github.com/virtflow/virtflow/workers/node/forward"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/records"
+	"github.com/virtflow/virtflow/workers/node/report"
+	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	procDir   = "/proc"
+	kvmDevice = "/dev/kvm"
+	tunDevice = "/dev/net/tun"
+
+	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two.
+	drainTimeout = 30 * time.Second
+	// concurrentStarts bounds how many launchers are being waited for at once.
+	concurrentStarts = 64
+)
+
+// Options are the flags of the node worker.
+type Options struct {
+	Temporal   temporalclient.Options
+	NodeName   string
+	KubeletDir string
+	StateDir   string
+	MaxDevices int
+}
+
+// AddFlags registers the flags of o. The node's name also comes from NODE_NAME, where manifests usually put it.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	o.Temporal.AddFlags(f)
+	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of the Kubernetes node that this is (also from NODE_NAME)")
+	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory")
+	f.StringVar(&o.StateDir, "state-dir", "/var/lib/virtflow", "directory for what is to survive a restart")
+	f.IntVar(&o.MaxDevices, "max-devices", 1000, "how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.NodeName == "":
+		return errors.New("--node-name is not set: give the name of the Kubernetes node")
+	case o.MaxDevices < 0:
+		return fmt.Errorf("--max-devices is %d: it cannot be less than 0", o.MaxDevices)
+	}
+	return nil
+}
+
+// Run is the node worker, until ctx ends; then it finishes what it has in hand.
+func (o *Options) Run(ctx context.Context, p *process.Process) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	p.Log = p.Log.With().Str("node", o.NodeName).Logger()
+	store, err := records.Open(filepath.Join(o.StateDir, "launchers"))
+	if err != nil {
+		return err
+	}
+	known, err := store.Load()
+	if err != nil {
+		p.Log.Error().Err(err).Msg("some launchers are not known any more; their domains are not watched until they are started again")
+	}
+	// What is beside Temporal lives a little longer than ctx: what is in hand still needs it.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
+
+	hasKVM := worksKVM(ctx, p)
+	o.offerDevices(life, &all, p, hasKVM)
+	var polling atomic.Bool
+	p.Health.AddReady("temporal", func(context.Context) error {
+		if !polling.Load() {
+			return errors.New("not polling the node's task queue yet")
+		}
+		return nil
+	})
+	temporal, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "node-worker@"+o.NodeName)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	dialer := launchers.Dialer{KubeletDir: o.KubeletDir, ProcDir: procDir}
+	forwarder := forward.New(forward.Options{
+		Log: p.Log, Temporal: temporal, Records: store, Registry: p.Registry,
+		Connect: func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
+		PodGone: func(pod string) bool { return launchers.PodGone(o.KubeletDir, pod) },
+	}, known)
+	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
+	all.Go(func() { forwarder.Run(life) })
+	all.Go(func() { report.Send(life, temporal, o.NodeName, o.report(hasKVM), p.Log) })
+	starter := &Starter{Log: p.Log, Dialer: dialer, Forwarder: forwarder, Prepare: PrepareMasquerade}
+	err = o.poll(ctx, p, temporal, starter, &polling)
+	end()
+	all.Wait() // before the client is closed
+	return err
+}
+
+// poll works on the node's task queue until ctx ends.
+func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.Client, starter activities.Starter, polling *atomic.Bool) error {
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		fatal := make(chan error, 1)
+		w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
+			DisableWorkflowWorker:              true,
+			MaxConcurrentActivityExecutionSize: concurrentStarts,
+			WorkerStopTimeout:                  drainTimeout,
+			OnFatalError:                       func(err error) { fatal <- err },
+		})
+		w.RegisterActivityWithOptions((&activities.Activities{Starter: starter}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+		err := w.Start()
+		if err == nil {
+			polling.Store(true)
+			p.Log.Info().Str("task_queue", contract.NodeTaskQueue(o.NodeName)).Msg("polling")
+			select {
+			case <-ctx.Done():
+				p.Log.Info().Msg("finishing what is in hand")
+				w.Stop()
+				return nil
+			case err = <-fatal:
+				w.Stop()
+				return fmt.Errorf("polling the node's task queue: %w", err)
+			}
+		}
+		// The control worker makes the Temporal namespace; on a new cluster this may come first.
+		p.Log.Warn().Err(err).Dur("again_in", wait).Msg("the node's task queue cannot be polled yet")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, hasKVM bool) {
+	count := map[bool]int{true: o.MaxDevices}
+	for _, d := range []*devices.Plugin{
+		{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)]},
+		{Resource: devices.KVM, Path: kvmDevice, Count: count[hasKVM]},
+	} {
+		d.Dir, d.Log = filepath.Join(o.KubeletDir, "device-plugins"), p.Log
+		p.Health.AddReady(d.Resource, d.Ready)
+		all.Go(func() { d.Run(ctx) })
+	}
+}
+
+func (o *Options) report(hasKVM bool) contract.NodeReport {
+	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // nothing is known without it
+	h := report.ReadHost(string(cpuinfo))
+	return contract.NodeReport{
+		Incarnation: uuid.NewString(), Sequence: 1, KVM: hasKVM,
+		Arch: h.Arch, CPUVendor: h.CPUVendor, CPUModel: h.CPUModel, Version: process.Version,
+	}
+}
+
+func worksKVM(ctx context.Context, p *process.Process) bool {
+	works, why := kvm.Works(ctx, "/proc/self/exe", (*exec.Cmd).Run)
+	if !works {
+		p.Log.Info().Str("why", why).Msg("KVM does not work here: guests run only where emulation is allowed")
+	}
+	return works
+}
+
+// worksTun opens the device, which also loads its module.
+func worksTun(p *process.Process) bool {
+	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		p.Log.Error().Err(err).Msg("no tap devices can be made: is " + strings.TrimPrefix(tunDevice, "/dev/") + " in the kernel?")
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
