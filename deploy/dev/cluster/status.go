@@ -33,6 +33,11 @@ func (c Cluster) Status(ctx context.Context) error {
 		return err
 	}
 	var bad []string
+	for _, p := range processes {
+		if p.State != supervise.Running {
+			bad = append(bad, fmt.Sprintf("%s: %s (%s)", p.Name, p.State, p.LastEnd))
+		}
+	}
 	for _, check := range []struct {
 		what string
 		try  func(context.Context) error

@@ -2,15 +2,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/deploy/dev/archive"
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/debian"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
@@ -90,18 +87,8 @@ func (c Cluster) build(ctx context.Context) (controlplane.Cluster, error) {
 	}
 	// The tag follows the build, so that a node never keeps an image of an earlier one.
 	tag := d.Programs.Kubernetes[strings.LastIndexByte(d.Programs.Kubernetes, '-')+1:]
-	d.PauseImage, d.CoreDNSImage = "localhost/virtflow-dev/pause:"+tag, "localhost/virtflow-dev/coredns:"+tag
-	for _, image := range []archive.Program{
-		{Reference: d.PauseImage, File: filepath.Join(d.Programs.Kubernetes, "pause"), User: "65535:65535"},
-		{Reference: d.CoreDNSImage, File: filepath.Join(d.Programs.Kubernetes, "coredns"), User: "65534:65534"},
-	} {
-		path := image.File + ".tar"
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			if err := image.Write(path); err != nil {
-				return d, err
-			}
-		}
-		d.Images[image.Reference] = path
+	if err := addImages(&d, tag); err != nil {
+		return d, err
 	}
 	return d, c.linkPrograms(d)
 }
