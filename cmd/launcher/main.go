@@ -1,0 +1,102 @@
+// Command launcher is the first process of a VM's pod: it runs libvirt and QEMU for one VM.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/virtflow/virtflow/launcher"
+	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domain"
+	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/launcher/libvirtd"
+	"github.com/virtflow/virtflow/launcher/orphans"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+// gcPercent trades a little CPU for memory: there is one of these processes per VM, and it is idle nearly always.
+const gcPercent = 40
+
+type options struct {
+	launcher     launcher.Config
+	daemon       string
+	qemuImg      string
+	capabilities string
+	podUID       string
+}
+
+func main() {
+	debug.SetGCPercent(gcPercent)
+	var o options
+	cmd := process.NewCommand("launcher", "Runs libvirt and QEMU for the one VM of this pod", o.add, o.run)
+	// The pod's network belongs to the guest: every port that the launcher opened there would be taken from it.
+	noMetrics := cmd.Flags().Lookup("metrics-address")
+	noMetrics.DefValue = ""
+	_ = noMetrics.Value.Set("")
+	cmd.AddCommand(&cobra.Command{
+		Use: kvm.TrialCommand, Hidden: true, Args: cobra.NoArgs,
+		Short: "Runs a virtual CPU with KVM until it halts",
+		RunE:  func(*cobra.Command, []string) error { return kvm.Trial() },
+	})
+	process.Main(cmd)
+}
+
+func (o *options) add(f *pflag.FlagSet) {
+	c := &o.launcher
+	f.StringVar(&c.VMIFile, "vmi", "/etc/virtflow/vmi.json", "file with the VirtualMachineInstance as JSON")
+	f.StringVar(&c.TerminationMessage, "termination-message", "/dev/termination-log", "file for the reason why the launcher ended")
+	f.StringVar(&c.Socket, "socket", "/run/virtflow/sockets/launcher.sock", "Unix socket to serve on")
+	f.StringVar(&c.Private, "private-dir", "/run/virtflow/private", "writable directory for libvirt, sockets and logs")
+	f.StringVar(&c.Disks, "disks-dir", "/run/virtflow/disks", "writable directory for disks")
+	f.StringVar(&c.ContainerDisks, "container-disks-dir", "/run/virtflow/container-disks", "directory with the image of each containerDisk")
+	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init", "directory with the cloud-init data of each volume")
+	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
+	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
+	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",
+		"emulate the guest's CPU where KVM does not work (also environment variable ALLOW_EMULATION)")
+	f.StringVar(&o.daemon, "libvirtd", "/usr/sbin/libvirtd", "libvirtd program")
+	f.StringVar(&o.qemuImg, "qemu-img", "/usr/bin/qemu-img", "qemu-img program")
+	f.StringVar(&o.capabilities, "capabilities-dir", "/usr/share/virtflow/capabilities", "directory with libvirt's capabilities cache of the emulator")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of this pod (also environment variable POD_UID)")
+}
+
+func (o *options) run(ctx context.Context, p *process.Process) error {
+	// libvirt's client library would start a second daemon where it does not find the first.
+	if err := os.Setenv("LIBVIRT_AUTOSTART", "0"); err != nil {
+		return fmt.Errorf("preparing the environment: %w", err)
+	}
+	reaper := orphans.New()
+	go reaper.Reap(context.WithoutCancel(ctx))
+
+	o.launcher.Version = process.Version
+	vmi, err := launcher.ReadVMI(o.launcher.VMIFile)
+	if err != nil {
+		return launcher.Refuse(o.launcher, err)
+	}
+	log := p.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", string(vmi.UID)).Logger()
+	loop, err := libvirtd.StartEventLoop(log)
+	if err != nil {
+		return launcher.Refuse(o.launcher, err)
+	}
+	libvirt := libvirtd.New(loop, libvirtd.Config{
+		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
+		HostUUID: o.podUID, Domain: domain.Name(vmi),
+	}, reaper, log)
+	return launcher.New(o.launcher, vmi, launcher.Tools{
+		Hypervisor: libvirt,
+		Disks:      disk.NewPreparer(o.qemuImg, reaper),
+		KVM: func(ctx context.Context) (bool, string) {
+			self, err := os.Executable()
+			if err != nil {
+				return false, err.Error()
+			}
+			return kvm.Works(ctx, self, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
+		},
+	}, log).Run(ctx)
+}

@@ -1,0 +1,25 @@
+package launcher
+
+import "path/filepath"
+
+// Config says where things are and what is allowed. Directories are the pod's own.
+type Config struct {
+	VMIFile            string
+	TerminationMessage string
+	Socket             string
+	Private            string
+	Disks              string
+	ContainerDisks     string
+	CloudInit          string
+	ResolvConf         string
+	Emulator           string
+	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
+	AllowEmulation bool
+	Version        string
+}
+
+// Sockets and logs of the guest's devices, where the node's worker finds them.
+func (c Config) serial() string    { return filepath.Join(c.Private, "virt-serial0") }
+func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-serial0.log") }
+func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
+func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }

@@ -1,0 +1,148 @@
+package dhcp
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// leaseTime is KubeVirt's "infinite": the address is the guest's as long as the pod lives.
+const leaseTime = 999 * 24 * time.Hour
+
+// firstPrivateOption and lastPrivateOption bound the options that RFC 3942 leaves to sites, and a VMI may set.
+const (
+	firstPrivateOption = 224
+	lastPrivateOption  = 254
+)
+
+// Lease is what the guest is told.
+type Lease struct {
+	Interface string // that the server listens on
+	MAC       net.HardwareAddr
+	Address   net.IPNet // the guest's, with its network's mask
+	Gateway   net.IP    // also the server's own address
+	MTU       int
+	Hostname  string
+	DNS       []net.IP
+	Search    []string
+	Options   *v1.DHCPOptions
+}
+
+// Reply answers a guest's message; nil: nothing is to be said. Only the guest's own address is served, so that nothing else on the bridge
+// takes its lease.
+func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
+	if request.OpCode != dhcpv4.OpcodeBootRequest || request.ClientHWAddr.String() != l.MAC.String() {
+		return nil, nil
+	}
+	kind := dhcpv4.MessageTypeNone
+	switch request.MessageType() { //nolint:exhaustive // a server answers these only
+	case dhcpv4.MessageTypeDiscover:
+		kind = dhcpv4.MessageTypeOffer
+	case dhcpv4.MessageTypeRequest:
+		kind = dhcpv4.MessageTypeAck
+	case dhcpv4.MessageTypeInform:
+		kind = dhcpv4.MessageTypeAck
+	default:
+		return nil, nil
+	}
+	if id := request.ServerIdentifier(); id != nil && !id.Equal(l.Gateway) {
+		return nil, nil // the guest chose another server
+	}
+	if wanted := requested(request); kind == dhcpv4.MessageTypeAck && wanted != nil && !wanted.Equal(l.Address.IP) {
+		reply, err := dhcpv4.NewReplyFromRequest(request,
+			dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.Gateway)))
+		if err != nil {
+			return nil, fmt.Errorf("building a refusal: %w", err)
+		}
+		return reply, nil
+	}
+	options := []dhcpv4.Modifier{dhcpv4.WithMessageType(kind), dhcpv4.WithYourIP(l.Address.IP), dhcpv4.WithServerIP(l.Gateway)}
+	for _, o := range l.options() {
+		options = append(options, dhcpv4.WithOption(o))
+	}
+	reply, err := dhcpv4.NewReplyFromRequest(request, options...)
+	if err != nil {
+		return nil, fmt.Errorf("building a reply: %w", err)
+	}
+	return reply, nil
+}
+
+func requested(request *dhcpv4.DHCPv4) net.IP {
+	if ip := request.RequestedIPAddress(); ip != nil && !ip.IsUnspecified() {
+		return ip
+	}
+	if ip := request.ClientIPAddr; ip != nil && !ip.IsUnspecified() {
+		return ip
+	}
+	return nil
+}
+
+func (l Lease) options() []dhcpv4.Option {
+	out := []dhcpv4.Option{
+		dhcpv4.OptServerIdentifier(l.Gateway),
+		dhcpv4.OptSubnetMask(l.Address.Mask),
+		dhcpv4.OptRouter(l.Gateway),
+		dhcpv4.OptIPAddressLeaseTime(leaseTime),
+	}
+	if len(l.DNS) > 0 {
+		out = append(out, dhcpv4.OptDNS(l.DNS...))
+	}
+	if l.MTU > 0 {
+		out = append(out, dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, []byte{byte(l.MTU >> 8), byte(l.MTU)})) //nolint:gosec // 16 bits by protocol
+	}
+	if l.Hostname != "" {
+		out = append(out, dhcpv4.OptHostName(l.Hostname))
+	}
+	if len(l.Search) > 0 {
+		out = append(out, dhcpv4.OptDomainName(l.Search[0]), domainSearch(l.Search))
+	}
+	return append(out, l.private()...)
+}
+
+func (l Lease) private() []dhcpv4.Option {
+	o := l.Options
+	if o == nil {
+		return nil
+	}
+	var out []dhcpv4.Option
+	if o.TFTPServerName != "" {
+		out = append(out, dhcpv4.OptTFTPServerName(o.TFTPServerName))
+	}
+	if o.BootFileName != "" {
+		out = append(out, dhcpv4.OptBootFileName(o.BootFileName))
+	}
+	var ntp []net.IP
+	for _, s := range o.NTPServers {
+		if ip := net.ParseIP(s).To4(); ip != nil {
+			ntp = append(ntp, ip)
+		}
+	}
+	if len(ntp) > 0 {
+		out = append(out, dhcpv4.OptNTPServers(ntp...))
+	}
+	for _, p := range o.PrivateOptions {
+		if p.Option >= firstPrivateOption && p.Option <= lastPrivateOption {
+			out = append(out, dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(p.Option), []byte(p.Value)))
+		}
+	}
+	return out
+}
+
+// domainSearch encodes option 119 (RFC 3397) without compression.
+func domainSearch(domains []string) dhcpv4.Option {
+	var b []byte
+	for _, d := range domains {
+		for _, label := range strings.Split(strings.Trim(d, "."), ".") {
+			if len(label) == 0 || len(label) > 63 {
+				continue
+			}
+			b = append(append(b, byte(len(label))), label...)
+		}
+		b = append(b, 0)
+	}
+	return dhcpv4.OptGeneric(dhcpv4.OptionDNSDomainSearchList, b)
+}

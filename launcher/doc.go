@@ -1,0 +1,20 @@
+// Package launcher is the first process of the pod that a VM runs in. It reads the VMI, runs libvirt, starts the domain when the node's worker
+// says that the network is there, reports what becomes of it, turns the pod's termination into a press of the guest's power button, and ends
+// when the guest ends, leaving the reason as the container's termination message.
+//
+// What happens when is decided by the table in package lifecycle; what the domain looks like by package domain. Neither has side effects.
+//
+// The image has to have, as absolute paths that the flags of cmd/launcher can change:
+//
+//	/usr/sbin/libvirtd with libvirt's QEMU driver        /usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so
+//	                                                     /usr/lib/x86_64-linux-gnu/libvirt/storage-file/libvirt_storage_file_fs.so
+//	                                                     /usr/lib/libvirt/libvirt_iohelper, /usr/share/libvirt/cpu_map
+//	/usr/bin/qemu-system-x86_64, its modules and ROMs    /usr/lib/x86_64-linux-gnu/qemu/accel-tcg-x86_64.so, /usr/share/qemu and
+//	                                                     /usr/share/seabios (bios-256k, kvmvapic, vgabios-stdvga, linuxboot…),
+//	                                                     /usr/share/qemu/keymaps/en-us (VNC does not start without it)
+//	/usr/bin/qemu-img
+//	/usr/share/virtflow/capabilities/*.xml               libvirt's capabilities cache of that emulator; optional, saves seconds
+//	passwd and group entries for 107, nsswitch.conf with "hosts: files dns"
+//
+// and the pod: writable /run/virtflow/{private,sockets,disks}, /tmp and /run/lock; the VMI at /etc/virtflow/vmi.json.
+package launcher

@@ -1,0 +1,34 @@
+package guest
+
+import "errors"
+
+// ErrUnavailable says that libvirt does not answer right now; it may again in a moment.
+var ErrUnavailable = errors.New("libvirt does not answer") //nolint:gochecknoglobals // a constant error
+
+// State of the domain.
+type State string
+
+// States. The last four are ends: a domain that reached one is not started again in this pod.
+const (
+	Absent    State = "Absent"    // never started
+	Running   State = "Running"   // its virtual CPUs run
+	Paused    State = "Paused"    // they do not
+	GoingDown State = "GoingDown" // the guest is off and QEMU is ending
+	Off       State = "Off"       // powered off by the guest
+	Killed    State = "Killed"    // destroyed from outside
+	Crashed   State = "Crashed"   // it panicked, or QEMU died
+	Gone      State = "Gone"      // ended, nobody knows why
+)
+
+// Ended says that the domain ran and does no more.
+func (s State) Ended() bool { return s == Off || s == Killed || s == Crashed || s == Gone }
+
+// Live says that QEMU exists.
+func (s State) Live() bool { return s == Running || s == Paused || s == GoingDown }
+
+// Status is what is known of the domain at one moment.
+type Status struct {
+	State          State
+	AgentConnected bool
+	MachineType    string // as QEMU has it: pc-q35-7.2
+}

@@ -1,0 +1,23 @@
+package launcher
+
+import (
+	"context"
+
+	"github.com/virtflow/virtflow/launcher/guest"
+)
+
+// Hypervisor is what the launcher needs of libvirt. Package libvirtd is the real one.
+type Hypervisor interface {
+	// Run keeps it going until ctx ends; an error says that it cannot be set up at all.
+	Run(ctx context.Context) error
+	// Ready is closed once it can be used.
+	Ready() <-chan struct{}
+	// Changes delivers the newest status of the domain.
+	Changes() <-chan guest.Status
+	// Start defines and starts the domain, or finds it started.
+	Start(xml string, paused bool) error
+	// Shutdown presses the power button.
+	Shutdown(ctx context.Context) error
+	// Destroy ends the domain by force.
+	Destroy(ctx context.Context) error
+}

@@ -1,0 +1,261 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/guest"
+	"github.com/virtflow/virtflow/launcher/lifecycle"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/launcher/server"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// shutdownAgain is when the power button is pressed again: a guest that is still booting does not hear the first press.
+	shutdownAgain = 5 * time.Second
+	destroyAgain  = 2 * time.Second
+	// destroyLimit is how long libvirt has to end a domain before QEMU is killed without it.
+	destroyLimit = 20 * time.Second
+	// libvirtLimit is how long the daemon has for its first answer.
+	libvirtLimit = 2 * time.Minute
+)
+
+// Launcher runs one VM. Make it with New and call Run once.
+type Launcher struct {
+	cfg        Config
+	vmi        *v1.VirtualMachineInstance
+	hypervisor Hypervisor
+	disks      *disk.Preparer
+	kvm        func(ctx context.Context) (works bool, why string)
+	log        zerolog.Logger
+
+	board   *board.Board
+	starts  chan startRequest
+	started chan startResult
+	over    chan struct{} // closed when nothing more is started
+	busy    chan struct{} // holds one while the guest is being shut down or destroyed
+
+	// The loop's own.
+	machine  *lifecycle.Machine
+	waiting  []chan error // callers of a start that is under way
+	startErr error        // how the last start failed
+	message  string       // why a start was refused
+
+	// The start's own, of which there is one at a time.
+	interfaces []*rpc.PodInterface
+	dhcp       map[string]bool
+	console    bool
+
+	background sync.WaitGroup
+}
+
+// Tools are the launcher's hands.
+type Tools struct {
+	Hypervisor Hypervisor
+	Disks      *disk.Preparer
+	// KVM says whether KVM truly works, and why not.
+	KVM func(ctx context.Context) (works bool, why string)
+}
+
+// New makes the launcher of one VMI.
+func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
+	return &Launcher{
+		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
+		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{},
+		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}), busy: make(chan struct{}, 1),
+	}
+}
+
+// Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that makes the pod
+// succeed.
+func (l *Launcher) Run(ctx context.Context) error {
+	// What the launcher needs to shut its guest down must outlive the signal to do so.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	libvirt := make(chan error, 1)
+	go func() { libvirt <- l.hypervisor.Run(inner) }()
+
+	srv := server.New(l.cfg.Version, l.startDomain, l.board)
+	err := l.ready(ctx, libvirt)
+	if err == nil {
+		err = srv.Listen(l.cfg.Socket)
+	}
+	if err != nil {
+		l.message = err.Error()
+		l.machine.Apply(lifecycle.StartAsked)
+		l.machine.Apply(lifecycle.StartRefused)
+	} else {
+		l.log.Info().Str("socket", l.cfg.Socket).Msg("serving")
+		l.loop(ctx, inner)
+	}
+	err = l.end()
+	close(l.over)
+	l.board.Close()
+	srv.Stop()
+	stop()
+	<-libvirt
+	l.background.Wait()
+	return err
+}
+
+// ready waits for libvirt; being told to end meanwhile is no error.
+func (l *Launcher) ready(ctx context.Context, libvirt chan error) error {
+	select {
+	case <-l.hypervisor.Ready():
+		return nil
+	case err := <-libvirt:
+		libvirt <- err // Run waits for it again
+		return fmt.Errorf("setting libvirt up: %w", err)
+	case <-time.After(libvirtLimit):
+		return errors.New("libvirtd did not answer; its messages are in this container's log")
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// loop feeds the lifecycle with what happens, one thing at a time, and does what it says. It returns when that is to end.
+func (l *Launcher) loop(ctx, inner context.Context) {
+	grace := GracePeriod(l.vmi)
+	stop := ctx.Done()
+	var again, graceOver <-chan time.Time
+	for l.machine.State() != lifecycle.Ended {
+		var in lifecycle.Input
+		select {
+		case r := <-l.starts:
+			in = l.asked(r)
+		case r := <-l.started:
+			in = l.startEnded(r)
+		case s := <-l.hypervisor.Changes():
+			in = l.changed(s)
+		case <-stop:
+			stop, in = nil, lifecycle.Stop
+			if grace == 0 {
+				in = lifecycle.StopNow
+			}
+			graceOver = time.After(grace)
+			l.log.Info().Dur("grace", grace).Msg("the pod is to end")
+		case <-graceOver:
+			graceOver, in = nil, lifecycle.GraceOver
+		case <-again:
+			again, in = nil, lifecycle.Again
+		}
+		if in == "" {
+			continue
+		}
+		before := l.machine.State()
+		action := l.machine.Apply(in)
+		if s := l.machine.State(); s != before || action != "" {
+			l.log.Info().Str("input", string(in)).Str("from", string(before)).Str("to", string(s)).Str("action", string(action)).Msg("lifecycle")
+		}
+		switch action {
+		case lifecycle.Start:
+			go l.start(inner)
+		case lifecycle.Shutdown:
+			again = time.After(shutdownAgain)
+			l.act("the guest does not take its power button", func() error { return l.hypervisor.Shutdown(inner) })
+		case lifecycle.Destroy:
+			again = time.After(destroyAgain)
+			l.act("the domain does not end", func() error {
+				limited, cancel := context.WithTimeout(inner, destroyLimit)
+				defer cancel()
+				return l.hypervisor.Destroy(limited)
+			})
+		case lifecycle.End:
+		}
+		l.answer()
+	}
+}
+
+// act does something that may take long. While it does, asking for it again changes nothing.
+func (l *Launcher) act(failed string, do func() error) {
+	select {
+	case l.busy <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		if err := do(); err != nil {
+			l.log.Warn().Err(err).Msg(failed)
+		}
+		<-l.busy
+	}()
+}
+
+// changed takes a status of the domain to the board, and to the lifecycle if it ended.
+func (l *Launcher) changed(s guest.Status) lifecycle.Input {
+	l.log.Info().Str("state", string(s.State)).Bool("agent", s.AgentConnected).Msg("domain")
+	if !s.State.Ended() {
+		l.board.Update(func(d *rpc.Domain) {
+			d.State, d.AgentConnected = rpcState(s.State), s.AgentConnected
+			if s.MachineType != "" {
+				d.MachineType = s.MachineType
+			}
+		})
+	}
+	switch s.State {
+	case guest.Off:
+		return lifecycle.GuestOff
+	case guest.Killed:
+		return lifecycle.GuestKilled
+	case guest.Crashed:
+		return lifecycle.GuestCrashed
+	case guest.Gone:
+		return lifecycle.GuestGone
+	case guest.Absent, guest.Running, guest.Paused, guest.GoingDown:
+	}
+	return ""
+}
+
+func rpcState(s guest.State) rpc.DomainState {
+	switch s {
+	case guest.Running:
+		return rpc.DomainState_DOMAIN_STATE_RUNNING
+	case guest.Paused:
+		return rpc.DomainState_DOMAIN_STATE_PAUSED
+	case guest.GoingDown:
+		return rpc.DomainState_DOMAIN_STATE_SHUTDOWN
+	case guest.Off, guest.Killed:
+		return rpc.DomainState_DOMAIN_STATE_SHUTOFF
+	case guest.Crashed, guest.Gone:
+		return rpc.DomainState_DOMAIN_STATE_CRASHED
+	case guest.Absent:
+	}
+	return rpc.DomainState_DOMAIN_STATE_ABSENT
+}
+
+// end reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
+func (l *Launcher) end() error {
+	reason := l.machine.Reason()
+	l.board.Update(func(d *rpc.Domain) {
+		d.AgentConnected = false
+		switch reason {
+		case contract.ReasonNeverRan:
+			d.State = rpc.DomainState_DOMAIN_STATE_ABSENT
+		case contract.ReasonCrashed:
+			d.State, d.Reason = rpc.DomainState_DOMAIN_STATE_CRASHED, reason
+		default:
+			d.State, d.Reason = rpc.DomainState_DOMAIN_STATE_SHUTOFF, reason
+		}
+	})
+	l.answer()
+	message := contract.TerminationMessage{Reason: reason, Message: l.message, Ran: l.machine.Ran()}
+	l.log.Info().Str("reason", reason).Bool("ran", message.Ran).Str("message", message.Message).Msg("ending")
+	if err := writeTermination(l.cfg.TerminationMessage, message); err != nil {
+		l.log.Error().Err(err).Msg("the reason is lost")
+	}
+	if lifecycle.ExitCode(reason) == 0 {
+		return nil
+	}
+	if l.message != "" {
+		return fmt.Errorf("%s: %s", reason, l.message)
+	}
+	return errors.New(reason)
+}

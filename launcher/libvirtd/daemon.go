@@ -1,0 +1,276 @@
+package libvirtd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"libvirt.org/go/libvirt"
+
+	"github.com/virtflow/virtflow/launcher/guest"
+)
+
+const (
+	connectPoll = 10 * time.Millisecond
+	// connectLimit is how long a daemon may take to answer before it is ended and started again.
+	connectLimit = 60 * time.Second
+	restartDelay = 200 * time.Millisecond
+	longestDelay = 10 * time.Second
+	stopLimit    = 2 * time.Second
+	longestLine  = 1024
+)
+
+// Processes starts the daemon; the launcher's own reaps orphans meanwhile.
+type Processes interface {
+	Start(cmd *exec.Cmd) error
+	Wait(cmd *exec.Cmd) error
+}
+
+// EventLoop is libvirt's: there is one per process, and it must run before the first connection is opened.
+type EventLoop struct{}
+
+// StartEventLoop starts it. Call it once per process; it runs until the process ends.
+func StartEventLoop(log zerolog.Logger) (*EventLoop, error) {
+	if err := libvirt.EventRegisterDefaultImpl(); err != nil {
+		return nil, fmt.Errorf("registering libvirt's event loop: %w", err)
+	}
+	go func() {
+		for {
+			if err := libvirt.EventRunDefaultImpl(); err != nil {
+				log.Error().Err(err).Msg("libvirt's event loop failed a turn")
+				time.Sleep(restartDelay)
+			}
+		}
+	}()
+	return &EventLoop{}, nil
+}
+
+// Libvirt is the daemon and the connection to it. Its methods are safe for concurrent use.
+type Libvirt struct {
+	cfg       Config
+	processes Processes
+	log       zerolog.Logger
+
+	kick    chan struct{}     // libvirt has something new to say
+	changes chan guest.Status // the newest status, if nobody has taken it yet
+	ready   chan struct{}     // closed at the first connection
+	once    sync.Once
+
+	mu      sync.Mutex // held over define and create, so that a status is read before or after both
+	conn    *libvirt.Connect
+	started bool // the domain has been running
+
+	pub  sync.Mutex // not held while libvirt is called, which may hang
+	last guest.Status
+}
+
+// New makes it; Run starts the daemon.
+func New(_ *EventLoop, cfg Config, processes Processes, log zerolog.Logger) *Libvirt {
+	return &Libvirt{
+		cfg: cfg, processes: processes, log: log, last: guest.Status{State: guest.Absent},
+		kick: make(chan struct{}, 1), changes: make(chan guest.Status, 1), ready: make(chan struct{}),
+	}
+}
+
+// Ready is closed once the daemon answered for the first time.
+func (l *Libvirt) Ready() <-chan struct{} { return l.ready }
+
+// Changes delivers the status of the domain each time it differs; states that were replaced before they were read are left out.
+func (l *Libvirt) Changes() <-chan guest.Status { return l.changes }
+
+// Run keeps the daemon running and connected until ctx ends. It fails only if the daemon cannot even be set up.
+func (l *Libvirt) Run(ctx context.Context) error {
+	if err := l.cfg.write(); err != nil {
+		return err
+	}
+	delay := restartDelay
+	for ctx.Err() == nil {
+		begun := time.Now()
+		err := l.life(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if time.Since(begun) > longestDelay {
+			delay = restartDelay
+		}
+		l.log.Warn().Err(err).Dur("again_in", delay).Msg("libvirtd ended; the guest is not affected")
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, longestDelay)
+	}
+	return nil
+}
+
+// life is one process of the daemon, from its start to its end.
+func (l *Libvirt) life(ctx context.Context) error {
+	cmd := exec.Command(l.cfg.Daemon, "--config", l.cfg.daemonConfig()) //nolint:gosec // from the image
+	cmd.Env = l.cfg.environment()
+	// Its own process group: signals to the launcher's are not for it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Dir = "/"
+	output, input := io.Pipe()
+	defer input.Close() //nolint:errcheck // ends the copying
+	cmd.Stdout, cmd.Stderr = input, input
+	// QEMU inherits nothing of these, but whatever does must not keep us waiting for it.
+	cmd.WaitDelay = stopLimit
+	go l.copyLog(output)
+	if err := l.processes.Start(cmd); err != nil {
+		return fmt.Errorf("starting libvirtd: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- l.processes.Wait(cmd) }()
+
+	err := l.serve(ctx, exited)
+	var gone *daemonExited
+	if errors.As(err, &gone) {
+		return err
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-exited:
+	case <-time.After(stopLimit):
+		_ = cmd.Process.Kill()
+		<-exited
+	}
+	return err
+}
+
+// daemonExited says how the process ended.
+type daemonExited struct{ err error }
+
+func (e *daemonExited) Error() string { return fmt.Sprintf("libvirtd exited: %v", e.err) }
+
+// serve keeps connections to a running daemon until it exits or does not answer.
+func (l *Libvirt) serve(ctx context.Context, exited <-chan error) error {
+	for {
+		conn, err := l.connect(ctx, exited)
+		if err != nil {
+			return err
+		}
+		err = l.use(ctx, conn, exited)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// use works with a connection until it closes (nil) or there is no point in another one (an error).
+func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan error) error {
+	defer conn.Close() //nolint:errcheck // nothing is left to be done about it
+	closed, unwatch, err := l.watch(conn)
+	defer unwatch()
+	if err != nil {
+		return err
+	}
+	l.setConn(conn)
+	defer l.setConn(nil)
+	l.once.Do(func() { close(l.ready) })
+	l.log.Info().Msg("connected to libvirtd")
+	return l.refreshUntil(ctx, closed, exited)
+}
+
+func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Connect, error) {
+	limit := time.After(connectLimit)
+	for {
+		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.socket())
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case exit := <-exited:
+			return nil, &daemonExited{exit}
+		case <-limit:
+			return nil, fmt.Errorf("connecting to libvirtd: %w", err)
+		case <-time.After(connectPoll):
+		}
+	}
+}
+
+// watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that there is news. Every
+// registration holds the connection, also a broken one, until unwatch is called.
+func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch func(), err error) {
+	ended := make(chan struct{})
+	var once sync.Once
+	var undo []func()
+	unwatch = func() {
+		for _, u := range undo {
+			u()
+		}
+	}
+	err = conn.RegisterCloseCallback(func(*libvirt.Connect, libvirt.ConnectCloseReason) { once.Do(func() { close(ended) }) })
+	if err != nil {
+		return ended, unwatch, fmt.Errorf("watching the connection to libvirtd: %w", err)
+	}
+	undo = append(undo, func() { _ = conn.UnregisterCloseCallback() })
+	id, err := conn.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
+		l.log.Debug().Stringer("event", e).Msg("domain event")
+		l.nudge()
+	})
+	if err != nil {
+		return ended, unwatch, fmt.Errorf("watching the domain: %w", err)
+	}
+	undo = append(undo, func() { _ = conn.DomainEventDeregister(id) })
+	agent, err := conn.DomainEventAgentLifecycleRegister(nil, func(*libvirt.Connect, *libvirt.Domain, *libvirt.DomainEventAgentLifecycle) {
+		l.nudge()
+	})
+	if err != nil {
+		return ended, unwatch, fmt.Errorf("watching the guest agent: %w", err)
+	}
+	undo = append(undo, func() { _ = conn.DomainEventDeregister(agent) })
+	return ended, unwatch, nil
+}
+
+func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exited <-chan error) error {
+	for {
+		l.refresh()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case exit := <-exited:
+			return &daemonExited{exit}
+		case <-closed:
+			l.log.Warn().Msg("the connection to libvirtd was closed")
+			return nil
+		case <-l.kick:
+		}
+	}
+}
+
+func (l *Libvirt) nudge() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Libvirt) setConn(conn *libvirt.Connect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = conn
+}
+
+// copyLog makes log lines of what the daemon prints.
+func (l *Libvirt) copyLog(r io.ReadCloser) {
+	defer r.Close() //nolint:errcheck // a pipe
+	lines := bufio.NewReaderSize(r, longestLine)
+	for {
+		line, more, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		if len(line) > 0 && !more {
+			l.log.Warn().Str("from", "libvirtd").Msg(string(line))
+		}
+	}
+}

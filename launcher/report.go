@@ -1,0 +1,38 @@
+package launcher
+
+import (
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/launcher/domain"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// report is what a VMI's status says of its domain's parts.
+func report(vmi *v1.VirtualMachineInstance, d *libvirtxml.Domain, volumes map[string]domain.Volume, prepared []*rpc.PodInterface) *rpc.Domain {
+	out := &rpc.Domain{}
+	out.GuestMemoryBytes, _ = domain.GuestMemory(vmi) // Build has refused what has none
+	byTap := map[string]*rpc.PodInterface{}
+	for _, p := range prepared {
+		byTap[p.GetTap()] = p
+	}
+	for i := range d.Devices.Interfaces {
+		built := &d.Devices.Interfaces[i]
+		p := byTap[built.Target.Dev]
+		link := "up"
+		if built.Link != nil {
+			link = built.Link.State
+		}
+		out.Interfaces = append(out.Interfaces, &rpc.DomainInterface{
+			Name: p.GetNetwork(), Mac: built.MAC.Address, PodInterface: p.GetPodInterface(), Queues: 1, LinkState: link,
+		})
+	}
+	// Disks are built in the order of the spec.
+	for i := range d.Devices.Disks {
+		name := vmi.Spec.Domain.Devices.Disks[i].Name
+		out.Volumes = append(out.Volumes, &rpc.DomainVolume{
+			Name: name, Target: d.Devices.Disks[i].Target.Dev, SizeBytes: volumes[name].Size,
+		})
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// Protocol is the number of the protocol that this launcher speaks.
+const Protocol = 1
+
+const (
+	// farewell is how long calls in flight have to end when the launcher does.
+	farewell = time.Second
+	// pingSeconds finds watchers whose process was killed and whose socket lingers.
+	pingInterval = 30 * time.Second
+	// largestRequest is far above what a start names: a handful of interfaces.
+	largestRequest = 64 << 10
+)
+
+// Starter starts the domain; errors carry a gRPC status.
+type Starter func(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Domain, error)
+
+// Server implements rpc.LauncherServer.
+type Server struct {
+	rpc.UnimplementedLauncherServer
+	version string
+	start   Starter
+	board   *board.Board
+	grpc    *grpc.Server
+}
+
+// New makes a server that answers from the board.
+func New(version string, start Starter, b *board.Board) *Server {
+	s := &Server{version: version, start: start, board: b}
+	s.grpc = grpc.NewServer(
+		grpc.MaxRecvMsgSize(largestRequest),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		// Buffers for two callers with small messages: the defaults would cost more memory than everything else here.
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10), grpc.MaxConcurrentStreams(64),
+	)
+	rpc.RegisterLauncherServer(s.grpc, s)
+	return s
+}
+
+// Listen opens the socket and serves on it. The socket gets its name only when it listens, so whoever sees it can connect. It is for this user
+// and its group; the node's worker is root.
+func (s *Server) Listen(path string) error {
+	part := path + ".part"
+	for _, p := range []string{part, path} {
+		if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("clearing an earlier socket: %w", err)
+		}
+	}
+	listener, err := net.Listen("unix", part)
+	if err != nil {
+		return fmt.Errorf("opening the launcher's socket: %w", err)
+	}
+	if l, ok := listener.(*net.UnixListener); ok {
+		l.SetUnlinkOnClose(false)
+	}
+	if err := os.Chmod(part, 0o600); err != nil {
+		return fmt.Errorf("protecting the launcher's socket: %w", err)
+	}
+	go s.grpc.Serve(listener) //nolint:errcheck // it ends with Stop
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("naming the launcher's socket: %w", err)
+	}
+	return nil
+}
+
+// Stop lets calls in flight end, for a moment.
+func (s *Server) Stop() {
+	done := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(farewell):
+		s.grpc.Stop()
+	}
+}
+
+// Info implements the service.
+func (s *Server) Info(context.Context, *rpc.InfoRequest) (*rpc.InfoResponse, error) {
+	return &rpc.InfoResponse{Protocol: Protocol, Version: s.version}, nil
+}
+
+// StartDomain implements the service.
+func (s *Server) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (*rpc.Domain, error) {
+	return s.start(ctx, r.GetInterfaces())
+}
+
+// GetDomain implements the service.
+func (s *Server) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain, error) {
+	return s.board.Domain(), nil
+}
+
+// Watch implements the service.
+func (s *Server) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.Domain]) error {
+	for seen := uint64(0); ; {
+		d, err := s.board.Next(stream.Context(), seen)
+		if err != nil || d == nil {
+			return err
+		}
+		if err := stream.Send(d); err != nil {
+			return err
+		}
+		seen = d.GetSequence()
+	}
+}

@@ -1,0 +1,253 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/console"
+	"github.com/virtflow/virtflow/launcher/dhcp"
+	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domain"
+	"github.com/virtflow/virtflow/launcher/guest"
+	"github.com/virtflow/virtflow/launcher/lifecycle"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// errNoKVM is KubeVirt's text.
+var errNoKVM = errors.New("kvm not present and emulation is not allowed") //nolint:gochecknoglobals // a constant error
+
+// startRequest is one caller's wish for the domain. The answer is nil when the domain is as the board says, or an error with a gRPC
+// status.
+type startRequest struct {
+	interfaces []*rpc.PodInterface
+	answer     chan error
+}
+
+// startResult is how an attempt ended.
+type startResult struct {
+	err    error
+	report *rpc.Domain // what is known of the domain besides its state
+}
+
+// startDomain is the service's call: it hands the wish to the loop and waits. A caller that leaves changes nothing, and any number of
+// callers share one attempt.
+func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Domain, error) {
+	r := startRequest{interfaces: interfaces, answer: make(chan error, 1)}
+	select {
+	case l.starts <- r:
+	case <-l.over:
+		return l.board.Domain(), nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	select {
+	case err := <-r.answer:
+		if err != nil {
+			return nil, err
+		}
+		return l.board.Domain(), nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// asked notes the caller, whom answer will tell.
+func (l *Launcher) asked(r startRequest) lifecycle.Input {
+	if l.machine.State() == lifecycle.Idle {
+		l.interfaces, l.startErr = r.interfaces, nil
+	}
+	l.waiting = append(l.waiting, r.answer)
+	return lifecycle.StartAsked
+}
+
+// answer tells the callers how the start went, once there is none under way.
+func (l *Launcher) answer() {
+	switch l.machine.State() { //nolint:exhaustive // all others have an answer
+	case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
+		return
+	}
+	for _, w := range l.waiting {
+		w <- l.startErr
+	}
+	l.waiting = nil
+}
+
+// startEnded sorts the end of an attempt.
+func (l *Launcher) startEnded(r startResult) lifecycle.Input {
+	l.startErr = nil
+	if r.err == nil {
+		l.board.Update(func(d *rpc.Domain) {
+			if d.GetState() == rpc.DomainState_DOMAIN_STATE_ABSENT {
+				d.State = rpc.DomainState_DOMAIN_STATE_RUNNING
+				if domain.StartPaused(l.vmi) {
+					d.State = rpc.DomainState_DOMAIN_STATE_PAUSED
+				}
+			}
+			d.GuestMemoryBytes = r.report.GetGuestMemoryBytes()
+			d.Interfaces, d.Volumes = r.report.GetInterfaces(), r.report.GetVolumes()
+		})
+		return lifecycle.StartDone
+	}
+	code := codeOf(r.err)
+	l.startErr = status.Error(code, r.err.Error())
+	l.log.Error().Err(r.err).Stringer("code", code).Msg("the domain was not started")
+	if code == codes.Unavailable {
+		return lifecycle.StartPassing
+	}
+	l.message = r.err.Error()
+	return lifecycle.StartRefused
+}
+
+// codeOf: INVALID_ARGUMENT for what somebody has to change in the VMI or its images, FAILED_PRECONDITION for what this place cannot do,
+// UNAVAILABLE for what may pass.
+func codeOf(err error) codes.Code {
+	var invalid *domain.InvalidError
+	var image *disk.Error
+	switch {
+	case errors.As(err, &invalid), errors.As(err, &image):
+		return codes.InvalidArgument
+	case errors.Is(err, guest.ErrUnavailable):
+		return codes.Unavailable
+	default:
+		return codes.FailedPrecondition
+	}
+}
+
+// start prepares everything and starts the domain. It runs beside the loop, one at a time.
+func (l *Launcher) start(ctx context.Context) {
+	begun := time.Now()
+	report, err := l.tryStart(ctx)
+	l.log.Info().Dur("took", time.Since(begun)).Bool("ok", err == nil).Msg("start")
+	l.started <- startResult{err: err, report: report}
+}
+
+func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
+	kvm, why := l.kvm(ctx)
+	if !kvm {
+		if !l.cfg.AllowEmulation {
+			return nil, fmt.Errorf("%w (%s)", errNoKVM, why)
+		}
+		l.log.Info().Str("why", why).Msg("KVM does not work here; QEMU emulates the CPU")
+	}
+	plan, err := disk.Plan(l.vmi, disk.Places{Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit, Disks: l.cfg.Disks})
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := l.disks.Prepare(ctx, l.vmi, plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.serveDHCP(ctx); err != nil {
+		return nil, err
+	}
+	d, err := domain.Build(domain.Input{
+		VMI: l.vmi, KVM: kvm, Volumes: volumes, Interfaces: taps(l.interfaces),
+		Paths: domain.Paths{
+			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(), Agent: l.cfg.agent(),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	xml, err := d.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("writing the domain's XML: %w", err)
+	}
+	l.log.Debug().Str("xml", xml).Msg("domain")
+	l.followConsole(ctx)
+	if err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi)); err != nil {
+		return nil, err
+	}
+	return report(l.vmi, d, volumes, l.interfaces), nil
+}
+
+func taps(prepared []*rpc.PodInterface) map[string]domain.Interface {
+	out := make(map[string]domain.Interface, len(prepared))
+	for _, i := range prepared {
+		out[i.GetNetwork()] = domain.Interface{Tap: i.GetTap(), PodInterface: i.GetPodInterface(), MTU: int(i.GetMtu())}
+	}
+	return out
+}
+
+// serveDHCP starts a server for each interface that has an address to hand out. A server that an earlier attempt started goes on.
+func (l *Launcher) serveDHCP(ctx context.Context) error {
+	for _, p := range l.interfaces {
+		if p.GetGuestAddress() == "" || l.dhcp[p.GetBridge()] {
+			continue
+		}
+		lease, err := l.lease(p)
+		if err != nil {
+			return err
+		}
+		if err := dhcp.Serve(ctx, lease, l.log); err != nil {
+			return fmt.Errorf("network %s: %w", p.GetNetwork(), err)
+		}
+		l.dhcp[p.GetBridge()] = true
+	}
+	return nil
+}
+
+func (l *Launcher) lease(p *rpc.PodInterface) (dhcp.Lease, error) {
+	address, network, err := net.ParseCIDR(p.GetGuestAddress())
+	if err != nil {
+		return dhcp.Lease{}, fmt.Errorf("network %s: the guest's address: %w", p.GetNetwork(), err)
+	}
+	conf, err := os.ReadFile(l.cfg.ResolvConf)
+	if err != nil {
+		return dhcp.Lease{}, fmt.Errorf("reading the pod's resolver settings: %w", err)
+	}
+	servers, search := dhcp.Resolver(string(conf))
+	lease := dhcp.Lease{
+		Interface: p.GetBridge(), Address: net.IPNet{IP: address, Mask: network.Mask}, Gateway: net.ParseIP(p.GetGateway()),
+		MTU: int(p.GetMtu()), Hostname: domain.Hostname(l.vmi), DNS: servers,
+		Search: dhcp.WithSubdomain(search, l.vmi.Spec.Subdomain, l.vmi.Namespace),
+	}
+	if lease.Gateway == nil {
+		return dhcp.Lease{}, fmt.Errorf("network %s: %q is not a gateway's address", p.GetNetwork(), p.GetGateway())
+	}
+	for i := range l.vmi.Spec.Domain.Devices.Interfaces {
+		iface := &l.vmi.Spec.Domain.Devices.Interfaces[i]
+		if iface.Name != p.GetNetwork() {
+			continue
+		}
+		lease.Options = iface.DHCPOptions
+		lease.MAC, err = net.ParseMAC(domain.MAC(l.vmi, iface))
+		if err != nil {
+			return dhcp.Lease{}, &domain.InvalidError{Field: fmt.Sprintf("spec.domain.devices.interfaces[%d].macAddress", i), Problem: err.Error()}
+		}
+		return lease, nil
+	}
+	return dhcp.Lease{}, &domain.InvalidError{Field: "spec.domain.devices.interfaces", Problem: "none belongs to network " + p.GetNetwork()}
+}
+
+// followConsole repeats the guest's console in the log, so that `kubectl logs` shows it.
+func (l *Launcher) followConsole(ctx context.Context) {
+	devices := &l.vmi.Spec.Domain.Devices
+	for _, wanted := range []*bool{devices.AutoattachSerialConsole, devices.LogSerialConsole} {
+		if wanted != nil && !*wanted {
+			return
+		}
+	}
+	if l.console {
+		return
+	}
+	l.console = true
+	l.background.Go(func() {
+		err := console.Follow(ctx, l.cfg.serialLog(), func(line string, dropped int) {
+			if dropped > 0 {
+				l.log.Warn().Int("lines", dropped).Msg("guest console: too much, lines were left out")
+			}
+			l.log.Info().Msg("guest console: " + line)
+		})
+		if err != nil {
+			l.log.Warn().Err(err).Msg("the guest's console is no longer repeated here")
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package launcher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unicode/utf8"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// terminationLimit is what the control plane keeps of a termination message, in bytes; the kubelet would take four times as much.
+const terminationLimit = 1024
+
+// EncodeTermination is the message as JSON, with the text cut so that the whole fits.
+func EncodeTermination(m contract.TerminationMessage) ([]byte, error) {
+	for {
+		b, err := json.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the termination message: %w", err)
+		}
+		if len(b) <= terminationLimit || m.Message == "" {
+			return b, nil
+		}
+		// Escapes make the JSON longer than the text: cut by what is too much, and look again.
+		keep := max(0, len(m.Message)-(len(b)-terminationLimit))
+		for keep > 0 && !utf8.RuneStart(m.Message[keep]) {
+			keep--
+		}
+		m.Message = m.Message[:keep]
+	}
+}
+
+// writeTermination leaves the message for the kubelet. Outside of a pod the file does not exist, and that is fine.
+func writeTermination(path string, m contract.TerminationMessage) error {
+	b, err := EncodeTermination(m)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0) //nolint:gosec // named by the pod's own command line
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the termination message: %w", err)
+	}
+	if _, err := f.Write(b); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("writing the termination message: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("writing the termination message: %w", err)
+	}
+	return nil
+}
+
+// Refuse leaves err as the reason why nothing could be started, and returns it.
+func Refuse(cfg Config, err error) error {
+	message := contract.TerminationMessage{Reason: contract.ReasonFailed, Message: err.Error()}
+	return errors.Join(err, writeTermination(cfg.TerminationMessage, message))
+}

@@ -1,0 +1,38 @@
+package launcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// defaultGrace is a guest's grace period when its VMI names none, in seconds.
+const defaultGrace = v1.DefaultGracePeriodSeconds
+
+// ReadVMI reads the VMI that Kubernetes has put into the pod.
+func ReadVMI(path string) (*v1.VirtualMachineInstance, error) {
+	b, err := os.ReadFile(path) //nolint:gosec // named by the pod's own command line
+	if err != nil {
+		return nil, fmt.Errorf("reading the VMI: %w", err)
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(b, vmi); err != nil {
+		return nil, fmt.Errorf("reading the VMI from %s: %w", path, err)
+	}
+	if vmi.Name == "" || vmi.Namespace == "" {
+		return nil, fmt.Errorf("reading the VMI from %s: it has no name or no namespace", path)
+	}
+	return vmi, nil
+}
+
+// GracePeriod is how long the guest has to shut down; 0: none.
+func GracePeriod(vmi *v1.VirtualMachineInstance) time.Duration {
+	seconds := int64(defaultGrace)
+	if s := vmi.Spec.TerminationGracePeriodSeconds; s != nil {
+		seconds = max(0, *s)
+	}
+	return time.Duration(seconds) * time.Second
+}
