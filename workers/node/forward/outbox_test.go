@@ -1,0 +1,89 @@
+package forward
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func at(sequence uint64, state contract.DomainState) contract.DomainObservation {
+	return contract.DomainObservation{Sequence: sequence, State: state}
+}
+
+// pending is what o would send, and whether its sender has been woken for it.
+func pending(t *testing.T, o *outbox) *contract.DomainObservation {
+	d, ok := o.next()
+	woken := false
+	select {
+	case <-o.changed:
+		woken = true
+	default:
+	}
+	if !ok {
+		return nil
+	}
+	require.True(t, woken, "something is to be sent and nobody is told")
+	return &d
+}
+
+func TestOutbox(t *testing.T) {
+	running, paused := at(1, contract.DomainRunning), at(2, contract.DomainPaused)
+	t.Run("only the newest is sent", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.offer(running)
+		o.offer(paused)
+		require.Equal(t, &paused, pending(t, o))
+		o.sent(paused)
+		require.Nil(t, pending(t, o))
+	})
+	t.Run("what came while the last was on its way is sent after it", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.offer(running)
+		d, _ := o.next()
+		o.offer(paused)
+		o.sent(d)
+		require.Equal(t, &paused, pending(t, o))
+	})
+	t.Run("back to what the entity knows is no news", func(t *testing.T) {
+		o := newOutbox(&running)
+		o.offer(paused)
+		o.offer(at(3, contract.DomainRunning))
+		require.Nil(t, pending(t, o))
+	})
+	t.Run("a domain that was never started is no news", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.offer(at(0, contract.DomainAbsent))
+		require.Nil(t, pending(t, o))
+	})
+	t.Run("the answer of a start is not sent again", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.hold()
+		o.offer(running)
+		require.Nil(t, pending(t, o))
+		o.release(&running)
+		require.Nil(t, pending(t, o))
+	})
+	t.Run("what is newer than the answer of a start is sent", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.hold()
+		o.offer(paused)
+		o.release(&running)
+		require.Equal(t, &paused, pending(t, o))
+	})
+	t.Run("a start that failed holds nothing back for good", func(t *testing.T) {
+		o := newOutbox(nil)
+		o.hold()
+		o.offer(running)
+		o.release(nil)
+		require.Equal(t, &running, pending(t, o))
+	})
+	t.Run("an old answer does not undo what the entity was told", func(t *testing.T) {
+		o := newOutbox(&paused)
+		o.hold()
+		o.release(&running)
+		o.offer(paused)
+		require.Nil(t, pending(t, o))
+	})
+}

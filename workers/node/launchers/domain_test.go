@@ -1,0 +1,41 @@
+package launchers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func TestObservation(t *testing.T) {
+	require.Equal(t, contract.DomainObservation{
+		PodUID: pod, Sequence: 3, State: contract.DomainRunning, AgentConnected: true, MachineType: "pc-q35-7.2", GuestMemory: 128 << 20,
+		Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}},
+		Volumes:    []contract.DomainVolume{{Name: "disk", Target: "vda", Size: 1 << 20}},
+	}, observation(pod, &rpc.Domain{
+		Sequence: 3, State: rpc.DomainState_DOMAIN_STATE_RUNNING, AgentConnected: true, MachineType: "pc-q35-7.2", GuestMemoryBytes: 128 << 20,
+		Interfaces: []*rpc.DomainInterface{{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up"}},
+		Volumes:    []*rpc.DomainVolume{{Name: "disk", Target: "vda", SizeBytes: 1 << 20}},
+	}))
+}
+
+func TestObservationIsCutToSize(t *testing.T) {
+	d := &rpc.Domain{State: 99, Reason: strings.Repeat("é", 1<<18), GuestMemoryBytes: -1, MachineType: "a\nb\x1b[31m\xff"}
+	for range 1000 {
+		d.Interfaces = append(d.Interfaces, &rpc.DomainInterface{Name: strings.Repeat("x", 1000), Queues: -4})
+		d.Volumes = append(d.Volumes, &rpc.DomainVolume{Name: strings.Repeat("x", 1000), SizeBytes: -4})
+	}
+	o := observation(pod, d)
+	require.Equal(t, contract.DomainAbsent, o.State)
+	require.Equal(t, strings.Repeat("é", maxName/2), o.Reason)
+	require.Equal(t, "a b[31m", o.MachineType)
+	require.Zero(t, o.GuestMemory)
+	require.Len(t, o.Interfaces, maxElements)
+	require.Len(t, o.Volumes, maxElements)
+	require.Len(t, o.Interfaces[0].Name, maxName)
+	require.Zero(t, o.Interfaces[0].QueueCount)
+	require.Zero(t, o.Volumes[0].Size)
+}
