@@ -61,7 +61,7 @@ func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterfa
 // asked notes the caller, whom answer will tell.
 func (l *Launcher) asked(r startRequest) lifecycle.Input {
 	if l.machine.State() == lifecycle.Idle {
-		l.interfaces, l.startErr = r.interfaces, nil
+		l.interfaces, l.startErr = forPodNetwork(l.vmi, r.interfaces), nil
 	}
 	l.waiting = append(l.waiting, r.answer)
 	return lifecycle.StartAsked

@@ -16,5 +16,7 @@ func main() {
 		Use: kvm.TrialCommand, Short: "run a virtual CPU until it halts", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return kvm.Trial() },
 	})
+	command.CompletionOptions.DisableDefaultCmd = true
+	command.SetHelpCommand(&cobra.Command{Hidden: true})
 	process.Main(command)
 }

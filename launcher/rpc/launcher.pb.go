@@ -219,7 +219,7 @@ func (x *StartDomainRequest) GetInterfaces() []*PodInterface {
 
 type PodInterface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name of the VMI's network.
+	// name of the VMI's network; empty: the one that is the pod's, which only the launcher knows by name.
 	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	// tap device to give to the guest, for example tap0.
 	Tap string `protobuf:"bytes,2,opt,name=tap,proto3" json:"tap,omitempty"`
