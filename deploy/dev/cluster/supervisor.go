@@ -35,13 +35,14 @@ func (c Cluster) ensureSupervisor(ctx context.Context, d controlplane.Cluster) e
 		return err
 	}
 	if report, err := c.supervisor().Report(ctx); err == nil {
-		if report.Version == version {
+		if report.Version == version && !report.Finishing {
 			return nil
 		}
-		if err := c.supervisor().Finish(ctx, false); err != nil {
+		// One that is finishing, because a run of down was killed, has to get to its end.
+		if err := c.supervisor().Finish(ctx, false); err != nil && supervise.Alive(report.PID) {
 			return err
 		}
-		if err := waitForEnd(ctx, report.PID, handover); err != nil {
+		if err := waitForEnd(ctx, report.PID, stopTime); err != nil {
 			return fmt.Errorf("replace the supervisor: %w", err)
 		}
 	}

@@ -38,7 +38,18 @@ func (c Cluster) waitUntilUsable(ctx context.Context, d controlplane.Cluster) er
 		{"cluster DNS answers", resolveKubernetes},
 		{"Temporal is healthy", d.TemporalReady},
 	} {
-		if err := Until(ctx, 200*time.Millisecond, step.try); err != nil {
+		try := func(ctx context.Context) error {
+			err := step.try(ctx)
+			if err == nil {
+				return nil
+			}
+			if _, gone := c.supervisor().Report(ctx); gone != nil {
+				cancel() // nothing would become any better
+				return gone
+			}
+			return err
+		}
+		if err := Until(ctx, 200*time.Millisecond, try); err != nil {
 			return fmt.Errorf("not true in time: %s: %w\n%s", step.what, err, c.troubles())
 		}
 		c.say("  %5.1f s  %s", time.Since(start).Seconds(), step.what)

@@ -15,8 +15,10 @@ import (
 
 // Report is what a supervisor says about itself.
 type Report struct {
-	Version   string   `json:"version"`
-	PID       int      `json:"pid"`
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	// Finishing is set once it was told to finish: it will not start anything any more.
+	Finishing bool     `json:"finishing"`
 	Processes []Status `json:"processes"`
 }
 
@@ -45,7 +47,7 @@ func (s *Supervisor) Serve(ctx context.Context, socket string) error {
 func (s *Supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(Report{Version: s.options.Version, PID: os.Getpid(), Processes: s.Statuses()})
+		_ = json.NewEncoder(w).Encode(Report{Version: s.options.Version, PID: os.Getpid(), Finishing: s.finishing.Load(), Processes: s.Statuses()})
 	})
 	mux.HandleFunc("POST /finish/{how}", func(_ http.ResponseWriter, r *http.Request) {
 		s.Finish(r.PathValue("how") == "end")

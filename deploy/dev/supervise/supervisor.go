@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,6 +31,7 @@ type Supervisor struct {
 	options   Options
 	processes []*process
 	finish    chan bool // true: end the processes, false: leave them to the next supervisor
+	finishing atomic.Bool
 }
 
 // New makes a supervisor; Run starts it.
@@ -61,6 +63,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 	case <-ctx.Done():
 	case end = <-s.finish:
 	}
+	s.finishing.Store(true)
 	cancel()
 	kept.Wait()
 	if !end {
@@ -75,6 +78,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 // Finish makes Run return: with end, after every process has ended; without,
 // at once, and they go on.
 func (s *Supervisor) Finish(end bool) {
+	s.finishing.Store(true)
 	select {
 	case s.finish <- end:
 	default: // it is finishing already
