@@ -30,6 +30,9 @@ const CommandLine = "console=tty0 console=ttyS0 quiet loglevel=3"
 // smaller, but has no AHCI, and sata is the bus that disks get by default.
 const Kernel = "linux-image-amd64"
 
+// MinimumMiB is the least memory that the guest starts with: with 96 MiB the kernel finds no room to unpack the initramfs.
+const MinimumMiB = 128
+
 // Packages are what the guest is made of, beside the kernel.
 func Packages() []string { return []string{"busybox-static", "dropbear-bin", "qemu-guest-agent"} }
 

@@ -58,8 +58,8 @@ func prepare(plan Plan) error {
 	if err := makeDevices(in("dev")); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(in("run/lock"), 0o1777); err != nil {
-		return err
+	if err := errors.Join(os.Mkdir(in("run/lock"), 0o755), os.Chmod(in("run/lock"), 0o777|os.ModeSticky)); err != nil {
+		return fmt.Errorf("make /run/lock: %w", err)
 	}
 	for _, m := range plan.Mounts {
 		if err := os.MkdirAll(in(m.Inside), 0o755); err != nil {

@@ -53,8 +53,14 @@ func (t *Tree) Add(name string, e Entry) {
 	t.entries[name] = e
 }
 
-// Dir adds a directory; mode may carry fs.ModeSticky.
-func (t *Tree) Dir(name string, mode fs.FileMode) { t.Add(name, Entry{Mode: fs.ModeDir | mode}) }
+// Dir adds a directory; mode is as chmod has it (0o1777 for a /tmp).
+func (t *Tree) Dir(name string, mode fs.FileMode) {
+	bits := fs.ModeDir | mode.Perm()
+	if mode&0o1000 != 0 {
+		bits |= fs.ModeSticky
+	}
+	t.Add(name, Entry{Mode: bits})
+}
 
 // Symlink adds a symbolic link.
 func (t *Tree) Symlink(name, target string) {

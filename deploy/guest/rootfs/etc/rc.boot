@@ -13,6 +13,7 @@ mount -t tmpfs tmpfs /dev/shm
 # The list is in dependency order, made when the image was built.
 while read -r module; do
 	insmod "/lib/modules/$module" 2>/dev/null
+	rm -f "/lib/modules/$module" # all files are in memory here
 done </etc/modules.order
 
 # First of all services: a power button pressed during the boot counts too.
