@@ -38,6 +38,7 @@ func launcherPrograms() []string {
 		"/usr/lib/x86_64-linux-gnu/libvirt.so.0",
 		"/usr/lib/x86_64-linux-gnu/libvirt-qemu.so.0",
 		"/usr/lib/x86_64-linux-gnu/libvirt-lxc.so.0",
+		"/usr/lib/x86_64-linux-gnu/libvirt-admin.so.0",
 	}
 }
 
