@@ -139,7 +139,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 }
 
 // PatchNode sets labels and annotations of a node. Idempotent: it says what is to be, and of which UID.
-func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) error {
+func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
 	metadata := locked(in.UID, "")
 	if len(in.Labels) > 0 {
 		metadata["labels"] = in.Labels
@@ -149,16 +149,16 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	}
 	body, err := merge{"metadata": metadata}.encode()
 	if err != nil {
-		return err
+		return contract.DeleteResult{}, err
 	}
 	_, err = a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if otherObject(err) {
-		return gone("node %s is gone, or another one by now", in.Name)
+		return contract.DeleteResult{Absent: true}, gone("node %s is gone, or another one by now", in.Name)
 	}
 	if err != nil {
-		return failure("patching node "+in.Name, err)
+		return contract.DeleteResult{}, failure("patching node "+in.Name, err)
 	}
-	return nil
+	return contract.DeleteResult{}, nil
 }
 
 // RecordEvents writes Kubernetes events on one object. Idempotent: their names derive from the object, the time and the order.
