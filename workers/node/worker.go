@@ -100,6 +100,9 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		return nil
 	})
 	temporal, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "node-worker@"+o.NodeName)
+	if ctx.Err() != nil {
+		return nil // stopped before Temporal was there
+	}
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 
 // poll works on the node's task queue until ctx ends.
 func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.Client, starter activities.Starter, polling *atomic.Bool) error {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		fatal := make(chan error, 1)
 		w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
 			DisableWorkflowWorker:              true,

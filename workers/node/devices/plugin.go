@@ -53,14 +53,14 @@ func (p *Plugin) Ready(context.Context) error {
 }
 
 // Run serves the plugin and registers it with the kubelet, anew whenever the kubelet has started again, until ctx ends.
-func (p *Plugin) Run(ctx context.Context) error {
+func (p *Plugin) Run(ctx context.Context) {
 	log := p.Log.With().Str("resource", p.Resource).Logger()
 	waits := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second} // KubeVirt's
 	for failures := 0; ; {
 		err := p.serve(ctx, log)
 		p.registered.Store(false)
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
 		if err == nil {
 			failures = 0
@@ -72,7 +72,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		log.Warn().Err(err).Dur("again_in", wait).Msg("offering a device to the kubelet")
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(wait):
 		}
 	}

@@ -40,7 +40,7 @@ func startKubelet(t *testing.T, dir string) (asked chan *api.RegisterRequest, st
 	s := grpc.NewServer()
 	k := &kubelet{asked: make(chan *api.RegisterRequest, 1)}
 	api.RegisterRegistrationServer(s, k)
-	go s.Serve(l)
+	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return k.asked, s.Stop
 }

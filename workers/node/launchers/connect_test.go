@@ -157,7 +157,7 @@ func TestTooLargeAnAnswer(t *testing.T) {
 // TestSilence has a launcher that accepts a connection and says nothing, and one that talks nonsense.
 func TestSilence(t *testing.T) {
 	for name, behave := range map[string]func(net.Conn){
-		"says nothing":   func(c net.Conn) { io.Copy(io.Discard, c) },
+		"says nothing":   func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
 		"hangs up":       func(c net.Conn) { c.Close() },
 		"talks nonsense": func(c net.Conn) { fmt.Fprint(c, strings.Repeat("nonsense", 1<<16)); c.Close() },
 	} {

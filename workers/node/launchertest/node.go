@@ -56,7 +56,7 @@ func Serve(t *testing.T, socket string, s rpc.LauncherServer) (stop func()) {
 	server := grpc.NewServer()
 	rpc.RegisterLauncherServer(server, s)
 	listener := Listen(t, socket)
-	go server.Serve(listener)
+	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return server.Stop
 }

@@ -126,11 +126,11 @@ func TestTunDevice(t *testing.T) {
 	for name, prepare := range map[string]func(dir, elsewhere string) error{
 		"a linked /dev": func(dir, elsewhere string) error { return os.Symlink(elsewhere, filepath.Join(dir, "dev")) },
 		"a linked /dev/net": func(dir, elsewhere string) error {
-			os.Mkdir(filepath.Join(dir, "dev"), 0o755)
+			_ = os.Mkdir(filepath.Join(dir, "dev"), 0o755)
 			return os.Symlink(elsewhere, filepath.Join(dir, "dev/net"))
 		},
 		"a linked device": func(dir, elsewhere string) error {
-			os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755)
+			_ = os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755)
 			return os.Symlink(filepath.Join(elsewhere, "x"), filepath.Join(dir, "dev/net/tun"))
 		},
 	} {
@@ -240,7 +240,7 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 				return
 			}
 			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-			io.WriteString(c, host)
+			_, _ = io.WriteString(c, host)
 			c.Close()
 		}
 	}()
@@ -251,7 +251,7 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 			return err
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(deadline))
+		_ = c.SetDeadline(time.Now().Add(deadline))
 		from, err = io.ReadAll(c)
 		return err
 	}))

@@ -13,8 +13,9 @@ import (
 
 const (
 	signalTimeout = 10 * time.Second
-	// shortest and longest wait between two tries. The first report often comes before crdwatch has started the node's entity.
-	shortest, longest = 500 * time.Millisecond, 15 * time.Second
+	// shortest and longest wait between two tries. The first report often comes before crdwatch has started the node's entity, and
+	// no VM is placed on the node before it has arrived.
+	shortest, longest = 200 * time.Millisecond, 3 * time.Second
 )
 
 // Signaler sends signals; it is a part of Temporal's client.
