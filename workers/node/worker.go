@@ -36,8 +36,9 @@ const (
 	kvmDevice = "/dev/kvm"
 	tunDevice = "/dev/net/tun"
 
-	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two.
-	drainTimeout = 30 * time.Second
+	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into a pod's usual
+	// grace period of 30 s.
+	drainTimeout = 20 * time.Second
 	// concurrentStarts bounds how many launchers are being waited for at once.
 	concurrentStarts = 64
 )
