@@ -19,6 +19,9 @@ import (
 // no such registry: images are imported.
 const registry = "localhost/virtflow/"
 
+// newest is the tag that stands in the manifests and examples.
+const newest = "dev"
+
 // Image is one built image.
 type Image struct {
 	// Name is the image's short name.
@@ -102,6 +105,12 @@ func (d Delivery) importInto(ctx context.Context, n layout.Node, images []Image)
 			return fmt.Errorf("give %s to %s: %w", image.Reference(), n.Name, err)
 		}
 		d.say("  %s: imported %s", n.Name, image.Reference())
+	}
+	// The examples call the guest's image by a tag that means the newest one.
+	for _, image := range images {
+		if _, err := d.ctr(ctx, n, "images", "tag", "--force", image.Reference(), registry+image.Name+":"+newest); err != nil {
+			return fmt.Errorf("tag %s on %s: %w", image.Reference(), n.Name, err)
+		}
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func kustomization(base string, images []Image) ([]byte, error) {
 // as such: the launcher's is a flag of the control worker.
 func retag(manifests []byte, images []Image) []byte {
 	for _, image := range images {
-		reference := regexp.MustCompile(regexp.QuoteMeta(registry+image.Name) + `:dev\b`)
+		reference := regexp.MustCompile(regexp.QuoteMeta(registry+image.Name+":"+newest) + `\b`)
 		manifests = reference.ReplaceAllLiteral(manifests, []byte(image.Reference()))
 	}
 	return manifests
