@@ -270,7 +270,7 @@ func (l *Libvirt) copyLog(r io.ReadCloser) {
 			return
 		}
 		if len(line) > 0 && !more {
-			l.log.Warn().Str("from", "libvirtd").Msg(string(line))
+			l.log.Info().Str("from", "libvirtd").Msg(string(line))
 		}
 	}
 }

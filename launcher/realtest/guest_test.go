@@ -1,0 +1,224 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func dialUnix(t *testing.T, path string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestBootReportAndShutDownWithThePod(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	d := p.boot()
+	require.Contains(t, d.GetMachineType()+"pc-q35", "pc-q35")
+	require.EqualValues(t, 128<<20, d.GetGuestMemoryBytes())
+	require.Len(t, d.GetVolumes(), 3)
+	require.Equal(t, "vda", d.GetVolumes()[0].GetTarget())
+	require.EqualValues(t, 16<<20, d.GetVolumes()[1].GetSizeBytes())
+
+	again, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, again.GetState())
+
+	watch, err := p.client.Watch(p.context(), &rpc.WatchRequest{})
+	require.NoError(t, err)
+	p.signal("launcher", syscall.SIGTERM)
+	var last *rpc.Domain
+	for {
+		next, err := watch.Recv()
+		if err != nil {
+			break
+		}
+		if last != nil {
+			require.Greater(t, next.GetSequence(), last.GetSequence())
+		}
+		last = next
+	}
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_SHUTOFF, last.GetState())
+	require.Equal(t, contract.ReasonShutdown, last.GetReason())
+	m, code := p.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, m)
+	require.Zero(t, code)
+}
+
+func TestTheAgentIsSeen(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.eventually("the guest agent is connected", func() bool {
+		d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+		return err == nil && d.GetAgentConnected() && d.GetMachineType() != ""
+	})
+}
+
+func TestAGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) {
+		spec["terminationGracePeriodSeconds"] = 1
+		domain := spec["domain"].(map[string]any)
+		domain["features"] = map[string]any{"acpi": map[string]any{"enabled": false}}
+	}))
+	// Without ACPI the guest has no power button.
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(t, err)
+	p.signal("launcher", syscall.SIGTERM)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonDestroyed, m.Reason)
+	require.True(t, m.Ran)
+	require.Zero(t, code)
+}
+
+func TestWithoutGraceTheGuestIsKilledAtOnce(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
+	p.boot()
+	p.signal("launcher", syscall.SIGTERM)
+	m, _ := p.ends()
+	require.Equal(t, contract.ReasonDestroyed, m.Reason)
+	require.NotContains(t, p.log(), `"action":"Shutdown"`)
+}
+
+func TestQEMUKilledIsACrash(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.signal("qemu-system-x86_64", syscall.SIGKILL)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonCrashed, m.Reason)
+	require.True(t, m.Ran)
+	require.Equal(t, 1, code)
+}
+
+func TestLibvirtdKilledDoesNotTouchTheGuest(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	qemu, _ := p.process("qemu-system-x86_64")
+	before, _ := p.process("libvirtd")
+	p.signal("libvirtd", syscall.SIGKILL)
+	p.eventually("libvirtd is back", func() bool {
+		now, found := p.process("libvirtd")
+		return found && now != before
+	})
+	p.eventually("the launcher is connected again", func() bool { return countLog(p, "connected to libvirtd") >= 2 })
+	same, found := p.process("qemu-system-x86_64")
+	require.True(t, found)
+	require.Equal(t, qemu, same)
+	d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+	p.signal("launcher", syscall.SIGTERM)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonShutdown, m.Reason)
+	require.Zero(t, code)
+}
+
+func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.signal("libvirtd", syscall.SIGSTOP)
+	p.signal("qemu-system-x86_64", syscall.SIGKILL)
+	p.signal("libvirtd", syscall.SIGKILL)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonCrashed, m.Reason)
+	require.Equal(t, 1, code)
+}
+
+func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 1 }))
+	p.boot()
+	p.signal("libvirtd", syscall.SIGSTOP)
+	p.signal("launcher", syscall.SIGTERM)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonDestroyed, m.Reason)
+	require.Zero(t, code)
+}
+
+func TestRebootInTheGuestKeepsThePodAndPowerOffEndsIt(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.shell("reboot")
+	p.guestUp(2)
+	d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+	p.shell("poweroff")
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonShutdown, m.Reason)
+	require.Zero(t, code)
+}
+
+func TestStoppedBeforeAnythingStarted(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.signal("launcher", syscall.SIGTERM)
+	m, code := p.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonNeverRan}, m)
+	require.Zero(t, code)
+}
+
+func TestConcurrentStartsMakeOneDomain(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			d, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+			require.NoError(t, err)
+			require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+		}()
+	}
+	wg.Wait()
+	require.Equal(t, 1, countLog(p, `"message":"start"`))
+}
+
+func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "images/root/disk/disk.img")))
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "no file found in folder /disk, no disk present")
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonFailed, m.Reason)
+	require.Contains(t, m.Message, "no disk present")
+	require.False(t, m.Ran)
+	require.Equal(t, 1, code)
+}
+
+func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) {
+		spec["domain"].(map[string]any)["machine"] = map[string]any{"type": "pc-q35-0.1"}
+	}))
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonFailed, m.Reason)
+	require.Equal(t, 1, code)
+}
+
+func TestVNCAnswers(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(t, err)
+	conn := dialUnix(t, p.at("private/virt-vnc"))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(deadline)))
+	hello := make([]byte, 4)
+	_, err = conn.Read(hello)
+	require.NoError(t, err)
+	require.Equal(t, "RFB ", string(hello))
+}

@@ -1,0 +1,306 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	nobody   = 65534
+	deadline = 90 * time.Second
+	poll     = 20 * time.Millisecond
+)
+
+// pod is one launcher with its directories, as Kubernetes would give them.
+type pod struct {
+	t       *testing.T
+	dir     string
+	cmd     *exec.Cmd
+	exited  chan error
+	client  rpc.LauncherClient
+	logPath string
+	serial  net.Conn // a serial port has one client at a time
+}
+
+// vmi of the tests, with the parts that a test wants otherwise.
+func vmi(change func(spec map[string]any)) string {
+	spec := map[string]any{}
+	base := `{"terminationGracePeriodSeconds":60,"domain":{"memory":{"guest":"128Mi"},"cpu":{"cores":1},
+	 "devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},{"name":"scratch","disk":{"bus":"virtio"}},
+	 {"name":"seed","disk":{"bus":"virtio"}}]}},
+	 "volumes":[{"name":"root","containerDisk":{"image":"guest"}},{"name":"scratch","emptyDisk":{"capacity":"16Mi"}},{"name":"seed","cloudInitNoCloud":{}}]}`
+	if err := json.Unmarshal([]byte(base), &spec); err != nil {
+		panic(err)
+	}
+	if change != nil {
+		change(spec)
+	}
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "vm1", "namespace": "default", "uid": "0f1e"}, "spec": spec})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func newPod(t *testing.T, object string) *pod {
+	t.Helper()
+	require.Zero(t, os.Getuid(), "these tests need root, to give the launcher less")
+	dir, err := os.MkdirTemp("", "vf")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := &pod{t: t, dir: dir, exited: make(chan error, 1), logPath: filepath.Join(dir, "log")}
+	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
+	}
+	image, err := os.ReadFile(guestImage(t))
+	require.NoError(t, err)
+	for path, content := range map[string][]byte{
+		"images/root/disk/disk.img": image,
+		"cloud-init/seed/userdata":  []byte("#cloud-config\nhostname: vm1\n"),
+		"vmi.json":                  []byte(object),
+		"termination":               nil,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), content, 0o600))
+	}
+	require.NoError(t, filepath.Walk(dir, func(path string, _ os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, nobody, nobody)
+	}))
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the launcher is another user
+	p.start()
+	return p
+}
+
+func (p *pod) start() {
+	log, err := os.Create(p.logPath)
+	require.NoError(p.t, err)
+	defer log.Close() //nolint:errcheck // the child has its own
+	id := strconv.Itoa(nobody)
+	p.cmd = exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs",
+		launcherBinary(p.t), "--vmi", p.at("vmi.json"), "--termination-message", p.at("termination"), "--socket", p.at("sockets/l.sock"),
+		"--private-dir", p.at("private"), "--disks-dir", p.at("disks"), "--container-disks-dir", p.at("images"),
+		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug")
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.at("tmp"))
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	require.NoError(p.t, p.cmd.Start())
+	go func() { p.exited <- p.cmd.Wait() }()
+	p.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		if p.t.Failed() {
+			b, _ := os.ReadFile(p.logPath)
+			p.t.Logf("the launcher's log:\n%s", b)
+		}
+	})
+	p.eventually("the launcher serves", func() bool {
+		_, err := os.Stat(p.at("sockets/l.sock"))
+		return err == nil
+	})
+	conn, err := grpc.NewClient("unix://"+p.at("sockets/l.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = conn.Close() })
+	p.client = rpc.NewLauncherClient(conn)
+}
+
+func (p *pod) at(path string) string { return filepath.Join(p.dir, path) }
+
+func (p *pod) eventually(what string, ok func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(poll) {
+		if ok() {
+			return
+		}
+	}
+	require.Fail(p.t, "it did not happen in time: "+what)
+}
+
+// boot starts the domain and waits until the guest says that it is up.
+func (p *pod) boot() *rpc.Domain {
+	p.t.Helper()
+	d, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(p.t, err)
+	require.Equal(p.t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+	p.guestUp(1)
+	return d
+}
+
+// guestUp waits until the guest has come up n times.
+func (p *pod) guestUp(n int) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("the guest came up %d times", n), func() bool { return strings.Count(p.log(), "guest console: virtflow-guest ready") >= n })
+}
+
+func (p *pod) log() string {
+	b, err := os.ReadFile(p.logPath)
+	require.NoError(p.t, err)
+	return string(b)
+}
+
+func (p *pod) context() context.Context {
+	ctx, cancel := context.WithTimeout(p.t.Context(), deadline)
+	p.t.Cleanup(cancel)
+	return ctx
+}
+
+// process finds a process of this pod by its program.
+func (p *pod) process(program string) (pid int, found bool) {
+	p.t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(p.t, err)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		arguments := bytes.Split(b, []byte{0})
+		if filepath.Base(string(arguments[0])) != program || !bytes.Contains(b, []byte(p.dir)) {
+			continue
+		}
+		pid, err = strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		require.NoError(p.t, err)
+		return pid, true
+	}
+	return 0, false
+}
+
+func (p *pod) signal(program string, s syscall.Signal) {
+	p.t.Helper()
+	pid, found := p.process(program)
+	require.True(p.t, found, "no %s", program)
+	require.NoError(p.t, syscall.Kill(pid, s))
+}
+
+// ends waits for the launcher's end and returns what it left.
+func (p *pod) ends() (contract.TerminationMessage, int) {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(deadline):
+		require.Fail(p.t, "the launcher did not end")
+	}
+	b, err := os.ReadFile(p.at("termination"))
+	require.NoError(p.t, err)
+	var m contract.TerminationMessage
+	require.NoError(p.t, json.Unmarshal(b, &m), "%s", b)
+	_, found := p.process("qemu-system-x86_64")
+	require.False(p.t, found, "QEMU is still there")
+	return m, p.cmd.ProcessState.ExitCode()
+}
+
+// shell runs a command as root at the guest's serial port.
+func (p *pod) shell(command string) {
+	p.t.Helper()
+	if p.serial != nil {
+		_ = p.serial.Close()
+	}
+	conn := dialUnix(p.t, p.at("private/virt-serial0"))
+	p.login(conn)
+	_, err := io.WriteString(conn, command+"\n")
+	require.NoError(p.t, err)
+	p.serial = conn
+}
+
+func launcherBinary(t *testing.T) string {
+	t.Helper()
+	if b := os.Getenv("VIRTFLOW_TEST_LAUNCHER"); b != "" {
+		return b
+	}
+	path := filepath.Join(os.TempDir(), "virtflow-test-launcher", "launcher")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+func guestImage(t *testing.T) string {
+	t.Helper()
+	if f := os.Getenv("VIRTFLOW_TEST_GUEST"); f != "" {
+		return f
+	}
+	cache := os.Getenv("VIRTFLOW_CACHE")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		require.NoError(t, err)
+		cache = filepath.Join(home, ".cache", "virtflow")
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "guest-*", "disk.img"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found, "there is no test guest in %s: build it with `go run ./deploy/images build --only guest`", cache)
+	sort.Slice(found, func(i, j int) bool { return changed(t, found[i]).After(changed(t, found[j])) })
+	return found[0]
+}
+
+func changed(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.ModTime()
+}
+
+func countLog(p *pod, part string) int { return strings.Count(p.log(), part) }
+
+// login gets a shell on the serial port.
+func (p *pod) login(conn net.Conn) {
+	p.t.Helper()
+	screen := make(chan string)
+	go func() {
+		defer close(screen)
+		b := make([]byte, 512)
+		for {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			screen <- string(b[:n])
+		}
+	}()
+	seen := ""
+	send := func(line string) {
+		_, err := io.WriteString(conn, line+"\n")
+		require.NoError(p.t, err)
+	}
+	// A getty that is already waiting repeats its prompt.
+	send("")
+	for _, step := range []struct{ prompt, answer string }{{"login: ", "root"}, {"assword: ", "virtflow"}, {"# ", ""}} {
+		for !strings.Contains(seen, step.prompt) {
+			select {
+			case s, ok := <-screen:
+				require.True(p.t, ok, "the console closed after %q", seen)
+				seen += s
+			case <-time.After(deadline):
+				require.Fail(p.t, "no prompt", "waiting for %q, saw %q", step.prompt, seen)
+			}
+		}
+		seen = ""
+		if step.answer != "" {
+			send(step.answer)
+		}
+	}
+	go func() {
+		for range screen { //nolint:revive // nobody reads on
+		}
+	}()
+}
