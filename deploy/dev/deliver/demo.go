@@ -47,7 +47,8 @@ func (d Delivery) Demo(ctx context.Context) error {
 	manifest := filepath.Join(d.Cluster.Layout.Repo, demoManifest)
 	d.say("Applying %s.", demoManifest)
 	start := time.Now()
-	if _, err := d.Cluster.Run(ctx, nil, "apply", "--server-side", "-f", manifest); err != nil {
+	// Whoever halted the machine meanwhile wants it to run now.
+	if _, err := d.Cluster.Run(ctx, nil, "apply", "--server-side", "--force-conflicts", "-f", manifest); err != nil {
 		return err
 	}
 	vm, err := d.demoMachine(ctx, manifest)
