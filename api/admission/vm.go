@@ -89,5 +89,9 @@ func vmCauses(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1
 		return nil, err
 	}
 	more, err := support.Check(expanded.Spec, support.VMISpec(), "spec.template.spec")
-	return append(causes, more...), err
+	if err != nil {
+		return nil, err
+	}
+	causes = append(causes, more...)
+	return append(causes, validation.Startable(&expanded.Spec)...), nil
 }

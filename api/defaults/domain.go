@@ -42,23 +42,23 @@ func cpuRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 // guestMemory is what was asked for the pod when the guest's own size was left out.
 func guestMemory(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	d := &spec.Domain
-	if d.Memory != nil && d.Memory.Guest != nil {
+	if d.Memory == nil {
+		d.Memory = &kubevirtv1.Memory{}
+	}
+	if d.Memory.Guest != nil {
 		return
 	}
 	size := d.Resources.Requests.Memory()
 	if size.IsZero() {
 		size = d.Resources.Limits.Memory()
 	}
-	if size.IsZero() && d.Memory != nil && d.Memory.Hugepages != nil {
+	if size.IsZero() && d.Memory.Hugepages != nil {
 		if q, err := resource.ParseQuantity(d.Memory.Hugepages.PageSize); err == nil {
 			size = &q
 		}
 	}
 	if size.IsZero() {
 		return
-	}
-	if d.Memory == nil {
-		d.Memory = &kubevirtv1.Memory{}
 	}
 	q := size.DeepCopy()
 	d.Memory.Guest = &q

@@ -64,8 +64,9 @@ func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, now time.Time) {
 		at, current, requested := m.Guest.DeepCopy(), m.Guest.DeepCopy(), m.Guest.DeepCopy()
 		s.Memory = &kubevirtv1.MemoryStatus{GuestAtBoot: &at, GuestCurrent: &current, GuestRequested: &requested}
 	}
-	cpu := vmi.Spec.Domain.CPU
-	s.CurrentCPUTopology = &kubevirtv1.CPUTopology{Cores: cpu.Cores, Sockets: cpu.Sockets, Threads: cpu.Threads}
+	if cpu := vmi.Spec.Domain.CPU; s.CurrentCPUTopology == nil {
+		s.CurrentCPUTopology = &kubevirtv1.CPUTopology{Cores: cpu.Cores, Sockets: cpu.Sockets, Threads: cpu.Threads}
+	}
 	s.RuntimeUser = runtimeUser
 	if s.Phase == kubevirtv1.VmPhaseUnset {
 		s.Phase = kubevirtv1.Pending

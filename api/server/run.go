@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,9 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
-	logger := zerologr.New(&p.Log)
+	// The libraries' own progress reports are of no interest to whoever runs this.
+	libraries := p.Log.Level(max(p.Log.GetLevel(), zerolog.WarnLevel))
+	logger := zerologr.New(&libraries)
 	klog.SetLogger(logger)
 	ctrl.SetLogger(logger)
 
@@ -81,8 +84,12 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	for path, h := range admission.Handlers(admission.Options{Cluster: cluster, OwnUsers: o.ownUsers(), Observe: observer(p.Registry)}) {
 		mgr.GetWebhookServer().Register(path, h)
 	}
-	p.Health.AddReady("certificate", keeper.Ready)
-	p.Health.AddReady("webhook server", func(context.Context) error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+	p.Health.AddReady("webhook server", func(ctx context.Context) error {
+		if err := keeper.Ready(ctx); err != nil {
+			return err
+		}
+		return mgr.GetWebhookServer().StartedChecker()(nil)
+	})
 	p.Health.AddReady("configuration", func(ctx context.Context) error { _, err := cluster(ctx); return err })
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("serving webhooks: %w", err)

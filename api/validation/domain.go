@@ -80,6 +80,9 @@ func guestMemory(s subject) []metav1.StatusCause {
 	if m == nil || m.Guest == nil || m.Guest.Value() >= leastMemory {
 		return nil
 	}
+	if m.Guest.Cmp(*s.spec.Domain.Resources.Requests.Memory()) == 0 {
+		return nil // that one is told already
+	}
 	p := s.domain("memory", "guest")
 	return invalid(p, "%s '%s': must be greater than or equal to 1M.", p, m.Guest)
 }

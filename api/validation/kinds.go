@@ -14,6 +14,8 @@ import (
 // DeprecatedRunning is the warning that comes with a VM that uses spec.running.
 const DeprecatedRunning = "spec.running is deprecated, please use spec.runStrategy instead."
 
+const reservedOnCreate = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
+
 // VM applies the rules for a VirtualMachine whose template's spec has been filled in (expanded), as its VMI's would be.
 func VM(vm *kubevirtv1.VirtualMachine, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
 	spec := field.NewPath("spec")
@@ -21,7 +23,14 @@ func VM(vm *kubevirtv1.VirtualMachine, expanded *kubevirtv1.VirtualMachineInstan
 		return required(spec.Child("template"), "missing virtual machine template.")
 	}
 	causes := runStrategy(spec, &vm.Spec)
-	return append(causes, Spec(spec.Child("template", "spec"), expanded, cluster)...)
+	causes = append(causes, Spec(spec.Child("template", "spec"), expanded, cluster)...)
+	labels := spec.Child("template", "metadata", "labels").String()
+	return append(causes, reservedLabels(vm.Spec.Template.ObjectMeta.Labels, nil, labels, reservedOnCreate)...)
+}
+
+// Startable tells what KubeVirt would only find when the VM is started: there, the VMI's own webhook refuses it.
+func Startable(expanded *kubevirtv1.VirtualMachineInstanceSpec) []metav1.StatusCause {
+	return someMemory(subject{spec: expanded, path: field.NewPath("spec", "template", "spec")})
 }
 
 func runStrategy(spec *field.Path, s *kubevirtv1.VirtualMachineSpec) []metav1.StatusCause {
@@ -53,7 +62,7 @@ func VMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own b
 	causes = append(causes, volumesUsed(s)...)
 	causes = append(causes, someMemory(s)...)
 	if !own {
-		causes = append(causes, reservedLabels(vmi.Labels, nil, "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited")...)
+		causes = append(causes, reservedLabels(vmi.Labels, nil, "metadata.labels", reservedOnCreate)...)
 	}
 	return causes
 }
@@ -66,7 +75,7 @@ func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, own bool) []metav1.S
 	if !reflect.DeepEqual(old.Spec, vmi.Spec) {
 		return []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueNotSupported, Message: "update of VMI object is restricted"}}
 	}
-	return reservedLabels(vmi.Labels, old.Labels, "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited")
+	return reservedLabels(vmi.Labels, old.Labels, "", "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited")
 }
 
 func volumesUsed(s subject) []metav1.StatusCause {
@@ -92,7 +101,7 @@ func someMemory(s subject) []metav1.StatusCause {
 }
 
 // reservedLabels may be set by virtflow alone: it acts on them.
-func reservedLabels(labels, old map[string]string, message string) []metav1.StatusCause {
+func reservedLabels(labels, old map[string]string, at, message string) []metav1.StatusCause {
 	for _, name := range []string{
 		kubevirtv1.CreatedByLabel, kubevirtv1.MigrationJobLabel, kubevirtv1.NodeNameLabel,
 		kubevirtv1.MigrationTargetNodeNameLabel, kubevirtv1.NodeSchedulable, kubevirtv1.InstallStrategyLabel,
@@ -100,7 +109,7 @@ func reservedLabels(labels, old map[string]string, message string) []metav1.Stat
 		value, set := labels[name]
 		before, had := old[name]
 		if set != had || value != before {
-			return unsupported(field.NewPath("metadata", "labels"), "%s", message)
+			return []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueNotSupported, Field: at, Message: message}}
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"path"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -96,7 +97,7 @@ func cloudInitSource(p *field.Path, payloads ...cloudInitData) []metav1.StatusCa
 			forms++
 		}
 		if forms > 1 {
-			causes = append(causes, invalid(p, "%s must have only one %s source set.", p, sourceName(d.kind))...)
+			causes = append(causes, invalid(p, "%s must have only one %s set.", p, d.kind+"source")...)
 		}
 		if size > maxInlineCloudInit {
 			causes = append(causes, invalid(p, "%s %s exceeds %d byte limit. Should use %s for larger data.", p, d.kind, maxInlineCloudInit, secretField(d.kind))...)
@@ -119,8 +120,6 @@ func lastOf(p *field.Path) string {
 	return s
 }
 
-func sourceName(kind string) string { return kind + "source" }
-
 func secretField(kind string) string {
 	if kind == "userdata" {
 		return "UserDataSecretRef"
@@ -138,7 +137,7 @@ func containerDiskPaths(s subject) []metav1.StatusCause {
 		switch at := v.ContainerDisk.Path; {
 		case at == "/":
 			causes = append(causes, invalid(p, "%s must not point to root", p)...)
-		case !path.IsAbs(at) || path.Clean(at) != at:
+		case !path.IsAbs(at) || path.Clean(at) != strings.TrimSuffix(at, "/"):
 			causes = append(causes, invalid(p, "%s must be an absolute path to a file without relative components", p)...)
 		}
 	}
