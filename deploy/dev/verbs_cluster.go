@@ -63,9 +63,7 @@ func clusterVerbs() []*cobra.Command {
 		{
 			Use: "build PART...", Short: "Build parts into the cache and print their folders", Args: cobra.MinimumNArgs(1),
 			ValidArgs: partNames(),
-			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
-				return build(ctx, c, args)
-			}),
+			RunE: with(build),
 		},
 	}
 }
