@@ -63,7 +63,7 @@ func clusterVerbs() []*cobra.Command {
 		{
 			Use: "build PART...", Short: "Build parts into the cache and print their folders", Args: cobra.MinimumNArgs(1),
 			ValidArgs: partNames(),
-			RunE: with(build),
+			RunE:      with(build),
 		},
 	}
 }
