@@ -24,9 +24,10 @@ func EncodeTermination(m contract.TerminationMessage) ([]byte, error) {
 		if len(b) <= terminationLimit || m.Message == "" {
 			return b, nil
 		}
-		// Escapes make the JSON longer than the text: cut by what is too much, and look again.
-		keep := max(0, len(m.Message)-(len(b)-terminationLimit))
-		for keep > 0 && !utf8.RuneStart(m.Message[keep]) {
+		// A byte of text may take six in JSON: cut as much as has to go at least, and look again.
+		keep := min(terminationLimit, len(m.Message)-(len(b)-terminationLimit+5)/6)
+		keep = max(0, keep)
+		for keep > 0 && keep < len(m.Message) && !utf8.RuneStart(m.Message[keep]) {
 			keep--
 		}
 		m.Message = m.Message[:keep]

@@ -1,0 +1,152 @@
+package disk_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/launcher/disk"
+)
+
+// program answers as qemu-img does, from a file beside it.
+type program struct{ path string }
+
+func (p program) Run(cmd *exec.Cmd, started func(int)) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if started != nil {
+		started(cmd.Process.Pid)
+	}
+	return cmd.Wait()
+}
+
+func fakeQemuImg(t *testing.T, info string) program {
+	t.Helper()
+	dir := t.TempDir()
+	p := program{path: filepath.Join(dir, "qemu-img")}
+	script := "#!/bin/sh\necho \"$@\" >> " + dir + "/calls\n[ \"$1\" = info ] && { echo '" + info + "'; exit; }\nfor last; do :; done\n" +
+		"case \"$last\" in */*) : > \"$last\";; *) eval f=\\${$(($#-1))}; : > \"$f\";; esac\n"
+	require.NoError(t, os.WriteFile(p.path, []byte(script), 0o700)) //nolint:gosec // it is run
+	return p
+}
+
+func vmi(t *testing.T, spec string) *v1.VirtualMachineInstance {
+	t.Helper()
+	v := &v1.VirtualMachineInstance{}
+	v.Namespace, v.Name = "default", "vm1"
+	require.NoError(t, json.Unmarshal([]byte(spec), &v.Spec))
+	return v
+}
+
+func places(t *testing.T) disk.Places {
+	t.Helper()
+	dir := t.TempDir()
+	at := disk.Places{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks")}
+	for _, d := range []string{at.Images, at.CloudInit, at.Disks} {
+		require.NoError(t, os.Mkdir(d, 0o700))
+	}
+	return at
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte("data"), 0o600))
+}
+
+const containerDisk = `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x"}},{"name":"unused","emptyDisk":{"capacity":"0"}}]}`
+
+func prepare(t *testing.T, at disk.Places, spec, info string) (path string, err error) {
+	t.Helper()
+	v := vmi(t, spec)
+	plan, err := disk.Plan(v, at)
+	if err != nil {
+		return "", err
+	}
+	img := fakeQemuImg(t, info)
+	made, err := disk.NewPreparer(img.path, img).Prepare(context.Background(), v, plan)
+	if err != nil {
+		return "", err
+	}
+	return made[plan[0].Name].Path, nil
+}
+
+func TestContainerDiskMistakes(t *testing.T) {
+	const good = `{"format":"raw","virtual-size":1}`
+	for name, c := range map[string]struct {
+		files []string
+		spec  string
+		info  string
+		want  string
+	}{
+		"no folder":        {want: "no file found in folder /disk, no disk present"},
+		"two files":        {files: []string{"disk/a", "disk/b"}, want: "more than one file found in folder /disk, only one disk is allowed"},
+		"unknown format":   {files: []string{"disk/a"}, info: `{"format":"vmdk"}`, want: "unsupported image format: vmdk"},
+		"a backing file":   {files: []string{"disk/a"}, info: `{"format":"qcow2","backing-filename":"/etc/passwd"}`, want: "expected no backing file, but found /etc/passwd"},
+		"not the path":     {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`, want: "no file found at path /b"},
+		"path leaves it":   {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`, want: "no file found at path /etc/passwd"},
+		"path is a folder": {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := places(t)
+			require.NoError(t, os.Mkdir(filepath.Join(at.Images, "root"), 0o700))
+			for _, f := range c.files {
+				write(t, filepath.Join(at.Images, "root", f))
+			}
+			if c.spec == "" {
+				c.spec = containerDisk
+			}
+			if c.info == "" {
+				c.info = good
+			}
+			_, err := prepare(t, at, c.spec, c.info)
+			var wrong *disk.Error
+			require.ErrorAs(t, err, &wrong)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestALinkOutOfAContainerDiskIsRefused(t *testing.T) {
+	at := places(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(at.Images, "root", "disk"), 0o700))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(at.Images, "root", "disk", "disk.img")))
+	_, err := prepare(t, at, containerDisk, `{"format":"raw"}`)
+	var wrong *disk.Error
+	require.ErrorAs(t, err, &wrong)
+}
+
+func TestWhatWasMadeIsKept(t *testing.T) {
+	at := places(t)
+	write(t, filepath.Join(at.Images, "root", "disk", "disk.img"))
+	path, err := prepare(t, at, containerDisk, `{"format":"raw","virtual-size":7}`)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("written by the guest"), 0o600))
+	again, err := prepare(t, at, containerDisk, `{"format":"raw","virtual-size":7}`)
+	require.NoError(t, err)
+	require.Equal(t, path, again)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "written by the guest", string(b))
+}
+
+func TestOtherMistakes(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{"domain":{"devices":{"disks":[{"name":"e"}]}},"volumes":[{"name":"e","emptyDisk":{"capacity":"1000"}}]}`:                                       "the size for volume e is too low",
+		`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`:                                                 "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source",
+		`{"domain":{"devices":{"disks":[{"name":"p"}]}},"volumes":[{"name":"p","persistentVolumeClaim":{"claimName":"x"}}]}`:                             "not supported yet",
+		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}},"volumes":[{"name":"a","cloudInitNoCloud":{}},{"name":"b","cloudInitNoCloud":{}}]}`: "one cloud-init volume",
+	} {
+		_, err := prepare(t, places(t), spec, "")
+		var wrong *disk.Error
+		require.ErrorAs(t, err, &wrong, spec)
+		require.ErrorContains(t, err, want)
+	}
+}

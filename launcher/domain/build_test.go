@@ -1,0 +1,143 @@
+package domain_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a test's flag
+
+func read(t *testing.T, spec string) *v1.VirtualMachineInstance {
+	t.Helper()
+	vmi := &v1.VirtualMachineInstance{}
+	vmi.Namespace, vmi.Name, vmi.UID = "default", "vm1", "0f1e"
+	require.NoError(t, json.Unmarshal([]byte(spec), &vmi.Spec))
+	return vmi
+}
+
+func input(vmi *v1.VirtualMachineInstance) domain.Input {
+	in := domain.Input{
+		VMI: vmi,
+		Volumes: map[string]domain.Volume{
+			"root":    {Path: "/run/virtflow/disks/root-overlay.qcow2", Format: "qcow2", DirectIO: true},
+			"scratch": {Path: "/run/virtflow/disks/scratch.qcow2", Format: "qcow2"},
+			"seed":    {Path: "/run/virtflow/disks/seed-nocloud.iso", Format: "raw", ReadOnly: true},
+		},
+		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", PodInterface: "eth0", MTU: 1450}},
+		Paths: domain.Paths{
+			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0", SerialLog: "/run/virtflow/private/virt-serial0.log",
+			VNC: "/run/virtflow/private/virt-vnc", Agent: "/run/virtflow/private/virt-agent",
+		},
+	}
+	return in
+}
+
+func TestGolden(t *testing.T) {
+	const guest = `"memory":{"guest":"128Mi"}`
+	for name, c := range map[string]struct {
+		spec string
+		kvm  bool
+	}{
+		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
+		"kvm":      {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`, kvm: true},
+		"typical": {spec: `{"domain":{` + guest + `,"cpu":{"cores":2},"firmware":{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223","serial":"s-1"},
+			"chassis":{"sku":"x"},"features":{"acpi":{},"smm":{"enabled":true}},"clock":{"utc":{},"timer":{"rtc":{"tickPolicy":"catchup"}}},
+			"devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},{"name":"scratch","serial":"abc","disk":{"bus":"virtio"}},
+			{"name":"seed","cdrom":{}}],"interfaces":[{"name":"default","masquerade":{},"macAddress":"DE-AD-BE-EF-00-01"}]}},
+			"networks":[{"name":"default","pod":{}}]}`},
+		"headless": {spec: `{"domain":{"resources":{"requests":{"memory":"64Mi","cpu":"1500m"}},"devices":{"autoattachGraphicsDevice":false,
+			"autoattachSerialConsole":false,"autoattachMemBalloon":false,"disableHotplug":true}}}`},
+		"efi-and-devices": {spec: `{"startStrategy":"Paused","domain":{` + guest + `,"rebootPolicy":"Terminate","cpu":{"model":"Skylake-Client","features":[{"name":"vmx","policy":"disable"}]},
+			"machine":{"type":"pc-q35-7.2"},"firmware":{"bootloader":{"efi":{}}},"ioThreadsPolicy":"auto",
+			"devices":{"useVirtioTransitional":true,"logSerialConsole":false,"panicDevices":[{"model":"pvpanic"}],"watchdog":{"name":"w","i6300esb":{"action":"poweroff"}},
+			"inputs":[{"type":"tablet","name":"t"}],"disks":[{"name":"root","dedicatedIOThread":true,"cache":"writeback","disk":{"bus":"virtio"}},
+			{"name":"scratch","errorPolicy":"report","disk":{"bus":"scsi"}}],
+			"interfaces":[{"name":"default","masquerade":{},"model":"e1000e","state":"down","bootOrder":1}]}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(read(t, c.spec))
+			in.KVM = c.kvm
+			d, err := domain.Build(in)
+			require.NoError(t, err)
+			xml, err := d.Marshal()
+			require.NoError(t, err)
+			file := filepath.Join("testdata", name+".xml")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(xml+"\n"), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, strings.TrimSpace(string(want)), xml)
+		})
+	}
+}
+
+func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
+	const memory = `"memory":{"guest":"128Mi"}`
+	for spec, field := range map[string]string{
+		`{"domain":{"devices":{}}}`:                                                                     "spec.domain.memory.guest",
+		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                              "spec.domain.memory.guest",
+		`{"architecture":"arm64","domain":{"devices":{}}}`:                                              "spec.architecture",
+		`{"domain":{` + memory + `,"devices":{"tpm":{}}}}`:                                              "spec.domain.devices.tpm",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                "spec.domain.devices.disks[0].name",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                    "spec.domain.devices.disks[0].lun",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`: "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:  "spec.domain.devices.disks[0].io",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","bridge":{}}]}}}`:         "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:       "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                 "spec.domain.cpu.dedicatedCpuPlacement",
+		`{"domain":{` + memory + `,"firmware":{"kernelBoot":{}},"devices":{}}}`:                         "spec.domain.firmware.kernelBoot",
+	} {
+		_, err := domain.Build(input(read(t, spec)))
+		var invalid *domain.InvalidError
+		require.ErrorAs(t, err, &invalid, spec)
+		require.Equal(t, field, invalid.Field, spec)
+	}
+}
+
+func TestIdentityStaysTheSame(t *testing.T) {
+	a, b := read(t, `{"domain":{"devices":{}}}`), read(t, `{"domain":{"devices":{}}}`)
+	b.UID = "another incarnation"
+	iface := &v1.Interface{Name: "default"}
+	require.Equal(t, domain.UUID(a), domain.UUID(b))
+	require.Equal(t, domain.MAC(a, iface), domain.MAC(b, iface))
+	b.Namespace = "other"
+	require.NotEqual(t, domain.MAC(a, iface), domain.MAC(b, iface))
+	require.Contains(t, "26ae", domain.MAC(a, iface)[1:2], "a locally administered unicast address")
+}
+
+func TestHostname(t *testing.T) {
+	for name, want := range map[string]string{
+		"vm1": "vm1", "vm1.example.org": "vm1", strings.Repeat("a", 62) + "-b": strings.Repeat("a", 62),
+	} {
+		vmi := read(t, `{"domain":{"devices":{}}}`)
+		vmi.Name = name
+		require.Equal(t, want, domain.Hostname(vmi))
+		vmi.Spec.Hostname = "given"
+		require.Equal(t, "given", domain.Hostname(vmi))
+	}
+}
+
+func TestDiskNamesGoOnAfterZ(t *testing.T) {
+	vmi := read(t, `{"domain":{"memory":{"guest":"1Mi"},"devices":{}}}`)
+	in := input(vmi)
+	for i := range 28 {
+		name := "d" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		in.Volumes[name] = domain.Volume{Path: "/" + name, Format: "raw"}
+		vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks, v1.Disk{Name: name, DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}})
+	}
+	d, err := domain.Build(in)
+	require.NoError(t, err)
+	require.Equal(t, "vdz", d.Devices.Disks[25].Target.Dev)
+	require.Equal(t, "vdaa", d.Devices.Disks[26].Target.Dev)
+	require.Equal(t, "vdab", d.Devices.Disks[27].Target.Dev)
+}
