@@ -1,0 +1,177 @@
+package observe
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func TestRunStrategy(t *testing.T) {
+	yes, no, once := true, false, kubevirt.RunStrategyOnce
+	for name, c := range map[string]struct {
+		spec     kubevirt.VirtualMachineSpec
+		strategy string
+		legacy   bool
+	}{
+		"neither":     {kubevirt.VirtualMachineSpec{}, "Halted", false},
+		"running":     {kubevirt.VirtualMachineSpec{Running: &yes}, "Always", true},
+		"not running": {kubevirt.VirtualMachineSpec{Running: &no}, "Halted", true},
+		"run once":    {kubevirt.VirtualMachineSpec{RunStrategy: &once}, "Once", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			strategy, legacy := RunStrategy(&kubevirt.VirtualMachine{Spec: c.spec})
+			require.Equal(t, c.strategy, strategy)
+			require.Equal(t, c.legacy, legacy)
+		})
+	}
+}
+
+func TestVMIsCapped(t *testing.T) {
+	long := strings.Repeat("ä", 10_000)
+	vm := &kubevirt.VirtualMachine{}
+	vm.Annotations = map[string]string{contract.AnnotationRequestedBy: long}
+	for range 100 {
+		vm.Finalizers = append(vm.Finalizers, long)
+		vm.Status.StateChangeRequests = append(vm.Status.StateChangeRequests, kubevirt.VirtualMachineStateChangeRequest{Action: "Start", Data: map[string]string{"paused": long}})
+	}
+	o := VM(vm)
+	require.LessOrEqual(t, len(o.Actor), maxWord)
+	require.Len(t, o.Finalizers, maxFinalizers)
+	require.Len(t, o.StateChangeRequests, maxRequests)
+	require.LessOrEqual(t, len(o.StateChangeRequests[0].Data["paused"]), maxWord)
+	require.True(t, strings.HasSuffix(o.Actor, "ä"), "cut within a character")
+}
+
+func TestVMIAndItsVMsCopy(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("x", 3600)))
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+		UID: "i", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI},
+		Annotations:     map[string]string{contract.AnnotationVMGeneration: "3"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "v", Name: "web"}, kubevirt.VirtualMachineGroupVersionKind)},
+	}}
+	vmi.Status.Phase = kubevirt.Scheduling
+	vmi.Status.NodeName = "node1"
+	vmi.Status.PhaseTransitionTimestamps = []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{{Phase: kubevirt.Pending, PhaseTransitionTimestamp: now}}
+	o := VMI(vmi)
+	require.Equal(t, "v", o.OwnerUID)
+	require.EqualValues(t, 3, o.VMGeneration)
+	require.False(t, o.EverRan)
+	require.Equal(t, time.UTC, o.PhaseTimes[0].Time.Location())
+
+	copied := VMIForVM(o)
+	require.Equal(t, "7", copied.ResourceVersion)
+	require.Empty(t, copied.NodeName)
+	require.Empty(t, copied.Finalizers)
+	later := vmi.DeepCopy()
+	later.ResourceVersion, later.Finalizers = "8", nil
+	require.False(t, SameVMI(o, VMI(later)))
+	require.True(t, SameVMI(copied, VMIForVM(VMI(later))), "the VM has no use for that")
+	later.Status.Phase = kubevirt.Running
+	require.False(t, SameVMI(copied, VMIForVM(VMI(later))))
+	require.Equal(t, "node1", VMIForVM(VMI(later)).NodeName)
+}
+
+func launcher(change func(*corev1.Pod)) contract.PodObservation {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "virt-launcher-web-abcde", UID: "p", Finalizers: []string{contract.FinalizerPod}, OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "i", Name: "web"}, kubevirt.VirtualMachineInstanceGroupVersionKind),
+		}},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: ComputeContainer, Image: "launcher:1"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return Pod(pod)
+}
+
+func running(pod *corev1.Pod) {
+	pod.Spec.NodeName = "node1"
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: ComputeContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady"}}
+}
+
+func with(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for _, c := range changes {
+			c(p)
+		}
+	}
+}
+
+func TestSignificantPod(t *testing.T) {
+	waiting := func(reason string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: ComputeContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		}
+	}
+	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason})
+		}
+	}
+	placed := func(p *corev1.Pod) { p.Spec.NodeName = "node1" }
+	for name, c := range map[string]struct {
+		before, after func(*corev1.Pod)
+		want          bool
+	}{
+		"nothing":                       {nil, nil, false},
+		"a new version":                 {nil, func(p *corev1.Pod) { p.ResourceVersion = "9" }, false},
+		"a node assigned":               {nil, placed, false},
+		"containers being created":      {placed, with(placed, waiting("ContainerCreating"), condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")), false},
+		"cannot be placed":              {nil, condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"), true},
+		"can be placed after all":       {condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"), with(placed, condition(corev1.PodScheduled, corev1.ConditionTrue, "")), true},
+		"no such image":                 {placed, with(placed, waiting("ErrImagePull")), true},
+		"runs":                          {placed, running, true},
+		"the gate written by ourselves": {running, with(running, condition(contract.ConditionUnpaused, corev1.ConditionTrue, "NotPaused")), false},
+		"ready":                         {running, func(p *corev1.Pod) { running(p); p.Status.Conditions[0].Status = corev1.ConditionTrue }, true},
+		"not ready for another reason":  {running, func(p *corev1.Pod) { running(p); p.Status.Conditions[0].Reason = "ContainersNotReady" }, true},
+		"another address":               {running, func(p *corev1.Pod) { running(p); p.Status.PodIPs[0].IP = "10.0.0.2" }, true},
+		"being deleted":                 {running, func(p *corev1.Pod) { running(p); p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
+		"released":                      {running, func(p *corev1.Pod) { running(p); p.Finalizers = nil }, true},
+		"somebody else's finalizer":     {running, func(p *corev1.Pod) { running(p); p.Finalizers = append(p.Finalizers, "x/y") }, false},
+		"ended": {running, func(p *corev1.Pod) {
+			running(p)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0, Message: `{"reason":"Shutdown"}`}}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, SignificantPod(launcher(c.before), launcher(c.after)))
+		})
+	}
+}
+
+func TestPod(t *testing.T) {
+	o := launcher(running)
+	require.Equal(t, "i", o.VMIUID)
+	require.True(t, o.ComputeRunning)
+	require.Equal(t, "launcher:1", o.LauncherImage)
+	require.Equal(t, []string{"10.0.0.1"}, o.IPs)
+	o = launcher(func(p *corev1.Pod) {
+		running(p)
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "sidecar"})
+	})
+	require.False(t, o.ComputeRunning, "another container is not ready")
+	require.False(t, SignificantPod(NewPod(launcher(nil)), launcher(nil)), "a new pod is what its maker knows")
+}
+
+func TestNode(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n", Labels: map[string]string{contract.LabelSchedulable: "true", "kubernetes.io/hostname": "x"}}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	o := Node(node, true)
+	require.True(t, o.Ready)
+	require.True(t, o.WorkerReady)
+	require.Equal(t, map[string]string{contract.LabelSchedulable: "true"}, o.Labels)
+	node.ResourceVersion = "5"
+	require.True(t, SameNode(o, Node(node, true)))
+	require.False(t, SameNode(o, Node(node, false)))
+}

@@ -1,0 +1,174 @@
+package crdwatch
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// newTestEvaluator has informers that are filled by hand.
+func newTestEvaluator(t *testing.T) *evaluator {
+	t.Helper()
+	kv, err := kube.New(&rest.Config{Host: "http://127.0.0.1:1"})
+	require.NoError(t, err)
+	s, err := newStore(fake.NewClientset(), kv, "virtflow")
+	require.NoError(t, err)
+	m := newMetrics(nil)
+	return newEvaluator(s, newOutbox(nil, m, zerolog.Nop()), m)
+}
+
+// waiting takes what waits for a workflow, as "signal[+] uid": + says that it may start the workflow.
+func waiting(e *evaluator, workflow string) []string {
+	var out []string
+	for _, d := range e.outbox.pending[workflow] {
+		plus := ""
+		if d.Start != nil {
+			plus = "+"
+		}
+		out = append(out, d.Signal+plus+" "+d.UID)
+	}
+	delete(e.outbox.pending, workflow)
+	return out
+}
+
+func controlledBy(o metav1.Object, kind string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(o, kubevirt.GroupVersion.WithKind(kind))}
+}
+
+func TestWhoIsToldWhat(t *testing.T) {
+	e := newTestEvaluator(t)
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "web", UID: "i", ResourceVersion: "2", OwnerReferences: controlledBy(vm, "VirtualMachine"),
+	}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod}, OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	require.NoError(t, e.store.vmis.GetStore().Add(vmi))
+	e.vmi("a/web")
+	require.Equal(t, []string{"observe-vmi+ i"}, waiting(e, "vmi/a/web"))
+	require.Equal(t, []string{"observe-vmi i"}, waiting(e, "vm/a/web"), "a VM that is not there is not brought to life")
+
+	require.NoError(t, e.store.vms.GetStore().Add(vm))
+	e.vm("a/web")
+	require.Equal(t, []string{"observe-vm+ v", "observe-vmi+ i"}, waiting(e, "vm/a/web"))
+	e.vm("a/web")
+	e.vmi("a/web")
+	vm, vmi = vm.DeepCopy(), vmi.DeepCopy()
+	vm.ResourceVersion, vmi.ResourceVersion = "3", "4"
+	require.NoError(t, e.store.vms.GetStore().Update(vm))
+	require.NoError(t, e.store.vmis.GetStore().Update(vmi))
+	e.vm("a/web")
+	e.vmi("a/web")
+	require.Empty(t, waiting(e, "vm/a/web"), "nothing but the version has changed")
+	require.Empty(t, waiting(e, "vmi/a/web"))
+
+	require.NoError(t, e.store.pods.GetStore().Add(pod))
+	e.pod("a/p", false)
+	require.Empty(t, waiting(e, "vmi/a/web"), "its maker knows it")
+	e.forget("p")
+	e.pod("a/p", true)
+	require.Equal(t, []string{"observe-pod+ p"}, waiting(e, "vmi/a/web"))
+
+	vmi = vmi.DeepCopy()
+	vmi.Finalizers = []string{"x"}
+	require.NoError(t, e.store.vmis.GetStore().Update(vmi))
+	e.vmi("a/web")
+	require.Equal(t, []string{"observe-vmi+ i"}, waiting(e, "vmi/a/web"))
+	require.Empty(t, waiting(e, "vm/a/web"), "finalizers are no business of the VM's")
+
+	e.podGone(pod)
+	e.vmiGone(vmi)
+	e.vmGone(vm)
+	require.Equal(t, []string{"observe-pod p", "observe-vmi i"}, waiting(e, "vmi/a/web"))
+	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
+}
+
+func TestNodeAndItsWorker(t *testing.T) {
+	e := newTestEvaluator(t)
+	require.NoError(t, e.store.nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}))
+	e.node("node1")
+	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
+	worker := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "w"}, Spec: corev1.PodSpec{NodeName: "node1"}}
+	require.NoError(t, e.store.workers.GetIndexer().Add(worker))
+	e.node("node1")
+	require.Empty(t, waiting(e, "node/node1"))
+	worker = worker.DeepCopy()
+	worker.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, e.store.workers.GetIndexer().Update(worker))
+	e.node("node1")
+	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
+}
+
+// TestAgainstAPIServer watches a real API server that has the CRDs (VIRTFLOW_TEST_KUBECONFIG).
+func TestAgainstAPIServer(t *testing.T) {
+	path := os.Getenv("VIRTFLOW_TEST_KUBECONFIG")
+	if path == "" {
+		t.Skip("VIRTFLOW_TEST_KUBECONFIG names no API server")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	require.NoError(t, err)
+	clients, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	kv, err := kube.New(config)
+	require.NoError(t, err)
+	ns, err := clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crdwatch-test-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	temporal := &mocks.Client{}
+	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+	w, err := New(Options{Kubernetes: clients, KubeVirt: kv, Temporal: temporal, Namespace: ns.Name, Identity: "test", Workers: 4, Log: zerolog.Nop()})
+	require.NoError(t, err)
+	r := &recording{}
+	w.sender = r
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+
+	vm, err := kv.VMs(ns.Name).Create(ctx, &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: ns.Name},
+		Spec:       kubevirt.VirtualMachineSpec{Template: &kubevirt.VirtualMachineInstanceTemplateSpec{}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	seen := func(gone bool) func() bool {
+		return func() bool {
+			for _, d := range r.all() {
+				o, ok := d.Payload.(contract.VMObservation)
+				if ok && d.Workflow == contract.VMID(ns.Name, "web") && o.UID == string(vm.UID) && o.Gone == gone {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	require.Eventually(t, seen(false), 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, w.Ready(ctx))
+	require.NoError(t, kv.VMs(ns.Name).Delete(ctx, "web", metav1.DeleteOptions{}))
+	require.Eventually(t, seen(true), 20*time.Second, 10*time.Millisecond)
+	for _, d := range r.all() {
+		if strings.HasSuffix(d.Workflow, ns.Name+"/web") {
+			o, ok := d.Payload.(contract.VMObservation)
+			require.True(t, ok)
+			require.Equal(t, o.Gone, d.Start == nil)
+		}
+	}
+}
