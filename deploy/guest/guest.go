@@ -95,7 +95,7 @@ func assemble(ctx context.Context, root closure.Root, kernel string) (*tree.Tree
 	for _, name := range []string{"poweroff", "reboot", "halt"} {
 		t.Symlink("sbin/"+name, "shutdown")
 	}
-	for _, name := range []string{"poweroff", "reboot", "panic"} {
+	for _, name := range []string{"poweroff", "reboot", "panic", "fetch"} {
 		t.Symlink("www/cgi-bin/"+name, "control")
 	}
 

@@ -48,7 +48,9 @@ func (s *State) labels() map[string]*string {
 	want := map[string]*string{}
 	yes, no := "true", "false"
 	want[contract.LabelSchedulable] = &no
-	if s.Node.Ready && s.Node.WorkerReady && s.Report != nil {
+	// A node worker reports once: an entity that is younger than the report believes the label that it finds.
+	reported := s.Report != nil || s.Node.Labels[contract.LabelSchedulable] == yes
+	if s.Node.Ready && s.Node.WorkerReady && reported {
 		want[contract.LabelSchedulable] = &yes
 	}
 	if s.Report != nil && s.Report.CPUVendor != "" {

@@ -1,0 +1,235 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// temporal connects as `make env` says.
+func temporal(t *testing.T) client.Client {
+	t.Helper()
+	o := temporalclient.Options{
+		Address: os.Getenv("TEMPORAL_ADDRESS"), Namespace: os.Getenv("TEMPORAL_NAMESPACE"), TLSCA: os.Getenv("TEMPORAL_TLS_CA"),
+		TLSCert: os.Getenv("TEMPORAL_TLS_CERT"), TLSKey: os.Getenv("TEMPORAL_TLS_KEY"), TLSServerName: os.Getenv("TEMPORAL_TLS_SERVER_NAME"),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := o.Dial(ctx, zerolog.Nop(), nil, "e2e")
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// history counts the events and the workflow tasks of all workflows of a Kubernetes namespace.
+func history(t *testing.T, c client.Client, namespace string) (perWorkflow map[string]int, events, tasks int) {
+	t.Helper()
+	perWorkflow = map[string]int{}
+	ctx := context.Background()
+	// Visibility follows a moment later: what is counted is read from the histories themselves.
+	page, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: os.Getenv("TEMPORAL_NAMESPACE"), Query: contract.SearchNamespace + " = '" + namespace + "'"})
+	require.NoError(t, err)
+	for _, e := range page.GetExecutions() {
+		id := e.GetExecution()
+		for it := c.GetWorkflowHistory(ctx, id.GetWorkflowId(), id.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+			ev, err := it.Next()
+			require.NoError(t, err)
+			perWorkflow[id.GetWorkflowId()]++
+			events++
+			if ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+				tasks++
+			}
+		}
+	}
+	return perWorkflow, events, tasks
+}
+
+// call is one line of the audit log.
+type call struct {
+	Verb      string    `json:"verb"`
+	UserAgent string    `json:"userAgent"`
+	Stage     string    `json:"stage"`
+	Received  time.Time `json:"requestReceivedTimestamp"`
+	Object    struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+}
+
+// calls are the requests about objects of a Kubernetes namespace that were received since then.
+func calls(t *testing.T, namespace string, since time.Time) []call {
+	t.Helper()
+	f, err := os.Open(os.Getenv("VIRTFLOW_AUDIT_LOG"))
+	require.NoError(t, err)
+	defer f.Close()
+	var out []call
+	s := bufio.NewScanner(f)
+	s.Buffer(make([]byte, 1<<20), 8<<20)
+	for s.Scan() {
+		var c call
+		if json.Unmarshal(s.Bytes(), &c) != nil || c.Stage != "ResponseComplete" || c.Object.Namespace != namespace || c.Received.Before(since) {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// own sums virtflow's calls by user agent, verb and resource.
+func own(list []call) (table string, total, events int) {
+	sums := map[string]int{}
+	for _, c := range list {
+		if !strings.HasPrefix(c.UserAgent, "virtflow-") || c.Verb == "watch" || c.Verb == "list" {
+			continue
+		}
+		resource := c.Object.Resource
+		if c.Object.Subresource != "" {
+			resource += "/" + c.Object.Subresource
+		}
+		if resource == "events" {
+			events++
+		} else {
+			total++
+		}
+		sums[fmt.Sprintf("%-24s %-7s %s", c.UserAgent, c.Verb, resource)]++
+	}
+	keys := make([]string, 0, len(sums))
+	for k := range sums {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	var b strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&b, "  %3d  %s\n", sums[k], k)
+	}
+	return b.String(), total, events
+}
+
+// residents is the resident memory of each of virtflow's and the cluster's processes, in MiB.
+func residents() string {
+	var b strings.Builder
+	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-worker", "launcher", "libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
+		for _, p := range program(name) {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+			if err != nil {
+				continue
+			}
+			for _, l := range strings.Split(string(status), "\n") {
+				var kib int
+				if n, _ := fmt.Sscanf(l, "VmRSS: %d kB", &kib); n == 1 {
+					fmt.Fprintf(&b, "  %4d MiB  %s\n", kib/1024, name)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// TestBudget counts what one VM's start and stop cost, and prints it. Counts are asserted: they do not depend on how busy the machine
+// is. Times are printed only.
+func TestBudget(t *testing.T) {
+	untilHealthy(t)
+	c := temporal(t)
+	m := &machine{t: t, namespace: newNamespace(t), name: "counted"}
+	begun := time.Now()
+	m.apply("Always", "")
+	m.untilBooted()
+	until(t, time.Minute, "the VM is ready", func() error {
+		vm, err := m.vm()
+		if err == nil && !vm.Status.Ready {
+			err = fmt.Errorf("conditions: %v", vm.Status.Conditions)
+		}
+		return err
+	})
+	var per map[string]int
+	var events, tasks int
+	until(t, time.Minute, "Temporal lists the VM's three workflows", func() error {
+		if per, events, tasks = history(t, c, m.namespace); len(per) < 3 {
+			return fmt.Errorf("%v", per)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // the audit log is written behind the answers
+	list := calls(t, m.namespace, begun)
+	table, total, told := own(list)
+	fmt.Printf("\nbudget: one VM's start: own API calls %d and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s", total, told, events, tasks, per, table)
+	fmt.Printf("budget: time by leg\n%s", m.legs(list))
+	fmt.Printf("budget: resident memory\n%s", residents())
+	require.LessOrEqual(t, total, 9, "API calls of a start, without recording events")
+	require.LessOrEqual(t, events, 80, "Temporal events of a start")
+
+	stopped := time.Now()
+	m.strategy("Halted")
+	m.untilStatus("Stopped")
+	time.Sleep(time.Second)
+	perAfter, after, tasksAfter := history(t, c, m.namespace)
+	table, total, told = own(calls(t, m.namespace, stopped))
+	fmt.Printf("budget: one VM's stop: own API calls %d and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s\n", total, told, after-events, tasksAfter-tasks, perAfter, table)
+	m.remove()
+}
+
+// legs reads the times of a start from the audit log and from the launcher's own log.
+func (m *machine) legs(list []call) string {
+	var zero time.Time
+	at := func(keep func(call) bool) time.Time {
+		for _, c := range list {
+			if keep(c) {
+				return c.Received
+			}
+		}
+		return zero
+	}
+	type leg struct {
+		name string
+		at   time.Time
+	}
+	logs, _ := try("-n", m.namespace, "logs", m.pod(), "-c", "compute", "--timestamps")
+	said := func(text string) time.Time {
+		for _, l := range strings.Split(logs, "\n") {
+			if stamp, rest, ok := strings.Cut(l, " "); ok && strings.Contains(rest, text) {
+				when, _ := time.Parse(time.RFC3339Nano, stamp)
+				return when
+			}
+		}
+		return zero
+	}
+	legs := []leg{
+		{"VM created", at(func(c call) bool { return c.Object.Resource == "virtualmachines" && (c.Verb == "create" || c.Verb == "patch") })},
+		{"VMI created", at(func(c call) bool { return c.Object.Resource == "virtualmachineinstances" && c.Verb == "create" })},
+		{"pod created", at(func(c call) bool { return c.Object.Resource == "pods" && c.Object.Subresource == "" && c.Verb == "create" })},
+		{"pod scheduled", at(func(c call) bool { return c.Object.Resource == "pods" && c.Object.Subresource == "binding" })},
+		{"launcher started", said(`"message":"starting"`)},
+		{"launcher serves", said(`"message":"serving"`)},
+		{"start asked for", said(`"input":"StartAsked"`)},
+		{"domain started", said(`"input":"StartDone"`)},
+		{"guest up", said(marker)},
+	}
+	var b strings.Builder
+	for _, l := range legs {
+		if l.at.IsZero() {
+			fmt.Fprintf(&b, "        ?  %s\n", l.name)
+			continue
+		}
+		fmt.Fprintf(&b, "  %6.2f s  %s\n", l.at.Sub(legs[0].at).Seconds(), l.name)
+	}
+	return b.String()
+}

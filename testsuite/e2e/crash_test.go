@@ -1,0 +1,114 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// victims are the processes that may be killed at any time. The first three run as pods and are restarted by the kubelet, the others by
+// the local cluster's supervisor.
+func victims() map[string]func(*testing.T) {
+	pod := func(name string) func(*testing.T) {
+		return func(t *testing.T) {
+			ps := program(name)
+			require.NotEmpty(t, ps, "no process %s to kill", name)
+			kill(t, ps)
+		}
+	}
+	host := func(component string) func(*testing.T) {
+		return func(t *testing.T) { dev(t, "kill", component) }
+	}
+	v := map[string]func(*testing.T){
+		"crdwatch":       pod("crdwatch"),
+		"control worker": pod("control-worker"),
+		"node worker":    pod("node-worker"),
+		"Temporal":       host("temporal"),
+		"apiserver":      host("kube-apiserver"),
+	}
+	all := make([]func(*testing.T), 0, len(v))
+	for _, k := range []string{"crdwatch", "control worker", "node worker", "Temporal", "apiserver"} {
+		all = append(all, v[k])
+	}
+	v["all at once"] = func(t *testing.T) {
+		for _, k := range all {
+			k(t)
+		}
+	}
+	return v
+}
+
+// untilReachable waits until the apiserver answers again: kubectl in the tests is a user who tries again.
+func untilReachable(t *testing.T) {
+	t.Helper()
+	until(t, time.Minute, "the apiserver answers", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return exec.CommandContext(ctx, "kubectl", "get", "--raw", "/readyz").Run()
+	})
+}
+
+// untilHealthy waits until every process of virtflow is up again, so that one case does not spoil the next.
+func untilHealthy(t *testing.T) {
+	t.Helper()
+	untilReachable(t)
+	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker", "deployment/virtflow-api-server", "daemonset/virtflow-node-worker"} {
+		until(t, 3*time.Minute, w+" is available", func() error {
+			_, err := try("-n", "virtflow", "rollout", "status", w, "--timeout=20s")
+			return err
+		})
+	}
+}
+
+// TestKilledWhileAVMStarts: the start completes afterwards, with one domain, whatever was killed in its midst.
+func TestKilledWhileAVMStarts(t *testing.T) {
+	for name, strike := range victims() {
+		t.Run(name, func(t *testing.T) {
+			untilHealthy(t)
+			m := &machine{t: t, namespace: newNamespace(t), name: "starting"}
+			most := watchDomains(m)
+			m.apply("Always", "")
+			until(t, time.Minute, "the start has begun", func() error {
+				_, err := m.vmi()
+				return err
+			})
+			strike(t)
+			untilReachable(t)
+			m.untilBooted()
+			require.Equal(t, 1, most(), "domains at the same time")
+			require.Len(t, m.domains(), 1)
+			m.remove()
+		})
+	}
+}
+
+// TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as ever.
+func TestKilledWhileAVMRuns(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "running", "Always", "")
+	first := m.untilBooted()
+	most := watchDomains(m)
+	qemu := m.domains()
+	require.Len(t, qemu, 1)
+	for name, strike := range victims() {
+		t.Run(name, func(t *testing.T) {
+			strike(t)
+			untilHealthy(t)
+			now, err := m.vmi()
+			require.NoError(t, err)
+			require.Equal(t, first.UID, now.UID)
+			require.Equal(t, "Running", string(now.Status.Phase))
+			require.Equal(t, qemu[0].pid, m.domains()[0].pid)
+		})
+	}
+	require.Equal(t, 1, most())
+	log := m.follow()
+	m.remove()
+	<-log.done
+	require.Contains(t, log.String(), "guest: clean shutdown")
+}

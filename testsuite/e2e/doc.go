@@ -1,0 +1,10 @@
+// Package e2e drives the whole system as a user does: with kubectl, against the local cluster (`make e2e`), with guests that QEMU boots.
+// Each file is one story.
+//
+//	lifecycle_test.go a VM from creation to nothing left
+//	guest_test.go     what the guest does by itself: power-off and reboot
+//	network_test.go   pods, VMs and Services reach each other
+//	tenant_test.go    what a launcher pod may, and who may make one
+//	crash_test.go     kill -9 of every process while a VM starts and while it runs
+//	budget_test.go    what one start and stop cost, counted
+package e2e

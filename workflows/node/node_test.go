@@ -1,0 +1,54 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func TestSchedulableNeedsNodeWorkerAndReport(t *testing.T) {
+	for _, tc := range []struct {
+		name                    string
+		ready, worker, reported bool
+		label                   string
+		want                    string // of the label after the change, "" when none is written
+	}{
+		{"all there", true, true, true, "", "true"},
+		{"node not ready", false, true, true, "true", "false"},
+		{"node worker gone", true, false, true, "true", "false"},
+		{"not reported yet", true, true, false, "", "false"},
+		{"report older than this workflow", true, true, false, "true", ""},
+		{"nothing changed", true, true, true, "true", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := State{Name: "node1", Node: &contract.NodeObservation{UID: "u", Ready: tc.ready, WorkerReady: tc.worker, Labels: map[string]string{}}}
+			if tc.label != "" {
+				s.Node.Labels[contract.LabelSchedulable] = tc.label
+			}
+			if tc.reported {
+				s.Report = &contract.NodeReport{Incarnation: "a", Sequence: 1}
+			}
+			got := s.changes()[contract.LabelSchedulable]
+			if tc.want == "" {
+				require.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			require.Equal(t, tc.want, *got)
+		})
+	}
+}
+
+func TestObservationsOutOfOrderDoNotTurnBack(t *testing.T) {
+	s := State{Name: "node1"}
+	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "20", Ready: true})
+	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "10", Ready: false})
+	require.True(t, s.Node.Ready)
+	s.observe(contract.NodeObservation{UID: "other", Gone: true})
+	require.False(t, s.Node.Gone)
+	s.report(contract.NodeReport{Incarnation: "a", Sequence: 2, KVM: true})
+	s.report(contract.NodeReport{Incarnation: "a", Sequence: 1})
+	require.True(t, s.Report.KVM)
+}
