@@ -51,10 +51,10 @@ func command() *cobra.Command {
 		},
 		&cobra.Command{
 			Use:   "verify",
-			Short: "Builds, then boots the test guest: under QEMU alone, and under libvirt in the launcher's image",
+			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks (needs root)",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return verify(cmd.Context(), only)
+				return verify(cmd.Context())
 			},
 		},
 		&cobra.Command{
