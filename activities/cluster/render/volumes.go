@@ -86,24 +86,24 @@ func cloudInit(v *kubevirt.Volume, podName string) *corev1.ProjectedVolumeSource
 	} {
 		if source.ref != nil {
 			for _, key := range []string{source.key, source.also} {
-				p.Sources = append(p.Sources, secretFile(source.ref.Name, key, key))
+				p.Sources = append(p.Sources, secretFile(source.ref.Name, key, key, yes()))
 			}
 			continue
 		}
 		if _, ok := own[source.key]; ok {
-			p.Sources = append(p.Sources, secretFile(SecretName(podName), secretKey(v.Name, source.key), source.key))
+			p.Sources = append(p.Sources, secretFile(SecretName(podName), secretKey(v.Name, source.key), source.key, nil))
 		}
 	}
 	return p
 }
 
-// secretFile projects one key of a Secret. A missing key is no error here (one of two spellings always is); a missing Secret shows in
-// the launcher, which says which file it misses.
-func secretFile(secret, key, path string) corev1.VolumeProjection {
+// secretFile projects one key of a Secret. In a user's Secret a missing key is no error (one of two spellings always is): the launcher
+// says what it misses.
+func secretFile(secret, key, path string, optional *bool) corev1.VolumeProjection {
 	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: secret},
 		Items:                []corev1.KeyToPath{{Key: key, Path: path}},
-		Optional:             yes(),
+		Optional:             optional,
 	}}
 }
 

@@ -1,0 +1,133 @@
+package render
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kubevirt "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func example() *kubevirt.VirtualMachineInstance {
+	memory := resource.MustParse("128Mi")
+	return &kubevirt.VirtualMachineInstance{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web", UID: "3f2a9c1e-0000-4000-8000-000000000000", Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"},
+		},
+		Spec: kubevirt.VirtualMachineInstanceSpec{
+			Architecture: "amd64",
+			Domain: kubevirt.DomainSpec{
+				Memory: &kubevirt.Memory{Guest: &memory}, CPU: &kubevirt.CPU{Sockets: 1, Cores: 1, Threads: 1},
+				Devices: kubevirt.Devices{Interfaces: []kubevirt.Interface{{Name: "default", Ports: []kubevirt.Port{{Name: "ssh", Port: 22}}}}},
+			},
+			Networks: []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
+			Volumes: []kubevirt.Volume{
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{
+					Image: "localhost/guest:1", ImagePullPolicy: corev1.PullIfNotPresent, ImagePullSecret: "registry",
+				}}},
+				{Name: "data", VolumeSource: kubevirt.VolumeSource{EmptyDisk: &kubevirt.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}},
+				{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{
+					UserData: "hunter2", NetworkDataSecretRef: &corev1.LocalObjectReference{Name: "net"},
+				}}},
+			},
+		},
+	}
+}
+
+func TestPodGolden(t *testing.T) {
+	emulated := settings.Default()
+	emulated.UseEmulation = true
+	grace := int64(5)
+	full := example()
+	full.Spec.TerminationGracePeriodSeconds = &grace
+	full.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi"), corev1.ResourceCPU: resource.MustParse("1")}
+	full.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	full.Spec.ReadinessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(22)}}, InitialDelaySeconds: 5}
+	for name, c := range map[string]struct {
+		vmi      *kubevirt.VirtualMachineInstance
+		settings settings.Settings
+	}{"emulated": {example(), emulated}, "kvm-limited-probed": {full, settings.Default()}} {
+		t.Run(name, func(t *testing.T) {
+			pod, err := Pod(c.vmi, Options{Image: "localhost/virtflow/launcher:dev", Settings: c.settings})
+			require.NoError(t, err)
+			got, err := yaml.Marshal(pod)
+			require.NoError(t, err)
+			require.NotContains(t, string(got), "hunter2")
+			file := filepath.Join("testdata", name+".yaml")
+			if *update {
+				require.NoError(t, os.WriteFile(file, got, 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), "if this is meant: go test ./activities/cluster/render -update")
+		})
+	}
+}
+
+func TestSecret(t *testing.T) {
+	s, err := Secret(example())
+	require.NoError(t, err)
+	require.Equal(t, map[string][]byte{"init.userdata": []byte("hunter2")}, s.Data)
+	require.Equal(t, PodName("web", "3f2a9c1e-0000-4000-8000-000000000000")+"-cloud-init", s.Name)
+	vmi := example()
+	vmi.Spec.Volumes = vmi.Spec.Volumes[:1]
+	s, err = Secret(vmi)
+	require.NoError(t, err)
+	require.Nil(t, s)
+	vmi.Spec.Volumes[0] = kubevirt.Volume{Name: "x", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserDataBase64: "%%hunter2"}}}
+	_, err = Secret(vmi)
+	require.ErrorContains(t, err, "spec.volumes[0]")
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestUnsupportedVolume(t *testing.T) {
+	vmi := example()
+	vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: "pvc", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "x"}}})
+	_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.ErrorContains(t, err, "spec.volumes[3] (pvc)")
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "with.dots", strings.Repeat("long-", 12) + "x", strings.Repeat("x", 250)} {
+		pod := PodName(name, "uid")
+		require.Empty(t, validation.IsDNS1123Subdomain(pod), pod)
+		require.LessOrEqual(t, len(pod), validation.DNS1123LabelMaxLength)
+		require.NotEqual(t, pod, PodName(name, "another"))
+		require.Empty(t, validation.IsDNS1123Label(volumeName("cloud-init", name)), name)
+		require.Empty(t, validation.IsValidLabelValue(labelValue(name)), name)
+		require.Empty(t, validation.IsDNS1123Label(hostname("", name)), name)
+	}
+}
+
+// TestOverhead has KubeVirt's own example: one virtual CPU, graphics, amd64, no limits.
+func TestOverhead(t *testing.T) {
+	vmi := example()
+	require.EqualValues(t, 268*mi, Overhead(vmi, settings.Default()))
+	vmi.Spec.Domain.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")}
+	require.EqualValues(t, 269*mi, Overhead(vmi, settings.Default()))
+	s := settings.Default()
+	s.UseEmulation = true
+	require.EqualValues(t, 333*mi, Overhead(vmi, s))
+}
+
+func TestLaunchedKeepsTheVolumes(t *testing.T) {
+	l := Launched(example())
+	require.Len(t, l.Spec.Volumes, 3)
+	require.NotNil(t, l.Spec.Volumes[2].CloudInitNoCloud)
+	require.Empty(t, l.Spec.Volumes[2].CloudInitNoCloud.UserData)
+	require.NotEmpty(t, l.UID)
+}
