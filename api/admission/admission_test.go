@@ -1,0 +1,204 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const own = "system:serviceaccount:virtflow:virtflow-control-worker"
+
+type call struct {
+	path, user string
+	operation  admissionv1.Operation
+	old        string
+}
+
+func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	stage := kubevirtv1.VMRolloutStrategyStage
+	cluster := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
+		VMRolloutStrategy: &stage, NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
+	}}
+	h := Handlers(Options{
+		Cluster:  func(context.Context) (defaults.Cluster, error) { return cluster, nil },
+		OwnUsers: []string{own},
+	})
+	if c.user == "" {
+		c.user = "alice"
+	}
+	req := &admissionv1.AdmissionRequest{
+		UID: "1", Operation: c.operation, Object: runtime.RawExtension{Raw: []byte(object)}, UserInfo: authenticationv1.UserInfo{Username: c.user},
+	}
+	if c.old != "" {
+		req.OldObject = runtime.RawExtension{Raw: []byte(c.old)}
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req,
+	})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, c.path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h[c.path].ServeHTTP(w, r)
+	var review admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &review))
+	return review.Response
+}
+
+// mutate asks and applies the patch.
+func mutate[T any](t *testing.T, c call, object string) T {
+	t.Helper()
+	resp := ask(t, c, object)
+	require.True(t, resp.Allowed, "%v", resp.Result)
+	out := []byte(object)
+	if len(resp.Patch) > 0 {
+		p, err := jsonpatch.DecodePatch(resp.Patch)
+		require.NoError(t, err)
+		out, err = p.Apply(out)
+		require.NoError(t, err)
+	}
+	var got T
+	require.NoError(t, json.Unmarshal(out, &got))
+	return got
+}
+
+const demo = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "demo", "namespace": "demo"}, "spec": {
+	"runStrategy": "Always", "template": {"spec": {
+		"domain": {"memory": {"guest": "128Mi"}, "devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}]}},
+		"volumes": [{"name": "root", "containerDisk": {"image": "guest:v1"}}]
+	}}}}`
+
+func TestAVMIsCompletedAndThenAccepted(t *testing.T) {
+	vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Create}, demo)
+	require.Equal(t, "alice", vm.Annotations[contract.AnnotationRequestedBy])
+	require.Equal(t, []string{contract.FinalizerVM}, vm.Finalizers)
+	completed, err := json.Marshal(vm)
+	require.NoError(t, err)
+	resp := ask(t, call{path: PathValidateVM, operation: admissionv1.Create}, string(completed))
+	require.True(t, resp.Allowed, "%v", resp.Result)
+}
+
+func withAnnotation(t *testing.T, object, user, strategy string) string {
+	t.Helper()
+	var vm kubevirtv1.VirtualMachine
+	require.NoError(t, json.Unmarshal([]byte(object), &vm))
+	vm.Annotations = map[string]string{contract.AnnotationRequestedBy: user}
+	s := kubevirtv1.VirtualMachineRunStrategy(strategy)
+	vm.Spec.RunStrategy = &s
+	// As it is stored: completed.
+	defaults.UpdateVM(&vm, defaults.Cluster{Architecture: "amd64"})
+	raw, err := json.Marshal(vm)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func TestWhoAskedCannotBeForged(t *testing.T) {
+	before := withAnnotation(t, demo, "alice", "Always")
+	for _, c := range []struct {
+		what, user, object, want string
+	}{
+		{"a change of the spec is the user's own", "bob", withAnnotation(t, demo, "mallory", "Halted"), "bob"},
+		{"without a change of the spec nothing changes", "bob", withAnnotation(t, demo, "mallory", "Always"), "alice"},
+		{"virtflow's own accounts pass it on", own, withAnnotation(t, demo, "carol", "Halted"), "carol"},
+	} {
+		vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Update, user: c.user, old: before}, c.object)
+		require.Equal(t, c.want, vm.Annotations[contract.AnnotationRequestedBy], c.what)
+	}
+	vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Create, user: "bob"}, withAnnotation(t, demo, "mallory", "Always"))
+	require.Equal(t, "bob", vm.Annotations[contract.AnnotationRequestedBy])
+}
+
+const instance = `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Running"}}`
+
+func TestUsersCannotWriteAnInstancesStatus(t *testing.T) {
+	forged := `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Failed"}}`
+	c := call{path: PathMutateVMI, operation: admissionv1.Update, old: instance}
+	require.Equal(t, kubevirtv1.Running, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
+	c.user = own
+	require.Equal(t, kubevirtv1.Failed, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
+}
+
+func TestAnInstancesSpecIsFixed(t *testing.T) {
+	changed := `{"metadata": {"name": "i"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "128Mi"}}}}`
+	c := call{path: PathValidateVMIPatch, operation: admissionv1.Update, old: instance}
+	resp := ask(t, c, changed)
+	require.False(t, resp.Allowed)
+	require.Equal(t, "update of VMI object is restricted", resp.Result.Message)
+	c.user = own
+	require.True(t, ask(t, c, changed).Allowed)
+}
+
+func TestRefusalsNameTheField(t *testing.T) {
+	for _, c := range []struct {
+		path, object, field, message string
+	}{
+		{PathValidateVM, `{"spec": {"runStrategy": "Always"}}`, "spec.template", "missing virtual machine template."},
+		{PathValidateVM, `{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`, "spec.running", "RunStrategy must be specified"},
+		{PathValidateVM, `{"spec": {"runStrategy": "Sometimes", "template": {"spec": {"domain": {"devices": {}}}}}}`, "spec.runStrategy", "Invalid RunStrategy (Sometimes)"},
+		{
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}}}}}}`, "spec.template.spec.domain.memory",
+			"no memory requested, at least one of 'spec.template.spec.domain.memory.guest', 'spec.template.spec.domain.memory.hugepages.pageSize' or " +
+				"'spec.template.spec.domain.resources.requests.memory' must be set",
+		},
+		{
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"metadata": {"labels": {"kubevirt.io/nodeName": "n"}}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.template.metadata.labels", "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
+		},
+		{
+			PathValidateVM, `{"spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.runStrategy", "spec.runStrategy: Manual is not supported yet (supported: Always, Halted, Once)",
+		},
+		{PathValidateVMIRS, `{}`, "kind", "VirtualMachineInstanceReplicaSet is not supported yet"},
+		{PathValidateVMIM, `{}`, "kind", "VirtualMachineInstanceMigration is not supported yet"},
+		{
+			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}}}}`, "spec.configuration.vmRolloutStrategy",
+			"spec.configuration.vmRolloutStrategy must be Stage: LiveUpdate (the default) is not supported yet",
+		},
+	} {
+		resp := ask(t, call{path: c.path, operation: admissionv1.Create}, c.object)
+		require.False(t, resp.Allowed, c.object)
+		require.EqualValues(t, http.StatusUnprocessableEntity, resp.Result.Code)
+		require.Contains(t, resp.Result.Message, c.message)
+		require.Equal(t, c.field, resp.Result.Details.Causes[0].Field)
+	}
+}
+
+func TestAVMThatIsGoingIsLeftAlone(t *testing.T) {
+	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": "Manual"}}`
+	for _, path := range []string{PathMutateVM, PathValidateVM} {
+		resp := ask(t, call{path: path, operation: admissionv1.Update, old: going}, going)
+		require.True(t, resp.Allowed)
+		require.Empty(t, resp.Patch)
+	}
+}
+
+func TestOnlySoManyReasonsAreTold(t *testing.T) {
+	causes := make([]metav1.StatusCause, 12)
+	for i := range causes {
+		causes[i].Message = "x"
+	}
+	resp := refused(causes)
+	require.Contains(t, resp.Result.Message, ", and 2 more validation errors")
+	require.Len(t, resp.Result.Details.Causes, 10)
+}
+
+func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
+	resp := ask(t, call{path: PathValidateVM, operation: admissionv1.Create}, `{"spec": 1}`)
+	require.False(t, resp.Allowed)
+	require.EqualValues(t, http.StatusBadRequest, resp.Result.Code)
+}

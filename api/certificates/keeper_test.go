@@ -1,0 +1,124 @@
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const host = "virtflow-api-server.virtflow.svc"
+
+func setUp(t *testing.T, at *time.Time) (*Keeper, client.Client) {
+	t.Helper()
+	c := fake.NewClientBuilder().WithObjects(
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}},
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a.x.y"}, {Name: "b.x.y"}},
+		},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "c.x.y"}},
+		},
+	).Build()
+	return replica(c, at), c
+}
+
+func replica(c client.Client, at *time.Time) *Keeper {
+	k := NewKeeper(c, Options{
+		Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "virtflow-api-server",
+		MutatingWebhooks: "virtflow", ValidatingWebhooks: "virtflow",
+	}, zerolog.Nop())
+	k.now = func() time.Time { return *at }
+	return k
+}
+
+// trusted checks the certificate in use against the CA in every webhook, as the API server does.
+func trusted(t *testing.T, k *Keeper, c client.Client, at time.Time) {
+	t.Helper()
+	cert, err := k.Certificate(&tls.ClientHelloInfo{ServerName: host})
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
+	require.NoError(t, err)
+	for _, ca := range bundles(t, c) {
+		pool := x509.NewCertPool()
+		require.True(t, pool.AppendCertsFromPEM(ca))
+		_, err = leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: at})
+		require.NoError(t, err)
+	}
+}
+
+func bundles(t *testing.T, c client.Client) [][]byte {
+	t.Helper()
+	var m admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, c.Get(context.Background(), types.NamespacedName{Name: "virtflow"}, &m))
+	var v admissionregistrationv1.ValidatingWebhookConfiguration
+	require.NoError(t, c.Get(context.Background(), types.NamespacedName{Name: "virtflow"}, &v))
+	return [][]byte{m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle}
+}
+
+func do(t *testing.T, k *Keeper) {
+	t.Helper()
+	_, err := k.Reconcile(context.Background(), reconcile.Request{})
+	require.NoError(t, err)
+}
+
+func TestCertificateIsMadeSharedAndRenewed(t *testing.T) {
+	now := time.Now()
+	k, c := setUp(t, &now)
+	require.Error(t, k.Ready(context.Background()))
+	do(t, k)
+	require.NoError(t, k.Ready(context.Background()))
+	trusted(t, k, c, now)
+	first, _ := k.Certificate(nil)
+
+	other := replica(c, &now)
+	do(t, other)
+	same, _ := other.Certificate(nil)
+	require.Equal(t, first.Certificate, same.Certificate, "replicas share one certificate")
+
+	now = now.Add(certLife - ahead/2)
+	do(t, k)
+	second, _ := k.Certificate(nil)
+	require.NotEqual(t, first.Certificate, second.Certificate, "a certificate that is about to end is replaced")
+	trusted(t, k, c, now)
+}
+
+func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
+	now := time.Now()
+	k, c := setUp(t, &now)
+	do(t, k)
+	slow := replica(c, &now)
+	do(t, slow)
+
+	now = now.Add(caLife - ahead/2)
+	do(t, k)
+	trusted(t, k, c, now)
+	// The replica that has not noticed still shows the old certificate; its CA is still known, whatever its own end.
+	old, err := slow.Certificate(nil)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(old.Certificate[0])
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundles(t, c)[0])
+	_, err = leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: leaf.NotBefore.Add(time.Hour)})
+	require.NoError(t, err)
+}
+
+func TestAMissingSecretIsNamed(t *testing.T) {
+	now := time.Now()
+	k, c := setUp(t, &now)
+	require.NoError(t, c.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}}))
+	_, err := k.Reconcile(context.Background(), reconcile.Request{})
+	require.ErrorContains(t, err, "reading Secret virtflow/cert")
+}

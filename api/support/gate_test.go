@@ -1,0 +1,105 @@
+package support
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+func check(t *testing.T, spec string, fields []Field, into any) map[string]string {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(spec), into))
+	causes, err := Check(into, fields, "spec")
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, c := range causes {
+		require.Equal(t, metav1.CauseTypeFieldValueNotSupported, c.Type)
+		got[c.Field] = c.Message
+	}
+	return got
+}
+
+func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
+	got := check(t, `{
+		"domain": {
+			"cpu": {"cores": 2, "dedicatedCpuPlacement": true, "model": "Skylake"},
+			"devices": {
+				"disks": [{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
+				"interfaces": [{"name": "default", "masquerade": {}, "ports": [{"port": 80}]}],
+				"tpm": {}, "gpus": []
+			},
+			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
+		},
+		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+		"evictionStrategy": "LiveMigrate",
+		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]
+	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
+	require.Equal(t, map[string]string{
+		"spec.domain.cpu.dedicatedCpuPlacement":        "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
+		"spec.domain.cpu.model":                        "spec.domain.cpu.model: Skylake is not supported yet (supported: host-model, host-passthrough)",
+		"spec.domain.devices.disks[1].lun":             "spec.domain.devices.disks[1].lun is not supported yet",
+		"spec.domain.devices.interfaces[0].ports":      "spec.domain.devices.interfaces[0].ports is not supported yet",
+		"spec.domain.devices.tpm":                      "spec.domain.devices.tpm is not supported yet",
+		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not supported yet",
+		"spec.evictionStrategy":                        "spec.evictionStrategy: LiveMigrate is not supported yet (supported: None)",
+		"spec.volumes[1].persistentVolumeClaim":        "spec.volumes[1].persistentVolumeClaim is not supported yet",
+	}, got)
+}
+
+func TestRunStrategies(t *testing.T) {
+	for strategy, supported := range map[string]bool{"Always": true, "Halted": true, "Once": true, "Manual": false, "RerunOnFailure": false} {
+		got := check(t, `{"runStrategy": "`+strategy+`", "template": {"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}}`,
+			VMSpec(), &kubevirtv1.VirtualMachineSpec{})
+		require.Equal(t, supported, len(got) == 0, "%s: %v", strategy, got)
+	}
+}
+
+func TestAnEmptyConfigurationSaysNothing(t *testing.T) {
+	require.Empty(t, check(t, `{}`, Configuration(), &kubevirtv1.KubeVirtSpec{}))
+	require.Contains(t, check(t, `{"configuration": {"developerConfiguration": {"featureGates": ["Snapshot"]}}}`, Configuration(), &kubevirtv1.KubeVirtSpec{}),
+		"spec.configuration.developerConfiguration.featureGates")
+}
+
+// A path with a typing error would never match, and its field would stay refused.
+func TestEveryListedPathExists(t *testing.T) {
+	for name, list := range map[string]struct {
+		fields []Field
+		of     reflect.Type
+	}{
+		"VMI":           {VMISpec(), reflect.TypeFor[kubevirtv1.VirtualMachineInstanceSpec]()},
+		"VM":            {VMSpec(), reflect.TypeFor[kubevirtv1.VirtualMachineSpec]()},
+		"configuration": {Configuration(), reflect.TypeFor[kubevirtv1.KubeVirtSpec]()},
+	} {
+		for _, f := range list.fields {
+			require.True(t, exists(list.of, split(f.Path)), "%s: %s", name, f.Path)
+		}
+	}
+}
+
+func exists(at reflect.Type, parts []string) bool {
+	for at.Kind() == reflect.Pointer {
+		at = at.Elem()
+	}
+	if len(parts) == 0 || parts[0] == "**" {
+		return true
+	}
+	switch at.Kind() {
+	case reflect.Slice:
+		return parts[0] == "[]" && exists(at.Elem(), parts[1:])
+	case reflect.Map:
+		return exists(at.Elem(), parts[1:])
+	case reflect.Struct:
+		for f := range at.Fields() {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == parts[0] && exists(f.Type, parts[1:]) || name == "" && strings.Contains(options, "inline") && exists(f.Type, parts) {
+				return true
+			}
+		}
+	}
+	return false
+}
