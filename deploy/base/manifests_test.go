@@ -1,0 +1,211 @@
+package base
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/support"
+)
+
+const nodeWorker = "virtflow-node-worker"
+
+// objects reads every manifest here, strictly: a field with a typing error fails.
+func objects(t *testing.T, pattern string) []runtime.Object {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, scheme.AddToScheme(s))
+	require.NoError(t, kubevirtv1.AddToScheme(s))
+	decoder := serializer.NewCodecFactory(s, serializer.EnableStrict).UniversalDeserializer()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var out []runtime.Object
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			doc, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			// Anchors are resolved by the conversion to JSON.
+			asJSON, err := yaml.YAMLToJSON(doc)
+			require.NoError(t, err, file)
+			if string(asJSON) == "null" {
+				continue
+			}
+			o, _, err := decoder.Decode(asJSON, nil, nil)
+			require.NoError(t, err, file)
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func templates(t *testing.T) map[string]corev1.PodTemplateSpec {
+	out := map[string]corev1.PodTemplateSpec{}
+	for _, o := range objects(t, "*.yaml") {
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			out[o.Name] = o.Spec.Template
+		case *appsv1.DaemonSet:
+			out[o.Name] = o.Spec.Template
+		}
+	}
+	require.Len(t, out, 4)
+	return out
+}
+
+func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
+	for name, template := range templates(t) {
+		pod := template.Spec
+		require.Len(t, pod.Containers, 1)
+		c := pod.Containers[0]
+		require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, name)
+		require.NotNil(t, c.LivenessProbe, name)
+		require.NotNil(t, c.ReadinessProbe, name)
+		require.NotEmpty(t, c.Resources.Requests, name)
+		require.Equal(t, "localhost/virtflow/"+c.Name+":dev", c.Image)
+		if name == nodeWorker {
+			require.True(t, *c.SecurityContext.Privileged)
+			require.False(t, *pod.AutomountServiceAccountToken, "the node worker must not have a token")
+			continue
+		}
+		require.True(t, *pod.SecurityContext.RunAsNonRoot, name)
+		require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type, name)
+		require.False(t, *c.SecurityContext.AllowPrivilegeEscalation, name)
+		require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop, name)
+		require.Nil(t, c.SecurityContext.Privileged, name)
+		require.False(t, pod.HostNetwork || pod.HostPID || pod.HostIPC, name)
+		for _, v := range pod.Volumes {
+			require.Nil(t, v.HostPath, name)
+		}
+	}
+}
+
+func TestNoRoleGivesMoreThanItNames(t *testing.T) {
+	roles := 0
+	for _, o := range objects(t, "*.yaml") {
+		var rules []rbacv1.PolicyRule
+		name := ""
+		switch o := o.(type) {
+		case *rbacv1.ClusterRole:
+			rules, name = o.Rules, o.Name
+		case *rbacv1.Role:
+			rules, name = o.Rules, o.Name
+		default:
+			continue
+		}
+		roles++
+		for _, r := range rules {
+			for _, list := range [][]string{r.APIGroups, r.Resources, r.Verbs} {
+				require.NotContains(t, list, "*", name)
+				require.NotEmpty(t, list, name)
+			}
+			for _, v := range []string{"escalate", "bind", "impersonate"} {
+				require.NotContains(t, r.Verbs, v, name)
+			}
+			if slices.Contains(r.Resources, "secrets") {
+				require.True(t, len(r.ResourceNames) > 0 || slices.Equal(r.Verbs, []string{"create"}), "%s may read every Secret", name)
+			}
+		}
+	}
+	require.NotZero(t, roles)
+}
+
+func TestEveryProcessHasItsAccountAndTheNodeWorkerNoRole(t *testing.T) {
+	accounts := map[string]bool{}
+	for _, o := range objects(t, "*.yaml") {
+		switch o := o.(type) {
+		case *corev1.ServiceAccount:
+			accounts[o.Name] = true
+		case *rbacv1.ClusterRoleBinding:
+			for _, s := range o.Subjects {
+				require.NotEqual(t, nodeWorker, s.Name)
+			}
+		case *rbacv1.RoleBinding:
+			for _, s := range o.Subjects {
+				require.NotEqual(t, nodeWorker, s.Name)
+			}
+		}
+	}
+	for name, template := range templates(t) {
+		require.Equal(t, name, template.Spec.ServiceAccountName)
+		require.True(t, accounts[name], name)
+	}
+}
+
+type hook struct {
+	path       string
+	policy     *admissionregistrationv1.FailurePolicyType
+	timeout    *int32
+	conditions []admissionregistrationv1.MatchCondition
+}
+
+func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
+	served := admission.Handlers(admission.Options{})
+	var hooks []hook
+	for _, o := range objects(t, "webhooks.yaml") {
+		switch o := o.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			for _, w := range o.Webhooks {
+				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions})
+			}
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for _, w := range o.Webhooks {
+				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions})
+			}
+		}
+	}
+	require.Len(t, hooks, len(served))
+	for _, h := range hooks {
+		require.Contains(t, served, h.path)
+		require.Equal(t, admissionregistrationv1.Fail, *h.policy)
+		require.LessOrEqual(t, *h.timeout, int32(10))
+		require.Contains(t, h.conditions[0].Expression, "system:serviceaccount:virtflow:virtflow-control-worker")
+	}
+}
+
+func TestTheShippedConfigurationAndTheExampleAreSupported(t *testing.T) {
+	for _, o := range append(objects(t, "configuration.yaml"), objects(t, "../examples/*.yaml")...) {
+		switch o := o.(type) {
+		case *kubevirtv1.KubeVirt:
+			causes, err := support.Check(o.Spec, support.Configuration(), "spec")
+			require.NoError(t, err)
+			require.Empty(t, causes)
+		case *kubevirtv1.VirtualMachine:
+			causes, err := support.Check(o.Spec.Template.Spec, support.VMISpec(), "spec.template.spec")
+			require.NoError(t, err)
+			require.Empty(t, causes)
+		case *corev1.Namespace:
+			if strings.HasPrefix(o.Name, "demo") {
+				require.Equal(t, "restricted", o.Labels["pod-security.kubernetes.io/enforce"])
+			}
+		}
+	}
+}
