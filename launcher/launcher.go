@@ -27,6 +27,8 @@ const (
 	destroyLimit = 20 * time.Second
 	// libvirtLimit is how long the daemon has for its first answer.
 	libvirtLimit = 2 * time.Minute
+	// libvirtFarewell is how long it has to end when everything else has.
+	libvirtFarewell = 3 * time.Second
 )
 
 // Launcher runs one VM. Make it with New and call Run once.
@@ -42,7 +44,9 @@ type Launcher struct {
 	starts  chan startRequest
 	started chan startResult
 	over    chan struct{} // closed when nothing more is started
-	busy    chan struct{} // holds one while the guest is being shut down or destroyed
+	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
+	stopping chan struct{}
+	killing  chan struct{}
 
 	// The loop's own.
 	machine  *lifecycle.Machine
@@ -71,7 +75,8 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 	return &Launcher{
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
 		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{},
-		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}), busy: make(chan struct{}, 1),
+		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
+		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1),
 	}
 }
 
@@ -101,7 +106,11 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.board.Close()
 	srv.Stop()
 	stop()
-	<-libvirt
+	select {
+	case <-libvirt:
+	case <-time.After(libvirtFarewell):
+		// It hangs, and ends with the container.
+	}
 	l.background.Wait()
 	return err
 }
@@ -160,10 +169,10 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			go l.start(inner)
 		case lifecycle.Shutdown:
 			again = time.After(shutdownAgain)
-			l.act("the guest does not take its power button", func() error { return l.hypervisor.Shutdown(inner) })
+			l.act(l.stopping, "the guest does not take its power button", func() error { return l.hypervisor.Shutdown(inner) })
 		case lifecycle.Destroy:
 			again = time.After(destroyAgain)
-			l.act("the domain does not end", func() error {
+			l.act(l.killing, "the domain does not end", func() error {
 				limited, cancel := context.WithTimeout(inner, destroyLimit)
 				defer cancel()
 				return l.hypervisor.Destroy(limited)
@@ -175,9 +184,9 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 }
 
 // act does something that may take long. While it does, asking for it again changes nothing.
-func (l *Launcher) act(failed string, do func() error) {
+func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 	select {
-	case l.busy <- struct{}{}:
+	case busy <- struct{}{}:
 	default:
 		return
 	}
@@ -185,7 +194,7 @@ func (l *Launcher) act(failed string, do func() error) {
 		if err := do(); err != nil {
 			l.log.Warn().Err(err).Msg(failed)
 		}
-		<-l.busy
+		<-busy
 	}()
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -35,13 +36,15 @@ const (
 
 // pod is one launcher with its directories, as Kubernetes would give them.
 type pod struct {
-	t       *testing.T
-	dir     string
-	cmd     *exec.Cmd
-	exited  chan error
-	client  rpc.LauncherClient
-	logPath string
-	serial  net.Conn // a serial port has one client at a time
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	exited chan error
+	client rpc.LauncherClient
+	// namespace is the network namespace that it runs in; empty: this process's.
+	namespace string
+	logPath   string
+	serial    net.Conn // a serial port has one client at a time
 }
 
 // vmi of the tests, with the parts that a test wants otherwise.
@@ -66,11 +69,16 @@ func vmi(change func(spec map[string]any)) string {
 
 func newPod(t *testing.T, object string) *pod {
 	t.Helper()
+	return newPodIn(t, object, "")
+}
+
+func newPodIn(t *testing.T, object, namespace string) *pod {
+	t.Helper()
 	require.Zero(t, os.Getuid(), "these tests need root, to give the launcher less")
 	dir, err := os.MkdirTemp("", "vf")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &pod{t: t, dir: dir, exited: make(chan error, 1), logPath: filepath.Join(dir, "log")}
+	p := &pod{t: t, dir: dir, namespace: namespace, exited: make(chan error, 1), logPath: filepath.Join(dir, "log")}
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -81,6 +89,7 @@ func newPod(t *testing.T, object string) *pod {
 		"cloud-init/seed/userdata":  []byte("#cloud-config\nhostname: vm1\n"),
 		"vmi.json":                  []byte(object),
 		"termination":               nil,
+		"resolv.conf":               []byte("nameserver 10.212.0.10\nsearch default.svc.cluster.local\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, path), content, 0o600))
 	}
@@ -100,11 +109,19 @@ func (p *pod) start() {
 	require.NoError(p.t, err)
 	defer log.Close() //nolint:errcheck // the child has its own
 	id := strconv.Itoa(nobody)
-	p.cmd = exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+	before := []string{}
+	if p.namespace != "" {
+		// The node's worker gives the pod a tun device of its user's own; here it is laid over the machine's.
+		require.NoError(p.t, unix.Mknod(p.at("tun"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200))))
+		require.NoError(p.t, os.Lchown(p.at("tun"), nobody, nobody))
+		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`, p.at("tun")}
+	}
+	command := append(before, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs",
 		launcherBinary(p.t), "--vmi", p.at("vmi.json"), "--termination-message", p.at("termination"), "--socket", p.at("sockets/l.sock"),
 		"--private-dir", p.at("private"), "--disks-dir", p.at("disks"), "--container-disks-dir", p.at("images"),
-		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug")
+		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug", "--resolv-conf", p.at("resolv.conf"))
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.at("tmp"))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	require.NoError(p.t, p.cmd.Start())
@@ -141,7 +158,12 @@ func (p *pod) eventually(what string, ok func() bool) {
 // boot starts the domain and waits until the guest says that it is up.
 func (p *pod) boot() *rpc.Domain {
 	p.t.Helper()
-	d, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	return p.bootWith()
+}
+
+func (p *pod) bootWith(interfaces ...*rpc.PodInterface) *rpc.Domain {
+	p.t.Helper()
+	d, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{Interfaces: interfaces})
 	require.NoError(p.t, err)
 	require.Equal(p.t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
 	p.guestUp(1)
