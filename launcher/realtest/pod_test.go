@@ -127,6 +127,10 @@ func (p *pod) start() {
 	require.NoError(p.t, p.cmd.Start())
 	go func() { p.exited <- p.cmd.Wait() }()
 	p.t.Cleanup(func() {
+		// The namespace ends with its first process; changing the user took the parent's death signal from it.
+		if pid, found := p.process("launcher"); found {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 		_ = p.cmd.Process.Kill()
 		if p.t.Failed() {
 			b, _ := os.ReadFile(p.logPath)
