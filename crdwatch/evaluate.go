@@ -113,7 +113,7 @@ func (e *evaluator) vmiForVM(vmi *kubevirt.VirtualMachineInstance, o contract.VM
 		return
 	}
 	o = observe.VMIForVM(o)
-	if told, ok := e.toldCopy[o.UID]; ok && observe.SameVMI(told, o) {
+	if told, ok := e.toldCopy[o.UID]; ok && observe.SameCopy(told, o) {
 		e.metrics.count(kindVMIOfVM, resultSkipped)
 		return
 	}

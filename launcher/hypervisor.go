@@ -15,7 +15,7 @@ type Hypervisor interface {
 	// Changes delivers the newest status of the domain.
 	Changes() <-chan guest.Status
 	// Start defines and starts the domain, or finds it started.
-	Start(xml string, paused bool) error
+	Start(xml string, paused bool) (machine string, err error)
 	// Shutdown presses the power button.
 	Shutdown(ctx context.Context) error
 	// Destroy ends the domain by force.

@@ -91,6 +91,9 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 				}
 			}
 			d.GuestMemoryBytes = r.report.GetGuestMemoryBytes()
+			if m := r.report.GetMachineType(); m != "" {
+				d.MachineType = m
+			}
 			d.Interfaces, d.Volumes = r.report.GetInterfaces(), r.report.GetVolumes()
 		})
 		return lifecycle.StartDone
@@ -162,10 +165,13 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 	}
 	l.log.Debug().Str("xml", xml).Msg("domain")
 	l.followConsole(ctx)
-	if err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi)); err != nil {
+	machine, err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi))
+	if err != nil {
 		return nil, err
 	}
-	return report(l.vmi, d, volumes, l.interfaces), nil
+	r := report(l.vmi, d, volumes, l.interfaces)
+	r.MachineType = machine
+	return r, nil
 }
 
 func taps(prepared []*rpc.PodInterface) map[string]domain.Interface {

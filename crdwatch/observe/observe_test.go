@@ -72,9 +72,18 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	later := vmi.DeepCopy()
 	later.ResourceVersion, later.Finalizers = "8", nil
 	require.False(t, SameVMI(o, VMI(later)))
-	require.True(t, SameVMI(copied, VMIForVM(VMI(later))), "the VM has no use for that")
+	require.True(t, SameCopy(copied, VMIForVM(VMI(later))), "the VM has no use for that")
+	later.Status.Phase = kubevirt.Scheduling
+	require.True(t, SameCopy(copied, VMIForVM(VMI(later))), "a VM that starts shows no steps")
+	require.True(t, SameVMI(VMI(later), VMI(func() *kubevirt.VirtualMachineInstance {
+		v := later.DeepCopy()
+		v.Status.Phase = kubevirt.Running
+		return v
+	}())), "the VMI's entity wrote that itself")
+	later.Status.Conditions = append(later.Status.Conditions, kubevirt.VirtualMachineInstanceCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable"})
+	require.False(t, SameCopy(copied, VMIForVM(VMI(later))), "what is wrong counts")
 	later.Status.Phase = kubevirt.Running
-	require.False(t, SameVMI(copied, VMIForVM(VMI(later))))
+	require.False(t, SameCopy(copied, VMIForVM(VMI(later))))
 	require.Equal(t, "node1", VMIForVM(VMI(later)).NodeName)
 }
 

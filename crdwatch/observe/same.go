@@ -2,20 +2,44 @@ package observe
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// SameVM says that two observations of a VM differ in nothing but the resourceVersion. (A workflow that writes with an old one is
-// told the current one by the conflict.)
+// SameVM says that two observations of a VM differ in nothing that a decision needs. The resourceVersion does not count: a workflow that
+// writes with an old one is told the present one. Neither does what the VM's own entity alone writes into the status: it knows.
 func SameVM(a, b contract.VMObservation) bool {
-	a.ResourceVersion, b.ResourceVersion = "", ""
+	for _, o := range []*contract.VMObservation{&a, &b} {
+		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure = "", "", nil
+	}
 	return reflect.DeepEqual(a, b)
 }
 
-// SameVMI is SameVM for VirtualMachineInstances.
+// SameVMI is SameVM for a VMI and its own entity.
 func SameVMI(a, b contract.VMIObservation) bool {
-	a.ResourceVersion, b.ResourceVersion = "", ""
+	for _, o := range []*contract.VMIObservation{&a, &b} {
+		o.ResourceVersion, o.Phase, o.NodeName, o.Conditions, o.EverRan, o.PhaseTimes = "", "", "", nil, false, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// SameCopy says that two observations of a VMI say the same to the VM that owns it. Of a VMI that is on its way up, with nothing wrong,
+// the VM shows that it is starting: at which step, and in which words it is not ready yet, is the VMI's to show.
+func SameCopy(a, b contract.VMIObservation) bool {
+	for _, o := range []*contract.VMIObservation{&a, &b} {
+		o.ResourceVersion = ""
+		switch o.Phase {
+		case "", "Pending", "Scheduling", "Scheduled":
+			o.Phase, o.NodeName = "", ""
+			o.Conditions = slices.Clone(o.Conditions)
+			for i, c := range o.Conditions {
+				if c.Type == "Ready" {
+					o.Conditions[i] = contract.Condition{Type: c.Type, Status: c.Status}
+				}
+			}
+		}
+	}
 	return reflect.DeepEqual(a, b)
 }
 

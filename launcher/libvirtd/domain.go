@@ -29,35 +29,35 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // killWait is how long a killed QEMU may take to disappear; a process in the kernel's hands cannot be hurried.
 const killWait = 10 * time.Second
 
-// Start defines the domain and starts it, unless it runs or has run: then it leaves it as it is. Errors are guest.ErrUnavailable or a
-// *RefusedError.
-func (l *Libvirt) Start(xml string, paused bool) error {
+// Start defines the domain and starts it, unless it runs or has run: then it leaves it as it is. It returns the machine type that
+// libvirt chose, where it is known. Errors are guest.ErrUnavailable or a *RefusedError.
+func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.nudge()
 	if l.started {
-		return nil
+		return "", nil
 	}
 	if l.conn == nil {
-		return guest.ErrUnavailable
+		return "", guest.ErrUnavailable
 	}
 	if found, err := l.lookup(); err != nil {
-		return err
+		return "", err
 	} else if found != nil {
 		state, reason, err := found.GetState()
 		_ = found.Free()
 		if err != nil {
-			return l.failure("reading the domain's state", err)
+			return "", l.failure("reading the domain's state", err)
 		}
 		// An earlier attempt lost the connection after it had succeeded.
 		if s := stateOf(state, reason, false); s.Live() || s.Ended() {
 			l.started = true
-			return nil
+			return "", nil
 		}
 	}
 	d, err := l.conn.DomainDefineXML(xml)
 	if err != nil {
-		return l.failure("defining the domain", err)
+		return "", l.failure("defining the domain", err)
 	}
 	defer d.Free() //nolint:errcheck // a handle
 	flags := libvirt.DOMAIN_NONE
@@ -68,10 +68,12 @@ func (l *Libvirt) Start(xml string, paused bool) error {
 		for _, line := range l.cfg.lastLines(10) {
 			l.log.Warn().Str("from", "qemu").Msg(line)
 		}
-		return l.failure("starting the domain", err)
+		return "", l.failure("starting the domain", err)
 	}
 	l.started = true
-	return nil
+	var status guest.Status
+	l.describe(d, &status)
+	return status.MachineType, nil
 }
 
 // Shutdown presses the guest's power button. Whether it reacts is the guest's business.

@@ -15,7 +15,7 @@ func (m *machine) inGuest(command string) {
 	m.t.Helper()
 	vmi, err := m.vmi()
 	require.NoError(m.t, err)
-	m.fromPod("order", fmt.Sprintf("wget -q -T 10 -O - 'http://%s/cgi-bin/%s' || true", vmi.Status.Interfaces[0].IP, command))
+	m.fromPod("order", get(vmi.Status.Interfaces[0].IP, 80, "/cgi-bin/"+command)+" || true")
 }
 
 // TestPowerOffInTheGuest: with Always the VM comes back as another instance.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,15 +112,16 @@ func leftovers(t *testing.T, m *machine, podUID string) error {
 	if len(found) > 0 {
 		return fmt.Errorf("files of the pod are left: %v", found)
 	}
-	if taps := taps(t); len(taps) > 0 {
-		return fmt.Errorf("taps are left: %v", taps)
+	for _, tap := range taps() {
+		if !slices.Contains(m.taps, tap) {
+			return fmt.Errorf("a tap is left: %s", tap)
+		}
 	}
 	return nil
 }
 
 // taps lists the tap devices in every network namespace of this machine.
-func taps(t *testing.T) []string {
-	t.Helper()
+func taps() []string {
 	seen := map[string]bool{}
 	var out []string
 	for _, p := range processes(func(proc) bool { return true }) {
@@ -134,7 +136,7 @@ func taps(t *testing.T) []string {
 		}
 		for _, l := range strings.Split(string(links), "\n") {
 			if name, _, ok := strings.Cut(strings.TrimSpace(l), ":"); ok && strings.HasPrefix(name, "tap") {
-				out = append(out, fmt.Sprintf("%s in the namespace of %d %s", name, p.pid, p.comm))
+				out = append(out, name+" in "+ns)
 			}
 		}
 	}

@@ -41,12 +41,17 @@ spec:
 	return out
 }
 
+// get is a shell command that fetches a page.
+func get(host string, port int, path string) string {
+	return fmt.Sprintf(`printf 'GET %s HTTP/1.0\r\n\r\n' | nc -w 20 %s %d`, path, host, port)
+}
+
 // TestNetwork: a pod reaches the VM by its address and by a Service, and the VM reaches a pod.
 func TestNetwork(t *testing.T) {
 	m := newMachine(t, "net", "Always", "")
 	vmi := m.untilBooted()
 	ip := vmi.Status.Interfaces[0].IP
-	require.Contains(t, m.fromPod("direct", "wget -q -T 10 -O - http://"+ip+"/"), "hello from net")
+	require.Contains(t, m.fromPod("direct", get(ip, 80, "/")), "hello from net")
 
 	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: net, namespace: %s}, spec: {selector: {app: net}, ports: [{port: 80}]}}`, m.namespace))
 	until(t, time.Minute, "the Service has the VM as its endpoint", func() error {
@@ -55,7 +60,7 @@ func TestNetwork(t *testing.T) {
 		}
 		return nil
 	})
-	require.Contains(t, m.fromPod("service", "wget -q -T 20 -O - http://net."+m.namespace+".svc.cluster.local/"), "hello from net")
+	require.Contains(t, m.fromPod("service", get("net."+m.namespace+".svc.cluster.local", 80, "/")), "hello from net")
 
 	// The other way: a pod serves, the guest fetches.
 	apply(t, fmt.Sprintf(`apiVersion: v1
@@ -75,7 +80,7 @@ spec:
 	m.kubectl("wait", "pod/server", "--for=condition=Ready", "--timeout=60s")
 	server := m.kubectl("get", "pod", "server", "-o", "jsonpath={.status.podIP}")
 	until(t, time.Minute, "the guest reaches the pod", func() error {
-		out := m.fromPod("relay", "wget -q -T 20 -O - 'http://"+ip+"/cgi-bin/fetch?http://"+server+":8080/'")
+		out := m.fromPod("relay", get(ip, 80, "/cgi-bin/fetch?"+server+":8080"))
 		if !strings.Contains(out, "hello from a pod") {
 			return fmt.Errorf("the guest got %q", out)
 		}

@@ -79,8 +79,8 @@ func landscape() string {
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 	} {
 		out, _ := try(args...)
-		if len(out) > 6000 {
-			out = out[len(out)-6000:]
+		if len(out) > 4000 {
+			out = out[len(out)-4000:]
 		}
 		fmt.Fprintf(&b, "$ kubectl %s\n%s\n", strings.Join(args, " "), out)
 	}
@@ -91,6 +91,7 @@ func landscape() string {
 type machine struct {
 	t               *testing.T
 	namespace, name string
+	taps            []string // that were there before it
 }
 
 // image is the reference of an image of the project, as the deployed system has it.
@@ -110,9 +111,6 @@ func newNamespace(t *testing.T) string {
 	name = fmt.Sprintf("e2e-%.30s-%d", name, time.Now().UnixMilli()%100000)
 	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(landscape())
-		}
 		out, err := try("delete", "namespace", name, "--timeout=120s")
 		if err != nil {
 			t.Errorf("the namespace does not go: %v\n%s\n%s", err, out, landscape())
@@ -124,7 +122,7 @@ func newNamespace(t *testing.T) string {
 // newMachine applies a VM. extra is added to the spec of the template's domain-independent part, as YAML lines with an indentation of six.
 func newMachine(t *testing.T, name, strategy, extra string) *machine {
 	t.Helper()
-	m := &machine{t: t, namespace: newNamespace(t), name: name}
+	m := &machine{t: t, namespace: newNamespace(t), name: name, taps: taps()}
 	m.apply(strategy, extra)
 	return m
 }

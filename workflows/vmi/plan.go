@@ -4,8 +4,9 @@ import (
 	"time"
 )
 
-// settleTime is how long a status that is about to change again by itself is not written: a pod that just began to run is Scheduled
-// for the half second until its domain runs, and Running for the moment until the kubelet calls it Ready. One write instead of three.
+// settleTime is how long, from the pod's creation, a status that is about to change again by itself is not written: a boot goes through
+// Scheduling and Scheduled within a second or two, and is Running for a moment before the kubelet calls the pod Ready. One write instead
+// of four; status.phaseTransitionTimestamps has each step. What takes longer, or goes wrong, shows.
 const settleTime = 5 * time.Second
 
 // action names a step of this entity.
@@ -156,6 +157,8 @@ func (s *State) settling() bool {
 		return false
 	}
 	switch s.Phase {
+	case PhaseScheduling:
+		return s.Pod.Unschedulable == nil && !imageProblem(s.Pod.WaitingReason)
 	case PhaseScheduled:
 		return true
 	case PhaseRunning:

@@ -27,10 +27,8 @@ func (s *State) enter(r Rule, now time.Time) {
 			s.Reason = "PodVanished"
 		}
 	}
-	if r.To == PhaseScheduled || r.To == PhaseRunning {
-		if s.SettleBy.IsZero() || r.To == PhaseScheduled {
-			s.SettleBy = now.Add(settleTime)
-		}
+	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) {
+		s.SettleBy = now.Add(settleTime)
 	}
 	for _, t := range s.PhaseTimes {
 		if t.Phase == string(r.To) {
