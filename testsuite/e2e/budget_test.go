@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workers/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -94,10 +96,13 @@ func calls(t *testing.T, namespace string, since time.Time) []call {
 	return out
 }
 
-// own sums virtflow's calls by user agent, verb and resource.
-func own(list []call) (table string, total, events int) {
+// own sums virtflow's calls up to then by user agent, verb and resource.
+func own(list []call, before time.Time) (table string, total, events int) {
 	sums := map[string]int{}
 	for _, c := range list {
+		if c.Received.After(before) {
+			continue
+		}
 		if !strings.HasPrefix(c.UserAgent, "virtflow-") || c.Verb == "watch" || c.Verb == "list" {
 			continue
 		}
@@ -152,8 +157,7 @@ func TestBudget(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "counted"}
 	begun := time.Now()
 	m.apply("Always", "")
-	m.untilBooted()
-	until(t, time.Minute, "the VM is ready", func() error {
+	until(t, bootTime, "the VM is ready", func() error {
 		vm, err := m.vm()
 		if err == nil && !vm.Status.Ready {
 			err = fmt.Errorf("conditions: %v", vm.Status.Conditions)
@@ -168,23 +172,55 @@ func TestBudget(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(time.Second) // the audit log is written behind the answers
-	list := calls(t, m.namespace, begun)
-	table, total, told := own(list)
-	fmt.Printf("\nbudget: one VM's start: own API calls %d and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s", total, told, events, tasks, per, table)
-	fmt.Printf("budget: time by leg\n%s", m.legs(list))
-	fmt.Printf("budget: resident memory\n%s", residents())
+	ready := time.Now()
+	list := settled(t, m.namespace, begun)
+	table, total, told := own(list, ready)
+	fmt.Printf("\nbudget: one VM's start, until it is Ready: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s", total, told, events, tasks, per, table)
 	require.LessOrEqual(t, total, 9, "API calls of a start, without recording events")
 	require.LessOrEqual(t, events, 80, "Temporal events of a start")
+
+	m.untilBooted()
+	until(t, time.Minute, "the guest agent is connected", func() error {
+		if vm, err := m.vm(); err != nil || !slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool { return c.Type == "AgentConnected" }) {
+			return fmt.Errorf("no such condition: %w", err)
+		}
+		return nil
+	})
+	list = settled(t, m.namespace, begun)
+	_, totalUp, toldUp := own(list, time.Now())
+	_, eventsUp, tasksUp := history(t, c, m.namespace)
+	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
+	fmt.Printf("budget: time by leg\n%s", m.legs(list))
+	fmt.Printf("budget: resident memory\n%s", residents())
 
 	stopped := time.Now()
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
-	time.Sleep(time.Second)
-	perAfter, after, tasksAfter := history(t, c, m.namespace)
-	table, total, told = own(calls(t, m.namespace, stopped))
-	fmt.Printf("budget: one VM's stop: own API calls %d and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s\n", total, told, after-events, tasksAfter-tasks, perAfter, table)
+	list = settled(t, m.namespace, stopped)
+	_, eventsDown, tasksDown := history(t, c, m.namespace)
+	table, total, told = own(list, time.Now())
+	fmt.Printf("budget: one VM's stop: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n%s", total, told, eventsDown-eventsUp, tasksDown-tasksUp, table)
+
+	deleted := time.Now()
 	m.remove()
+	list = settled(t, m.namespace, deleted)
+	table, total, told = own(list, time.Now())
+	fmt.Printf("budget: deletion of a stopped VM: own API calls %d, and %d events recorded\n%s\n", total, told, table)
+}
+
+// settled are the calls since then, once the audit log, which is written behind the answers, grows no more.
+func settled(t *testing.T, namespace string, since time.Time) []call {
+	t.Helper()
+	var list []call
+	until(t, time.Minute, "the audit log has been written", func() error {
+		now := calls(t, namespace, since)
+		if len(now) != len(list) || len(now) == 0 {
+			list = now
+			return fmt.Errorf("%d calls so far", len(now))
+		}
+		return nil
+	})
+	return list
 }
 
 // legs reads the times of a start from the audit log and from the launcher's own log.
@@ -213,9 +249,13 @@ func (m *machine) legs(list []call) string {
 		return zero
 	}
 	legs := []leg{
-		{"VM created", at(func(c call) bool { return c.Object.Resource == "virtualmachines" && (c.Verb == "create" || c.Verb == "patch") })},
+		{"VM created", at(func(c call) bool {
+			return c.Object.Resource == "virtualmachines" && (c.Verb == "create" || c.Verb == "patch")
+		})},
 		{"VMI created", at(func(c call) bool { return c.Object.Resource == "virtualmachineinstances" && c.Verb == "create" })},
-		{"pod created", at(func(c call) bool { return c.Object.Resource == "pods" && c.Object.Subresource == "" && c.Verb == "create" })},
+		{"pod created", at(func(c call) bool {
+			return c.Object.Resource == "pods" && c.Object.Subresource == "" && c.Verb == "create"
+		})},
 		{"pod scheduled", at(func(c call) bool { return c.Object.Resource == "pods" && c.Object.Subresource == "binding" })},
 		{"launcher started", said(`"message":"starting"`)},
 		{"launcher serves", said(`"message":"serving"`)},
