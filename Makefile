@@ -76,6 +76,12 @@ generate: ## Write the generated files anew. 30 s.
 verify: ## Fail when a generated file is not what generate would write. 30 s.
 	@cd deploy/crds/gen && go run . verify
 
+.PHONY: record-histories
+record-histories: ## Add the local cluster's workflow histories to the replay tests (RELEASE=name). 5 s.
+	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/replay/record --release "$(or $(RELEASE),dev)" --query "$(QUERY)" \
+	  --temporal-address "$$TEMPORAL_ADDRESS" --temporal-namespace "$$TEMPORAL_NAMESPACE" --temporal-tls-server-name "$$TEMPORAL_TLS_SERVER_NAME" \
+	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY"
+
 .PHONY: help
 help: ## Show this.
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9 ]+:.*## / {gsub(/\$$\$$/, "$$"); printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
