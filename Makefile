@@ -68,13 +68,26 @@ lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the 
 	@linter=$$($(DEV) build golangci-lint); "$$linter/golangci-lint" run ./...
 	@checker=$$($(DEV) build workflowcheck); "$$checker/workflowcheck" ./workflows/...
 
+# The launcher's gRPC service, written into the folder $(1).
+define protoc
+	@$(DEV) packages generate
+	@plugins=$$($(DEV) build protoc-gen-go protoc-gen-go-grpc | tr '\n' ':'); PATH="$$plugins$$PATH" protoc \
+	  --go_out=$(1) --go_opt=paths=source_relative --go-grpc_out=$(1) --go-grpc_opt=paths=source_relative launcher/rpc/launcher.proto
+endef
+
 .PHONY: generate
-generate: ## Write the generated files anew. 30 s.
+generate: ## Write the generated files anew: the CRDs, the launcher's service. 30 s.
 	@cd deploy/crds/gen && go run . generate
+	$(call protoc,.)
 
 .PHONY: verify
 verify: ## Fail when a generated file is not what generate would write. 30 s.
 	@cd deploy/crds/gen && go run . verify
+	@rm -rf .build/verify && mkdir -p .build/verify
+	$(call protoc,.build/verify)
+	@for f in launcher/rpc/launcher.pb.go launcher/rpc/launcher_grpc.pb.go; do \
+	  cmp "$$f" ".build/verify/$$f" || { echo "$$f is not what launcher.proto says: run make generate"; exit 1; }; done
+	@echo "The generated files are what their sources say."
 
 .PHONY: record-histories
 record-histories: ## Add the local cluster's workflow histories to the replay tests (RELEASE=name). 5 s.

@@ -22,6 +22,9 @@ func Test() []string {
 	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
 }
 
+// Generate are the packages that writing the generated files anew needs.
+func Generate() []string { return []string{"protobuf-compiler"} }
+
 // Missing are those of the packages that are not installed.
 func Missing(ctx context.Context, packages []string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").Output()

@@ -12,6 +12,9 @@ const (
 	containerdVersion   = "v2.4.2"
 	golangciLintVersion = "v2.15.0"
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
+
+	protocGenGoModule     = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11"
+	protocGenGoGRPCModule = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0"
 )
 
 // kubernetesVersionFlags tell the programs their version, and what they call
@@ -122,9 +125,25 @@ func Workflowcheck() Part {
 	}
 }
 
+// ProtocGenGo writes the messages of the launcher's service.
+func ProtocGenGo() Part {
+	return Part{
+		Name: "protoc-gen-go", What: "protoc's plugin for Go from source",
+		Cold: 5 * time.Second, Packages: []string{protocGenGoModule},
+	}
+}
+
+// ProtocGenGoGRPC writes the client and server of the launcher's service.
+func ProtocGenGoGRPC() Part {
+	return Part{
+		Name: "protoc-gen-go-grpc", What: "protoc's plugin for gRPC from source",
+		Cold: 5 * time.Second, Packages: []string{protocGenGoGRPCModule},
+	}
+}
+
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck()}
+	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.
