@@ -107,7 +107,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	srv.Stop()
 	stop()
 	select {
-	case <-libvirt:
+	case <-libvirt: //nolint:errcheck // it was told to end
 	case <-time.After(libvirtFarewell):
 		// It hangs, and ends with the container.
 	}

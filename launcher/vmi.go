@@ -30,7 +30,7 @@ func ReadVMI(path string) (*v1.VirtualMachineInstance, error) {
 
 // GracePeriod is how long the guest has to shut down; 0: none.
 func GracePeriod(vmi *v1.VirtualMachineInstance) time.Duration {
-	seconds := int64(defaultGrace)
+	seconds := defaultGrace
 	if s := vmi.Spec.TerminationGracePeriodSeconds; s != nil {
 		seconds = max(0, *s)
 	}

@@ -132,10 +132,6 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	return contract.DeleteResult{}, nil
 }
 
-func object(o metav1.Object) contract.Object {
-	return contract.Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID())}
-}
-
 func uidOf(s string) *types.UID {
 	u := types.UID(s)
 	return &u

@@ -65,7 +65,7 @@ func diskTargets(s subject) []metav1.StatusCause {
 }
 
 // diskTarget is the bus of a disk and where it is written.
-func (s subject) diskTarget(i int, d kubevirtv1.Disk) (string, kubevirtv1.DiskBus) {
+func (s subject) diskTarget(d kubevirtv1.Disk) (string, kubevirtv1.DiskBus) {
 	switch {
 	case d.LUN != nil:
 		return "lun", d.LUN.Bus
@@ -81,7 +81,7 @@ func (s subject) diskTarget(i int, d kubevirtv1.Disk) (string, kubevirtv1.DiskBu
 func diskBuses(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for i, d := range s.spec.Domain.Devices.Disks {
-		kind, bus := s.diskTarget(i, d)
+		kind, bus := s.diskTarget(d)
 		p := s.disk(i).Child(kind, "bus")
 		switch bus {
 		case "", kubevirtv1.DiskBusSCSI, kubevirtv1.DiskBusUSB:
@@ -141,7 +141,7 @@ func diskDrivers(s subject) []metav1.StatusCause {
 				causes = append(causes, invalid(p, "%s has invalid value \"%s\"", p, *d.ErrorPolicy)...)
 			}
 		}
-		if _, bus := s.diskTarget(i, d); isTrue(d.DedicatedIOThread) && bus != "" && bus != kubevirtv1.DiskBusVirtio {
+		if _, bus := s.diskTarget(d); isTrue(d.DedicatedIOThread) && bus != "" && bus != kubevirtv1.DiskBusVirtio {
 			causes = append(causes, unsupported(doubled, "IOThreads are not supported for disks on a %s bus", bus)...)
 		}
 	}

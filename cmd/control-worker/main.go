@@ -69,4 +69,3 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	}
 	return control.Run(ctx, p, o.control, activities)
 }
-

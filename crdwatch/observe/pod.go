@@ -52,7 +52,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 func podConditions(o *contract.PodObservation, conditions []corev1.PodCondition) {
 	for _, c := range conditions {
 		seen := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
-		switch c.Type {
+		switch c.Type { //nolint:exhaustive // the others decide nothing
 		case corev1.PodReady:
 			o.Ready = &seen
 		case corev1.PodScheduled:

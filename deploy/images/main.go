@@ -23,10 +23,10 @@ func main() {
 		sandbox.Inside()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
-		stop()
 		os.Exit(1)
 	}
 }

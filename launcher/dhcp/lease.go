@@ -38,7 +38,7 @@ func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	if request.OpCode != dhcpv4.OpcodeBootRequest || request.ClientHWAddr.String() != l.MAC.String() {
 		return nil, nil
 	}
-	kind := dhcpv4.MessageTypeNone
+	var kind dhcpv4.MessageType
 	switch request.MessageType() { //nolint:exhaustive // a server answers these only
 	case dhcpv4.MessageTypeDiscover:
 		kind = dhcpv4.MessageTypeOffer

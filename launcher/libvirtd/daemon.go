@@ -107,7 +107,7 @@ func (l *Libvirt) Run(ctx context.Context) error {
 		}
 		delay = min(2*delay, longestDelay)
 	}
-	return nil
+	return nil //nolint:nilerr // the end of ctx is not a failure
 }
 
 // life is one process of the daemon, from its start to its end.
@@ -134,12 +134,12 @@ func (l *Libvirt) life(ctx context.Context) error {
 	if errors.As(err, &gone) {
 		return err
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
-	case <-exited:
+	case <-exited: //nolint:errcheck // it was told to end
 	case <-time.After(stopLimit):
 		_ = cmd.Process.Kill()
-		<-exited
+		<-exited //nolint:errcheck // it was killed
 	}
 	return err
 }

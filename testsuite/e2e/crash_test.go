@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"testing"
 	"time"
@@ -57,6 +58,14 @@ func untilReachable(t *testing.T) {
 func untilHealthy(t *testing.T) {
 	t.Helper()
 	untilReachable(t)
+	for name, many := range map[string]int{"crdwatch": 1, "control-worker": 1, "api-server": 1, "node-worker": 2} {
+		until(t, 5*time.Minute, name+" runs again (the kubelet waits longer after each kill)", func() error {
+			if n := len(program(name)); n != many {
+				return fmt.Errorf("%d of %d processes", n, many)
+			}
+			return nil
+		})
+	}
 	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker", "deployment/virtflow-api-server", "daemonset/virtflow-node-worker"} {
 		until(t, 3*time.Minute, w+" is available", func() error {
 			_, err := try("-n", "virtflow", "rollout", "status", w, "--timeout=20s")

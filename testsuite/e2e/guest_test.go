@@ -20,7 +20,7 @@ func (m *machine) inGuest(command string) {
 
 // TestPowerOffInTheGuest: with Always the VM comes back as another instance.
 func TestPowerOffInTheGuest(t *testing.T) {
-	m := newMachine(t, "off", "Always", "")
+	m := newMachine(t, "poweroff", "Always", "")
 	first := m.untilBooted()
 	m.inGuest("poweroff")
 	until(t, bootTime, "another instance takes over", func() error {

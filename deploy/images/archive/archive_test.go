@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func TestArchiveNamesItsPartsByTheirHashes(t *testing.T) {
 	parts := map[string][]byte{}
 	for in := tar.NewReader(&one); ; {
 		header, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
