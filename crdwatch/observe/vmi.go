@@ -54,7 +54,7 @@ func GoneVMI(uid string) contract.VMIObservation {
 func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
 		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp, OwnerUID: o.OwnerUID, Phase: o.Phase,
-		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration,
+		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, GracePeriodSeconds: o.GracePeriodSeconds,
 	}
 	if o.Phase == string(kubevirt.Running) {
 		out.NodeName = o.NodeName

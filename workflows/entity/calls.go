@@ -2,6 +2,7 @@ package entity
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -66,7 +67,7 @@ func Call[Out any](ctx workflow.Context, activity string, in any) (Out, error) {
 		return out, err
 	}
 	o := ClusterOptions()
-	o.Summary = "after local attempts failed: " + Message(err)
+	o.Summary = Summary("after local attempts failed: " + Message(err))
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
 	return out, err
 }
@@ -108,10 +109,22 @@ func Message(err error) string {
 	if errors.As(err, &app) {
 		m = app.Message()
 	}
-	if len(m) > maxMessage {
-		m = m[:maxMessage]
+	return cut(m, maxMessage)
+}
+
+// maxSummary keeps a summary well below Temporal's limit (limit.userMetadataSummarySize: 400 bytes, as JSON), beyond which the server
+// refuses the whole command.
+const maxSummary = 200
+
+// Summary cuts a text to what may stand beside an activity, a timer or a workflow.
+func Summary(s string) string { return cut(s, maxSummary) }
+
+// cut shortens s to at most n bytes without splitting a character.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
 	}
-	return m
+	return s
 }
 
 func contains(list []string, s string) bool {

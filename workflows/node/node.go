@@ -117,6 +117,10 @@ func (e *instance) write(ctx workflow.Context) error {
 	labels := s.changes()
 	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, in)
+	if entity.ErrorType(err) == contract.ErrorGone {
+		s.Node.Gone = true
+		return nil
+	}
 	if err != nil {
 		s.Failures++
 		s.Problem = entity.Message(err)

@@ -1,9 +1,14 @@
 package node
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -51,4 +56,17 @@ func TestObservationsOutOfOrderDoNotTurnBack(t *testing.T) {
 	s.report(contract.NodeReport{Incarnation: "a", Sequence: 2, KVM: true})
 	s.report(contract.NodeReport{Incarnation: "a", Sequence: 1})
 	require.True(t, s.Report.KVM)
+}
+
+func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(10 * time.Second)
+	env.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) (contract.DeleteResult, error) {
+		return contract.DeleteResult{}, temporal.NewNonRetryableApplicationError("node node1 is gone", contract.ErrorGone, nil)
+	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u"}) }, 0)
+	env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
 }

@@ -85,7 +85,8 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
 	}
 	if s.situation() != Absent {
-		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: s.VMI.UID}
+		t.VMI = s.VMI.UID
+		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
 	}
 	cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:               t.ID,
@@ -93,7 +94,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WaitForCancellation:      true,
-		StaticSummary:            string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+		StaticSummary:            entity.Summary(string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why),
 		TypedSearchAttributes:    e.transitionAttributes(t),
 		WorkflowExecutionTimeout: deadline(d.Operation, s.grace()) + 10*time.Minute,
 	}))
@@ -121,6 +122,10 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	switch {
 	case err == nil:
 		e.succeeded(string(t.Operation))
+		if t.Operation == contract.OperationStop {
+			// The API server has said so; the observation may be late, or never come.
+			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
+		}
 	case cancelled || temporal.IsCanceledError(err):
 		o.Error = "called off by a newer wish"
 	default:

@@ -83,8 +83,10 @@ func (s *State) decideEnding(now time.Time) decision {
 	if s.Open != nil {
 		return s.or(s.decideStatus(), "the instance to be gone")
 	}
-	if !s.VM.Gone && !s.orphaned() && (s.situation() != Absent || s.VMI == nil && s.Last == nil) {
-		// An entity that knows of no instance yet still asks once: the object may be older than this workflow.
+	asked := s.Last != nil && s.Last.Error == ""
+	if !s.VM.Gone && !s.orphaned() && (s.situation() != Absent || s.VMI == nil && !asked) {
+		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have been made by a
+		// transition that failed.
 		return decision{Action: actOpen, Operation: contract.OperationStop, Why: "the VirtualMachine is being deleted"}
 	}
 	if s.VM.Gone {
@@ -102,6 +104,8 @@ func (s *State) decideEnding(now time.Time) decision {
 // decideWish opens the transition that is wished for, or calls off one that no longer is.
 func (s *State) decideWish(w Wish, now time.Time) decision {
 	switch {
+	case s.Open != nil && w.Operation == contract.OperationRestart && s.Open.VMI != s.VMI.UID:
+		return s.callOff("a newer wish: " + w.Why)
 	case s.Open != nil && !s.wanted():
 		return s.callOff("a newer wish: run strategy " + s.VM.RunStrategy)
 	case s.Open != nil:

@@ -35,7 +35,9 @@ type Transition struct {
 	ID        string             `json:"id"`
 	Why       string             `json:"why"`
 	Actor     string             `json:"actor,omitempty"`
-	Since     time.Time          `json:"since"`
+	// VMI is the UID of the instance that is to go, for stop and restart.
+	VMI   string    `json:"vmi,omitempty"`
+	Since time.Time `json:"since"`
 	// Told is the milestone that the child was last told of, or that held when it was opened.
 	Told contract.Milestone `json:"told,omitzero"`
 	// Cancelled says that a newer wish called it off.
@@ -88,6 +90,10 @@ func (s *State) observeVM(o contract.VMObservation) {
 		if s.Next == nil || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
 			s.Next = &o
 		}
+		// Two objects of one name never exist at once: the newer one proves that this one is gone.
+		last := *s.VM
+		last.Gone = true
+		s.VM = &last
 	}
 }
 
@@ -95,6 +101,9 @@ func (s *State) adopt(o contract.VMObservation) {
 	s.Object.UID = o.UID
 	s.VM = &o
 	s.StartFailure = o.StartFailure
+	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
+		s.VMI = nil
+	}
 }
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
@@ -103,7 +112,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		return
 	}
 	if s.VMI == nil || s.VMI.UID != o.UID {
-		if o.Gone || (s.VMI != nil && !s.VMI.Gone && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion)) {
+		if o.Gone || (s.VMI != nil && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion)) {
 			return
 		}
 		s.VMI = &o
@@ -224,6 +233,26 @@ func (s *State) noteEnd(now time.Time) {
 	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
 }
 
+// forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
+func (s *State) forgetFailure() {
+	if s.Failure == nil {
+		return
+	}
+	halted := Strategy(s.VM.RunStrategy) == Halted
+	over := false
+	switch s.Failure.Step {
+	case string(contract.OperationStart), string(contract.OperationRestart):
+		over = s.running() || halted || s.deleting()
+	case string(contract.OperationStop):
+		over = s.situation() == Absent && s.VMI != nil
+	case string(actSetAlways):
+		over = !halted || s.request() != StartRequest
+	}
+	if over {
+		s.Failure = nil
+	}
+}
+
 func backsOff(s Strategy) bool { return s == Always || s == Once }
 
 // backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is random there
@@ -260,7 +289,7 @@ func (s *State) mirror(now time.Time) {
 			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
 		}
 	}
-	if s.Failure != nil {
+	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo) {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Failure")

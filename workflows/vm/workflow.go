@@ -49,6 +49,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
 	if s.VM != nil {
 		s.noteEnd(now)
+		s.forgetFailure()
 		s.mirror(now)
 	}
 	d := s.decide(now)

@@ -196,7 +196,12 @@ func TestDeadlineOfAStartShowsAndTheInstanceStays(t *testing.T) {
 		require.True(t, found, "conditions: %v", w.VMStatus.Conditions)
 		w.SetVMIPhase("Running")
 	})
-	w.at(12*time.Minute, func() { w.status(t, "Running") })
+	w.at(12*time.Minute, func() {
+		w.status(t, "Running")
+		for _, c := range w.VMStatus.Conditions {
+			require.NotEqual(t, "Failure", c.Type, "what was late is there")
+		}
+	})
 	w.bye(13 * time.Minute)
 	w.run(t)
 }
@@ -225,5 +230,36 @@ func TestUnsupportedStrategyIsLeftAlone(t *testing.T) {
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
 	w.at(time.Second, func() { require.Nil(t, w.VMI); w.status(t, "Stopped") })
 	w.bye(2 * time.Second)
+	w.run(t)
+}
+
+// TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd: the instance vanishes, and no observation says so.
+func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() { w.VMI = nil; w.SetStrategy("Halted") })
+	w.at(time.Minute, func() {
+		w.status(t, "Stopped")
+		require.Len(t, w.transitions, 2, "one start and one stop")
+	})
+	w.bye(2 * time.Minute)
+	w.run(t)
+}
+
+func TestRestartRequestCallsOffAStart(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() {
+		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
+		w.SetStrategy("Always")
+	})
+	w.at(2*time.Second, func() {
+		require.NotNil(t, w.VMI.DeletionTimestamp, "an instance that does not come up can be restarted")
+		w.RemoveVMI()
+	})
+	w.at(3*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(4*time.Second, func() { w.status(t, "Running"); require.Empty(t, w.VMStatus.StateChangeRequests) })
+	w.bye(5 * time.Second)
 	w.run(t)
 }

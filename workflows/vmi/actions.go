@@ -23,6 +23,9 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 	case actStartDomain:
 		e.startDomain(ctx)
 		return nil
+	case actCallOff:
+		e.callOff()
+		return nil
 	case actMarkPod:
 		return e.markPod(ctx)
 	case actDeletePod:
@@ -80,7 +83,7 @@ func (e *instance) findPod(ctx workflow.Context) error {
 func (e *instance) createPod(ctx workflow.Context) error {
 	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, contract.CreatePodInput{VMI: e.state.Object})
 	if entity.ErrorType(err) == contract.ErrorGone {
-		e.gone()
+		e.leaving(ctx)
 		return nil
 	}
 	if err == nil {
@@ -92,7 +95,7 @@ func (e *instance) createPod(ctx workflow.Context) error {
 // startDomain leaves the loop free: the node's worker may take its time, and a deletion must get through meanwhile.
 func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
-	s.Starting = true
+	s.Starting, s.CalledOff = true, false
 	pod := *s.Pod
 	in := contract.StartDomainInput{VMI: s.Object, Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
 	o := entity.NodeOptions(pod.NodeName)
@@ -103,7 +106,7 @@ func (e *instance) startDomain(ctx workflow.Context) {
 		var r contract.StartDomainResult
 		err := workflow.ExecuteActivity(ctx, contract.ActivityStartDomain, in).Get(ctx, &r)
 		s := &e.state
-		s.Starting = false
+		s.Starting, s.CalledOff = false, false
 		e.cancelStart = nil
 		e.loop.Wake()
 		if err == nil {
@@ -120,6 +123,14 @@ func (e *instance) startDomain(ctx workflow.Context) {
 	})
 }
 
+// callOff ends the wait for the node's worker, which may be as gone as the pod.
+func (e *instance) callOff() {
+	e.state.CalledOff = e.state.Starting
+	if e.cancelStart != nil {
+		e.cancelStart()
+	}
+}
+
 func (e *instance) markPod(ctx workflow.Context) error {
 	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, contract.MarkPodInput{Pod: e.pod()})
 	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
@@ -130,9 +141,7 @@ func (e *instance) markPod(ctx workflow.Context) error {
 }
 
 func (e *instance) deletePod(ctx workflow.Context) error {
-	if e.cancelStart != nil {
-		e.cancelStart()
-	}
+	e.callOff()
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod()})
 	if err == nil {
 		e.state.PodDeleted = true
@@ -197,6 +206,18 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 func (e *instance) gone() {
 	last := *e.state.VMI
 	last.Gone = true
+	e.state.VMI = &last
+}
+
+// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that lets it go finds out: its
+// finalizers must not stay behind.
+func (e *instance) leaving(ctx workflow.Context) {
+	if e.state.deleting() {
+		return
+	}
+	now := workflow.Now(ctx)
+	last := *e.state.VMI
+	last.DeletionTimestamp = &now
 	e.state.VMI = &last
 }
 

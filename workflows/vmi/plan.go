@@ -20,6 +20,7 @@ const (
 	actFindPod     action = "look for the launcher pod"
 	actCreatePod   action = "create the launcher pod"
 	actStartDomain action = "start the domain"
+	actCallOff     action = "call off the start of the domain"
 	actMarkPod     action = "open the readiness gate"
 	actDeletePod   action = "delete the launcher pod"
 	actReleasePod  action = "release the launcher pod"
@@ -38,7 +39,7 @@ type decision struct {
 // decide is the planner: pure, total, and in order of urgency.
 func (s *State) decide(now time.Time) decision {
 	if s.VMI == nil {
-		return s.decideOrphan()
+		return s.held(s.decideOrphan(), now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.
@@ -58,6 +59,8 @@ func (s *State) decideOrphan() decision {
 	switch {
 	case s.Pod == nil:
 		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
+	case s.Pod.Gone && s.Next != nil:
+		return decision{Action: actNext, Why: "the pod of an earlier object of the same name is gone"}
 	case s.Pod.Gone:
 		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
 	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
@@ -72,7 +75,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actLetGo {
+	if d.Action != actWrite && d.Action != actLetGo && s.VMI != nil {
 		// What went wrong belongs into the status while it waits.
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
@@ -98,6 +101,9 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 			d.Waiting = "the guest to shut down and its pod to end"
 		}
 		return d, true
+	}
+	if s.Starting && !s.CalledOff {
+		return decision{Action: actCallOff, Why: "the pod that it was for is gone"}, true
 	}
 	if s.Starting {
 		return decision{Waiting: "the attempt to start the domain to be called off"}, true
@@ -139,7 +145,8 @@ func (s *State) decideBoot(now time.Time) (decision, bool) {
 
 // decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
 func (s *State) decideStatus(now time.Time) decision {
-	if s.VMI.Gone || s.Phase == PhaseRunning && s.Domain == nil {
+	unknown := s.Phase == PhaseRunning && s.Domain == nil || s.Pod == nil && !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)
+	if s.VMI.Gone || unknown {
 		return decision{Waiting: s.waiting()}
 	}
 	if !s.differs() {
@@ -177,6 +184,8 @@ func (s *State) waiting() string {
 	switch s.Phase {
 	case PhaseScheduling:
 		switch {
+		case s.Pod == nil:
+			return "word of the launcher pod"
 		case s.Pod.Unschedulable != nil:
 			return "a node for the launcher pod: " + s.Pod.Unschedulable.Message
 		case s.Pod.WaitingReason != "":

@@ -30,6 +30,8 @@ type State struct {
 
 	// Starting says that the node's worker is at work on StartDomain.
 	Starting bool `json:"starting,omitempty"`
+	// CalledOff says that it was told to stop that.
+	CalledOff bool `json:"calledOff,omitempty"`
 	// StartedAttempts counts calls of StartDomain that failed for a reason that may pass.
 	StartAttempts int `json:"startAttempts,omitempty"`
 	// StartRefused: libvirt or the launcher refused for good.
@@ -59,7 +61,7 @@ type Failure struct {
 // observeVMI folds what crdwatch saw of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
 	switch {
-	case s.Object.UID == "":
+	case s.Object.UID == "" && !s.podOfAnother(o.UID):
 		if !o.Gone {
 			s.adopt(o)
 		}
@@ -81,7 +83,18 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		if s.Next == nil || s.Next.UID != o.UID || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
 			s.Next = &o
 		}
+		if s.VMI != nil {
+			// Two objects of one name never exist at once: the newer one proves that this one is gone.
+			last := *s.VMI
+			last.Gone = true
+			s.VMI = &last
+		}
 	}
+}
+
+// podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.
+func (s *State) podOfAnother(uid string) bool {
+	return s.podHeld() && s.Pod.VMIUID != "" && s.Pod.VMIUID != uid
 }
 
 // adopt takes up an incarnation: what its status says already is believed, so that history lost is not time lost.
@@ -140,7 +153,12 @@ func (s *State) next() State {
 }
 
 func (s *State) podEnded() bool {
-	return s.Pod != nil && (s.Pod.Gone || s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed")
+	if s.Pod == nil {
+		return false
+	}
+	// A pod that is deleted before it has a node never gets one, and no kubelet will report its end.
+	unplaced := s.Pod.DeletionTimestamp != nil && s.Pod.NodeName == ""
+	return s.Pod.Gone || s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed" || unplaced
 }
 
 func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }

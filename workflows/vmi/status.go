@@ -43,7 +43,7 @@ func (s *State) refreshConditions(now time.Time) {
 	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now) }
 	set(s.readyCondition())
 	switch {
-	case s.Failure != nil:
+	case s.trouble():
 		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: failureReason(s.Failure), Message: s.Failure.Message})
 	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && imageProblem(s.Pod.WaitingReason):
 		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Pod.WaitingReason, Message: s.Pod.WaitingMessage})
@@ -71,6 +71,11 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Paused")
 	}
+}
+
+// trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
+func (s *State) trouble() bool {
+	return s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo)
 }
 
 // readyCondition is KubeVirt's: False with a reason until the guest runs, then as the pod has it.
@@ -141,7 +146,7 @@ func (s *State) status() contract.VMIStatus {
 func (s *State) differs() bool {
 	if s.Written == nil {
 		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was written then.
-		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final()
+		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble()
 	}
 	now := s.status()
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {

@@ -246,3 +246,82 @@ func TestEverySignalTwiceLateAndReversed(t *testing.T) {
 	require.Equal(t, 1, w.DomainsStarted)
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
+
+// TestDeletedBeforeItsPodIsMade: the API server refuses to make the pod because the VMI is being deleted, which nobody has told yet.
+func TestDeletedBeforeItsPodIsMade(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityCreatePod {
+			w.DeleteVMIByUser()
+			return temporal.NewNonRetryableApplicationError("the VirtualMachineInstance is being deleted", contract.ErrorGone, nil)
+		}
+		return nil
+	}
+	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.run(t)
+	require.Equal(t, "Failed", w.VMIStatus.Phase)
+}
+
+// TestDeletedWithItsNode: the node dies while its worker was to start the domain, and its pod is removed by force.
+func TestDeletedWithItsNode(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityStartDomain {
+			return temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+		}
+		return nil
+	}
+	w.boot()
+	w.at(5*time.Second, func() {
+		p := *w.Pod
+		p.Gone = true
+		w.Pod = nil
+		w.env.SignalWorkflow(contract.SignalObservePod, p)
+	})
+	w.at(6*time.Second, w.DeleteVMIByUser)
+	w.at(10*time.Second, func() { require.Nil(t, w.VMI, "nothing is to be waited for") })
+	w.run(t)
+}
+
+// TestRefusedPodShowsOnAVMsInstance: an instance that its VM made is Pending from the start, and still tells what is wrong.
+func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityCreatePod {
+			return temporal.NewApplicationError("exceeded quota", contract.ErrorForbidden)
+		}
+		return nil
+	}
+	w.at(0, func() {
+		w.VMI = &contract.VMIObservation{UID: "vmi-1", OwnerUID: "vm-1", Phase: "Pending", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI}}
+		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
+	})
+	w.at(3*time.Minute, func() {
+		require.NotNil(t, w.VMIStatus, "a refusal must show")
+		require.Equal(t, "FailedCreate", w.VMIStatus.Conditions[1].Reason)
+		w.DeleteVMIByUser()
+	})
+	w.run(t)
+}
+
+// TestAdoptionWhileTheAPIServerIsAway: a booting VMI is taken up, and its pod cannot be looked for yet.
+func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
+	w := newWorld(t)
+	out := true
+	w.Fail = func(a string) error {
+		if out && a == contract.ActivityFindPod {
+			return temporal.NewApplicationError("connection refused", "Kubernetes")
+		}
+		return nil
+	}
+	w.at(0, func() {
+		w.VMI = &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduling", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI}}
+		w.Pod = &contract.PodObservation{UID: "pod-1", Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Pending", ResourceVersion: "8", Finalizers: []string{contract.FinalizerPod}}
+		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
+	})
+	w.at(5*time.Minute, func() { out = false })
+	w.at(10*time.Minute, func() { w.RunPod() })
+	w.at(11*time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase); w.DeleteVMIByUser() })
+	w.at(12*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}

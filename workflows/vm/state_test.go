@@ -1,0 +1,35 @@
+package vm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
+	s := State{Object: contract.Object{UID: "vm"}, VM: &contract.VMObservation{UID: "vm"}}
+	s.observeVMI(contract.VMIObservation{UID: "a", ResourceVersion: "10", OwnerUID: "vm"})
+	s.observeVMI(contract.VMIObservation{UID: "b", ResourceVersion: "30", OwnerUID: "vm"})
+	s.observeVMI(contract.VMIObservation{UID: "b", Gone: true})
+	s.observeVMI(contract.VMIObservation{UID: "a", ResourceVersion: "20", OwnerUID: "vm"})
+	require.Equal(t, Absent, s.situation(), "an old observation arrived late")
+	s.observeVMI(contract.VMIObservation{UID: "c", ResourceVersion: "40", OwnerUID: "vm"})
+	require.Equal(t, Alive, s.situation())
+}
+
+func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
+	s := State{}
+	s.observeVM(contract.VMObservation{UID: "old", ResourceVersion: "10"})
+	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "20"})
+	require.True(t, s.VM.Gone)
+	require.Equal(t, "new", s.next().Object.UID)
+}
+
+func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "old"})
+	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "10"})
+	require.Equal(t, Absent, s.situation())
+}
