@@ -58,9 +58,15 @@ test: ## Unit tests, workflow tests, replay: all that needs no node. 2 minutes; 
 	@$(DEV) packages test
 	@go test $(TEST_FLAGS) $(TEST_PACKAGES)
 
+.PHONY: test-launcher
+test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 minutes.
+	@$(DEV) packages launcher
+	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
+	@go test -tags libvirt -count 1 -timeout 20m $(TEST_FLAGS) ./launcher/realtest
+
 .PHONY: e2e
 e2e: up deploy ## The end-to-end tests on the local cluster, with real nodes and guests. 10 minutes.
-	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 45m $(E2E_FLAGS) ./testsuite/e2e/...
+	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 45m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 .PHONY: lint
 lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.

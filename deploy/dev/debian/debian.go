@@ -22,6 +22,11 @@ func Test() []string {
 	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
 }
 
+// Launcher are the packages that running the launcher on the machine itself, outside its image, needs.
+func Launcher() []string {
+	return append(Test(), "libvirt-daemon", "libvirt-daemon-driver-qemu", "qemu-system-x86", "qemu-utils")
+}
+
 // Generate are the packages that writing the generated files anew needs.
 func Generate() []string { return []string{"protobuf-compiler"} }
 

@@ -156,5 +156,5 @@ func (d *Daemon) Said() string {
 // Stop ends the daemon and every process in its sandbox.
 func (d *Daemon) Stop() {
 	_ = d.cmd.Process.Kill() // it may have ended by itself
-	<-d.ended //nolint:errcheck // it was told to end
+	<-d.ended                //nolint:errcheck // it was told to end
 }
