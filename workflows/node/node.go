@@ -62,7 +62,8 @@ func (s *State) labels() map[string]*string {
 // changes are the labels that differ from what the node carries.
 func (s *State) changes() map[string]*string {
 	out := map[string]*string{}
-	for k, v := range s.labels() { //nolint:workflowcheck // builds another map: the order has no effect
+	//workflowcheck:ignore builds another map: the order has no effect
+	for k, v := range s.labels() {
 		if have, ok := s.Node.Labels[k]; v != nil && (!ok || have != *v) || v == nil && ok {
 			out[k] = v
 		}
@@ -133,10 +134,12 @@ func (e *instance) write(ctx workflow.Context) error {
 		return nil
 	}
 	have := map[string]string{}
-	for k, v := range s.Node.Labels { //nolint:workflowcheck // copies a map: the order has no effect
+	//workflowcheck:ignore copies a map: the order has no effect
+	for k, v := range s.Node.Labels {
 		have[k] = v
 	}
-	for k, v := range labels { //nolint:workflowcheck // fills a map: the order has no effect
+	//workflowcheck:ignore fills a map: the order has no effect
+	for k, v := range labels {
 		if v == nil {
 			delete(have, k)
 		} else {

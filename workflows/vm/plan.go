@@ -44,7 +44,7 @@ func (s *State) decide(now time.Time) decision {
 		return d
 	}
 	if s.deleting() {
-		return s.held(s.decideEnding(now), now)
+		return s.held(s.decideEnding(), now)
 	}
 	if !s.hasFinalizer() {
 		return s.held(decision{Action: actFinalizer, Why: "its instance must go before it does"}, now)
@@ -76,7 +76,7 @@ func (s *State) decideTelling() (decision, bool) {
 }
 
 // decideEnding stops the instance, then lets the VM go.
-func (s *State) decideEnding(now time.Time) decision {
+func (s *State) decideEnding() decision {
 	if s.Open != nil && s.Open.Operation != contract.OperationStop {
 		return s.callOff("the VirtualMachine is being deleted")
 	}

@@ -15,13 +15,13 @@ type printable struct {
 
 // printables is KubeVirt's order of precedence, as far as the states exist here.
 func printables() []printable {
-	vmi := func(kind, status, reason string) func(*State) bool {
+	lacks := func(kind, reason string) func(*State) bool {
 		return func(s *State) bool {
 			if s.situation() == Absent {
 				return false
 			}
 			c, ok := conditions.Get(s.VMI.Conditions, kind)
-			return ok && c.Status == status && (reason == "" || c.Reason == reason)
+			return ok && c.Status == "False" && c.Reason == reason
 		}
 	}
 	return []printable{
@@ -29,10 +29,10 @@ func printables() []printable {
 		{"Stopping", (*State).stopping},
 		{"Paused", func(s *State) bool { return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True") }},
 		{"Running", (*State).running},
-		{"ErrorPvcNotFound", vmi("Synchronized", "False", "FailedPvcNotFound")},
-		{"ErrorUnschedulable", vmi("PodScheduled", "False", "Unschedulable")},
-		{"ErrImagePull", vmi("Synchronized", "False", "ErrImagePull")},
-		{"ImagePullBackOff", vmi("Synchronized", "False", "ImagePullBackOff")},
+		{"ErrorPvcNotFound", lacks("Synchronized", "FailedPvcNotFound")},
+		{"ErrorUnschedulable", lacks("PodScheduled", "Unschedulable")},
+		{"ErrImagePull", lacks("Synchronized", "ErrImagePull")},
+		{"ImagePullBackOff", lacks("Synchronized", "ImagePullBackOff")},
 		{"Starting", (*State).starting},
 		{"CrashLoopBackOff", func(s *State) bool {
 			return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && s.over()

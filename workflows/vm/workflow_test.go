@@ -27,14 +27,14 @@ func newWorld(t *testing.T) *world {
 	var s testsuite.WorkflowTestSuite
 	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
 	w.env.SetTestTimeout(20 * time.Second)
-	w.Cluster.Register(w.env)
+	w.Register(w.env)
 	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop, contract.WorkflowRestartVM: vm.Restart} {
 		w.env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		w.transitions = append(w.transitions, info.WorkflowExecution.ID)
 	})
-	w.Cluster.Changed = func(signal string, payload any) {
+	w.Changed = func(signal string, payload any) {
 		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
 	}
 	return w

@@ -48,7 +48,7 @@ func (s *State) decide(now time.Time) decision {
 	if d, ok := s.decideEnding(now); ok {
 		return s.held(d, now)
 	}
-	if d, ok := s.decideBoot(now); ok {
+	if d, ok := s.decideBoot(); ok {
 		return s.held(d, now)
 	}
 	return s.held(s.decideStatus(now), now)
@@ -121,7 +121,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 }
 
 // decideBoot brings the VMI from nothing to a running guest.
-func (s *State) decideBoot(now time.Time) (decision, bool) {
+func (s *State) decideBoot() (decision, bool) {
 	switch s.Phase {
 	case PhaseUnset, PhasePending:
 		if s.Pod == nil {

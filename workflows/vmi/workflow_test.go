@@ -25,8 +25,8 @@ func newWorld(t *testing.T) *world {
 	var s testsuite.WorkflowTestSuite
 	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
 	w.env.SetTestTimeout(20 * time.Second)
-	w.Cluster.Register(w.env)
-	w.Cluster.Changed = func(signal string, payload any) {
+	w.Register(w.env)
+	w.Changed = func(signal string, payload any) {
 		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
 	}
 	return w
