@@ -72,10 +72,7 @@ func pause(count int) time.Duration {
 func (e *instance) findPod(ctx workflow.Context) error {
 	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, contract.FindPodInput{VMI: e.state.Object})
 	if err == nil {
-		if r.Pod == nil {
-			r.Pod = &contract.PodObservation{Gone: true}
-		}
-		e.state.Pod = r.Pod
+		e.state.found(r.Pod)
 	}
 	return e.settle(ctx, actFindPod, err)
 }

@@ -9,6 +9,9 @@ import (
 // of four; status.phaseTransitionTimestamps has each step. What takes longer, or goes wrong, shows.
 const settleTime = 5 * time.Second
 
+// lookAgain is how long the end of a pod is waited for before it is looked for.
+const lookAgain = 5 * time.Minute
+
 // action names a step of this entity.
 type action string
 
@@ -97,8 +100,12 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 			return decision{Action: actDeletePod, Why: "the VirtualMachineInstance is being deleted"}, true
 		}
 		d := s.decideStatus(now)
-		if d.Action == actNone {
-			d.Waiting = "the guest to shut down and its pod to end"
+		switch {
+		case d.Action != actNone:
+		case !now.Before(s.LookAt):
+			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
+		default:
+			d = decision{WakeAt: s.LookAt, Waiting: "the guest to shut down and its pod to end"}
 		}
 		return d, true
 	}

@@ -28,6 +28,9 @@ type State struct {
 	PodReleased bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
 	PodMarked   bool `json:"podMarked,omitempty"`   // the readiness gate was set
 
+	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been missed.
+	LookAt time.Time `json:"lookAt,omitzero"`
+
 	// Starting says that the node's worker is at work on StartDomain.
 	Starting bool `json:"starting,omitempty"`
 	// CalledOff says that it was told to stop that.
@@ -130,6 +133,21 @@ func (s *State) observePod(o contract.PodObservation) {
 		o = last
 	}
 	s.Pod = &o
+}
+
+// found folds what the API server says of the pod when it is asked; nil: there is none.
+func (s *State) found(o *contract.PodObservation) {
+	s.LookAt = time.Time{}
+	switch {
+	case o != nil && (s.Pod == nil || s.Pod.UID == o.UID):
+		s.Pod = o
+	case s.Pod == nil:
+		s.Pod = &contract.PodObservation{Gone: true}
+	default:
+		last := *s.Pod
+		last.Gone = true
+		s.Pod = &last
+	}
 }
 
 // observeDomain folds what the node's worker saw. Only the pod in hand counts, and only what is newer.

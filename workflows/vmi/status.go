@@ -18,6 +18,12 @@ func (s *State) refresh(now time.Time) {
 		s.enter(r, now)
 	}
 	s.refreshConditions(now)
+	switch {
+	case !s.deleting() || !s.podHeld():
+		s.LookAt = time.Time{}
+	case s.LookAt.IsZero():
+		s.LookAt = now.Add(lookAgain)
+	}
 }
 
 func (s *State) enter(r Rule, now time.Time) {

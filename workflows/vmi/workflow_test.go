@@ -325,3 +325,13 @@ func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
 	w.at(12*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
 }
+
+// TestThePodsEndIsLookedFor: the pod of a deleted VMI ends, and no observation says so.
+func TestThePodsEndIsLookedFor(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(10*time.Second, w.DeleteVMIByUser)
+	w.at(time.Minute, func() { w.Pod = nil })
+	w.at(11*time.Minute, func() { require.Nil(t, w.VMI, "a missed observation must not hold it for ever") })
+	w.run(t)
+}
