@@ -103,4 +103,4 @@ record-histories: ## Add the local cluster's workflow histories to the replay te
 
 .PHONY: help
 help: ## Show this.
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9 ]+:.*## / {gsub(/\$$\$$/, "$$"); printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9 -]+:.*## / {gsub(/\$$\$$/, "$$"); printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
