@@ -248,6 +248,8 @@ func (m *machine) legs(list []call) string {
 		}
 		return zero
 	}
+	stamp, _ := try("-n", m.namespace, "get", "events", "-o", `jsonpath={.items[?(@.reason=="Scheduled")].eventTime}`)
+	scheduled, _ := time.Parse(time.RFC3339Nano, strings.TrimSpace(stamp))
 	legs := []leg{
 		{"VM created", at(func(c call) bool {
 			return c.Object.Resource == "virtualmachines" && (c.Verb == "create" || c.Verb == "patch")
@@ -256,7 +258,7 @@ func (m *machine) legs(list []call) string {
 		{"pod created", at(func(c call) bool {
 			return c.Object.Resource == "pods" && c.Object.Subresource == "" && c.Verb == "create"
 		})},
-		{"pod scheduled", at(func(c call) bool { return c.Object.Resource == "pods" && c.Object.Subresource == "binding" })},
+		{"pod scheduled", scheduled},
 		{"launcher started", said(`"message":"starting"`)},
 		{"launcher serves", said(`"message":"serving"`)},
 		{"start asked for", said(`"input":"StartAsked"`)},

@@ -113,8 +113,8 @@ func (s *State) status() contract.VMStatus {
 	return st
 }
 
-// differs says whether the status is worth a write. What only says in other words why a booting VM is not ready yet waits for the next
-// write: a boot goes through several such reasons within a second.
+// differs says whether the status is worth a write. What only says in other words why a VM that comes up or goes down is not ready waits for
+// the next write: it goes through several such reasons within a second.
 func (s *State) differs() bool {
 	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == Absent && s.Failure == nil && !s.deleting() {
 		// The instance is being made this very moment; the write that tells of it says all.
@@ -132,7 +132,7 @@ func (s *State) differs() bool {
 	} else {
 		return true
 	}
-	if now.PrintableStatus == "Starting" && then.PrintableStatus == "Starting" {
+	if now.PrintableStatus == then.PrintableStatus && (now.PrintableStatus == "Starting" || now.PrintableStatus == "Stopping") {
 		now.Conditions, then.Conditions = bare(now.Conditions), bare(then.Conditions)
 	}
 	return !equal(now, then)

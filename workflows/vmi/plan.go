@@ -167,8 +167,12 @@ func (s *State) decideStatus(now time.Time) decision {
 
 // settling: the boot goes on by itself right now.
 func (s *State) settling() bool {
-	if s.deleting() || s.Failure != nil {
+	if s.Failure != nil {
 		return false
+	}
+	if s.deleting() {
+		// Its pod is about to be gone, and then the write that releases the VMI says how it ended.
+		return s.Phase.Final() && s.podHeld()
 	}
 	switch s.Phase {
 	case PhaseScheduling:

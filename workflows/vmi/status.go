@@ -33,7 +33,7 @@ func (s *State) enter(r Rule, now time.Time) {
 			s.Reason = "PodVanished"
 		}
 	}
-	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) {
+	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() {
 		s.SettleBy = now.Add(settleTime)
 	}
 	for _, t := range s.PhaseTimes {
