@@ -59,15 +59,17 @@ func NodeOptions(node string) workflow.ActivityOptions {
 }
 
 // Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After a
-// minute of attempts the error is returned; the planner decides what it means.
-func Call[Out any](ctx workflow.Context, activity string, in any) (Out, error) {
+// minute of attempts the error is returned; the planner decides what it means. What says in plain words what is done; the UI shows it.
+func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	var out Out
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions()), activity, in).Get(ctx, &out)
+	local := LocalOptions()
+	local.Summary = Summary(what)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, local), activity, in).Get(ctx, &out)
 	if err == nil || !Retryable(err) {
 		return out, err
 	}
 	o := ClusterOptions()
-	o.Summary = Summary("after local attempts failed: " + Message(err))
+	o.Summary = Summary(what + ", after local attempts failed: " + Message(err))
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
 	return out, err
 }

@@ -117,7 +117,7 @@ func (e *instance) write(ctx workflow.Context) error {
 	s := &e.state
 	labels := s.changes()
 	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, in)
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
 		s.Node.Gone = true
 		return nil

@@ -46,7 +46,11 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInput) error {
 	s := &e.state
 	in.VM, in.ResourceVersion = s.Object, s.VM.ResourceVersion
-	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, in)
+	what := string(a)
+	if in.Status != nil {
+		what += ": " + in.Status.PrintableStatus
+	}
+	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}

@@ -106,7 +106,7 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
 	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Actor: t.in.Actor}
-	r, err := entity.Call[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, in)
+	r, err := entity.Call[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be made: %s", entity.Message(err))
 		return r, err
@@ -146,7 +146,7 @@ func (t *transition) unwind(ctx workflow.Context, uid string, cause error) error
 	defer cancel()
 	t.say(dctx, "Called off. Taking the instance away again.")
 	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}}
-	if _, err := entity.Call[contract.DeleteResult](dctx, contract.ActivityDeleteVMI, in); err != nil {
+	if _, err := entity.Call[contract.DeleteResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in); err != nil {
 		return fmt.Errorf("taking the instance away again: %w", err)
 	}
 	return cause
@@ -157,7 +157,7 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 	t.say(ctx, "Deleting the instance.")
 	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: t.in.VMI}
 	in.VMI.Namespace, in.VMI.Name = t.in.VM.Namespace, t.in.VM.Name
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeleteVMI, in)
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeleteVMI, "delete the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be deleted: %s", entity.Message(err))
 		return err

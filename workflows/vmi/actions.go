@@ -70,7 +70,7 @@ func pause(count int) time.Duration {
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
-	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, contract.FindPodInput{VMI: e.state.Object})
+	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), contract.FindPodInput{VMI: e.state.Object})
 	if err == nil {
 		e.state.found(r.Pod)
 	}
@@ -78,7 +78,7 @@ func (e *instance) findPod(ctx workflow.Context) error {
 }
 
 func (e *instance) createPod(ctx workflow.Context) error {
-	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, contract.CreatePodInput{VMI: e.state.Object})
+	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, string(actCreatePod), contract.CreatePodInput{VMI: e.state.Object})
 	if entity.ErrorType(err) == contract.ErrorGone {
 		e.leaving(ctx)
 		return nil
@@ -129,7 +129,7 @@ func (e *instance) callOff() {
 }
 
 func (e *instance) markPod(ctx workflow.Context) error {
-	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, contract.MarkPodInput{Pod: e.pod()})
+	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod()})
 	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
 		e.state.PodMarked = true
 		err = nil
@@ -139,7 +139,7 @@ func (e *instance) markPod(ctx workflow.Context) error {
 
 func (e *instance) deletePod(ctx workflow.Context) error {
 	e.callOff()
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod()})
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actDeletePod), contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod()})
 	if err == nil {
 		e.state.PodDeleted = true
 		if r.Absent {
@@ -151,7 +151,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 
 func (e *instance) releasePod(ctx workflow.Context) error {
 	in := contract.ReleasePodInput{Pod: e.pod(), Finalizers: entity.Without(e.state.Pod.Finalizers, contract.FinalizerPod)}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityReleasePod, in)
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityReleasePod, string(actReleasePod), in)
 	if err == nil {
 		e.state.PodReleased = true
 		if r.Absent {
@@ -176,7 +176,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	if status.NodeName != "" && (s.Written == nil || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
-	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, in)
+	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
 		return e.settle(ctx, a, err)
 	}
