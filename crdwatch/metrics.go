@@ -18,6 +18,7 @@ const (
 	resultSent    = "sent"
 	resultSkipped = "skipped"
 	resultFailed  = "failed"
+	resultRefused = "refused"
 )
 
 type metrics struct {
@@ -31,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		observations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_crdwatch_observations_total",
-			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, or failed to be sent (and tried again).",
+			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, failed to be sent (and tried again), or refused by Temporal (and dropped).",
 		}, []string{"kind", "result"}),
 		depth: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "virtflow_crdwatch_queue_depth", Help: "Observations that wait to be sent.",

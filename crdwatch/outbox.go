@@ -2,10 +2,12 @@ package crdwatch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.temporal.io/api/serviceerror"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -121,6 +123,13 @@ func (o *Outbox) step(ctx context.Context) bool {
 		if err := o.send(ctx, d); err != nil {
 			if ctx.Err() != nil {
 				return false
+			}
+			if refused := new(serviceerror.InvalidArgument); errors.As(err, &refused) {
+				// It will be refused for ever, and must not hold up what comes behind it.
+				o.metrics.count(d.Kind, resultRefused)
+				o.log.Error().Err(err).Str("workflow_id", workflow).Str("signal", d.Signal).Str("uid", d.UID).Msg("Temporal refuses an observation; it is dropped")
+				o.done(d)
+				continue
 			}
 			o.metrics.count(d.Kind, resultFailed)
 			o.log.Warn().Err(err).Str("workflow_id", workflow).Str("signal", d.Signal).Str("uid", d.UID).

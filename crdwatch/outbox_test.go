@@ -3,12 +3,14 @@ package crdwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 )
 
 // recording is a Sender that keeps what it is given, and fails while it is told to.
@@ -100,6 +102,26 @@ func TestRetriedUntilTaken(t *testing.T) {
 	r.mu.Unlock()
 	require.Eventually(t, func() bool { return len(r.all()) == 1 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, []any{"second"}, payloads(r.all()))
+}
+
+// refusing takes everything but one payload.
+type refusing struct{ recording }
+
+func (r *refusing) Send(ctx context.Context, d *Delivery) error {
+	if d.Payload == "bad" {
+		return fmt.Errorf("signalling: %w", serviceerror.NewInvalidArgument("too large"))
+	}
+	return r.recording.Send(ctx, d)
+}
+
+func TestWhatIsRefusedDoesNotHoldUpTheRest(t *testing.T) {
+	r := &refusing{}
+	o, run := newTestOutbox(t, r)
+	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "bad"})
+	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "2", Payload: "good"})
+	run()
+	require.Eventually(t, func() bool { return len(r.all()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []any{"good"}, payloads(r.all()))
 }
 
 func TestOneAtATimeForAWorkflow(t *testing.T) {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -15,13 +16,14 @@ const (
 	maxMessage     = 512  // messages of conditions
 	maxTermination = 1024 // a container's termination message
 	maxConditions  = 32
-	maxFinalizers  = 32
-	maxRequests    = 8
+	maxRequests    = 64
 	maxData        = 8
 	maxIPs         = 8
 	maxPhaseTimes  = 16
 	maxLabels      = 64
 )
+
+// Lists that are written back whole are never cut: an element left out here would be removed there. The API server bounds them.
 
 // Cut shortens s to at most n bytes without splitting a character.
 func Cut(s string, n int) string {
@@ -36,15 +38,12 @@ func Cut(s string, n int) string {
 
 func word(s string) string { return Cut(s, maxWord) }
 
-func words(list []string, n int) []string {
+// whole is a copy of list, nil when it is empty.
+func whole(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
-	out := make([]string, 0, min(len(list), n))
-	for _, s := range list[:min(len(list), n)] {
-		out = append(out, word(s))
-	}
-	return out
+	return slices.Clone(list)
 }
 
 // moment is t in UTC, or nil: two observations of one object then compare equal.

@@ -26,7 +26,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 		Name:              pod.Name,
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: moment(pod.DeletionTimestamp),
-		Finalizers:        words(pod.Finalizers, maxFinalizers),
+		Finalizers:        whole(pod.Finalizers),
 		Phase:             string(pod.Status.Phase),
 		NodeName:          pod.Spec.NodeName,
 		QOSClass:          string(pod.Status.QOSClass),

@@ -14,7 +14,7 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		ResourceVersion:   vm.ResourceVersion,
 		Generation:        vm.Generation,
 		DeletionTimestamp: moment(vm.DeletionTimestamp),
-		Finalizers:        words(vm.Finalizers, maxFinalizers),
+		Finalizers:        whole(vm.Finalizers),
 		RunStrategy:       strategy,
 		LegacyRunning:     legacy,
 		StatusRunStrategy: word(string(vm.Status.RunStrategy)),

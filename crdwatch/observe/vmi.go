@@ -16,7 +16,7 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		UID:                string(vmi.UID),
 		ResourceVersion:    vmi.ResourceVersion,
 		DeletionTimestamp:  moment(vmi.DeletionTimestamp),
-		Finalizers:         words(vmi.Finalizers, maxFinalizers),
+		Finalizers:         whole(vmi.Finalizers),
 		Phase:              word(string(vmi.Status.Phase)),
 		NodeName:           word(vmi.Status.NodeName),
 		GracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
