@@ -131,6 +131,12 @@ func TestUsersCannotWriteAnInstancesStatus(t *testing.T) {
 	require.Equal(t, kubevirtv1.Running, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
 	c.user = own
 	require.Equal(t, kubevirtv1.Failed, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
+
+	created := `{"metadata": {"name": "i"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Running", "nodeName": "n"}}`
+	c = call{path: PathMutateVMI, operation: admissionv1.Create}
+	status := mutate[kubevirtv1.VirtualMachineInstance](t, c, created).Status
+	require.Equal(t, kubevirtv1.Pending, status.Phase)
+	require.Empty(t, status.NodeName)
 }
 
 func TestAnInstancesSpecIsFixed(t *testing.T) {

@@ -93,5 +93,6 @@ func vmCauses(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1
 		return nil, err
 	}
 	causes = append(causes, more...)
+	causes = append(causes, support.Combinations(&expanded.Spec, "spec.template.spec")...)
 	return append(causes, validation.Startable(&expanded.Spec)...), nil
 }

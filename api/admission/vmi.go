@@ -18,6 +18,9 @@ func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admissio
 		return bad(err)
 	}
 	if req.Operation == admissionv1.Create {
+		if !h.own(req) {
+			vmi.Status = kubevirtv1.VirtualMachineInstanceStatus{}
+		}
 		cluster, err := h.Cluster(ctx)
 		if err != nil {
 			return bad(err)
@@ -56,7 +59,7 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return bad(err)
 	}
-	return answer(causes)
+	return answer(append(causes, support.Combinations(&vmi.Spec, "spec")...))
 }
 
 func (h *handler) validateVMIUpdate(_ context.Context, req admission.Request) admission.Response {

@@ -132,12 +132,17 @@ func devices() []Field {
 		{Path: "domain.devices.interfaces[].name"},
 		{Path: "domain.devices.interfaces[].masquerade"},
 		{Path: "domain.devices.interfaces[].macAddress"},
-		{Path: "domain.devices.interfaces[].model"},
+		{Path: "domain.devices.interfaces[].model", Values: interfaceModels()},
 		{Path: "domain.devices.interfaces[].acpiIndex"},
 	}
 }
 
 func diskBuses() []string { return []string{"virtio", "sata", "scsi"} }
+
+// interfaceModels are KubeVirt's but igb, which Debian 12's QEMU does not have.
+func interfaceModels() []string {
+	return []string{"virtio", "e1000", "e1000e", "ne2k_pci", "pcnet", "rtl8139"}
+}
 
 func volumes() []Field {
 	return []Field{

@@ -90,6 +90,7 @@ func TestContainerDiskMistakes(t *testing.T) {
 		"two files":        {files: []string{"disk/a", "disk/b"}, want: "more than one file found in folder /disk, only one disk is allowed"},
 		"unknown format":   {files: []string{"disk/a"}, info: `{"format":"vmdk"}`, want: "unsupported image format: vmdk"},
 		"a backing file":   {files: []string{"disk/a"}, info: `{"format":"qcow2","backing-filename":"/etc/passwd"}`, want: "expected no backing file, but found /etc/passwd"},
+		"a data file":      {files: []string{"disk/a"}, info: `{"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"/etc/passwd"}}}`, want: "expected no data file, but found /etc/passwd"},
 		"not the path":     {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`, want: "no file found at path /b"},
 		"path leaves it":   {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`, want: "no file found at path /etc/passwd"},
 		"path is a folder": {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
@@ -135,6 +136,24 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "written by the guest", string(b))
+}
+
+func TestCloudInitDataOfAUsersSecret(t *testing.T) {
+	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"}, {"networkData"}} {
+		at := places(t)
+		for _, key := range keys {
+			file := filepath.Join(at.CloudInit, "c", key)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file, []byte("content of "+key), 0o600))
+		}
+		path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`, "")
+		require.NoError(t, err, keys)
+		iso, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, key := range keys {
+			require.Contains(t, string(iso), "content of "+key)
+		}
+	}
 }
 
 func TestOtherMistakes(t *testing.T) {

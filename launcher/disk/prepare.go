@@ -15,10 +15,12 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// Keys of the Secret that carries a volume's cloud-init data.
+// Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own Secret may have.
 const (
-	keyUserData    = "userdata"
-	keyNetworkData = "networkdata"
+	keyUserData        = "userdata"
+	keyUserDataAlso    = "userData"
+	keyNetworkData     = "networkdata"
+	keyNetworkDataAlso = "networkData"
 )
 
 // Preparer makes the files that Plan lists.
@@ -76,6 +78,9 @@ func (p *Preparer) containerDisk(ctx context.Context, v Volume) (domain.Volume, 
 	if info.Backing != "" {
 		return domain.Volume{}, failed(v.Name, "expected no backing file, but found %s", info.Backing)
 	}
+	if file := info.dataFile(); file != "" {
+		return domain.Volume{}, failed(v.Name, "expected no data file, but found %s", file)
+	}
 	err = once(v.Path, func(path string) error { return p.img.overlay(ctx, backing, info.Format, path) })
 	return domain.Volume{
 		Path: v.Path, Format: "qcow2", Size: info.VirtualSize, DirectIO: directIO(v.Path) && directIO(backing),
@@ -83,11 +88,11 @@ func (p *Preparer) containerDisk(ctx context.Context, v Volume) (domain.Volume, 
 }
 
 func noCloud(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error) {
-	user, err := readOptional(filepath.Join(v.Source, keyUserData))
+	user, err := readFirst(v.Source, keyUserData, keyUserDataAlso)
 	if err != nil {
 		return domain.Volume{}, failed(v.Name, "reading the user data: %v", err)
 	}
-	network, err := readOptional(filepath.Join(v.Source, keyNetworkData))
+	network, err := readFirst(v.Source, keyNetworkData, keyNetworkDataAlso)
 	if err != nil {
 		return domain.Volume{}, failed(v.Name, "reading the network data: %v", err)
 	}
@@ -135,12 +140,15 @@ func once(path string, build func(path string) error) error {
 	return nil
 }
 
-func readOptional(path string) ([]byte, error) {
-	b, err := os.ReadFile(path) //nolint:gosec // a directory that Kubernetes mounts
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// readFirst reads the first of the named files that exists; nil: none does.
+func readFirst(dir string, names ...string) ([]byte, error) {
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // a directory that Kubernetes mounts
+		if !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
 	}
-	return b, err
+	return nil, nil
 }
 
 // directIO tries whether a file can be read past the host's page cache.

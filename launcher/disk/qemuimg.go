@@ -28,7 +28,15 @@ type imageInfo struct {
 	Format      string `json:"format"`
 	VirtualSize int64  `json:"virtual-size"`
 	Backing     string `json:"backing-filename"`
+	Specific    struct {
+		Data struct {
+			DataFile string `json:"data-file"`
+		} `json:"data"`
+	} `json:"format-specific"`
 }
+
+// dataFile is where a qcow2 image keeps its content outside of itself; none: "". Like a backing file it may be any that the launcher can read.
+func (i imageInfo) dataFile() string { return i.Specific.Data.DataFile }
 
 // qemuImg runs the qemu-img program.
 type qemuImg struct {

@@ -1,0 +1,46 @@
+package support
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain for all the same. The
+// launcher would say so too, but only after its pod has started. The prefix says where the spec is.
+func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	refuse := func(path, message string) {
+		causes = append(causes, metav1.StatusCause{
+			Type: metav1.CauseTypeFieldValueNotSupported, Field: prefix + path, Message: prefix + path + message,
+		})
+	}
+	volumes := map[string]bool{}
+	cloudInit := ""
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		volumes[v.Name] = true
+		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Value() < 1<<20 {
+			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported")
+		}
+		if v.CloudInitNoCloud == nil {
+			continue
+		}
+		if cloudInit != "" {
+			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i), ": a second cloud-init volume, beside "+cloudInit+", is not supported")
+			continue
+		}
+		cloudInit = v.Name
+	}
+	for i, d := range spec.Domain.Devices.Disks {
+		at := fmt.Sprintf(".domain.devices.disks[%d]", i)
+		if d.CDRom != nil && !volumes[d.Name] {
+			refuse(at+".cdrom", ": an empty CD-ROM drive is not supported yet")
+		}
+		if d.IO == kubevirtv1.IONative && d.Cache != "" && d.Cache != kubevirtv1.CacheNone {
+			refuse(at+".io", ": native needs cache mode none")
+		}
+	}
+	return causes
+}

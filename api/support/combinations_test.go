@@ -1,0 +1,34 @@
+package support
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
+	var spec kubevirtv1.VirtualMachineInstanceSpec
+	require.NoError(t, json.Unmarshal([]byte(`{
+		"domain": {"devices": {"disks": [
+			{"name": "a"}, {"name": "drive", "cdrom": {}}, {"name": "b", "cdrom": {}}, {"name": "e", "io": "native", "cache": "writeback"},
+			{"name": "f", "io": "native"}
+		]}},
+		"volumes": [
+			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitNoCloud": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
+			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}
+		]
+	}`), &spec))
+	var got []string
+	for _, c := range Combinations(&spec, "spec") {
+		require.Contains(t, c.Message, c.Field)
+		got = append(got, c.Message)
+	}
+	require.Equal(t, []string{
+		"spec.volumes[1].cloudInitNoCloud: a second cloud-init volume, beside a, is not supported",
+		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported",
+		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
+		"spec.domain.devices.disks[3].io: native needs cache mode none",
+	}, got)
+}
