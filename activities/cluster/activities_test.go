@@ -393,20 +393,4 @@ func TestPatchNodeAndEvents(t *testing.T) {
 	in.UID = "ffffffff-0000-4000-8000-000000000000"
 	_, err = w.PatchNode(ctx, in)
 	require.Equal(t, contract.ErrorGone, errorType(err))
-
-	_, vm := func() (*kubevirt.VirtualMachine, contract.Object) {
-		if w.fake != nil {
-			w.fake.Calls()
-		}
-		return w.vm(t)
-	}()
-	for range 2 {
-		require.NoError(t, w.RecordEvents(ctx, contract.RecordEventsInput{
-			Kind: "VirtualMachine", Object: vm, Time: time.Unix(1_700_000_000, 0),
-			Events: []contract.Event{{Type: "Normal", Reason: "A", Message: "a"}, {Type: "Warning", Reason: "B", Message: "b"}},
-		}))
-	}
-	events, err := w.kubernetes.CoreV1().Events(w.ns).List(ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, events.Items, 2)
 }

@@ -161,17 +161,6 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	return contract.DeleteResult{}, nil
 }
 
-// RecordEvents writes Kubernetes events on one object. Idempotent: their names derive from the object, the time and the order.
-func (a *Activities) RecordEvents(ctx context.Context, in contract.RecordEventsInput) error {
-	for i, e := range in.Events {
-		occasion := fmt.Sprintf("%d/%d", in.Time.UnixNano(), i)
-		if err := a.events.record(ctx, in.Kind, in.Object, e, occasion, in.Time); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tellAll records the events that go with a patch. The version that the patch was decided from names the occasion.
 func (a *Activities) tellAll(ctx context.Context, kind string, o contract.Object, events []contract.Event, version string) {
 	for i, e := range events {

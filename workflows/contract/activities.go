@@ -1,21 +1,18 @@
 package contract
 
-import "time"
-
 // Activities on the control queue (package activities/cluster). All are idempotent: names derive from UIDs, creating what is
 // there finds it, deleting what is gone succeeds, and a patch is locked by UID and resourceVersion.
 const (
-	ActivityCreateVMI    = "CreateVMI"
-	ActivityDeleteVMI    = "DeleteVMI"
-	ActivityPatchVM      = "PatchVM"
-	ActivityCreatePod    = "CreateLauncherPod"
-	ActivityFindPod      = "FindLauncherPod"
-	ActivityDeletePod    = "DeleteLauncherPod"
-	ActivityReleasePod   = "ReleaseLauncherPod"
-	ActivityMarkPod      = "MarkPodUnpaused"
-	ActivityPatchVMI     = "PatchVMI"
-	ActivityPatchNode    = "PatchNode"
-	ActivityRecordEvents = "RecordEvents"
+	ActivityCreateVMI  = "CreateVMI"
+	ActivityDeleteVMI  = "DeleteVMI"
+	ActivityPatchVM    = "PatchVM"
+	ActivityCreatePod  = "CreateLauncherPod"
+	ActivityFindPod    = "FindLauncherPod"
+	ActivityDeletePod  = "DeleteLauncherPod"
+	ActivityReleasePod = "ReleaseLauncherPod"
+	ActivityMarkPod    = "MarkPodUnpaused"
+	ActivityPatchVMI   = "PatchVMI"
+	ActivityPatchNode  = "PatchNode"
 )
 
 // Activities on a node's queue (package activities/node).
@@ -189,14 +186,6 @@ type PatchNodeInput struct {
 	UID         string             `json:"uid"`
 	Labels      map[string]*string `json:"labels,omitempty"`
 	Annotations map[string]*string `json:"annotations,omitempty"`
-}
-
-// RecordEventsInput records Kubernetes events on one object.
-type RecordEventsInput struct {
-	Kind   string    `json:"kind"` // VirtualMachine, VirtualMachineInstance, Node
-	Object Object    `json:"object"`
-	Events []Event   `json:"events"`
-	Time   time.Time `json:"time"`
 }
 
 // StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its domain.

@@ -114,7 +114,6 @@ func (e *instance) startDomain(ctx workflow.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.StartAttempts++
 		s.StartRefused = entity.ErrorType(err) == contract.ErrorStartFailed
 		_ = e.settle(ctx, actStartDomain, err)
 	})

@@ -35,8 +35,6 @@ type State struct {
 	Starting bool `json:"starting,omitempty"`
 	// CalledOff says that it was told to stop that.
 	CalledOff bool `json:"calledOff,omitempty"`
-	// StartedAttempts counts calls of StartDomain that failed for a reason that may pass.
-	StartAttempts int `json:"startAttempts,omitempty"`
 	// StartRefused: libvirt or the launcher refused for good.
 	StartRefused bool `json:"startRefused,omitempty"`
 
