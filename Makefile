@@ -20,7 +20,7 @@ up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used.
 	@$(DEV) up
 
 .PHONY: demo
-demo: ## Everything: cluster, images, virtflow, and a virtual machine with a booted guest. 90 s; the very first time some 20 minutes.
+demo: ## Everything: cluster, images, virtflow, and a virtual machine with a booted guest. 1 minute; the very first time some 12 minutes.
 	@$(DEV) demo
 
 .PHONY: status
