@@ -231,7 +231,17 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 	return ended, unwatch, nil
 }
 
+// A daemon that has just started takes up its domains in the background: one whose QEMU has died meanwhile is listed as running at first, and
+// goes without an event. So the state is read again for a while after each connection, in growing steps.
+const (
+	firstLook = 100 * time.Millisecond
+	lastLook  = 15 * time.Second
+)
+
 func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exited <-chan error) error {
+	pause := firstLook
+	look := time.NewTimer(pause)
+	defer look.Stop()
 	for {
 		l.refresh()
 		select {
@@ -243,6 +253,10 @@ func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exit
 			l.log.Warn().Msg("the connection to libvirtd was closed")
 			return nil
 		case <-l.kick:
+		case <-look.C:
+			if pause *= 2; pause <= lastLook {
+				look.Reset(pause)
+			}
 		}
 	}
 }
