@@ -1,4 +1,3 @@
-// Package conditions sets, removes and compares Kubernetes conditions as plain data.
 package conditions
 
 import (

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func Retryable(err error) bool {
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return !app.NonRetryable() && !contains(permanent(), app.Type())
+		return !app.NonRetryable() && !slices.Contains(permanent(), app.Type())
 	}
 	return true
 }
@@ -129,11 +130,11 @@ func cut(s string, n int) string {
 	return s
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
+// Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at most two minutes.
+func Pause(count int) time.Duration {
+	d := time.Second
+	for i := 1; i < count && d < 2*time.Minute; i++ {
+		d *= 2
 	}
-	return false
+	return min(d, 2*time.Minute)
 }

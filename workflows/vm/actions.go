@@ -170,7 +170,7 @@ func (e *instance) failed(ctx workflow.Context, step, reason string, err error) 
 	if s.Failure != nil && s.Failure.Step == step {
 		f.Count = s.Failure.Count + 1
 	}
-	f.RetryAt = workflow.Now(ctx).Add(pause(f.Count))
+	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
 	s.Failure = &f
 	return err
 }
@@ -179,13 +179,4 @@ func (e *instance) succeeded(step string) {
 	if f := e.state.Failure; f != nil && f.Step == step {
 		e.state.Failure = nil
 	}
-}
-
-// pause grows from one second to two minutes.
-func pause(count int) time.Duration {
-	d := time.Second
-	for i := 1; i < count && d < 2*time.Minute; i++ {
-		d *= 2
-	}
-	return min(d, 2*time.Minute)
 }

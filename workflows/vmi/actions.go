@@ -1,8 +1,6 @@
 package vmi
 
 import (
-	"time"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -55,18 +53,9 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 	if s.Failure != nil && s.Failure.Step == f.Step {
 		f.Count = s.Failure.Count + 1
 	}
-	f.RetryAt = workflow.Now(ctx).Add(pause(f.Count))
+	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
 	s.Failure = &f
 	return err
-}
-
-// pause grows from one second to two minutes.
-func pause(count int) time.Duration {
-	d := time.Second
-	for i := 1; i < count && d < 2*time.Minute; i++ {
-		d *= 2
-	}
-	return min(d, 2*time.Minute)
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
