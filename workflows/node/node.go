@@ -24,6 +24,9 @@ type State struct {
 	Failures int                       `json:"failures,omitempty"`
 	RetryAt  time.Time                 `json:"retryAt,omitzero"`
 	Problem  string                    `json:"problem,omitempty"`
+
+	// Logic is the version of the planner that this run keeps to.
+	Logic int `json:"logic,omitempty"`
 }
 
 func (s *State) observe(o contract.NodeObservation) {
@@ -83,6 +86,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
+	e.state.Logic = entity.Logic(ctx)
 	loop := entity.NewLoop(ctx, e)
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)

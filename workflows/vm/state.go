@@ -27,6 +27,9 @@ type State struct {
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
+
+	// Logic is the version of the planner that this run keeps to.
+	Logic int `json:"logic,omitempty"`
 }
 
 // Transition is an open child workflow.

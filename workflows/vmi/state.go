@@ -48,6 +48,9 @@ type State struct {
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
 	Announced []string            `json:"announced,omitempty"`
+
+	// Logic is the version of the planner that this run keeps to.
+	Logic int `json:"logic,omitempty"`
 }
 
 // Failure is a step that did not succeed.

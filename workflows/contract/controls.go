@@ -1,0 +1,52 @@
+package contract
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Controls: what a person may ask of an entity through Temporal. Each is an Update of this name, which is checked and answered, and a signal
+// of the same name for tools that send none.
+const (
+	ControlHold             = "hold"              // VM: open no transition until released
+	ControlRelease          = "release"           // VM: go on
+	ControlRetryNow         = "retry-now"         // every entity: do not wait for the next attempt
+	ControlCancelTransition = "cancel-transition" // VM, replica set: call off what is open, and hold
+	ControlApprove          = "approve"           // VM: let the transition that waits for approval begin
+	ControlFenceConfirmed   = "fence-confirmed"   // VMI: its node is known to be off
+	ControlRepair           = "repair"            // every entity: go on from a corrected state
+)
+
+// QueryHistory answers what the entity did lately, oldest first: a list of OperationRecord.
+const QueryHistory = "history"
+
+// ControlRequest is the argument of every control. Actor and Reason are what the person says; Temporal does not prove who sent it, so
+// wherever it is shown it is marked as claimed.
+type ControlRequest struct {
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Operation is the one to approve; "" approves whichever waits.
+	Operation Operation `json:"operation,omitempty"`
+	// State corrects the state, for repair: a JSON merge patch (RFC 7386) of what the state query answers.
+	State json.RawMessage `json:"state,omitempty"`
+}
+
+// ControlAnswer says what was done, in one sentence.
+type ControlAnswer struct {
+	Summary string `json:"summary"`
+}
+
+// OperationRecord is one thing that an entity did, or was told, as the history query answers it.
+type OperationRecord struct {
+	Operation Operation `json:"operation"`
+	// ID is the workflow of a transition.
+	ID    string `json:"id,omitempty"`
+	Why   string `json:"why,omitempty"`
+	Actor string `json:"actor,omitempty"`
+	// Claimed says that the actor is what somebody said, not what the API server knows.
+	Claimed  bool      `json:"claimed,omitempty"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"` // zero: it goes on
+	Attempts int       `json:"attempts,omitempty"`
+	Outcome  string    `json:"outcome,omitempty"`
+}
