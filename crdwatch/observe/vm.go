@@ -1,6 +1,9 @@
 package observe
 
 import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -19,6 +22,13 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		LegacyRunning:     legacy,
 		StatusRunStrategy: word(string(vm.Status.RunStrategy)),
 		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
+		NeedsApproval:     operations(vm.Annotations[contract.AnnotationApproval]),
+	}
+	for _, c := range vm.Status.Conditions {
+		if string(c.Type) == contract.ConditionHeld && c.Status == corev1.ConditionTrue {
+			held := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			o.Held = &held
+		}
 	}
 	for i, r := range vm.Status.StateChangeRequests {
 		if i == maxRequests {
@@ -38,6 +48,20 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		}
 	}
 	return o
+}
+
+// operations reads a list with commas, of the two operations that can be made to wait. What else stands there was refused at admission.
+func operations(list string) []string {
+	var out []string
+	for _, op := range []contract.Operation{contract.OperationStart, contract.OperationStop} {
+		for _, x := range strings.Split(list, ",") {
+			if strings.TrimSpace(x) == string(op) {
+				out = append(out, string(op))
+				break
+			}
+		}
+	}
+	return out
 }
 
 // GoneVM observes that a VirtualMachine of that UID exists no more.

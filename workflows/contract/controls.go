@@ -17,6 +17,18 @@ const (
 	ControlRepair           = "repair"            // every entity: go on from a corrected state
 )
 
+// Conditions of a VM that a person is behind.
+const (
+	ConditionHeld             = "Held"             // no transition is opened until it is released
+	ConditionApprovalRequired = "ApprovalRequired" // a transition waits for approval
+)
+
+// AnnotationApproval on a VirtualMachine lists the transitions that wait for approval: "start", "stop", or both with a comma between.
+const AnnotationApproval = "virtflow.io/approval-required"
+
+// ConditionControlRefused shows on an object that a control, sent as a signal, was refused and why.
+const ConditionControlRefused = "ControlRefused"
+
 // QueryHistory answers what the entity did lately, oldest first: a list of OperationRecord.
 const QueryHistory = "history"
 
@@ -43,6 +55,8 @@ type OperationRecord struct {
 	ID    string `json:"id,omitempty"`
 	Why   string `json:"why,omitempty"`
 	Actor string `json:"actor,omitempty"`
+	// ApprovedBy is who let it begin, as claimed.
+	ApprovedBy string `json:"approvedBy,omitempty"`
 	// Claimed says that the actor is what somebody said, not what the API server knows.
 	Claimed  bool      `json:"claimed,omitempty"`
 	Since    time.Time `json:"since"`

@@ -74,6 +74,10 @@ type VMObservation struct {
 	StartFailure      *StartFailure `json:"startFailure,omitempty"`
 	// Actor is the user behind the last change of desired state ("" when not known).
 	Actor string `json:"actor,omitempty"`
+	// NeedsApproval lists the operations that wait for a person: start, stop.
+	NeedsApproval []string `json:"needsApproval,omitempty"`
+	// Held is the status's condition Held while it is True, read back so that losing Temporal's history releases nothing.
+	Held *Condition `json:"held,omitempty"`
 }
 
 // VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance object.

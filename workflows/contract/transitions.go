@@ -28,6 +28,8 @@ type TransitionInput struct {
 	// Why and Actor are the record of who asked for what.
 	Why   string `json:"why"`
 	Actor string `json:"actor,omitempty"`
+	// ApprovedBy is who let it begin, as claimed.
+	ApprovedBy string `json:"approvedBy,omitempty"`
 	// Deadline ends the transition, whatever it waits for.
 	Deadline time.Time `json:"deadline"`
 }

@@ -58,6 +58,12 @@ type Loop struct {
 	// alarm is when the armed timer fires (zero: none is armed).
 	alarm  time.Time
 	disarm workflow.CancelFunc
+	// manual is the entity's memory of controls; nil: it offers none.
+	manual *Manual
+	// stepping says that a step is being done: its outcome is not in the state yet.
+	stepping bool
+	// repair makes the corrected state that the next run is to begin with; nil: there is none.
+	repair func() ([]byte, error)
 }
 
 type binding struct {
@@ -96,8 +102,14 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	}
 	for {
 		l.drain()
+		if carried := l.repaired(); carried != nil {
+			if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+				return err
+			}
+			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
+		}
 		last = l.settle()
-		workflow.SetCurrentDetails(ctx, l.entity.Details(last))
+		workflow.SetCurrentDetails(ctx, l.entity.Details(last)+l.refusal())
 		if last.Finish {
 			return nil
 		}
@@ -108,7 +120,7 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			}
 			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 		}
-		if err := l.sleep(last.WakeAt); err != nil {
+		if err := l.sleep(l.wakeAt(last)); err != nil {
 			return err
 		}
 	}
@@ -123,10 +135,16 @@ func (l *Loop) settle() Plan {
 			return p
 		}
 		workflow.GetLogger(l.ctx).Debug("step", "step", p.Step.Name, "why", p.Step.Why)
-		if err := p.Step.Do(l.ctx); err != nil && !errors.Is(err, workflow.ErrCanceled) {
+		l.stepping = true
+		err := p.Step.Do(l.ctx)
+		l.stepping = false
+		if err != nil && !errors.Is(err, workflow.ErrCanceled) {
 			workflow.GetLogger(l.ctx).Warn("step failed", "step", p.Step.Name, "error", err)
 		}
 		l.drain()
+		if l.repair != nil {
+			return Plan{Waiting: "the repair to be taken up"}
+		}
 	}
 	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")
 	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow", WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
@@ -143,7 +161,7 @@ func (l *Loop) drain() {
 }
 
 func (l *Loop) pending() bool {
-	if l.dirty {
+	if l.dirty || l.repair != nil {
 		return true
 	}
 	for _, b := range l.channels {
@@ -160,6 +178,47 @@ func (l *Loop) shouldContinueAsNew() bool {
 	}
 	info := workflow.GetInfo(l.ctx)
 	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= historyWhenSettled
+}
+
+// repaired is the corrected state that a repair asked for, or nil.
+func (l *Loop) repaired() []byte {
+	if l.repair == nil {
+		return nil
+	}
+	carried, err := l.repair()
+	l.repair = nil
+	if err != nil {
+		now := workflow.Now(l.ctx)
+		l.manual.Refused = &Refusal{Control: contract.ControlRepair, Why: Message(err), At: now, Until: now.Add(refusedFor)}
+		return nil
+	}
+	return carried
+}
+
+// wakeAt is when to plan again although nothing arrived: a refused control is shown for a while only.
+func (l *Loop) wakeAt(p Plan) time.Time {
+	if l.manual == nil || l.manual.Refused == nil {
+		return p.WakeAt
+	}
+	until := l.manual.Refused.Until
+	switch {
+	case !workflow.Now(l.ctx).Before(until):
+		l.manual.Refused = nil
+		return p.WakeAt
+	case p.WakeAt.IsZero() || until.Before(p.WakeAt):
+		return until
+	default:
+		return p.WakeAt
+	}
+}
+
+// refusal is what the current details say of a control that came as a signal and was not taken.
+func (l *Loop) refusal() string {
+	if l.manual == nil || l.manual.Refused == nil {
+		return ""
+	}
+	r := l.manual.Refused
+	return fmt.Sprintf("\n\nThe control %s (claimed actor: %s) was refused at %s: %s.", r.Control, r.Actor, r.At.UTC().Format(time.RFC3339), r.Why)
 }
 
 func (l *Loop) sleep(until time.Time) error {

@@ -24,6 +24,7 @@ type State struct {
 	Failures int                       `json:"failures,omitempty"`
 	RetryAt  time.Time                 `json:"retryAt,omitzero"`
 	Problem  string                    `json:"problem,omitempty"`
+	entity.Manual
 
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
@@ -90,6 +91,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	loop := entity.NewLoop(ctx, e)
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
+	if err := loop.OnControls(&e.state.Manual, e.controls(loop)...); err != nil {
+		return err
+	}
 	return loop.Run(contract.WorkflowNode, func(carried []byte) any {
 		return contract.EntityInput{Name: in.Name, Carried: carried}
 	})

@@ -88,6 +88,9 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	in := contract.TransitionInput{
 		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
 	}
+	if s.Approved != nil && s.Approved.Operation == d.Operation {
+		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
+	}
 	if s.situation() != Absent {
 		t.VMI = s.VMI.UID
 		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
@@ -107,7 +110,8 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		cancel()
 		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
 	}
-	s.Open = &t
+	s.Open, s.Approved = &t, nil
+	s.Record(t.record(s.Attempts(t.Operation)))
 	e.cancelOpen = cancel
 	e.child = child
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -121,7 +125,10 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	s := &e.state
 	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
-	cancelled := s.Open != nil && s.Open.Cancelled
+	cancelled, person := s.Open != nil && s.Open.Cancelled, ""
+	if s.Open != nil {
+		person = s.Open.CallOff
+	}
 	s.Open, e.child, e.cancelOpen = nil, nil, nil
 	switch {
 	case err == nil:
@@ -132,6 +139,9 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 		}
 	case cancelled || temporal.IsCanceledError(err):
 		o.Error = "called off by a newer wish"
+		if person != "" {
+			o.Error = person
+		}
 	default:
 		o.Error = entity.Message(err)
 		if entity.ErrorType(err) != contract.ErrorEnded {
@@ -140,7 +150,18 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 		}
 	}
 	s.Last = &o
+	r := t.record(s.Attempts(t.Operation))
+	r.Until, r.Outcome = o.At, entity.OutcomeDone
+	if o.Error != "" {
+		r.Outcome = o.Error
+	}
+	s.Record(r)
 	e.loop.Wake()
+}
+
+// record is a transition as the history query answers it while it is open.
+func (t Transition) record(attempts int) contract.OperationRecord {
+	return contract.OperationRecord{Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts}
 }
 
 func failureReason(op contract.Operation, err error) string {

@@ -104,6 +104,8 @@ func (s *State) decideEnding() decision {
 // decideWish opens the transition that is wished for, or calls off one that no longer is.
 func (s *State) decideWish(w Wish, now time.Time) decision {
 	switch {
+	case s.Open != nil && s.Open.CallOff != "":
+		return s.callOff(s.Open.CallOff)
 	case s.Open != nil && w.Operation == contract.OperationRestart && s.Open.VMI != s.VMI.UID:
 		return s.callOff("a newer wish: " + w.Why)
 	case s.Open != nil && !s.wanted():
@@ -111,7 +113,7 @@ func (s *State) decideWish(w Wish, now time.Time) decision {
 	case s.Open != nil:
 		return s.or(s.decideStatus(), "the "+string(s.Open.Operation)+" transition")
 	case w.Always:
-		return decision{Action: actSetAlways, Why: w.Why}
+		return s.guard(decision{Action: actSetAlways, Why: w.Why})
 	case w.Operation == contract.OperationStart && s.backingOff(now):
 		d := s.decideStatus()
 		if d.Action == actNone {
@@ -120,7 +122,7 @@ func (s *State) decideWish(w Wish, now time.Time) decision {
 		}
 		return d
 	case w.Operation != contract.OperationNone:
-		return decision{Action: actOpen, Operation: w.Operation, Why: w.Why}
+		return s.guard(decision{Action: actOpen, Operation: w.Operation, Why: w.Why})
 	default:
 		return s.or(s.decideStatus(), "nothing: this is what the run strategy asks for")
 	}

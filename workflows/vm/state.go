@@ -22,6 +22,12 @@ type State struct {
 	// Last is how the last transition went.
 	Last *Outcome `json:"last,omitempty"`
 
+	// Hold, Approved and Awaiting are a person's: see controls.go.
+	Hold     *Hold              `json:"hold,omitempty"`
+	Approved *Approval          `json:"approved,omitempty"`
+	Awaiting contract.Operation `json:"awaiting,omitempty"`
+	entity.Manual
+
 	StartFailure *contract.StartFailure `json:"startFailure,omitempty"`
 	Failure      *Failure               `json:"failure,omitempty"`
 
@@ -45,6 +51,10 @@ type Transition struct {
 	Told contract.Milestone `json:"told,omitzero"`
 	// Cancelled says that a newer wish called it off.
 	Cancelled bool `json:"cancelled,omitempty"`
+	// CallOff says that a person wants it called off, and who.
+	CallOff string `json:"callOff,omitempty"`
+	// ApprovedBy is who approved it, as claimed.
+	ApprovedBy string `json:"approvedBy,omitempty"`
 }
 
 // Outcome is how a transition went.
@@ -104,6 +114,12 @@ func (s *State) adopt(o contract.VMObservation) {
 	s.Object.UID = o.UID
 	s.VM = &o
 	s.StartFailure = o.StartFailure
+	if o.Held != nil {
+		s.Hold = &Hold{Message: o.Held.Message}
+		if o.Held.LastTransitionTime != nil {
+			s.Hold.Since = *o.Held.LastTransitionTime
+		}
+	}
 	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
 		s.VMI = nil
 	}
@@ -134,7 +150,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
@@ -274,7 +290,10 @@ func backOff(count int, uid string) time.Duration {
 // mirror copies the VMI's conditions, as KubeVirt does: while there is no VMI the previous ones stay.
 func (s *State) mirror(now time.Time) {
 	now = now.Truncate(time.Second)
-	own := map[string]bool{"Failure": true, "Ready": true, "RestartRequired": true}
+	own := map[string]bool{
+		"Failure": true, "Ready": true, "RestartRequired": true,
+		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
+	}
 	if s.situation() == Absent {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists", Message: "VMI does not exist"}, now)
 	} else {
@@ -292,6 +311,7 @@ func (s *State) mirror(now time.Time) {
 			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
 		}
 	}
+	s.manualConditions(now)
 	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo) {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
 	} else {

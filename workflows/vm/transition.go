@@ -100,6 +100,9 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 	if t.in.Actor != "" {
 		who = "Asked for by " + t.in.Actor + ". "
 	}
+	if t.in.ApprovedBy != "" {
+		who += "Approved by " + t.in.ApprovedBy + " (claimed). "
+	}
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%sBecause %s.\n\n%s", who, t.in.Why, fmt.Sprintf(format, args...)))
 }
 

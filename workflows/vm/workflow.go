@@ -34,6 +34,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveVM, func(o contract.VMObservation) { e.state.observeVM(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
+	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
+		return err
+	}
 	return e.loop.Run(contract.WorkflowVM, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
@@ -51,6 +54,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	if s.VM != nil {
 		s.noteEnd(now)
 		s.forgetFailure()
+		s.await()
 		s.mirror(now)
 	}
 	d := s.decide(now)
@@ -84,6 +88,9 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nDoing: %s since %s because %s", s.Open.Operation, s.Open.Since.UTC().Format(time.RFC3339), s.Open.Why)
 		if s.Open.Actor != "" {
 			fmt.Fprintf(&b, ", asked for by %s", s.Open.Actor)
+		}
+		if s.Open.ApprovedBy != "" {
+			fmt.Fprintf(&b, ", approved by %s (claimed)", s.Open.ApprovedBy)
 		}
 		fmt.Fprintf(&b, " (`%s`).", s.Open.ID)
 	case p.Waiting != "":

@@ -55,6 +55,10 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 	}
 	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
 	s.Failure = &f
+	if r := s.Going(); r != nil {
+		r.Attempts++
+		s.Record(*r)
+	}
 	return err
 }
 

@@ -44,6 +44,8 @@ type State struct {
 	// SettleBy is until when a status that is still changing by itself is not written yet.
 	SettleBy time.Time `json:"settleBy,omitzero"`
 
+	entity.Manual
+
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
@@ -164,7 +166,7 @@ func (s *State) observeDomain(o contract.DomainObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

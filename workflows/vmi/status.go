@@ -18,6 +18,7 @@ func (s *State) refresh(now time.Time) {
 		s.enter(r, now)
 	}
 	s.refreshConditions(now)
+	s.track(now)
 	switch {
 	case !s.deleting() || !s.podHeld():
 		s.LookAt = time.Time{}
@@ -71,6 +72,11 @@ func (s *State) refreshConditions(now time.Time) {
 		set(contract.Condition{Type: "AgentConnected", Status: "True"})
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
+	}
+	if refused := s.RefusedCondition(now); refused != nil {
+		set(*refused)
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, contract.ConditionControlRefused)
 	}
 	if s.Phase == PhaseRunning && s.domainIn(contract.DomainPaused) {
 		set(contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"})

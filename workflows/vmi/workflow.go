@@ -34,6 +34,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) { e.state.observeDomain(o) })
+	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
+		return err
+	}
 	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})

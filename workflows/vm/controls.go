@@ -1,0 +1,231 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// Hold freezes a VM: no transition is opened until it is released. Deleting the VM ends it.
+type Hold struct {
+	Actor  string    `json:"actor,omitempty"` // claimed
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
+	Message string `json:"message"`
+}
+
+// Approval lets one transition begin that the VM's annotation asks approval for.
+type Approval struct {
+	Operation contract.Operation `json:"operation"`
+	Actor     string             `json:"actor"` // claimed
+	At        time.Time          `json:"at"`
+}
+
+// controls are what a person may ask of a VM entity.
+func (e *instance) controls() []entity.Control {
+	s := &e.state
+	return []entity.Control{
+		{
+			Name: contract.ControlHold, Does: "Open no transition of this VM until it is released. What is open goes on.",
+			Check: func(contract.ControlRequest) error { return s.checkHold() },
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				s.hold(now, r, "")
+				return "No transition is opened until the VM is released.", nil
+			},
+		},
+		{
+			Name: contract.ControlRelease, Does: "Go on as the run strategy says.",
+			Check: func(contract.ControlRequest) error {
+				if s.Hold == nil {
+					return errors.New("the VM is not held")
+				}
+				return nil
+			},
+			Apply: func(time.Time, contract.ControlRequest) (string, error) {
+				s.Hold = nil
+				return "The VM goes on as its run strategy says.", nil
+			},
+		},
+		{
+			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt or for the end of the back-off.",
+			Check: func(contract.ControlRequest) error { return s.checkRetry() },
+			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) { return s.retryNow(now), nil },
+		},
+		{
+			Name: contract.ControlCancelTransition, Does: "Call off the open transition, and hold the VM.",
+			Check: func(contract.ControlRequest) error { return s.checkCancel() },
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				s.Open.CallOff = "called off by " + r.Actor + " (claimed)"
+				s.hold(now, r, "its "+string(s.Open.Operation)+" was called off, ")
+				return "The " + string(s.Open.Operation) + " is called off, and the VM is held until it is released.", nil
+			},
+		},
+		{
+			Name: contract.ControlApprove, Does: "Let the transition that waits for approval begin.",
+			Check: func(r contract.ControlRequest) error { return s.checkApprove(r.Operation) },
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				s.Approved = &Approval{Operation: s.Awaiting, Actor: r.Actor, At: now}
+				return "The " + string(s.Awaiting) + " is approved.", nil
+			},
+		},
+		entity.Repair(e.loop, s, sound),
+	}
+}
+
+// sound refuses a corrected state that is about something else than the one it corrects.
+func sound(was, now *State) error {
+	switch {
+	case now.Object != was.Object:
+		return errors.New("object: a repair cannot make this the entity of another object")
+	case now.Logic != was.Logic:
+		return errors.New("logic: belongs to the run, not to the state")
+	case now.VM == nil && was.VM != nil:
+		return errors.New("vm: what was seen of the VirtualMachine cannot be forgotten; crdwatch would not tell it again")
+	case now.Open != nil:
+		return errors.New("open: a transition cannot be made up; only null is possible")
+	}
+	return nil
+}
+
+func (s *State) checkHold() error {
+	switch {
+	case s.VM == nil:
+		return errors.New("the VirtualMachine has not been seen yet")
+	case s.deleting():
+		return errors.New("the VirtualMachine is being deleted")
+	case s.Hold != nil:
+		return errors.New("the VM is held already: " + s.Hold.Message)
+	}
+	return nil
+}
+
+func (s *State) checkRetry() error {
+	waits := s.Failure != nil || s.StartFailure != nil && s.StartFailure.RetryAfter != nil
+	if !waits {
+		return errors.New("nothing failed: no attempt is being waited for")
+	}
+	return nil
+}
+
+func (s *State) checkCancel() error {
+	switch {
+	case s.Open == nil:
+		return errors.New("no transition is open")
+	case s.Open.Cancelled || s.Open.CallOff != "":
+		return fmt.Errorf("the %s is called off already", s.Open.Operation)
+	case s.deleting():
+		return errors.New("the VirtualMachine is being deleted: that cannot be called off")
+	}
+	return nil
+}
+
+func (s *State) checkApprove(op contract.Operation) error {
+	switch {
+	case s.Awaiting == contract.OperationNone:
+		return errors.New("nothing waits for approval")
+	case op != contract.OperationNone && op != s.Awaiting:
+		return fmt.Errorf("operation: %s does not wait for approval; %s does", op, s.Awaiting)
+	}
+	return nil
+}
+
+func (s *State) hold(now time.Time, r contract.ControlRequest, what string) {
+	because := ""
+	if r.Reason != "" {
+		because = ": " + r.Reason
+	}
+	s.Hold = &Hold{
+		Actor: r.Actor, Reason: r.Reason, Since: now,
+		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
+	}
+}
+
+func (s *State) retryNow(now time.Time) string {
+	if s.Failure != nil {
+		f := *s.Failure
+		f.RetryAt = now
+		s.Failure = &f
+	}
+	if s.StartFailure != nil {
+		f := *s.StartFailure
+		at := now.Truncate(time.Second)
+		f.RetryAfter = &at
+		s.StartFailure = &f
+	}
+	return "The next attempt is made now."
+}
+
+// guard keeps a transition that the run strategy asks for from being opened while a person has the say.
+func (s *State) guard(d decision) decision {
+	switch {
+	case s.Hold != nil:
+		return s.or(s.decideStatus(), "a person: the VM is "+s.Hold.Message)
+	case s.needsApproval(d.Operation) && (s.Approved == nil || s.Approved.Operation != d.Operation):
+		return s.or(s.decideStatus(), fmt.Sprintf("a person: the %s needs approval (annotation %s); the control %s gives it", d.Operation, contract.AnnotationApproval, contract.ControlApprove))
+	default:
+		return d
+	}
+}
+
+// needsApproval: taking away an instance that has ended needs none, for nobody loses anything by it.
+func (s *State) needsApproval(op contract.Operation) bool {
+	listed := func(o contract.Operation) bool { return slices.Contains(s.VM.NeedsApproval, string(o)) }
+	switch op {
+	case contract.OperationStart:
+		return listed(contract.OperationStart)
+	case contract.OperationStop:
+		return listed(contract.OperationStop) && s.situation() == Alive
+	case contract.OperationRestart:
+		return listed(contract.OperationStart) || listed(contract.OperationStop)
+	default:
+		return false
+	}
+}
+
+// await notes which transition waits for approval, so that one can be given.
+func (s *State) await() {
+	s.Awaiting = contract.OperationNone
+	if s.VM == nil || s.deleting() || s.Open != nil || s.Hold != nil || len(s.VM.NeedsApproval) == 0 {
+		return
+	}
+	w, _ := wish(Strategy(s.VM.RunStrategy), s.situation(), s.request())
+	if s.needsApproval(w.Operation) {
+		s.Awaiting = w.Operation
+	}
+	if s.Approved != nil && s.Approved.Operation != s.Awaiting {
+		s.Approved = nil // for a wish that is no longer
+	}
+}
+
+// manualConditions shows what people did, or have to do.
+func (s *State) manualConditions(now time.Time) {
+	set := func(kind string, c *contract.Condition) {
+		if c == nil {
+			s.Conditions = conditions.Remove(s.Conditions, kind)
+			return
+		}
+		if old, ok := conditions.Get(s.Conditions, kind); ok && old.Message != c.Message {
+			s.Conditions = conditions.Remove(s.Conditions, kind)
+		}
+		s.Conditions = conditions.Set(s.Conditions, *c, now)
+	}
+	var held, awaiting *contract.Condition
+	if s.Hold != nil {
+		held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: s.Hold.Message}
+	}
+	if s.Awaiting != contract.OperationNone && s.Approved == nil {
+		awaiting = &contract.Condition{
+			Type: contract.ConditionApprovalRequired, Status: "True", Reason: "ApprovalRequired",
+			Message: fmt.Sprintf("the %s waits for approval; the control %s gives it", s.Awaiting, contract.ControlApprove),
+		}
+	}
+	set(contract.ConditionHeld, held)
+	set(contract.ConditionApprovalRequired, awaiting)
+	set(contract.ConditionControlRefused, s.RefusedCondition(now))
+}

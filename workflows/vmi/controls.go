@@ -1,0 +1,68 @@
+package vmi
+
+import (
+	"errors"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// controls are what a person may ask of a VMI entity.
+func (e *instance) controls() []entity.Control {
+	s := &e.state
+	return []entity.Control{
+		{
+			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt.",
+			Check: func(contract.ControlRequest) error {
+				if s.Failure == nil {
+					return errors.New("nothing failed: no attempt is being waited for")
+				}
+				return nil
+			},
+			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
+				f := *s.Failure
+				f.RetryAt = now
+				s.Failure = &f
+				return "The next attempt is made now.", nil
+			},
+		},
+		entity.Repair(e.loop, s, sound),
+	}
+}
+
+// sound refuses a corrected state that is about something else than the one it corrects.
+func sound(was, now *State) error {
+	switch {
+	case now.Object != was.Object:
+		return errors.New("object: a repair cannot make this the entity of another object")
+	case now.Logic != was.Logic:
+		return errors.New("logic: belongs to the run, not to the state")
+	case now.VMI == nil && was.VMI != nil:
+		return errors.New("vmi: what was seen of the VirtualMachineInstance cannot be forgotten; crdwatch would not tell it again")
+	case now.Starting:
+		return errors.New("starting: an attempt cannot be made up; only false is possible")
+	}
+	return nil
+}
+
+// track notes what the entity is about: the boot of its instance, then its end.
+func (s *State) track(now time.Time) {
+	op := s.operation()
+	going := s.Going()
+	if going != nil && going.Operation != op {
+		r := *going
+		r.Until, r.Outcome = now, entity.OutcomeDone
+		if r.Operation == contract.OperationCreate && s.Phase != PhaseRunning {
+			r.Outcome = "called off: the instance is being deleted"
+			if s.Phase.Final() && s.Explanation != "" {
+				r.Outcome = s.Explanation
+			}
+		}
+		s.Record(r)
+		going = nil
+	}
+	if going == nil && op != contract.OperationNone {
+		s.Record(contract.OperationRecord{Operation: op, Actor: s.VMI.Actor, Since: now, Attempts: 1})
+	}
+}
