@@ -170,6 +170,10 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"spec.runStrategy", "spec.runStrategy: Manual is not supported yet (supported: Always, Halted, Once)",
 		},
 		{PathValidateVMIRS, `{}`, "kind", "VirtualMachineInstanceReplicaSet is not supported yet"},
+		{
+			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {}}`,
+			"metadata.annotations[virtflow.io/approval-required]", `" migrate" is not an operation that can wait for approval`,
+		},
 		{PathValidateVMIM, `{}`, "kind", "VirtualMachineInstanceMigration is not supported yet"},
 		{
 			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}}}}`, "spec.configuration.vmRolloutStrategy",

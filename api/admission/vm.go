@@ -48,6 +48,9 @@ func (h *handler) validateVM(ctx context.Context, req admission.Request) admissi
 	if vm.DeletionTimestamp != nil {
 		return admission.Allowed("")
 	}
+	if causes := validation.Approval(vm.Annotations); len(causes) > 0 {
+		return answer(causes)
+	}
 	if req.Operation == admissionv1.Update {
 		old, err := decode[kubevirtv1.VirtualMachine](req.OldObject.Raw, "the VirtualMachine as it was")
 		if err != nil {

@@ -108,6 +108,7 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			}
 			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 		}
+		l.forgetRefusal()
 		last = l.settle()
 		workflow.SetCurrentDetails(ctx, l.entity.Details(last)+l.refusal())
 		if last.Finish {
@@ -195,21 +196,22 @@ func (l *Loop) repaired() []byte {
 	return carried
 }
 
-// wakeAt is when to plan again although nothing arrived: a refused control is shown for a while only.
+// forgetRefusal ends the time for which a refused control is shown.
+func (l *Loop) forgetRefusal() {
+	if l.manual != nil && l.manual.Refused != nil && !workflow.Now(l.ctx).Before(l.manual.Refused.Until) {
+		l.manual.Refused = nil
+	}
+}
+
+// wakeAt is when to plan again although nothing arrived: as the plan says, or when a refused control has been shown for long enough.
 func (l *Loop) wakeAt(p Plan) time.Time {
 	if l.manual == nil || l.manual.Refused == nil {
 		return p.WakeAt
 	}
-	until := l.manual.Refused.Until
-	switch {
-	case !workflow.Now(l.ctx).Before(until):
-		l.manual.Refused = nil
-		return p.WakeAt
-	case p.WakeAt.IsZero() || until.Before(p.WakeAt):
+	if until := l.manual.Refused.Until; p.WakeAt.IsZero() || until.Before(p.WakeAt) {
 		return until
-	default:
-		return p.WakeAt
 	}
+	return p.WakeAt
 }
 
 // refusal is what the current details say of a control that came as a signal and was not taken.

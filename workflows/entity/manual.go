@@ -75,8 +75,8 @@ func (m *Manual) Attempts(op contract.Operation) int {
 const OutcomeDone = "done"
 
 // RefusedCondition is the condition that shows a refused control, or nil.
-func (m *Manual) RefusedCondition(now time.Time) *contract.Condition {
-	if m.Refused == nil || !now.Before(m.Refused.Until) {
+func (m *Manual) RefusedCondition() *contract.Condition {
+	if m.Refused == nil {
 		return nil
 	}
 	at := m.Refused.At.Truncate(time.Second)

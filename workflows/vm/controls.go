@@ -227,5 +227,5 @@ func (s *State) manualConditions(now time.Time) {
 	}
 	set(contract.ConditionHeld, held)
 	set(contract.ConditionApprovalRequired, awaiting)
-	set(contract.ConditionControlRefused, s.RefusedCondition(now))
+	set(contract.ConditionControlRefused, s.RefusedCondition())
 }

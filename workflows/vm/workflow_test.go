@@ -20,6 +20,7 @@ type world struct {
 	*fakes.Cluster
 	env         *testsuite.TestWorkflowEnvironment
 	transitions []string
+	updates     int
 }
 
 func newWorld(t *testing.T) *world {

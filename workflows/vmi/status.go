@@ -73,7 +73,7 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
 	}
-	if refused := s.RefusedCondition(now); refused != nil {
+	if refused := s.RefusedCondition(); refused != nil {
 		set(*refused)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, contract.ConditionControlRefused)
