@@ -20,17 +20,17 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
-	"github.com/virtflow/virtflow/activities/cluster/apitest"
 	"github.com/virtflow/virtflow/activities/cluster/settings"
 	"github.com/virtflow/virtflow/crdwatch/kube"
 	"github.com/virtflow/virtflow/crdwatch/observe"
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // world is a cluster for one test: in memory, or (with VIRTFLOW_TEST_KUBECONFIG) a real API server that has the CRDs.
 type world struct {
 	*cluster.Activities
-	fake       *apitest.Server
+	fake       *fakekube.Server
 	kubernetes kubernetes.Interface
 	kubevirt   *kube.Client
 	ns         string
@@ -45,7 +45,8 @@ func newWorld(t *testing.T) *world {
 		require.NoError(t, err)
 		config = c
 	} else {
-		w.fake, config = apitest.New(t)
+		w.fake = fakekube.New(fakekube.Options{})
+		config = w.fake.Config()
 	}
 	var err error
 	w.kubernetes, err = kubernetes.NewForConfig(config)
@@ -349,9 +350,9 @@ func TestErrors(t *testing.T) {
 			w := newWorld(t)
 			_, vm := w.vm(t)
 			c.status.Kind, c.status.APIVersion, c.status.Status = "Status", "v1", metav1.StatusFailure
-			w.fake.Fail(func(call string) *metav1.Status {
-				if call == "POST virtualmachineinstances" {
-					return &c.status
+			w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+				if r.Call() == "POST virtualmachineinstances" {
+					return &fakekube.Fault{Status: &c.status}
 				}
 				return nil
 			})

@@ -25,7 +25,9 @@ type Server struct {
 	options Options
 
 	mu        sync.Mutex
+	store     *store
 	listeners []func(Change)
+	telling   bool
 	intercept func(Request) *Fault
 	calls     []string
 }
@@ -35,7 +37,11 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{options: o}
+	s := &Server{options: o, store: newStore()}
+	for _, name := range append([]string{metav1.NamespaceDefault, metav1.NamespaceSystem}, o.Namespaces...) {
+		s.addNamespace(name)
+	}
+	return s
 }
 
 // Request is one request, taken apart.
@@ -79,21 +85,12 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// Intercept asks f before each request; nil lets it pass. A nil f lets all pass. F may be called by several goroutines at once, and may not
-// call the server.
+// Intercept asks f before each request; nil lets it pass. A nil f lets all pass. F may be called by several goroutines at once, and is called
+// outside the server's lock.
 func (s *Server) Intercept(f func(Request) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = f
-}
-
-// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock: f may make requests, whose
-// changes are told once it has returned. The request that made a change is answered after f has returned, unless another request's
-// changes are being told just then.
-func (s *Server) OnChange(f func(Change)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listeners = append(s.listeners, f)
 }
 
 // Calls are the requests since the last call of Calls, as "VERB resource[/subresource]".
@@ -103,4 +100,63 @@ func (s *Server) Calls() []string {
 	out := s.calls
 	s.calls = nil
 	return out
+}
+
+// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock: f may make requests, whose
+// changes are told once it has returned. The request that made a change is answered after f has returned, unless another request's
+// changes are being told just then. What was there before is not told.
+func (s *Server) OnChange(f func(Change)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, f)
+	if len(s.listeners) == 1 {
+		s.store.told = len(s.store.log)
+	}
+}
+
+// change runs what may write to the store, then the collector, then tells of it.
+func (s *Server) change(do func(*store) (any, error)) (any, error) {
+	s.mu.Lock()
+	out, err := do(s.store)
+	if s.store.dirty && !s.options.CollectByHand {
+		s.collect()
+	}
+	s.mu.Unlock()
+	s.tell()
+	return out, err
+}
+
+// tell gives listeners the entries of the log that they have not had.
+func (s *Server) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.telling {
+		return
+	}
+	s.telling = true
+	defer func() { s.telling = false }()
+	for s.store.told < len(s.store.log) {
+		e := s.store.log[s.store.told]
+		s.store.told++
+		listeners := s.listeners
+		if len(listeners) == 0 {
+			continue
+		}
+		s.mu.Unlock()
+		for _, f := range listeners {
+			f(changeOf(e))
+		}
+		s.mu.Lock()
+	}
+	s.store.trim()
+}
+
+func changeOf(e entry) Change {
+	c := Change{
+		Type: e.change, Resource: e.new.kind.Resource, Namespace: e.new.meta.Namespace, Name: e.new.meta.Name, UID: string(e.new.meta.UID), New: e.new.typed(),
+	}
+	if e.old != nil {
+		c.Old = e.old.typed()
+	}
+	return c
 }

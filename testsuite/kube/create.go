@@ -1,0 +1,173 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (s *Server) create(st *store, q query) (any, error) {
+	switch q.subresource {
+	case "binding":
+		return s.bind(st, q)
+	case "eviction":
+		return s.evict(st, q)
+	}
+	o, err := decode(q.kind, q.body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if q.kind.namespaced {
+		if o.meta.Namespace != "" && o.meta.Namespace != q.namespace {
+			return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		o.meta.Namespace = q.namespace
+	}
+	if o.meta.Name == "" && o.meta.GenerateName != "" {
+		o.meta.Name = s.generate(st, o)
+	}
+	if err := s.admitNamespace(st, q, o); err != nil {
+		return nil, err
+	}
+	o.prepare(metav1.NewTime(s.options.Now().UTC().Truncate(1e9)))
+	if errs := append(checkNew(o), checkSchema(o)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(q.kind.groupKind(), o.meta.Name, errs)
+	}
+	if o.meta.ResourceVersion != "" {
+		return nil, apierrors.NewInternalError(fmt.Errorf("resourceVersion should not be set on objects to be created"))
+	}
+	if st.find(q.kind, o.meta.Namespace, o.meta.Name) != nil {
+		return nil, apierrors.NewAlreadyExists(q.kind.GroupResource(), o.meta.Name)
+	}
+	o.meta.UID = st.uid()
+	return st.write(nil, o), nil
+}
+
+// prepare gives a new object what the server decides.
+func (o *object) prepare(now metav1.Time) {
+	m := &o.meta
+	m.CreationTimestamp, m.DeletionTimestamp, m.DeletionGracePeriodSeconds, m.SelfLink = now, nil, nil, ""
+	m.Generation = 0
+	if o.kind.generation {
+		m.Generation = 1
+	}
+	switch {
+	case o.kind.custom && o.kind.status:
+		delete(o.content, "status")
+	case o.kind.Resource == "pods":
+		preparePod(o)
+	case o.kind.Resource == "namespaces":
+		o.content["status"] = map[string]any{"phase": string(corev1.NamespaceActive)}
+		o.content["spec"] = map[string]any{"finalizers": []any{string(corev1.FinalizerKubernetes)}}
+		if m.Labels == nil {
+			m.Labels = map[string]string{}
+		}
+		m.Labels[corev1.LabelMetadataName] = m.Name
+	}
+}
+
+// checkNew is what holds for the metadata of every new object.
+func checkNew(o *object) field.ErrorList {
+	name := validation.NameIsDNSSubdomain
+	if o.kind.Resource == "namespaces" {
+		name = validation.NameIsDNSLabel
+	}
+	return validation.ValidateObjectMeta(&o.meta, o.kind.namespaced, name, field.NewPath("metadata"))
+}
+
+// generate makes a name that is free: the real server tries again too.
+func (s *Server) generate(st *store, o *object) string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	for n := st.version; ; n++ {
+		suffix := make([]byte, 5)
+		for i, rest := 0, uint64(n)*0x9e3779b97f4a7c15>>20; i < len(suffix); i++ {
+			suffix[i], rest = letters[rest%uint64(len(letters))], rest/uint64(len(letters))
+		}
+		name := o.meta.GenerateName + string(suffix)
+		if st.find(o.kind, o.meta.Namespace, name) == nil {
+			return name
+		}
+	}
+}
+
+// admitNamespace refuses what is to be made in a namespace that is not there, or on its way out.
+func (s *Server) admitNamespace(st *store, q query, o *object) error {
+	if !q.kind.namespaced {
+		return nil
+	}
+	ns := st.find(st.kinds["namespaces"], "", q.namespace)
+	if ns == nil {
+		return apierrors.NewNotFound(corev1.Resource("namespaces"), q.namespace)
+	}
+	if ns.meta.DeletionTimestamp == nil {
+		return nil
+	}
+	err := apierrors.NewForbidden(q.kind.GroupResource(), o.meta.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", q.namespace))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", q.namespace), Field: "metadata.namespace",
+	})
+	return err
+}
+
+func (s *Server) addNamespace(name string) {
+	o := &object{kind: s.store.kinds["namespaces"], content: map[string]any{}}
+	o.meta.Name = name
+	o.prepare(metav1.NewTime(s.options.Now().UTC().Truncate(1e9)))
+	o.meta.UID = s.store.uid()
+	s.store.write(nil, o)
+}
+
+// preparePod gives a pod the defaults that virtflow reads.
+func preparePod(o *object) {
+	typed := &corev1.Pod{}
+	o.into(typed)
+	spec := &typed.Spec
+	fill(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	fill(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	fill(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	fill(&spec.ServiceAccountName, "default")
+	if spec.TerminationGracePeriodSeconds == nil {
+		grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+		spec.TerminationGracePeriodSeconds = &grace
+	}
+	typed.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qos(typed)}
+	again, err := recode(o.kind, typed)
+	if err != nil {
+		panic(fmt.Sprintf("encoding a pod: %v", err)) // it was decoded from JSON
+	}
+	o.content, o.encoded = again.content, nil
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// qos is the pod's quality of service by the requests and limits of its containers.
+func qos(pod *corev1.Pod) corev1.PodQOSClass {
+	any, all := false, true
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, requested := c.Resources.Requests[r]
+			limit, limited := c.Resources.Limits[r]
+			any = any || requested || limited
+			all = all && limited && (!requested || request.Cmp(limit) == 0)
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case all:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}

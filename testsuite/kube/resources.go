@@ -1,0 +1,85 @@
+package kube
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// kind is a resource and the rules that hold for its objects.
+type kind struct {
+	schema.GroupVersionResource
+	name       string // as in objects: Pod
+	namespaced bool
+	// custom: defined by a CRD. Its objects are kept as they are written, and take no strategic merge patch.
+	custom bool
+	// status: there is a status subresource, and the main resource leaves the status alone.
+	status bool
+	scale  bool
+	// generation counts changes of the specification (of everything but metadata, where a custom resource has no status subresource).
+	generation bool
+	// unconditional: an update may leave the resourceVersion out.
+	unconditional bool
+	// graceful: a deletion waits for the kubelet.
+	graceful bool
+	// uncollected: the garbage collector knows nothing of it.
+	uncollected bool
+	empty       func() runtime.Object
+}
+
+func (k *kind) groupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.name} }
+
+func (k *kind) apiVersion() string { return k.GroupVersion().String() }
+
+func core(resource, name string, empty func() runtime.Object) kind {
+	return kind{
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), name: name, namespaced: true, unconditional: true, empty: empty,
+	}
+}
+
+func custom(resource, name string, status bool, empty func() runtime.Object) kind {
+	return kind{
+		GroupVersionResource: kubevirt.SchemeGroupVersion.WithResource(resource), name: name, namespaced: true,
+		custom: true, status: status, generation: true, empty: empty,
+	}
+}
+
+// kinds is everything that the server serves, by resource.
+func kinds() map[string]*kind {
+	pods := core("pods", "Pod", func() runtime.Object { return &corev1.Pod{} })
+	pods.status, pods.generation, pods.graceful = true, true, true
+	nodes := core("nodes", "Node", func() runtime.Object { return &corev1.Node{} })
+	nodes.status, nodes.namespaced = true, false
+	namespaces := core("namespaces", "Namespace", func() runtime.Object { return &corev1.Namespace{} })
+	namespaces.status, namespaces.namespaced = true, false
+	claims := core("persistentvolumeclaims", "PersistentVolumeClaim", func() runtime.Object { return &corev1.PersistentVolumeClaim{} })
+	claims.status = true
+	events := core("events", "Event", func() runtime.Object { return &corev1.Event{} })
+	events.uncollected = true
+	revisions := core("controllerrevisions", "ControllerRevision", func() runtime.Object { return &appsv1.ControllerRevision{} })
+	revisions.GroupVersionResource = appsv1.SchemeGroupVersion.WithResource("controllerrevisions")
+	leases := core("leases", "Lease", func() runtime.Object { return &coordinationv1.Lease{} })
+	leases.GroupVersionResource = coordinationv1.SchemeGroupVersion.WithResource("leases")
+	leases.unconditional = false
+	sets := custom("virtualmachineinstancereplicasets", "VirtualMachineInstanceReplicaSet", true,
+		func() runtime.Object { return &kubevirt.VirtualMachineInstanceReplicaSet{} })
+	sets.scale = true
+	out := map[string]*kind{}
+	for _, k := range []kind{
+		pods, nodes, namespaces, claims, events, revisions, leases, sets,
+		core("secrets", "Secret", func() runtime.Object { return &corev1.Secret{} }),
+		core("configmaps", "ConfigMap", func() runtime.Object { return &corev1.ConfigMap{} }),
+		core("serviceaccounts", "ServiceAccount", func() runtime.Object { return &corev1.ServiceAccount{} }),
+		custom("virtualmachines", "VirtualMachine", true, func() runtime.Object { return &kubevirt.VirtualMachine{} }),
+		custom("virtualmachineinstances", "VirtualMachineInstance", false, func() runtime.Object { return &kubevirt.VirtualMachineInstance{} }),
+		custom("virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", true,
+			func() runtime.Object { return &kubevirt.VirtualMachineInstanceMigration{} }),
+		custom("kubevirts", "KubeVirt", true, func() runtime.Object { return &kubevirt.KubeVirt{} }),
+	} {
+		out[k.Resource] = &k
+	}
+	return out
+}

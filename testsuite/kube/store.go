@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// store is what is written down. The server's lock guards it.
+type store struct {
+	kinds   map[string]*kind
+	objects map[string]map[string]*object // by resource and key
+	version int64
+	made    int64 // objects made so far; UIDs derive from it
+	log     []entry
+	dropped int64         // version of the newest entry that is no longer in the log
+	grown   chan struct{} // closed when the log grows
+	told    int           // entries of the log that listeners have
+	dirty   bool          // the collector may have something to do
+}
+
+// entry is one write.
+type entry struct {
+	version  int64
+	change   ChangeType
+	old, new *object
+}
+
+// keptEntries bounds the log for watches; one that wants to begin earlier is told that its version is too old.
+const keptEntries = 20000
+
+// firstVersion is where resourceVersions begin: not at one, so that nobody mistakes them for generations.
+const firstVersion = 100
+
+func newStore() *store {
+	s := &store{kinds: kinds(), objects: map[string]map[string]*object{}, version: firstVersion, dropped: firstVersion, grown: make(chan struct{})}
+	for resource := range s.kinds {
+		s.objects[resource] = map[string]*object{}
+	}
+	return s
+}
+
+func (s *store) find(k *kind, namespace, name string) *object {
+	return s.objects[k.Resource][key(namespace, name)]
+}
+
+// sorted are the objects of a kind in a namespace ("" for all), by namespace and name.
+func (s *store) sorted(k *kind, namespace string) []*object {
+	all := s.objects[k.Resource]
+	var out []*object
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if o := all[name]; namespace == "" || o.meta.Namespace == namespace {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// everything is all objects of all kinds, in a fixed order.
+func (s *store) everything() []*object {
+	var out []*object
+	for _, resource := range slices.Sorted(maps.Keys(s.kinds)) {
+		out = append(out, s.sorted(s.kinds[resource], "")...)
+	}
+	return out
+}
+
+// write stores a new or changed object.
+func (s *store) write(old, o *object) *object {
+	s.version++
+	o.meta.ResourceVersion = strconv.FormatInt(s.version, 10)
+	o.encoded = nil
+	o.encode() // now, so that it can be read without the lock
+	s.objects[o.kind.Resource][o.key()] = o
+	change := Modified
+	if old == nil {
+		change = Added
+	}
+	s.append(entry{s.version, change, old, o})
+	return o
+}
+
+// erase removes an object; last is what it was at the end.
+func (s *store) erase(old, last *object) *object {
+	s.version++
+	last = last.clone()
+	last.meta.ResourceVersion = strconv.FormatInt(s.version, 10)
+	last.encode()
+	delete(s.objects[old.kind.Resource], old.key())
+	s.append(entry{s.version, Deleted, old, last})
+	return last
+}
+
+func (s *store) append(e entry) {
+	s.log = append(s.log, e)
+	s.dirty = s.dirty || concernsCollector(e)
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// trim forgets old entries that all listeners have.
+func (s *store) trim() {
+	if drop := min(len(s.log)-keptEntries, s.told); drop > keptEntries/10 {
+		s.dropped = s.log[drop-1].version
+		s.log = slices.Clone(s.log[drop:])
+		s.told -= drop
+	}
+}
+
+// uid is that of the next object: unlike any other of this server, and the same in every run of a test.
+func (s *store) uid() types.UID {
+	s.made++
+	const hex = "0123456789abcdef"
+	n, out := uint64(s.made)*0x9e3779b97f4a7c15, []byte("00000000-0000-4000-8000-000000000000") // spread, so that short forms differ too
+	for i := range 8 {
+		out[i] = hex[n>>(60-4*i)&15]
+	}
+	for i := range 12 {
+		out[35-i] = hex[uint64(s.made)>>(4*i)&15]
+	}
+	return types.UID(out)
+}
