@@ -24,6 +24,8 @@ type evaluator struct {
 	toldCopy map[string]contract.VMIObservation // the VM's copy of a VMI
 	toldPod  map[string]contract.PodObservation
 	toldNode map[string]contract.NodeObservation
+	// toldState is what VMIs were told of their pods' nodes, by the UID of the pod.
+	toldState map[string]contract.NodeState
 }
 
 func newEvaluator(s *store, o *Outbox, m *metrics) *evaluator {
@@ -31,6 +33,7 @@ func newEvaluator(s *store, o *Outbox, m *metrics) *evaluator {
 		store: s, outbox: o, metrics: m,
 		toldVM: map[string]contract.VMObservation{}, toldVMI: map[string]contract.VMIObservation{}, toldCopy: map[string]contract.VMIObservation{},
 		toldPod: map[string]contract.PodObservation{}, toldNode: map[string]contract.NodeObservation{},
+		toldState: map[string]contract.NodeState{},
 	}
 }
 
@@ -156,6 +159,7 @@ func (e *evaluator) pod(key string, first bool) {
 	if ref == nil {
 		return // somebody else's
 	}
+	defer e.stateOfNode(pod, first)
 	o := observe.Pod(pod)
 	told, known := e.toldPod[o.UID]
 	if !known && !first {
@@ -182,6 +186,7 @@ func (e *evaluator) podGone(pod *corev1.Pod) {
 	}
 	uid := string(pod.UID)
 	delete(e.toldPod, uid)
+	delete(e.toldState, uid)
 	e.outbox.Put(Delivery{
 		Workflow: contract.VMIID(pod.Namespace, ref.Name), Signal: contract.SignalObservePod, UID: uid, Kind: kindPod,
 		Payload: observe.GonePod(uid, pod.Name, string(ref.UID)),
@@ -194,6 +199,9 @@ func (e *evaluator) node(name string) {
 	node, ok := get[*corev1.Node](e.store.nodes, name)
 	if !ok {
 		return
+	}
+	for _, pod := range e.store.launchersOn(name) {
+		e.stateOfNode(pod, false)
 	}
 	o := observe.Node(node, e.store.workerReady(name))
 	if told, ok := e.toldNode[o.UID]; ok && observe.SameNode(told, o) {
@@ -211,6 +219,7 @@ func (e *evaluator) nodeGone(node *corev1.Node) {
 	defer e.mu.Unlock()
 	uid := string(node.UID)
 	delete(e.toldNode, uid)
+	e.goneNode(node.Name, uid)
 	e.outbox.Put(Delivery{
 		Workflow: contract.NodeID(node.Name), Signal: contract.SignalObserveNode, UID: uid, Kind: kindNode, Payload: observe.GoneNode(uid),
 	})
@@ -225,6 +234,7 @@ func (e *evaluator) forget(uid string) {
 	delete(e.toldCopy, uid)
 	delete(e.toldPod, uid)
 	delete(e.toldNode, uid)
+	delete(e.toldState, uid)
 }
 
 func startVM(namespace, name, uid string) *Start {

@@ -11,6 +11,8 @@ const (
 	kindVMIOfVM = "vmi-for-vm"
 	kindPod     = "pod"
 	kindNode    = "node"
+
+	kindNodeOfVMI = "node-for-vmi"
 )
 
 // Results of an observation.

@@ -54,6 +54,9 @@ func (r *repairer) once(ctx context.Context, first bool) error {
 	if err := r.vanishedPods(ctx); err != nil {
 		return err
 	}
+	if err := r.vanishedNodes(ctx); err != nil {
+		return err
+	}
 	if err := r.vanishedInstances(ctx); err != nil {
 		return err
 	}
@@ -102,6 +105,29 @@ func (r *repairer) vanishedPods(ctx context.Context) error {
 					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)},
 				}})
 			}
+		}
+	}
+	return nil
+}
+
+// vanishedNodes tells VMIs whose pods are on a node that exists no more.
+func (r *repairer) vanishedNodes(ctx context.Context) error {
+	asked := map[string]bool{}
+	for _, pod := range list[*corev1.Pod](r.store.pods) {
+		name := pod.Spec.NodeName
+		if name == "" || asked[name] {
+			continue
+		}
+		asked[name] = true
+		if _, there := get[*corev1.Node](r.store.nodes, name); there {
+			continue
+		}
+		_, err := r.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			r.evaluator.missingNode(name)
+		case err != nil:
+			return fmt.Errorf("asking whether node %s still exists: %w", name, err)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ const WorkerSelector = "app.kubernetes.io/name=virtflow-node-worker"
 
 // Indexes of the informers.
 const (
-	byNode  = "node"  // node workers' pods by the node they are on
+	byNode  = "node"  // pods, of node workers and of launchers, by the node they are on
 	byOwner = "owner" // launcher pods by the UID of their VMI
 )
 
@@ -51,13 +51,10 @@ func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (
 			return nil, fmt.Errorf("preparing an informer: %w", err)
 		}
 	}
-	if err := s.workers.AddIndexers(cache.Indexers{byNode: func(o any) ([]string, error) {
-		if pod, ok := o.(*corev1.Pod); ok {
-			return []string{pod.Spec.NodeName}, nil
+	for _, pods := range []cache.SharedIndexInformer{s.workers, s.pods} {
+		if err := pods.AddIndexers(cache.Indexers{byNode: nodeOf}); err != nil {
+			return nil, fmt.Errorf("preparing an index: %w", err)
 		}
-		return nil, nil
-	}}); err != nil {
-		return nil, fmt.Errorf("preparing an index: %w", err)
 	}
 	if err := s.pods.AddIndexers(cache.Indexers{byOwner: func(o any) ([]string, error) {
 		if pod, ok := o.(*corev1.Pod); ok {
@@ -70,6 +67,14 @@ func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (
 		return nil, fmt.Errorf("preparing an index: %w", err)
 	}
 	return s, nil
+}
+
+// nodeOf indexes pods by the node that they are on.
+func nodeOf(o any) ([]string, error) {
+	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
 }
 
 func (s *store) informers() []cache.SharedIndexInformer {
@@ -129,6 +134,21 @@ func (s *store) workerReady(node string) bool {
 // ownedBy lists launcher pods in the informer that a VMI controls, by the VMI's UID.
 func (s *store) ownedBy(uid string) []*corev1.Pod {
 	objects, err := s.pods.GetIndexer().ByIndex(byOwner, uid)
+	if err != nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, o := range objects {
+		if pod, ok := o.(*corev1.Pod); ok && observe.Owner(pod) != nil {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// launchersOn lists the launcher pods in the informer that are on a node.
+func (s *store) launchersOn(node string) []*corev1.Pod {
+	objects, err := s.pods.GetIndexer().ByIndex(byNode, node)
 	if err != nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		DeletionTimestamp: m.DeletionTimestamp, Finalizers: m.Finalizers,
+		DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds, Finalizers: m.Finalizers,
 	}
 	if ref := metav1.GetControllerOfNoCopy(&m); ref != nil {
 		out.OwnerReferences = []metav1.OwnerReference{*ref}
@@ -67,7 +67,7 @@ func stripPod(o any) (any, error) {
 	}
 	out := &corev1.Pod{
 		ObjectMeta: stripMeta(pod.ObjectMeta),
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
 		Status: corev1.PodStatus{
 			Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs, QOSClass: pod.Status.QOSClass,
 			InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
@@ -91,6 +91,11 @@ func stripNode(o any) (any, error) {
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
 	}
 	out.Labels = observe.OwnedLabels(node.Labels)
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			out.Spec.Taints = []corev1.Taint{t}
+		}
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Status.Conditions = []corev1.NodeCondition{c}

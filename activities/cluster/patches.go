@@ -98,10 +98,15 @@ func (a *Activities) vmNotPatched(ctx context.Context, vm contract.Object, partl
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
 	metadata := locked(in.VMI.UID, in.ResourceVersion)
 	metadata.finalizers(in.Finalizers)
+	labels := merge{}
 	if in.NodeLabel != nil {
-		label := merge{}
-		set(label, contract.LabelNodeName, *in.NodeLabel)
-		metadata["labels"] = label
+		set(labels, contract.LabelNodeName, *in.NodeLabel)
+	}
+	if in.Status != nil {
+		labels[contract.LabelOutdatedImage] = a.outdated(in.Status)
+	}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
 	}
 	patch := merge{"metadata": metadata}
 	if in.Status != nil {
@@ -138,6 +143,15 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	return contract.PatchVMIResult{Conflict: true, Current: &o}, nil
 }
 
+// outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the mark away.
+func (a *Activities) outdated(s *contract.VMIStatus) any {
+	final := s.Phase == string(kubevirt.Succeeded) || s.Phase == string(kubevirt.Failed)
+	if final || s.LauncherImage == "" || s.LauncherImage == a.LauncherImage {
+		return nil
+	}
+	return ""
+}
+
 // PatchNode sets labels and annotations of a node. Idempotent: it says what is to be, and of which UID.
 func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
 	metadata := locked(in.UID, "")
@@ -151,13 +165,14 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	if err != nil {
 		return contract.DeleteResult{}, err
 	}
-	_, err = a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	node, err := a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if otherObject(err) {
 		return contract.DeleteResult{Absent: true}, gone("node %s is gone, or another one by now", in.Name)
 	}
 	if err != nil {
 		return contract.DeleteResult{}, failure("patching node "+in.Name, err)
 	}
+	a.tellAll(ctx, kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
 	return contract.DeleteResult{}, nil
 }
 

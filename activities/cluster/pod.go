@@ -129,6 +129,7 @@ func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePo
 		return contract.DeleteResult{}, err
 	}
 	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
+	a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.Pod.UID)
 	return contract.DeleteResult{}, nil
 }
 

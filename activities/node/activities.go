@@ -26,7 +26,16 @@ type Starter interface {
 }
 
 // Activities are registered with a node's worker under the names of package contract.
-type Activities struct{ Starter Starter }
+type Activities struct {
+	Starter Starter
+	// Report is what this run of the worker says of its host.
+	Report func() contract.NodeReport
+}
+
+// ReportNode answers what the host is like. It only reads.
+func (a *Activities) ReportNode(context.Context) (contract.ReportNodeResult, error) {
+	return contract.ReportNodeResult{Report: a.Report()}, nil
+}
 
 // StartDomain starts the domain of a VMI in its launcher's pod. It is idempotent: what is prepared stays as it is, and a launcher
 // whose domain runs says so. Errors: ErrorStartFailed (not retryable), ErrorNoLauncher (retryable).

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,6 +16,7 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		ResourceVersion: node.ResourceVersion,
 		Unschedulable:   node.Spec.Unschedulable,
 		WorkerReady:     workerReady,
+		OutOfService:    outOfService(node),
 		Labels:          OwnedLabels(node.Labels),
 	}
 	for _, c := range node.Status.Conditions {
@@ -23,6 +25,44 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		}
 	}
 	return o
+}
+
+// NodeState observes what a VMI is to know of the node that its pod is on.
+func NodeState(node *corev1.Node, podUID string) contract.NodeState {
+	s := contract.NodeState{
+		PodUID: podUID, Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, OutOfService: outOfService(node),
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			s.Ready = c.Status == corev1.ConditionTrue
+			s.Since = c.LastTransitionTime.UTC()
+		}
+	}
+	return s
+}
+
+// GoneNodeState observes that the node of a pod exists no more; uid is "" where it was found missing.
+func GoneNodeState(name, uid, podUID string) contract.NodeState {
+	return contract.NodeState{PodUID: podUID, Name: name, UID: uid, Gone: true}
+}
+
+// SameNodeState says that two observations of a pod's node say the same to its VMI.
+func SameNodeState(a, b contract.NodeState) bool {
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	if a.Ready && b.Ready {
+		a.Since, b.Since = time.Time{}, time.Time{}
+	}
+	return a == b
+}
+
+// outOfService says that an administrator calls the node off: whatever ran there does so no more.
+func outOfService(node *corev1.Node) bool {
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Key == corev1.TaintNodeOutOfService {
+			return true
+		}
+	}
+	return false
 }
 
 // GoneNode observes that a node of that UID exists no more.

@@ -30,6 +30,8 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 		Phase:             string(pod.Status.Phase),
 		NodeName:          pod.Spec.NodeName,
 		QOSClass:          string(pod.Status.QOSClass),
+
+		GraceSeconds: pod.Spec.TerminationGracePeriodSeconds, DeletionGraceSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	if ref := Owner(pod); ref != nil {
 		o.VMIUID = string(ref.UID)
@@ -46,7 +48,29 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 	}
 	podConditions(&o, pod.Status.Conditions)
 	podContainers(&o, &pod.Status)
+	o.Unproven = unproven(&pod.Status)
 	return o
+}
+
+// reasonPodGC is the reason of condition DisruptionTarget on pods that the pod garbage collector called Failed.
+const reasonPodGC = "DeletionByPodGC"
+
+// unproven says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet calls a pod Failed or
+// Succeeded only when none runs any more; the pod garbage collector does so for every pod of a node that is gone or out of service.
+func unproven(status *corev1.PodStatus) bool {
+	if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
+		return false
+	}
+	collected := false
+	for _, c := range status.Conditions {
+		collected = collected || c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonPodGC
+	}
+	for _, c := range status.ContainerStatuses {
+		if c.Name == ComputeContainer {
+			return c.State.Running != nil || collected && c.State.Terminated == nil
+		}
+	}
+	return collected
 }
 
 func podConditions(o *contract.PodObservation, conditions []corev1.PodCondition) {
@@ -123,6 +147,8 @@ type podFacts struct {
 	exited                    bool
 	exitCode                  int32
 	terminationMessage        string
+	unproven                  bool
+	deletionGrace             int64
 }
 
 func decisive(o contract.PodObservation) podFacts {
@@ -133,6 +159,10 @@ func decisive(o contract.PodObservation) podFacts {
 		ready:          o.Ready != nil && o.Ready.Status == string(corev1.ConditionTrue),
 		paused:         o.Unpaused == string(corev1.ConditionFalse),
 		waiting:        o.WaitingReason,
+		unproven:       o.Unproven,
+	}
+	if o.DeletionGraceSeconds != nil {
+		f.deletionGrace = *o.DeletionGraceSeconds
 	}
 	if o.ComputeRunning { // before that they are on their way, and nothing waits for them
 		f.node = o.NodeName

@@ -124,7 +124,7 @@ func (c *Cluster) touchVMI() {
 
 func (c *Cluster) touchPod() {
 	c.Pod.ResourceVersion = c.bump()
-	ended := c.Pod.Phase == "Succeeded" || c.Pod.Phase == "Failed"
+	ended := c.Pod.Phase == "Succeeded" || c.Pod.Phase == "Failed" || c.Pod.DeletionGraceSeconds != nil && *c.Pod.DeletionGraceSeconds == 0
 	if c.Pod.DeletionTimestamp != nil && ended && len(c.Pod.Finalizers) == 0 {
 		c.Pod.Gone = true
 	}
@@ -367,9 +367,14 @@ func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r co
 			r.Absent = true
 			return nil
 		}
-		if c.Pod.DeletionTimestamp == nil {
-			now := time.Now()
-			c.Pod.DeletionTimestamp = &now
+		c.Events = append(c.Events, in.Events...)
+		grace := int64(60)
+		if in.Grace != nil {
+			grace = *in.Grace
+		}
+		if c.Pod.DeletionTimestamp == nil || c.Pod.DeletionGraceSeconds != nil && grace < *c.Pod.DeletionGraceSeconds {
+			end := time.Now().Add(time.Duration(grace) * time.Second)
+			c.Pod.DeletionTimestamp, c.Pod.DeletionGraceSeconds = &end, &grace
 			c.touchPod()
 		}
 		return nil

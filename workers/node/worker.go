@@ -116,16 +116,18 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}, known)
 	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
-	all.Go(func() { report.Send(life, temporal, o.NodeName, o.report(hasKVM), p.Log) })
+	own := o.report(hasKVM)
+	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
 	starter := &Starter{Log: p.Log, Dialer: dialer, Forwarder: forwarder, Prepare: PrepareMasquerade}
-	err = o.poll(ctx, p, temporal, starter, &polling)
+	a := &activities.Activities{Starter: starter, Report: func() contract.NodeReport { return own }}
+	err = o.poll(ctx, p, temporal, a, &polling)
 	end()
 	all.Wait() // before the client is closed
 	return err
 }
 
 // poll works on the node's task queue until ctx ends.
-func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.Client, starter activities.Starter, polling *atomic.Bool) error {
+func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.Client, a *activities.Activities, polling *atomic.Bool) error {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		fatal := make(chan error, 1)
 		w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
@@ -134,7 +136,8 @@ func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.
 			WorkerStopTimeout:                  drainTimeout,
 			OnFatalError:                       func(err error) { fatal <- err },
 		})
-		w.RegisterActivityWithOptions((&activities.Activities{Starter: starter}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+		w.RegisterActivityWithOptions(a.StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+		w.RegisterActivityWithOptions(a.ReportNode, activity.RegisterOptions{Name: contract.ActivityReportNode})
 		err := w.Start()
 		if err == nil {
 			polling.Store(true)

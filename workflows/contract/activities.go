@@ -128,6 +128,8 @@ type DeletePodInput struct {
 	VMI   Object `json:"vmi"`
 	Pod   Object `json:"pod"`
 	Grace *int64 `json:"grace,omitempty"`
+	// Events are recorded on the VMI once the pod is being deleted.
+	Events []Event `json:"events,omitempty"`
 }
 
 // ReleasePodInput removes virtflow's finalizer from a launcher pod that has ended.
@@ -186,6 +188,7 @@ type PatchNodeInput struct {
 	UID         string             `json:"uid"`
 	Labels      map[string]*string `json:"labels,omitempty"`
 	Annotations map[string]*string `json:"annotations,omitempty"`
+	Events      []Event            `json:"events,omitempty"` // recorded on the Node once it is written
 }
 
 // StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its domain.

@@ -20,6 +20,8 @@ const (
 
 	// LabelNodeName on a VMI and its pod names the node that the guest runs on.
 	LabelNodeName = "kubevirt.io/nodeName"
+	// LabelOutdatedImage on a VMI says that its launcher's image is not the one that new launchers get.
+	LabelOutdatedImage = "kubevirt.io/outdatedLauncherImage"
 	// LabelSchedulable on a node is "true" while VMs may be placed there.
 	LabelSchedulable = "kubevirt.io/schedulable"
 	// LabelCreatedBy on a launcher pod is the UID of its VMI.
@@ -134,6 +136,12 @@ type PodObservation struct {
 	TerminationMessage string `json:"terminationMessage,omitempty"`
 	// Unpaused is the status of the readiness gate: "", True or False.
 	Unpaused string `json:"unpaused,omitempty"`
+	// Unproven says that the phase is final, but not because the kubelet saw its containers end: the pod garbage collector calls pods of
+	// lost nodes Failed.
+	Unproven bool `json:"unproven,omitempty"`
+	// GraceSeconds is the pod's own grace period, and DeletionGraceSeconds the one that it is being deleted with.
+	GraceSeconds         *int64 `json:"graceSeconds,omitempty"`
+	DeletionGraceSeconds *int64 `json:"deletionGraceSeconds,omitempty"`
 }
 
 // DomainState is the state of a libvirt domain as the launcher reports it.
@@ -202,8 +210,9 @@ type NodeObservation struct {
 	Gone            bool              `json:"gone,omitempty"`
 	Ready           bool              `json:"ready,omitempty"`
 	Unschedulable   bool              `json:"unschedulable,omitempty"`
-	WorkerReady     bool              `json:"workerReady,omitempty"` // a node worker pod there is Ready
-	Labels          map[string]string `json:"labels,omitempty"`      // only those that virtflow owns
+	WorkerReady     bool              `json:"workerReady,omitempty"`  // a node worker pod there is Ready
+	OutOfService    bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
+	Labels          map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 }
 
 // NodeReport is what a node worker says of its host when it starts and whenever it changes.

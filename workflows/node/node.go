@@ -26,6 +26,13 @@ type State struct {
 	Problem  string                    `json:"problem,omitempty"`
 	entity.Manual
 
+	// Asking says that the node's worker is being asked for its report, Doubt that the report in hand may not be of the worker that runs
+	// now, and AskAt when it is asked again (after Asked attempts in vain).
+	Asking bool      `json:"asking,omitempty"`
+	Doubt  bool      `json:"doubt,omitempty"`
+	Asked  int       `json:"asked,omitempty"`
+	AskAt  time.Time `json:"askAt,omitzero"`
+
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
 }
@@ -44,7 +51,47 @@ func (s *State) report(r contract.NodeReport) {
 	if s.Report != nil && s.Report.Incarnation == r.Incarnation && s.Report.Sequence >= r.Sequence {
 		return
 	}
+	if s.thrifty() && s.Report != nil && s.Report.Incarnation != r.Incarnation {
+		// Of two runs of the node's worker nobody can tell from here which came later: a signal may have been long on its way. The worker
+		// itself is asked; until it answers, what came last counts.
+		s.Doubt, s.AskAt, s.Asked = true, time.Time{}, 0
+	}
 	s.Report = &r
+}
+
+// answered takes what the worker said when it was asked: that is of the one that runs now.
+func (s *State) answered(r contract.NodeReport) {
+	s.Doubt, s.Asked, s.AskAt = false, 0, time.Time{}
+	if s.Report != nil && s.Report.Incarnation == r.Incarnation && s.Report.Sequence > r.Sequence {
+		return
+	}
+	s.Report = &r
+}
+
+func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
+
+// unsure says that the node's worker is there and is to be asked what its host is.
+func (s *State) unsure() bool {
+	return s.thrifty() && s.Node.Ready && s.Node.WorkerReady && (s.Report == nil || s.Doubt)
+}
+
+// obstacle is why the node takes no VMs, as an event says it; "" when it does.
+func (s *State) obstacle() (kind, why string) {
+	switch {
+	case s.Node.OutOfService:
+		return "Normal", "an administrator has called the node out of service"
+	case !s.Node.Ready:
+		return "Normal", "the node is not ready"
+	case !s.Node.WorkerReady:
+		return "Warning", "there is no node worker on the node that is ready: VMs run on, but none can be started there"
+	case s.Node.Unschedulable && s.thrifty():
+		return "", "the node is cordoned"
+	case s.Report == nil && s.Node.Labels[contract.LabelSchedulable] != "true":
+		// A node worker reports once: an entity that is younger than the report believes the label that it finds.
+		return "", "its node worker has not reported its host yet"
+	default:
+		return "", ""
+	}
 }
 
 // labels are what the node should carry: a nil value means that the label must go. Only labels that virtflow owns are named.
@@ -52,15 +99,23 @@ func (s *State) labels() map[string]*string {
 	want := map[string]*string{}
 	yes, no := "true", "false"
 	want[contract.LabelSchedulable] = &no
-	// A node worker reports once: an entity that is younger than the report believes the label that it finds.
-	reported := s.Report != nil || s.Node.Labels[contract.LabelSchedulable] == yes
-	if s.Node.Ready && s.Node.WorkerReady && reported {
+	if _, why := s.obstacle(); why == "" {
 		want[contract.LabelSchedulable] = &yes
 	}
 	if s.Report != nil && s.Report.CPUVendor != "" {
 		want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
 	}
 	return want
+}
+
+// events go with labels that are written: that a node takes no VMs any more, where nobody wished it.
+func (s *State) events(labels map[string]*string) []contract.Event {
+	v := labels[contract.LabelSchedulable]
+	kind, why := s.obstacle()
+	if v == nil || *v != "false" || kind == "" || s.Node.Labels[contract.LabelSchedulable] != "true" {
+		return nil
+	}
+	return []contract.Event{{Type: kind, Reason: contract.ReasonNodeUnresponsive, Message: why + ": no virtual machines are placed on it"}}
 }
 
 // changes are the labels that differ from what the node carries.
@@ -76,7 +131,10 @@ func (s *State) changes() map[string]*string {
 }
 
 // instance binds the state to one run of the workflow.
-type instance struct{ state State }
+type instance struct {
+	state State
+	loop  *entity.Loop
+}
 
 // Workflow is the node entity. It ends when the Node object is gone.
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
@@ -89,6 +147,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	}
 	e.state.Logic = entity.Logic(ctx)
 	loop := entity.NewLoop(ctx, e)
+	e.loop = loop
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
 	if err := loop.OnControls(&e.state.Manual, e.controls(loop)...); err != nil {
@@ -102,8 +161,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 // State answers the state query.
 func (e *instance) State() any { return e.state }
 
-// Busy is never true: a node entity has nothing open.
-func (e *instance) Busy() bool { return false }
+// Busy says that the node's worker is being asked.
+func (e *instance) Busy() bool { return e.state.Asking }
 
 // Plan writes the labels that differ.
 func (e *instance) Plan(now time.Time) entity.Plan {
@@ -113,6 +172,10 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 		return entity.Plan{Waiting: "the first observation of the Node"}
 	case s.Node.Gone:
 		return entity.Plan{Finish: true}
+	case s.unsure() && !s.Asking && !now.Before(s.AskAt):
+		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker", Why: "what its host is like is not known for sure", Do: e.ask}}
+	case len(s.changes()) == 0 && s.unsure():
+		return entity.Plan{WakeAt: s.AskAt, Waiting: "the node's worker to report its host"}
 	case len(s.changes()) == 0:
 		return entity.Plan{Waiting: "changes of the node or of its host"}
 	case now.Before(s.RetryAt):
@@ -121,10 +184,34 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	return entity.Plan{Step: &entity.Step{Name: "write the labels", Why: "they differ from what the host offers", Do: e.write}}
 }
 
+// ask leaves the loop free: a node whose worker does not answer may have more news meanwhile.
+func (e *instance) ask(ctx workflow.Context) error {
+	s := &e.state
+	s.Asking = true
+	o := entity.NodeOptions(s.Name)
+	o.Summary = "ask for the report of " + s.Name
+	o.RetryPolicy.MaximumAttempts = 2
+	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
+		var r contract.ReportNodeResult
+		err := workflow.ExecuteActivity(ctx, contract.ActivityReportNode).Get(ctx, &r)
+		s := &e.state
+		s.Asking = false
+		e.loop.Wake()
+		if err == nil {
+			s.answered(r.Report)
+			return
+		}
+		s.Asked++
+		s.AskAt = workflow.Now(ctx).Add(entity.Pause(s.Asked))
+		workflow.GetLogger(ctx).Warn("the node's worker does not report", "error", err)
+	})
+	return nil
+}
+
 func (e *instance) write(ctx workflow.Context) error {
 	s := &e.state
 	labels := s.changes()
-	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels}
+	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels)}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
 		s.Node.Gone = true
@@ -171,6 +258,9 @@ func (e *instance) Details(p entity.Plan) string {
 	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state, s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
 	if s.Report != nil {
 		d += fmt.Sprintf(" (KVM works: %t, %s %s)", s.Report.KVM, s.Report.CPUVendor, s.Report.CPUModel)
+	}
+	if _, why := s.obstacle(); why != "" {
+		d += "\n\nIt takes none because " + why + "."
 	}
 	if p.Waiting != "" {
 		d += "\n\nWaiting for " + p.Waiting + "."

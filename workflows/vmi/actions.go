@@ -28,6 +28,8 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 		return e.markPod(ctx)
 	case actDeletePod:
 		return e.deletePod(ctx)
+	case actExpelPod:
+		return e.expelPod(ctx)
 	case actReleasePod:
 		return e.releasePod(ctx)
 	case actWrite:
@@ -63,7 +65,7 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
-	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), contract.FindPodInput{VMI: e.state.Object})
+	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), contract.FindPodInput{VMI: e.state.owner()})
 	if err == nil {
 		e.state.found(r.Pod)
 	}
@@ -121,9 +123,10 @@ func (e *instance) callOff() {
 }
 
 func (e *instance) markPod(ctx workflow.Context) error {
-	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod()})
+	paused := e.state.paused()
+	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod(), Paused: paused})
 	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
-		e.state.PodMarked = true
+		e.state.PodMarked, e.state.PodPaused = true, paused
 		err = nil
 	}
 	return e.settle(ctx, actMarkPod, err)
@@ -131,14 +134,33 @@ func (e *instance) markPod(ctx workflow.Context) error {
 
 func (e *instance) deletePod(ctx workflow.Context) error {
 	e.callOff()
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actDeletePod), contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod()})
+	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(), Events: e.state.farewell()}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
 	if err == nil {
-		e.state.PodDeleted = true
+		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
+		for _, ev := range in.Events {
+			e.state.Announced = append(e.state.Announced, ev.Reason)
+		}
 		if r.Absent {
 			e.state.Pod.Gone = true
 		}
 	}
 	return e.settle(ctx, actDeletePod, err)
+}
+
+// expelPod removes a pod from a node that is known to be off: no kubelet there will end it.
+func (e *instance) expelPod(ctx workflow.Context) error {
+	e.callOff()
+	none := int64(0)
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actExpelPod), in)
+	if err == nil {
+		e.state.PodDeleted, e.state.PodExpelled = true, true
+		if r.Absent {
+			e.state.Pod.Gone = true
+		}
+	}
+	return e.settle(ctx, actExpelPod, err)
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
@@ -178,7 +200,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	case r.Written:
 		s.Written = &status
 		for _, ev := range events {
-			s.Announced = append(s.Announced, ev.Reason)
+			s.Announced = append(s.Announced, announced(ev))
 		}
 		if finalizers != nil {
 			s.VMI.Finalizers = *finalizers
@@ -208,6 +230,28 @@ func (e *instance) leaving(ctx workflow.Context) {
 	last := *e.state.VMI
 	last.DeletionTimestamp = &now
 	e.state.VMI = &last
+}
+
+// owner is the VMI in hand, or the one that the pod in hand says it is of.
+func (s *State) owner() contract.Object {
+	o := s.Object
+	if o.UID == "" && s.Pod != nil {
+		o.UID = s.Pod.VMIUID
+	}
+	return o
+}
+
+// farewell are the events that go with the deletion of the pod of a running guest.
+func (s *State) farewell() []contract.Event {
+	for _, a := range s.Announced {
+		if a == "ShuttingDown" {
+			return nil
+		}
+	}
+	if s.Phase != PhaseRunning || s.VMI.GracePeriodSeconds != nil && *s.VMI.GracePeriodSeconds == 0 {
+		return nil
+	}
+	return []contract.Event{{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"}}
 }
 
 func (e *instance) pod() contract.Object {

@@ -27,6 +27,11 @@ func (e *instance) controls() []entity.Control {
 				return "The next attempt is made now.", nil
 			},
 		},
+		{
+			Name: contract.ControlFenceConfirmed, Does: "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
+			Check: func(contract.ControlRequest) error { return s.fenceable() },
+			Apply: s.confirmFence,
+		},
 		entity.Repair(e.loop, s, sound),
 	}
 }

@@ -24,6 +24,10 @@ const (
 // Final says that a phase has no successor.
 func (p Phase) Final() bool { return p == PhaseSucceeded || p == PhaseFailed }
 
+func (p Phase) known() bool {
+	return contains([]Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning, PhaseSucceeded, PhaseFailed}, p)
+}
+
 // Rule is one row of the table of phases: from one of From, when When holds, to To. Rows are tried in order.
 type Rule struct {
 	From []Phase
@@ -44,7 +48,12 @@ func Rules() []Rule {
 		{From: booting, To: PhaseRunning, Name: "the guest ran before its pod ended", When: func(s *State) bool { return s.podEnded() && s.termination().Ran }},
 		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).podEnded},
 		{From: booting, To: PhaseFailed, Name: "the domain could not be started", When: func(s *State) bool { return s.StartRefused }},
-		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool { return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" }},
+		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod is being deleted before it ran", When: func(s *State) bool {
+			return s.thrifty() && s.podHeld() && s.Pod.DeletionTimestamp != nil
+		}},
+		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool {
+			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !(s.thrifty() && s.deleting())
+		}},
 		{From: []Phase{PhaseScheduled}, To: PhaseRunning, Name: "the domain runs", When: func(s *State) bool {
 			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown, contract.DomainShutoff, contract.DomainCrashed)
 		}},
@@ -93,12 +102,18 @@ func (s *State) end() ending {
 		}
 	case s.Pod == nil:
 		return endNone
+	case s.fenced():
+		return endFailed
 	case s.Pod.Gone && s.Pod.ExitCode == nil && s.Pod.Phase != "Succeeded":
 		return endFailed
 	case s.podEnded():
 		reason = s.termination().Reason
 		if reason == "" && s.Pod.Phase == "Succeeded" {
 			reason = contract.ReasonShutdown
+		}
+		if reason == "" && s.thrifty() && s.deleting() {
+			// Cut short, the launcher has no time for last words.
+			reason = contract.ReasonDestroyed
 		}
 	default:
 		return endNone
@@ -138,6 +153,8 @@ func (s *State) explain(rule Rule) string {
 		return "the domain could not be started: " + s.Failure.Message
 	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
 		return fmt.Sprintf("%s (domain %s, reason %s)", rule.Name, s.Domain.State, s.Domain.Reason)
+	case s.fenced():
+		return s.Fenced.Why
 	case t.Message != "":
 		return fmt.Sprintf("%s: %s", rule.Name, t.Message)
 	case t.Reason != "":

@@ -2,6 +2,8 @@ package vmi
 
 import (
 	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // settleTime is how long, from the pod's creation, a status that is about to change again by itself is not written: a boot goes through
@@ -26,6 +28,7 @@ const (
 	actCallOff     action = "call off the start of the domain"
 	actMarkPod     action = "open the readiness gate"
 	actDeletePod   action = "delete the launcher pod"
+	actExpelPod    action = "remove the pod from its fenced node"
 	actReleasePod  action = "release the launcher pod"
 	actWrite       action = "write the status"
 	actLetGo       action = "release the VMI"
@@ -39,10 +42,19 @@ type decision struct {
 	Waiting string
 }
 
-// decide is the planner: pure, total, and in order of urgency.
+// decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
+	d := s.urgent(now)
+	if at := s.alarm(now); d.Action == actNone && !at.IsZero() && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
+		d.WakeAt = at
+	}
+	return d
+}
+
+// urgent is the planner in order of urgency.
+func (s *State) urgent(now time.Time) decision {
 	if s.VMI == nil {
-		return s.held(s.decideOrphan(), now)
+		return s.held(s.decideOrphan(now), now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.
@@ -58,7 +70,7 @@ func (s *State) decide(now time.Time) decision {
 }
 
 // decideOrphan is about a pod whose VMI nobody has seen: it is being garbage collected and must not be held for ever.
-func (s *State) decideOrphan() decision {
+func (s *State) decideOrphan(now time.Time) decision {
 	switch {
 	case s.Pod == nil:
 		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
@@ -68,8 +80,12 @@ func (s *State) decideOrphan() decision {
 		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
 	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
 		return decision{Action: actReleasePod, Why: "it has ended, and its VirtualMachineInstance is gone"}
+	case s.fenced() && !s.PodExpelled:
+		return decision{Action: actExpelPod, Why: s.Fenced.Why}
+	case s.thrifty() && !now.Before(s.LookAt):
+		return decision{Action: actFindPod, Why: "nobody has told of its VirtualMachineInstance, or of its end, for a while"}
 	default:
-		return decision{Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
+		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
 	}
 }
 
@@ -89,8 +105,16 @@ func (s *State) held(d decision, now time.Time) decision {
 
 // decideEnding takes the pod away when the VMI is to go, and lets the VMI go when the pod has.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
+	if s.podHeld() && s.fenced() && !s.PodExpelled {
+		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes back.
+		return decision{Action: actExpelPod, Why: s.Fenced.Why}, true
+	}
 	if s.podHeld() && s.podEnded() && !s.PodReleased && len(s.Pod.Finalizers) > 0 {
-		return decision{Action: actReleasePod, Why: "the kubelet reports that it ended"}, true
+		why := "the kubelet reports that it ended"
+		if s.fenced() {
+			why = s.Fenced.Why
+		}
+		return decision{Action: actReleasePod, Why: why}, true
 	}
 	if !s.deleting() {
 		return decision{}, false
@@ -99,13 +123,20 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		if !s.PodDeleted && s.Pod.DeletionTimestamp == nil {
 			return decision{Action: actDeletePod, Why: "the VirtualMachineInstance is being deleted"}, true
 		}
+		if s.hurry() {
+			return decision{Action: actDeletePod, Why: "its guest is given less time than when its deletion began"}, true
+		}
 		d := s.decideStatus(now)
 		switch {
 		case d.Action != actNone:
 		case !now.Before(s.LookAt):
 			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
 		default:
-			d = decision{WakeAt: s.LookAt, Waiting: "the guest to shut down and its pod to end"}
+			at := s.LookAt
+			if s.thrifty() {
+				at = earliest(d.WakeAt, at)
+			}
+			d = decision{WakeAt: at, Waiting: "the guest to shut down and its pod to end"}
 		}
 		return d, true
 	}
@@ -142,12 +173,38 @@ func (s *State) decideBoot() (decision, bool) {
 		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
 			return decision{Action: actStartDomain, Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
 		}
-		if s.podHeld() && !s.podEnded() && !s.PodMarked && s.Pod.Unpaused != "True" && s.Pod.DeletionTimestamp == nil {
-			return decision{Action: actMarkPod, Why: "the guest runs"}, true
+		if s.podHeld() && !s.podEnded() && s.Pod.DeletionTimestamp == nil && s.unmarked() {
+			why := "the guest runs"
+			if s.paused() {
+				why = "the guest is paused"
+			}
+			return decision{Action: actMarkPod, Why: why}, true
 		}
 	case PhaseScheduling, PhaseSucceeded, PhaseFailed:
 	}
 	return decision{}, false
+}
+
+// paused says that the guest's processors are halted, which the readiness gate is to tell.
+func (s *State) paused() bool { return s.thrifty() && s.domainIn(contract.DomainPaused) }
+
+// unmarked says that the pod's readiness gate is not what it should be.
+func (s *State) unmarked() bool {
+	if s.PodMarked {
+		return s.PodPaused != s.paused()
+	}
+	want := "True"
+	if s.paused() {
+		want = "False"
+	}
+	return s.Pod.Unpaused != want
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
@@ -172,10 +229,13 @@ func (s *State) settling() bool {
 	}
 	if s.deleting() {
 		// Its pod is about to be gone, and then the write that releases the VMI says how it ended.
-		return s.Phase.Final() && s.podHeld()
+		return s.podHeld() && (s.Phase.Final() || s.thrifty())
 	}
 	switch s.Phase {
 	case PhaseScheduling:
+		if s.thrifty() && s.Pod.WaitingReason != "" {
+			return false
+		}
 		return s.Pod.Unschedulable == nil && !imageProblem(s.Pod.WaitingReason)
 	case PhaseScheduled:
 		return true

@@ -18,6 +18,12 @@ type State struct {
 	// Next is a newer incarnation of the name, taken up when this one's business has ended.
 	Next *contract.VMIObservation `json:"next,omitempty"`
 
+	// Node is how the pod's node is (nil: ready, as far as anybody said), NodeGoneAt since when it is known to exist no more, and Fenced why
+	// the guest on it is known to be off.
+	Node       *contract.NodeState `json:"node,omitempty"`
+	NodeGoneAt time.Time           `json:"nodeGoneAt,omitzero"`
+	Fenced     *Fencing            `json:"fenced,omitempty"`
+
 	Phase      Phase                `json:"phase,omitempty"`
 	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
 	// Reason is status.reason, and Explanation says in words why the VMI failed or ended.
@@ -25,8 +31,15 @@ type State struct {
 	Explanation string `json:"explanation,omitempty"`
 
 	PodDeleted  bool `json:"podDeleted,omitempty"`  // a delete was sent for Pod
+	PodExpelled bool `json:"podExpelled,omitempty"` // a delete without any grace was sent for Pod: its node is fenced
 	PodReleased bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
 	PodMarked   bool `json:"podMarked,omitempty"`   // the readiness gate was set
+	// PodPaused is what the readiness gate was set to.
+	PodPaused bool `json:"podPaused,omitempty"`
+	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
+	PodGrace *int64 `json:"podGrace,omitempty"`
+	// EndingSince is when the deletion of the VMI was first seen.
+	EndingSince time.Time `json:"endingSince,omitzero"`
 
 	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been missed.
 	LookAt time.Time `json:"lookAt,omitzero"`
@@ -108,6 +121,13 @@ func (s *State) adopt(o contract.VMIObservation) {
 	s.Object.UID = o.UID
 	s.VMI = &o
 	s.Phase = Phase(o.Phase)
+	if !s.Phase.known() {
+		// Somebody wrote what is no phase. Whether the guest was up decides what a missing pod means.
+		s.Phase = PhaseUnset
+		if o.EverRan {
+			s.Phase = PhaseRunning
+		}
+	}
 	s.PhaseTimes = o.PhaseTimes
 	s.Conditions = o.Conditions
 }
@@ -124,7 +144,7 @@ func (s *State) observePod(o contract.PodObservation) {
 			return
 		}
 		s.Pod = &o
-		s.PodDeleted, s.PodReleased, s.PodMarked = false, false, false
+		s.PodDeleted, s.PodExpelled, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
 		return
 	}
 	if s.Pod.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Pod.ResourceVersion)) {
@@ -179,7 +199,8 @@ func (s *State) podEnded() bool {
 	}
 	// A pod that is deleted before it has a node never gets one, and no kubelet will report its end.
 	unplaced := s.Pod.DeletionTimestamp != nil && s.Pod.NodeName == ""
-	return s.Pod.Gone || s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed" || unplaced
+	final := s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed"
+	return s.Pod.Gone || final && !s.Pod.Unproven || unplaced || s.fenced()
 }
 
 func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }

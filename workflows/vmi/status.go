@@ -11,8 +11,15 @@ import (
 
 // refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as deterministic as one.
 func (s *State) refresh(now time.Time) {
+	s.refreshNode(now)
 	if s.VMI == nil {
+		if s.thrifty() && s.podHeld() && s.LookAt.IsZero() {
+			s.LookAt = now.Add(lookAgain)
+		}
 		return
+	}
+	if s.thrifty() && s.deleting() && s.EndingSince.IsZero() {
+		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
 	for _, r := range s.advance() {
 		s.enter(r, now)
@@ -33,8 +40,11 @@ func (s *State) enter(r Rule, now time.Time) {
 		if s.Pod != nil && s.Pod.Gone && s.Pod.ExitCode == nil && s.Domain != nil {
 			s.Reason = "PodVanished"
 		}
+		if n := s.node(); s.fenced() || n != nil && (n.Gone || !n.Ready) && s.Pod.Gone && s.Pod.ExitCode == nil {
+			s.Reason = contract.ReasonNodeUnresponsive
+		}
 	}
-	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() {
+	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() && s.EndingSince.IsZero() {
 		s.SettleBy = now.Add(settleTime)
 	}
 	for _, t := range s.PhaseTimes {
@@ -46,27 +56,29 @@ func (s *State) enter(r Rule, now time.Time) {
 }
 
 func (s *State) refreshConditions(now time.Time) {
-	now = now.Truncate(time.Second)
-	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now) }
+	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second)) }
 	set(s.readyCondition())
 	switch {
 	case s.trouble():
 		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: failureReason(s.Failure), Message: s.Failure.Message})
-	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && imageProblem(s.Pod.WaitingReason):
-		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Pod.WaitingReason, Message: s.Pod.WaitingMessage})
 	default:
 		s.Conditions = conditions.Remove(s.Conditions, "Synchronized")
+		if c := s.launcherProblem(now); c != nil {
+			set(*c)
+		}
 	}
+	s.refreshLost(now)
 	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil {
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: s.Pod.Unschedulable.Message})
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
-	if s.Phase == PhaseRunning {
-		set(contract.Condition{
-			Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported",
-			Message: "this version of virtflow does not migrate running guests yet",
-		})
+	if s.Phase == PhaseRunning || s.thrifty() && s.Phase == PhaseScheduled {
+		const message = "this version of virtflow does not migrate running guests yet"
+		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported", Message: message})
+		if s.thrifty() {
+			set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
+		}
 	}
 	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected {
 		set(contract.Condition{Type: "AgentConnected", Status: "True"})
@@ -194,7 +206,7 @@ func (s *State) news() []contract.Event {
 	var events []contract.Event
 	add := func(kind, reason, message string) {
 		for _, a := range s.Announced {
-			if a == reason {
+			if a == announced(contract.Event{Type: kind, Reason: reason}) {
 				return
 			}
 		}
@@ -214,10 +226,31 @@ func (s *State) news() []contract.Event {
 		default:
 		}
 	}
+	if s.ranOnce() && s.Phase.Final() && s.deleting() {
+		message := "Signaled Deletion"
+		if s.termination().Reason == contract.ReasonDestroyed || s.Domain != nil && s.Domain.Reason == contract.ReasonDestroyed {
+			message = "VirtualMachineInstance stopping"
+		}
+		add("Normal", "Deleted", message)
+	}
+	if s.fenced() {
+		add("Normal", contract.ReasonNodeUnresponsive, s.Fenced.Why+": the VirtualMachineInstance has failed with its node")
+	}
+	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
+		add("Warning", contract.ReasonNodeUnresponsive, c.Message)
+	}
 	if s.Failure != nil && action(s.Failure.Step) == actStartDomain {
 		add("Warning", "SyncFailed", s.Failure.Message)
 	}
 	return events
+}
+
+// announced names an event among those that were recorded: each once, but a node may be lost, and then fenced.
+func announced(e contract.Event) string {
+	if e.Reason == contract.ReasonNodeUnresponsive && e.Type == "Normal" {
+		return e.Reason + "/fenced"
+	}
+	return e.Reason
 }
 
 func (s *State) ranOnce() bool {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -34,6 +35,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) { e.state.observeDomain(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
@@ -81,6 +83,9 @@ func (e *instance) Details(p entity.Plan) string {
 	}
 	if s.Explanation != "" {
 		fmt.Fprintf(&b, "\n\nIt ended because %s.", s.Explanation)
+	}
+	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
+		fmt.Fprintf(&b, "\n\n**Its node is lost**: %s.", c.Message)
 	}
 	if p.Waiting != "" {
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -44,6 +45,12 @@ func (w *world) run(t *testing.T) {
 	require.Nil(t, w.Pod, "the pod must be gone")
 }
 
+// condition is one of those last written, or an empty one.
+func (w *world) condition(kind string) contract.Condition {
+	c, _ := conditions.Get(w.VMIStatus.Conditions, kind)
+	return c
+}
+
 // boot is the usual beginning: created at 0 s, the pod runs at 1 s.
 func (w *world) boot() {
 	w.at(0, func() { w.CreateBareVMI("vmi-1") })
@@ -72,7 +79,7 @@ func TestBootStopAndLeaveNothing(t *testing.T) {
 	for _, e := range w.Events {
 		reasons = append(reasons, e.Reason)
 	}
-	require.Equal(t, []string{"Created", "Started", "Stopped"}, reasons)
+	require.Equal(t, []string{"Created", "Started", "ShuttingDown", "Stopped", "Deleted"}, reasons)
 }
 
 func TestHowAGuestEndsDecidesThePhase(t *testing.T) {
@@ -123,7 +130,7 @@ func TestRefusedDomainFailsTheVMI(t *testing.T) {
 	w.boot()
 	w.at(5*time.Second, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)
-		require.Contains(t, w.VMIStatus.Conditions[1].Message, "unsupported machine type")
+		require.Contains(t, w.condition("Synchronized").Message, "unsupported machine type")
 		w.EndPod(contract.ReasonFailed, false, 1)
 	})
 	w.at(6*time.Second, w.DeleteVMIByUser)
@@ -150,7 +157,7 @@ func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
 	w.at(20*time.Minute, w.RunPod)
 	w.at(21*time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Len(t, w.VMIStatus.Conditions, 2, "the failure must be gone: %v", w.VMIStatus.Conditions)
+		require.Empty(t, w.condition("Synchronized").Type, "the failure must be gone")
 		w.DeleteVMIByUser()
 	})
 	w.at(22*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })

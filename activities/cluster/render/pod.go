@@ -78,7 +78,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			},
 			ReadinessGates:            []corev1.PodReadinessGate{{ConditionType: contract.ConditionUnpaused}},
 			NodeSelector:              nodeSelector(vmi, o.Settings),
-			Affinity:                  vmi.Spec.Affinity.DeepCopy(),
+			Affinity:                  affinity(vmi),
 			Tolerations:               vmi.Spec.Tolerations,
 			TopologySpreadConstraints: vmi.Spec.TopologySpreadConstraints,
 			PriorityClassName:         vmi.Spec.PriorityClassName,
@@ -148,14 +148,34 @@ func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 	return out
 }
 
-// nodeSelector: nodes where VMs may be placed, of the guest's architecture. What the administrator and the user ask for comes on top.
+// nodeSelector: nodes of the guest's architecture. What the administrator and the user ask for comes on top.
+//
+// Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node does not meet any
+// more, running or not. A node without a node worker has none of the devices that every launcher asks for, and one that is cordoned, lost or
+// out of service is the scheduler's own business.
 func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map[string]string {
 	n := map[string]string{}
 	maps.Copy(n, s.NodeSelectors)
 	maps.Copy(n, vmi.Spec.NodeSelector)
-	n[contract.LabelSchedulable] = "true"
+	delete(n, contract.LabelSchedulable)
 	n[corev1.LabelArchStable] = instance.Architecture(&vmi.Spec)
 	return n
+}
+
+// affinity is the user's, and a wish for nodes that take VMs: kubelets take no notice of wishes.
+func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
+	a := vmi.Spec.Affinity.DeepCopy()
+	if a == nil {
+		a = &corev1.Affinity{}
+	}
+	if a.NodeAffinity == nil {
+		a.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	list := &a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	*list = append(*list, corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.LabelSchedulable, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}}},
+	}})
+	return a
 }
 
 func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []corev1.VolumeMount) corev1.Container {

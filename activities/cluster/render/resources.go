@@ -65,9 +65,8 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if !s.UseEmulation {
 		r.Limits[deviceKVM] = resource.MustParse("1")
 	}
-	if attach := vmi.Spec.Domain.Devices.AutoattachPodInterface; len(vmi.Spec.Domain.Devices.Interfaces) > 0 || attach == nil || *attach {
-		r.Limits[deviceTun] = resource.MustParse("1")
-	}
+	// Also without an interface: it is what only a node with a node worker has.
+	r.Limits[deviceTun] = resource.MustParse("1")
 	return r
 }
 

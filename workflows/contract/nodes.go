@@ -1,0 +1,37 @@
+package contract
+
+import "time"
+
+// What a VMI shows when its node does not answer.
+const (
+	// ConditionNodeLost on a VMI, and on its VM, says that its node has not been ready for a while: its guest may still run there.
+	ConditionNodeLost = "NodeLost"
+	// ReasonNodeUnresponsive is the reason of that condition, of events, and of the status of a VMI that failed with its node.
+	ReasonNodeUnresponsive = "NodeUnresponsive"
+)
+
+// ActivityReportNode asks a node's worker, on the node's queue, for its present report. It only reads.
+const ActivityReportNode = "ReportNode"
+
+// NodeState is what crdwatch tells a VMI entity about the node that its launcher pod is on (signal SignalObserveNode). A node of which
+// nothing was told is ready.
+type NodeState struct {
+	// PodUID is the launcher pod that is on the node.
+	PodUID string `json:"podUID"`
+	Name   string `json:"name"`
+	// UID and ResourceVersion are the Node object's. Of a node that was found missing neither is known.
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Gone says that the Node object does not exist any more.
+	Gone  bool `json:"gone,omitempty"`
+	Ready bool `json:"ready,omitempty"`
+	// Since is when the node became what Ready says.
+	Since time.Time `json:"since,omitzero"`
+	// OutOfService is the taint node.kubernetes.io/out-of-service: an administrator says that the node is off.
+	OutOfService bool `json:"outOfService,omitempty"`
+}
+
+// ReportNodeResult is the answer of ActivityReportNode.
+type ReportNodeResult struct {
+	Report NodeReport `json:"report"`
+}

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+func TestWhatKeepsVMsAway(t *testing.T) {
+	well := contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true, Labels: map[string]string{contract.LabelSchedulable: "true"}}
+	for name, c := range map[string]struct {
+		change func(*contract.NodeObservation)
+		label  string
+		event  string
+	}{
+		"nothing":        {func(*contract.NodeObservation) {}, "true", ""},
+		"cordoned":       {func(o *contract.NodeObservation) { o.Unschedulable = true }, "false", ""},
+		"not ready":      {func(o *contract.NodeObservation) { o.Ready = false }, "false", "Normal"},
+		"no worker":      {func(o *contract.NodeObservation) { o.WorkerReady = false }, "false", "Warning"},
+		"out of service": {func(o *contract.NodeObservation) { o.OutOfService = true }, "false", "Normal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := well
+			c.change(&o)
+			s := State{Name: "node1", Node: &o, Report: &contract.NodeReport{Incarnation: "a"}, Logic: entity.LogicThrifty}
+			require.Equal(t, c.label, *s.labels()[contract.LabelSchedulable])
+			events := s.events(s.changes())
+			if c.event == "" {
+				require.Empty(t, events)
+				return
+			}
+			require.Len(t, events, 1)
+			require.Equal(t, c.event, events[0].Type)
+			require.Equal(t, contract.ReasonNodeUnresponsive, events[0].Reason)
+		})
+	}
+}
+
+// world is a node entity on a node whose worker answers, with time that skips.
+type world struct {
+	env     *testsuite.TestWorkflowEnvironment
+	labels  map[string]string
+	worker  contract.NodeReport
+	deaf    bool
+	asked   int
+	version int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	w := &world{env: suite.NewTestWorkflowEnvironment(), labels: map[string]string{}}
+	w.env.SetTestTimeout(10 * time.Second)
+	w.env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
+		for k, v := range in.Labels {
+			if v != nil {
+				w.labels[k] = *v
+			}
+		}
+		return contract.DeleteResult{}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
+	w.env.RegisterActivityWithOptions(func(context.Context) (contract.ReportNodeResult, error) {
+		w.asked++
+		if w.deaf {
+			return contract.ReportNodeResult{}, temporal.NewApplicationError("not now", "Busy")
+		}
+		return contract.ReportNodeResult{Report: w.worker}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityReportNode})
+	return w
+}
+
+func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, d) }
+
+func (w *world) observe(o contract.NodeObservation) {
+	w.version++
+	o.UID, o.ResourceVersion = "u", string(rune('0'+w.version))
+	o.Labels = map[string]string{}
+	for k, v := range w.labels {
+		o.Labels[k] = v
+	}
+	w.env.SignalWorkflow(contract.SignalObserveNode, o)
+}
+
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	w.env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})
+	require.True(t, w.env.IsWorkflowCompleted())
+	require.NoError(t, w.env.GetWorkflowError())
+}
+
+// TestALabelThatWasFalseComesBack: Temporal's database is lost while the node takes no VMs; its worker reported long ago and does so no more
+// by itself.
+func TestALabelThatWasFalseComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.labels[contract.LabelSchedulable] = "false"
+	w.worker = contract.NodeReport{Incarnation: "a", Sequence: 1, CPUVendor: "AMD"}
+	w.deaf = true
+	well := contract.NodeObservation{Ready: true, WorkerReady: true}
+	w.at(0, func() { w.observe(well) })
+	w.at(5*time.Minute, func() {
+		require.Equal(t, "false", w.labels[contract.LabelSchedulable])
+		require.Less(t, w.asked, 40, "a worker that does not answer is not to be pestered")
+		w.deaf = false
+	})
+	w.at(10*time.Minute, func() {
+		require.Equal(t, "true", w.labels[contract.LabelSchedulable])
+		require.Equal(t, "true", w.labels[CPUVendorPrefix+"AMD"])
+		w.env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
+	})
+	w.run(t)
+}
+
+// TestAReportOfAnEarlierWorkerDoesNotLast: the signal of a worker that was stopped arrives after that of its successor.
+func TestAReportOfAnEarlierWorkerDoesNotLast(t *testing.T) {
+	w := newWorld(t)
+	w.worker = contract.NodeReport{Incarnation: "new", Sequence: 1, CPUModel: "now"}
+	w.at(0, func() { w.observe(contract.NodeObservation{Ready: true, WorkerReady: true}) })
+	w.at(time.Second, func() { w.env.SignalWorkflow(contract.SignalReportNode, w.worker) })
+	w.at(2*time.Second, func() {
+		w.env.SignalWorkflow(contract.SignalReportNode, contract.NodeReport{Incarnation: "old", Sequence: 7, CPUModel: "then"})
+	})
+	w.at(time.Minute, func() {
+		v, err := w.env.QueryWorkflow(contract.QueryState)
+		require.NoError(t, err)
+		var s State
+		require.NoError(t, v.Get(&s))
+		require.Equal(t, "now", s.Report.CPUModel)
+		require.False(t, s.Doubt)
+		w.env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
+	})
+	w.run(t)
+}

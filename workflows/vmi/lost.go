@@ -1,0 +1,175 @@
+package vmi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// lostAfter is how long a node is not ready until its VMIs say so. What Kubernetes itself waits for a node's heartbeat comes before that.
+const lostAfter = 30 * time.Second
+
+// goneAfter is how long the end of a pod is waited for whose Node object was deleted while the node was well: its kubelet may still be there
+// and ends the pod in a moment.
+const goneAfter = time.Minute
+
+// Fencing says why a pod's guest is known not to run any more although no kubelet has said so.
+type Fencing struct {
+	PodUID string    `json:"podUID"`
+	Why    string    `json:"why"`
+	At     time.Time `json:"at"`
+}
+
+// observeNode folds what crdwatch saw of the node that the pod is on.
+func (s *State) observeNode(o contract.NodeState) {
+	old := s.Node
+	if old == nil || old.PodUID != o.PodUID {
+		if old != nil && s.Pod != nil && old.PodUID == s.Pod.UID {
+			return // of an earlier pod
+		}
+		s.Node = &o
+		return
+	}
+	if o.Gone {
+		if old.Gone || o.UID != "" && old.UID != "" && old.UID != o.UID {
+			return
+		}
+		o.Ready, o.Since, o.ResourceVersion = old.Ready, old.Since, old.ResourceVersion
+		s.Node = &o
+		return
+	}
+	if old.UID == o.UID && old.Gone || old.ResourceVersion != "" && !entity.Newer(o.ResourceVersion, old.ResourceVersion) {
+		return
+	}
+	s.Node, s.NodeGoneAt = &o, time.Time{}
+}
+
+// node is what is known of the node of the pod in hand, or nil: it is ready as far as anybody said.
+func (s *State) node() *contract.NodeState {
+	if s.Node == nil || s.Pod == nil || s.Node.PodUID != s.Pod.UID {
+		return nil
+	}
+	return s.Node
+}
+
+// away says that the node does not answer (or is gone) while nothing proves that the pod has ended.
+func (s *State) away() bool {
+	n := s.node()
+	return n != nil && (n.Gone || !n.Ready) && s.podHeld() && !s.podEnded()
+}
+
+// lostAt is when the VMI says that its node is lost.
+func (s *State) lostAt() time.Time {
+	n := s.node()
+	if n.Gone {
+		return s.NodeGoneAt
+	}
+	return n.Since.Add(lostAfter)
+}
+
+func (s *State) lost(now time.Time) bool { return s.away() && !now.Before(s.lostAt()) }
+
+// refreshNode decides whether the guest is known to be off: its node is called out of service, is truly gone, or a person said so.
+func (s *State) refreshNode(now time.Time) {
+	n := s.node()
+	if n == nil {
+		return
+	}
+	if n.Gone && s.NodeGoneAt.IsZero() {
+		s.NodeGoneAt = now
+	}
+	if !s.away() {
+		return
+	}
+	switch {
+	case n.Gone && !now.Before(s.goneAt()):
+		s.fence(now, "node "+n.Name+" exists no more")
+	case !n.Gone && n.OutOfService:
+		s.fence(now, "node "+n.Name+" is not ready, and an administrator has called it out of service")
+	}
+}
+
+// goneAt is when a Node object that was deleted counts as proof.
+func (s *State) goneAt() time.Time {
+	if n := s.node(); n.Ready || n.Since.IsZero() {
+		return s.NodeGoneAt.Add(goneAfter)
+	}
+	return s.NodeGoneAt
+}
+
+func (s *State) fence(now time.Time, why string) {
+	s.Fenced = &Fencing{PodUID: s.Pod.UID, Why: why, At: now}
+}
+
+// fenced says that the pod's guest is known not to run any more, whatever the pod says.
+func (s *State) fenced() bool {
+	return s.Fenced != nil && s.Pod != nil && s.Fenced.PodUID == s.Pod.UID
+}
+
+// fenceable refuses a confirmation where there is nothing to be confirmed.
+func (s *State) fenceable() error {
+	n := s.node()
+	switch {
+	case !s.podHeld() || s.podEnded():
+		return errors.New("it has no pod whose end is not known")
+	case n == nil || n.Ready && !n.Gone:
+		return fmt.Errorf("node %s is ready: only what no node reports on can be confirmed to be off", s.nodeName())
+	}
+	return nil
+}
+
+// confirmFence takes a person's word that the node is off.
+func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, error) {
+	if err := s.fenceable(); err != nil {
+		return "", err
+	}
+	name := s.nodeName()
+	s.fence(now, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
+	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
+}
+
+func (s *State) nodeName() string {
+	switch n := s.node(); {
+	case n != nil:
+		return n.Name
+	case s.Pod != nil && s.Pod.NodeName != "":
+		return s.Pod.NodeName
+	default:
+		return "(none)"
+	}
+}
+
+// lostMessage says since when, and what can be done.
+func (s *State) lostMessage() string {
+	n := s.node()
+	what := fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Since.UTC().Format(time.RFC3339))
+	if n.Gone {
+		what = "node " + n.Name + " exists no more, and nothing has said that the pod ended"
+	}
+	return what + ": the guest may still run there, so it is not started elsewhere. It is taken up again if the node comes back. If the node is " +
+		"off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, delete the Node, or confirm it with the control fence-confirmed"
+}
+
+// refreshLost keeps the mark that a lost node leaves on its VMIs.
+func (s *State) refreshLost(now time.Time) {
+	if s.lost(now) {
+		c := contract.Condition{Type: contract.ConditionNodeLost, Status: "True", Reason: contract.ReasonNodeUnresponsive, Message: s.lostMessage()}
+		if old, ok := conditions.Get(s.Conditions, c.Type); ok && old.Message != c.Message {
+			s.Conditions = conditions.Remove(s.Conditions, c.Type)
+		}
+		s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second))
+		return
+	}
+	if s.node() == nil && s.podHeld() && !s.podEnded() {
+		return // a mark from before this workflow stays until somebody says how the node is
+	}
+	s.Conditions = conditions.Remove(s.Conditions, contract.ConditionNodeLost)
+	if n := s.node(); n != nil && n.Ready && !n.Gone {
+		s.Announced = slices.DeleteFunc(slices.Clone(s.Announced), func(a string) bool { return a == contract.ReasonNodeUnresponsive })
+	}
+}

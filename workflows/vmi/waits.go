@@ -1,0 +1,122 @@
+package vmi
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// How long something may take until the VMI shows that it waits for it.
+const (
+	// endSettle: a deletion that is through by then writes nothing but the patch that releases the VMI.
+	endSettle = 10 * time.Second
+	// slowBoot is for a placed pod whose containers do not start, and say no reason.
+	slowBoot = 2 * time.Minute
+	// slowEnd comes on top of the time that Kubernetes gives a pod to end.
+	slowEnd = 30 * time.Second
+)
+
+const (
+	// defaultGrace is what a VMI without terminationGracePeriodSeconds gets, in seconds, and graceMargin how much longer its pod has.
+	defaultGrace int64 = 30
+	graceMargin  int64 = 30
+	// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
+	atOnce int64 = 1
+)
+
+// thrifty says that this run keeps to the planner that writes less, and shows every wait.
+func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
+
+// graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
+// pod's own is right.
+func (s *State) graceOverride() *int64 {
+	if s.VMI == nil || s.Pod == nil || s.Pod.GraceSeconds == nil {
+		return nil
+	}
+	grace := defaultGrace
+	if g := s.VMI.GracePeriodSeconds; g != nil {
+		grace = *g
+	}
+	seconds := grace + graceMargin
+	switch {
+	case seconds == *s.Pod.GraceSeconds:
+		return nil
+	case grace == 0:
+		seconds = atOnce
+	}
+	return &seconds
+}
+
+// hurry says that the pod is being deleted with more time than the VMI gives it by now. A grace period can only be cut short.
+func (s *State) hurry() bool {
+	grace := s.graceOverride()
+	if grace == nil || s.Pod.DeletionTimestamp == nil || s.podEnded() || s.fenced() {
+		return false
+	}
+	sent := s.PodGrace != nil && *s.PodGrace <= *grace
+	return !sent && s.Pod.DeletionGraceSeconds != nil && *s.Pod.DeletionGraceSeconds > *grace
+}
+
+// slow is a wait that has lasted for longer than it should.
+type slow struct {
+	Since  time.Time // from when on it shows
+	Reason string    // of condition Synchronized
+	What   string
+}
+
+// slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a word.
+func (s *State) slowness() *slow {
+	if !s.thrifty() || !s.podHeld() || s.podEnded() {
+		return nil
+	}
+	if at := s.Pod.DeletionTimestamp; at != nil {
+		return &slow{Since: at.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
+			"pod %s on node %s was to have ended by %s, but its kubelet has not said that it did", s.Pod.Name, s.nodeName(), at.UTC().Format(time.RFC3339))}
+	}
+	if s.Phase != PhaseScheduling || s.Pod.Unschedulable != nil || s.Pod.WaitingReason != "" {
+		return nil
+	}
+	for _, t := range s.PhaseTimes {
+		if t.Phase == string(PhaseScheduling) {
+			return &slow{Since: t.Time.Add(slowBoot), Reason: "LauncherPodNotRunning", What: fmt.Sprintf(
+				"the containers of pod %s have not started since %s, and nothing says why: look at the pod's events", s.Pod.Name, t.Time.UTC().Format(time.RFC3339))}
+		}
+	}
+	return nil
+}
+
+// alarm is the earliest time at which the state changes by itself (zero: never).
+func (s *State) alarm(now time.Time) time.Time {
+	var at time.Time
+	earlier := func(t time.Time) {
+		if now.Before(t) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if s.away() {
+		earlier(s.lostAt())
+		if s.node().Gone {
+			earlier(s.goneAt())
+		}
+	}
+	if w := s.slowness(); w != nil {
+		earlier(w.Since)
+	}
+	return at
+}
+
+// launcherProblem is what keeps the launcher's containers from starting, as condition Synchronized says it, or nil.
+func (s *State) launcherProblem(now time.Time) *contract.Condition {
+	c := contract.Condition{Type: "Synchronized", Status: "False"}
+	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && (s.thrifty() || imageProblem(s.Pod.WaitingReason)) {
+		c.Reason, c.Message = s.Pod.WaitingReason, s.Pod.WaitingMessage
+		return &c
+	}
+	if w := s.slowness(); w != nil && !now.Before(w.Since) {
+		c.Reason, c.Message = w.Reason, w.What
+		return &c
+	}
+	return nil
+}

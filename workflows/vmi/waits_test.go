@@ -1,0 +1,171 @@
+package vmi
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+var noon = time.Unix(100_000, 0)
+
+// seen is a state of an instance with a pod, as the entity has it after refreshing.
+func seen(vmi contract.VMIObservation, pod contract.PodObservation) *State {
+	s := &State{Logic: entity.LogicThrifty}
+	vmi.UID, vmi.ResourceVersion, vmi.Finalizers = "i", "1", []string{contract.FinalizerVMI}
+	s.observeVMI(vmi)
+	pod.UID, pod.Name, pod.VMIUID, pod.ResourceVersion, pod.Finalizers = "p", "launcher", "i", "2", []string{contract.FinalizerPod}
+	s.observePod(pod)
+	s.refresh(noon)
+	return s
+}
+
+func seconds(n int64) *int64 { return &n }
+
+func TestGracePeriodOfTheDeletion(t *testing.T) {
+	for name, c := range map[string]struct {
+		vmi, pod, deletion, sent *int64
+		want                     *int64
+		hurry                    bool
+	}{
+		"unchanged":                       {vmi: seconds(60), pod: seconds(90)},
+		"unset, unchanged":                {pod: seconds(60)},
+		"0 from the beginning":            {vmi: seconds(0), pod: seconds(30)},
+		"cut":                             {vmi: seconds(10), pod: seconds(90), want: seconds(40)},
+		"longer":                          {vmi: seconds(100), pod: seconds(90), want: seconds(130)},
+		"0 by now":                        {vmi: seconds(0), pod: seconds(90), want: seconds(1)},
+		"0 by now, during the deletion":   {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), want: seconds(1), hurry: true},
+		"0 by now, told so":               {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), sent: seconds(1), want: seconds(1)},
+		"deleted by somebody with less":   {vmi: seconds(10), pod: seconds(90), deletion: seconds(5), want: seconds(40)},
+		"longer during the deletion":      {vmi: seconds(100), pod: seconds(90), deletion: seconds(90), want: seconds(130)},
+		"a pod from before this was told": {vmi: seconds(10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, GraceSeconds: c.pod, DeletionGraceSeconds: c.deletion}
+			if c.deletion != nil {
+				pod.DeletionTimestamp = &noon
+			}
+			s := seen(contract.VMIObservation{Phase: "Running", GracePeriodSeconds: c.vmi, DeletionTimestamp: &noon}, pod)
+			s.PodGrace, s.PodDeleted = c.sent, c.deletion != nil
+			require.Equal(t, c.want, s.graceOverride())
+			require.Equal(t, c.hurry, s.hurry())
+			d := s.decide(noon)
+			require.Equal(t, c.deletion == nil || c.hurry, d.Action == actDeletePod, "%v", d)
+		})
+	}
+}
+
+// TestEveryWaitShows: a wait that could last for ever ends, or shows on the object.
+func TestEveryWaitShows(t *testing.T) {
+	placed := contract.PodObservation{Phase: "Pending", NodeName: "n"}
+	with := func(change func(*contract.PodObservation)) contract.PodObservation { p := placed; change(&p); return p }
+	running := with(func(p *contract.PodObservation) { p.Phase, p.ComputeRunning = "Running", true })
+	for name, c := range map[string]struct {
+		vmi    contract.VMIObservation
+		pod    contract.PodObservation
+		after  time.Duration
+		kind   string
+		reason string
+	}{
+		"a pod that says nothing": {contract.VMIObservation{}, placed, slowBoot, "Synchronized", "LauncherPodNotRunning"},
+		"no node": {contract.VMIObservation{}, contract.PodObservation{Phase: "Pending", Unschedulable: &contract.Condition{Reason: "Unschedulable"}},
+			0, "PodScheduled", "Unschedulable"},
+		"no image": {contract.VMIObservation{}, with(func(p *contract.PodObservation) { p.WaitingReason = "ImagePullBackOff" }), 0, "Synchronized", "ImagePullBackOff"},
+		"no such Secret": {contract.VMIObservation{}, with(func(p *contract.PodObservation) { p.WaitingReason = "CreateContainerConfigError" }), 0, "Synchronized",
+			"CreateContainerConfigError"},
+		"a pod that does not end, deleted by somebody": {contract.VMIObservation{Phase: "Running"},
+			with(func(p *contract.PodObservation) { *p = running; p.DeletionTimestamp = &noon }), slowEnd, "Synchronized", "FailedDelete"},
+		"a pod that does not end, with its VMI": {contract.VMIObservation{Phase: "Running", DeletionTimestamp: &noon},
+			with(func(p *contract.PodObservation) { *p = running; p.DeletionTimestamp = &noon }), slowEnd, "Synchronized", "FailedDelete"},
+		"a pod that is not ready": {contract.VMIObservation{Phase: "Running"}, running, 0, "Ready", "PodConditionMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seen(c.vmi, c.pod)
+			s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning}
+			now := noon
+			for range 20 { // as the loop does, with everything that is done going well
+				s.refresh(now)
+				d := s.decide(now)
+				got, _ := conditions.Get(s.Conditions, c.kind)
+				if got.Reason == c.reason && got.Status == "False" {
+					require.False(t, now.Before(noon.Add(c.after)))
+					return
+				}
+				switch {
+				case d.Action == actWrite:
+					st := s.status()
+					s.Written = &st
+				case d.Action == actMarkPod:
+					s.PodMarked = true
+				case d.Action != actNone:
+					t.Fatalf("unexpected: %v", d)
+				default:
+					require.False(t, d.WakeAt.IsZero(), "it sleeps for ever: %v, conditions %v", d, s.Conditions)
+					now = d.WakeAt
+				}
+			}
+			t.Fatalf("condition %s never got reason %s: %v", c.kind, c.reason, s.Conditions)
+		})
+	}
+}
+
+// TestAnOrphanedPodIsLookedFor: its VMI was never seen, and its end may have been missed.
+func TestAnOrphanedPodIsLookedFor(t *testing.T) {
+	s := &State{Logic: entity.LogicThrifty}
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "1", Phase: "Running", NodeName: "n"})
+	s.refresh(noon)
+	d := s.decide(noon)
+	require.Equal(t, actNone, d.Action)
+	require.Equal(t, noon.Add(lookAgain), d.WakeAt)
+	d = s.decide(d.WakeAt)
+	require.Equal(t, actFindPod, d.Action)
+	require.Equal(t, "i", s.owner().UID)
+	s.found(nil)
+	s.refresh(noon)
+	require.Equal(t, actFinish, s.decide(noon).Action)
+}
+
+// TestAPhaseThatIsNone: what somebody wrote into the status does not stop the entity.
+func TestAPhaseThatIsNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    contract.VMIObservation
+		pod  *contract.PodObservation
+		want Phase
+	}{
+		"never ran, no pod":  {contract.VMIObservation{Phase: "Unknown"}, nil, PhasePending},
+		"ran, pod is gone":   {contract.VMIObservation{Phase: "Unknown", EverRan: true}, nil, PhaseFailed},
+		"ran, pod runs":      {contract.VMIObservation{Phase: "Nonsense", EverRan: true}, &contract.PodObservation{UID: "p", Phase: "Running", NodeName: "n", ComputeRunning: true}, PhaseRunning},
+		"waits for a source": {contract.VMIObservation{Phase: "WaitingForSync"}, nil, PhasePending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &State{Logic: entity.LogicThrifty}
+			c.o.UID, c.o.ResourceVersion = "i", "1"
+			s.observeVMI(c.o)
+			s.refresh(noon)
+			if s.decide(noon).Action == actFindPod {
+				s.found(c.pod)
+				s.refresh(noon)
+			}
+			require.Equal(t, c.want, s.Phase)
+			require.NotEmpty(t, s.decide(noon).Action, "something is to be done")
+		})
+	}
+}
+
+// TestTheReadinessGateFollowsThePause: a paused guest takes no traffic.
+func TestTheReadinessGateFollowsThePause(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused}
+	s.refresh(noon)
+	require.Equal(t, actMarkPod, s.decide(noon).Action)
+	require.True(t, s.paused())
+	s.PodMarked, s.PodPaused = true, true
+	require.NotEqual(t, actMarkPod, s.decide(noon).Action)
+	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning}
+	require.Equal(t, actMarkPod, s.decide(noon).Action)
+	require.False(t, s.paused())
+}
