@@ -26,6 +26,9 @@ type evaluator struct {
 	toldNode map[string]contract.NodeObservation
 	// toldState is what VMIs were told of their pods' nodes, by the UID of the pod.
 	toldState map[string]contract.NodeState
+
+	toldSet     map[string]contract.ReplicaSetObservation
+	toldReplica map[replica]contract.ReplicaObservation
 }
 
 func newEvaluator(s *store, o *Outbox, m *metrics) *evaluator {
@@ -34,6 +37,7 @@ func newEvaluator(s *store, o *Outbox, m *metrics) *evaluator {
 		toldVM: map[string]contract.VMObservation{}, toldVMI: map[string]contract.VMIObservation{}, toldCopy: map[string]contract.VMIObservation{},
 		toldPod: map[string]contract.PodObservation{}, toldNode: map[string]contract.NodeObservation{},
 		toldState: map[string]contract.NodeState{},
+		toldSet:   map[string]contract.ReplicaSetObservation{}, toldReplica: map[replica]contract.ReplicaObservation{},
 	}
 }
 
@@ -41,6 +45,9 @@ func newEvaluator(s *store, o *Outbox, m *metrics) *evaluator {
 func (e *evaluator) all() {
 	for _, key := range e.store.vms.GetStore().ListKeys() {
 		e.vm(key)
+	}
+	for _, key := range e.store.sets.GetStore().ListKeys() {
+		e.replicaSet(key)
 	}
 	for _, key := range e.store.vmis.GetStore().ListKeys() {
 		e.vmi(key)
@@ -106,6 +113,7 @@ func (e *evaluator) vmi(key string) {
 		})
 	}
 	e.vmiForVM(vmi, o)
+	e.vmiForSets(vmi)
 }
 
 // vmiForVM tells the VM that controls a VMI. A VM that is not there (yet, or any more) is not brought to life by its instance: when it
@@ -144,6 +152,7 @@ func (e *evaluator) vmiGone(vmi *kubevirt.VirtualMachineInstance) {
 		d.Workflow, d.Kind = contract.VMID(vmi.Namespace, ref.Name), kindVMIOfVM
 		e.outbox.Put(d)
 	}
+	e.vmiGoneForSets(vmi)
 }
 
 // pod tells a VMI of its launcher pod. First says that the VMI's entity may never have heard of the pod; else one that has just been made is
@@ -235,6 +244,7 @@ func (e *evaluator) forget(uid string) {
 	delete(e.toldPod, uid)
 	delete(e.toldNode, uid)
 	delete(e.toldState, uid)
+	e.forgetSet(uid)
 }
 
 func startVM(namespace, name, uid string) *Start {

@@ -12,7 +12,9 @@ const (
 	kindPod     = "pod"
 	kindNode    = "node"
 
-	kindNodeOfVMI = "node-for-vmi"
+	kindNodeOfVMI  = "node-for-vmi"
+	kindReplicaSet = "replicaset"
+	kindReplica    = "vmi-for-replicaset"
 )
 
 // Results of an observation.

@@ -22,8 +22,14 @@ type Delivery struct {
 	Payload  any
 	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no use.
 	Start *Start
+	// Merge makes one payload of two; nil: the newer one is enough.
+	Merge func(before, after any) any
+	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
+	Hold time.Duration
 
 	since time.Time
+	// sent says that it is, or was, on its way: what is merged into it now comes too late for it.
+	sent bool
 }
 
 // Start is how an entity workflow is started.
@@ -56,6 +62,9 @@ const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 10 * time.Second
 	sendTimeout  = 10 * time.Second
+
+	// replicasHold is how long news of one replica waits for news of others.
+	replicasHold = 300 * time.Millisecond
 )
 
 func newOutbox(sender Sender, m *metrics, log zerolog.Logger) *Outbox {
@@ -73,7 +82,12 @@ func (o *Outbox) Put(d Delivery) {
 	replaced := false
 	for i, old := range list {
 		if old.Signal == d.Signal && old.UID == d.UID {
-			d.since = old.since
+			if !old.sent {
+				d.since = old.since
+			}
+			if d.Merge != nil {
+				d.Payload = d.Merge(old.Payload, d.Payload)
+			}
 			list[i] = &d
 			replaced = true
 			break
@@ -84,6 +98,10 @@ func (o *Outbox) Put(d Delivery) {
 		o.metrics.depth.Inc()
 	}
 	o.mu.Unlock()
+	if d.Hold > 0 {
+		o.queue.AddAfter(d.Workflow, d.Hold)
+		return
+	}
 	o.queue.Add(d.Workflow)
 }
 
@@ -115,9 +133,12 @@ func (o *Outbox) step(ctx context.Context) bool {
 	}
 	defer o.queue.Done(workflow)
 	for {
-		d := o.first(workflow)
-		if d == nil {
+		d, wait := o.first(workflow)
+		if d == nil || wait > 0 {
 			o.queue.Forget(workflow)
+			if wait > 0 {
+				o.queue.AddAfter(workflow, wait)
+			}
 			return true
 		}
 		if err := o.send(ctx, d); err != nil {
@@ -149,13 +170,19 @@ func (o *Outbox) send(ctx context.Context, d *Delivery) error {
 	return o.sender.Send(ctx, d)
 }
 
-func (o *Outbox) first(workflow string) *Delivery {
+// first is the delivery whose turn it is, or how long it may still wait for others to be merged with it.
+func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if list := o.pending[workflow]; len(list) > 0 {
-		return list[0]
+	list := o.pending[workflow]
+	if len(list) == 0 {
+		return nil, 0
 	}
-	return nil
+	if wait := time.Until(list[0].since.Add(list[0].Hold)); len(list) == 1 && list[0].Hold > 0 && wait > 0 {
+		return nil, wait
+	}
+	list[0].sent = true
+	return list[0], 0
 }
 
 // done drops what was delivered, unless a newer one has taken its place meanwhile.

@@ -67,6 +67,7 @@ func (r *repairer) once(ctx context.Context, first bool) error {
 	if err := r.vanishedObjects(ctx, open); err != nil {
 		return err
 	}
+	r.missedReplicas()
 	if !first {
 		r.lostWorkflows(open)
 	}
@@ -168,7 +169,8 @@ func (r *repairer) vanishedInstances(ctx context.Context) error {
 // openEntities are the running entity workflows and the UID that each says it is about.
 func (r *repairer) openEntities(ctx context.Context) (map[string]string, error) {
 	open := map[string]string{}
-	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s', '%s', '%s')", contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode)
+	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s', '%s', '%s', '%s')",
+		contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowReplicaSet, contract.WorkflowNode)
 	var page []byte
 	for {
 		answer, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: page})
@@ -210,6 +212,13 @@ func (r *repairer) vanishedObjects(ctx context.Context, open map[string]string) 
 			if gone, err = r.goneVMI(ctx, namespace, name, uid); gone {
 				r.evaluator.vmiGone(&kubevirt.VirtualMachineInstance{ObjectMeta: meta})
 			}
+		case "replicaset":
+			if set, ok := get[*kubevirt.VirtualMachineInstanceReplicaSet](r.store.sets, rest); ok && string(set.UID) == uid {
+				continue
+			}
+			if gone, err = r.goneReplicaSet(ctx, namespace, name, uid); gone {
+				r.evaluator.replicaSetGone(&kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: meta})
+			}
 		case "node":
 			meta = metav1.ObjectMeta{Name: rest, UID: types.UID(uid)}
 			if node, ok := get[*corev1.Node](r.store.nodes, rest); ok && string(node.UID) == uid {
@@ -245,6 +254,7 @@ func (r *repairer) lostWorkflows(open map[string]string) {
 			r.evaluator.pod(pod.Namespace+"/"+pod.Name, true)
 		}
 	}
+	r.lostReplicaSets(open)
 	for _, node := range list[*corev1.Node](r.store.nodes) {
 		if _, ok := open[contract.NodeID(node.Name)]; !ok {
 			r.evaluator.forget(string(node.UID))
@@ -260,6 +270,11 @@ func (r *repairer) goneVM(ctx context.Context, namespace, name, uid string) (boo
 
 func (r *repairer) goneVMI(ctx context.Context, namespace, name, uid string) (bool, error) {
 	o, err := r.kubevirt.VMIs(namespace).Get(ctx, name, metav1.GetOptions{})
+	return isGone(o, err, uid)
+}
+
+func (r *repairer) goneReplicaSet(ctx context.Context, namespace, name, uid string) (bool, error) {
+	o, err := r.kubevirt.ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{})
 	return isGone(o, err, uid)
 }
 

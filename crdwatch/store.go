@@ -27,7 +27,7 @@ const (
 
 // store keeps what the API server said, without what no observation is made from.
 type store struct {
-	vms, vmis, pods, nodes, workers cache.SharedIndexInformer
+	vms, vmis, sets, pods, nodes, workers cache.SharedIndexInformer
 }
 
 func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (*store, error) {
@@ -38,7 +38,8 @@ func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = WorkerSelector }))
 	s := &store{
 		vms:     cache.NewSharedIndexInformer(kv.ListWatch(kube.ResourceVM, "", ""), &kubevirt.VirtualMachine{}, 0, nil),
-		vmis:    cache.NewSharedIndexInformer(kv.ListWatch(kube.ResourceVMI, "", ""), &kubevirt.VirtualMachineInstance{}, 0, nil),
+		vmis:    cache.NewSharedIndexInformer(kv.ListWatch(kube.ResourceVMI, "", ""), &kubevirt.VirtualMachineInstance{}, 0, byNamespace()),
+		sets:    cache.NewSharedIndexInformer(kv.ListWatch(kube.ResourceVMIRS, "", ""), &kubevirt.VirtualMachineInstanceReplicaSet{}, 0, byNamespace()),
 		pods:    launchers.Core().V1().Pods().Informer(),
 		nodes:   informers.NewSharedInformerFactory(clients, 0).Core().V1().Nodes().Informer(),
 		workers: workers.Core().V1().Pods().Informer(),
@@ -46,7 +47,7 @@ func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (
 	for _, set := range []struct {
 		informer  cache.SharedIndexInformer
 		transform cache.TransformFunc
-	}{{s.vms, stripVM}, {s.vmis, stripVMI}, {s.pods, stripPod}, {s.nodes, stripNode}, {s.workers, stripPod}} {
+	}{{s.vms, stripVM}, {s.vmis, stripVMI}, {s.sets, stripReplicaSet}, {s.pods, stripPod}, {s.nodes, stripNode}, {s.workers, stripPod}} {
 		if err := set.informer.SetTransform(set.transform); err != nil {
 			return nil, fmt.Errorf("preparing an informer: %w", err)
 		}
@@ -77,8 +78,12 @@ func nodeOf(o any) ([]string, error) {
 	return nil, nil
 }
 
+func byNamespace() cache.Indexers {
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+}
+
 func (s *store) informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{s.vms, s.vmis, s.pods, s.nodes, s.workers}
+	return []cache.SharedIndexInformer{s.vms, s.vmis, s.sets, s.pods, s.nodes, s.workers}
 }
 
 func (s *store) run(ctx context.Context) {

@@ -36,13 +36,11 @@ func stripVM(o any) (any, error) {
 		return o, nil
 	}
 	return &kubevirt.VirtualMachine{
-		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval),
+		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy),
 		Spec:       kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy},
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
-			Conditions:         observe.OwnConditions(vm.Status.Conditions),
-			ObservedGeneration: vm.Status.ObservedGeneration,
 		},
 	}, nil
 }
@@ -52,15 +50,35 @@ func stripVMI(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
+	meta := stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration, contract.AnnotationReplica)
+	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp // replica sets select by them, and remove the youngest first
 	return &kubevirt.VirtualMachineInstance{
-		ObjectMeta: stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration),
+		ObjectMeta: meta,
 		Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
 		Status: kubevirt.VirtualMachineInstanceStatus{
 			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
-			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
 		},
 	}, nil
+}
+
+func stripReplicaSet(o any) (any, error) {
+	set, ok := o.(*kubevirt.VirtualMachineInstanceReplicaSet)
+	if !ok {
+		return o, nil
+	}
+	out := &kubevirt.VirtualMachineInstanceReplicaSet{
+		ObjectMeta: stripMeta(set.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationRequestedGeneration),
+		Spec:       kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: set.Spec.Replicas, Selector: set.Spec.Selector, Paused: set.Spec.Paused},
+		Status:     set.Status,
+	}
+	if t := set.Spec.Template; t != nil {
+		out.Spec.Template = &kubevirt.VirtualMachineInstanceTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: t.ObjectMeta.Labels},
+			Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: t.Spec.TerminationGracePeriodSeconds},
+		}
+	}
+	return out, nil
 }
 
 func stripPod(o any) (any, error) {

@@ -156,6 +156,7 @@ func (w *Watcher) subscribe() error {
 	for _, err := range []error{
 		on(w, w.store.vms, func(e *evaluator, key string, _ *kubevirt.VirtualMachine) { e.vm(key) }, (*evaluator).vmGone),
 		on(w, w.store.vmis, func(e *evaluator, key string, _ *kubevirt.VirtualMachineInstance) { e.vmi(key) }, (*evaluator).vmiGone),
+		on(w, w.store.sets, func(e *evaluator, key string, _ *kubevirt.VirtualMachineInstanceReplicaSet) { e.replicaSet(key) }, (*evaluator).replicaSetGone),
 		on(w, w.store.pods, func(e *evaluator, key string, _ *corev1.Pod) { e.pod(key, false) }, (*evaluator).podGone),
 		on(w, w.store.nodes, func(e *evaluator, key string, _ *corev1.Node) { e.node(key) }, (*evaluator).nodeGone),
 		on(w, w.store.workers, func(e *evaluator, _ string, pod *corev1.Pod) { e.node(pod.Spec.NodeName) },

@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 	v1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -50,7 +49,6 @@ type Launcher struct {
 	killing  chan struct{}
 
 	// The loop's own.
-	agent    func(connected bool) // tells the poller
 	machine  *lifecycle.Machine
 	waiting  []chan error // callers of a start that is under way
 	startErr error        // how the last start failed
@@ -90,11 +88,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	libvirt := make(chan error, 1)
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
-	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), l.agentTold, l.log)
-	l.agent = poller.Connected
-	go poller.Run(inner) // not waited for: it hangs where libvirt does
-
-	srv := server.New(l.cfg.Version, l.startDomain, l.board, l.hypervisor)
+	srv := server.New(l.cfg.Version, l.startDomain, l.board)
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = srv.Listen(l.cfg.Socket)
@@ -207,10 +201,9 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 // changed takes a status of the domain to the board, and to the lifecycle if it ended.
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	l.log.Info().Str("state", string(s.State)).Bool("agent", s.AgentConnected).Msg("domain")
-	l.agent(s.AgentConnected && !s.State.Ended())
 	if !s.State.Ended() {
 		l.board.Update(func(d *rpc.Domain) {
-			d.State = rpcState(s.State)
+			d.State, d.AgentConnected = rpcState(s.State), s.AgentConnected
 			if s.MachineType != "" {
 				d.MachineType = s.MachineType
 			}
@@ -228,16 +221,6 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	case guest.Absent, guest.Running, guest.Paused, guest.GoingDown:
 	}
 	return ""
-}
-
-// agentTold takes what the poller learnt to the board, unless the guest has ended meanwhile.
-func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo) {
-	l.board.Update(func(d *rpc.Domain) {
-		if s := d.GetState(); s == rpc.DomainState_DOMAIN_STATE_SHUTOFF || s == rpc.DomainState_DOMAIN_STATE_CRASHED {
-			return
-		}
-		d.AgentConnected, d.Guest = connected, info
-	})
 }
 
 func rpcState(s guest.State) rpc.DomainState {

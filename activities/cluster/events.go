@@ -22,13 +22,15 @@ import (
 const (
 	componentController = "virtualmachine-controller"
 	componentNode       = "virt-handler"
+	componentReplicaSet = "virtualmachinereplicaset-controller"
 )
 
 // Kinds of objects that events are about.
 const (
-	kindVM   = "VirtualMachine"
-	kindVMI  = "VirtualMachineInstance"
-	kindNode = "Node"
+	kindVM    = "VirtualMachine"
+	kindVMI   = "VirtualMachineInstance"
+	kindVMIRS = "VirtualMachineInstanceReplicaSet"
+	kindNode  = "Node"
 )
 
 // maxEventMessage is the API server's limit for an event's message, in bytes.
@@ -60,8 +62,8 @@ func (r recorder) record(ctx context.Context, kind string, o contract.Object, e 
 		Type:                e.Type,
 		Reason:              e.Reason,
 		Message:             observe.Cut(e.Message, maxEventMessage),
-		Source:              corev1.EventSource{Component: component(e.Reason)},
-		ReportingController: component(e.Reason),
+		Source:              corev1.EventSource{Component: component(kind, e.Reason)},
+		ReportingController: component(kind, e.Reason),
 		FirstTimestamp:      stamp,
 		LastTimestamp:       stamp,
 		Count:               1,
@@ -81,7 +83,10 @@ func (r recorder) tell(ctx context.Context, kind string, o contract.Object, e co
 }
 
 // component is who KubeVirt has say this: its node agent speaks of domains, its controller of everything else.
-func component(reason string) string {
+func component(kind, reason string) string {
+	if kind == kindVMIRS {
+		return componentReplicaSet
+	}
 	switch reason {
 	case "Created", "Started", "Stopped", "ShuttingDown", "Deleted":
 		return componentNode

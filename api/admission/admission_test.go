@@ -166,10 +166,9 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"spec.template.metadata.labels", "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
 		},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "WaitAsReceiver", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
-			"spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
+			PathValidateVM, `{"spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.runStrategy", "spec.runStrategy: Manual is not supported yet (supported: Always, Halted, Once)",
 		},
-		{PathValidateVMIRS, `{}`, "kind", "VirtualMachineInstanceReplicaSet is not supported yet"},
 		{
 			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {}}`,
 			"metadata.annotations[virtflow.io/approval-required]", `" migrate" is not an operation that can wait for approval`,

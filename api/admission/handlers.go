@@ -23,10 +23,11 @@ type Options struct {
 	Observe func(webhook string, allowed bool, took time.Duration)
 }
 
-// Paths of the webhooks: KubeVirt's.
+// Paths of the webhooks: KubeVirt's, and one for replica sets, which KubeVirt does not fill in.
 const (
 	PathMutateVM         = "/virtualmachines-mutate"
 	PathMutateVMI        = "/virtualmachineinstances-mutate"
+	PathMutateVMIRS      = "/virtualmachineinstancereplicasets-mutate"
 	PathValidateVM       = "/virtualmachines-validate"
 	PathValidateVMI      = "/virtualmachineinstances-validate-create"
 	PathValidateVMIPatch = "/virtualmachineinstances-validate-update"
@@ -52,7 +53,8 @@ func Handlers(o Options) map[string]http.Handler {
 		PathValidateVM:       h.validateVM,
 		PathValidateVMI:      h.validateVMI,
 		PathValidateVMIPatch: h.validateVMIUpdate,
-		PathValidateVMIRS:    refuse("VirtualMachineInstanceReplicaSet"),
+		PathMutateVMIRS:      h.mutateVMIRS,
+		PathValidateVMIRS:    h.validateVMIRS,
 		PathValidateVMIM:     refuse("VirtualMachineInstanceMigration"),
 		PathValidateKubeVirt: h.validateKubeVirt,
 	} {

@@ -17,6 +17,7 @@ import (
 const (
 	ResourceVM       = "virtualmachines"
 	ResourceVMI      = "virtualmachineinstances"
+	ResourceVMIRS    = "virtualmachineinstancereplicasets"
 	ResourceKubeVirt = "kubevirts"
 )
 
@@ -25,6 +26,9 @@ type VMClient = gentype.ClientWithList[*kubevirt.VirtualMachine, *kubevirt.Virtu
 
 // VMIClient reads and writes VirtualMachineInstances of one namespace.
 type VMIClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstance, *kubevirt.VirtualMachineInstanceList]
+
+// ReplicaSetClient reads and writes VirtualMachineInstanceReplicaSets of one namespace.
+type ReplicaSetClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceReplicaSet, *kubevirt.VirtualMachineInstanceReplicaSetList]
 
 // Client is a typed client of kubevirt.io/v1. It is safe for concurrent use.
 type Client struct {
@@ -63,6 +67,15 @@ func (c *Client) VMIs(namespace string) *VMIClient {
 	return gentype.NewClientWithList(ResourceVMI, c.rest, c.codec, namespace,
 		func() *kubevirt.VirtualMachineInstance { return &kubevirt.VirtualMachineInstance{} },
 		func() *kubevirt.VirtualMachineInstanceList { return &kubevirt.VirtualMachineInstanceList{} })
+}
+
+// ReplicaSets reads and writes VirtualMachineInstanceReplicaSets.
+func (c *Client) ReplicaSets(namespace string) *ReplicaSetClient {
+	return gentype.NewClientWithList(ResourceVMIRS, c.rest, c.codec, namespace,
+		func() *kubevirt.VirtualMachineInstanceReplicaSet { return &kubevirt.VirtualMachineInstanceReplicaSet{} },
+		func() *kubevirt.VirtualMachineInstanceReplicaSetList {
+			return &kubevirt.VirtualMachineInstanceReplicaSetList{}
+		})
 }
 
 // ListWatch feeds an informer with all objects of a resource, or with the one of that name.

@@ -13,27 +13,25 @@ import (
 func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	strategy, legacy := RunStrategy(vm)
 	o := contract.VMObservation{
-		UID:                string(vm.UID),
-		ResourceVersion:    vm.ResourceVersion,
-		Generation:         vm.Generation,
-		DeletionTimestamp:  moment(vm.DeletionTimestamp),
-		Finalizers:         whole(vm.Finalizers),
-		RunStrategy:        strategy,
-		LegacyRunning:      legacy,
-		StatusRunStrategy:  word(string(vm.Status.RunStrategy)),
-		ObservedGeneration: vm.Status.ObservedGeneration,
-		Actor:              word(vm.Annotations[contract.AnnotationRequestedBy]),
-		NeedsApproval:      operations(vm.Annotations[contract.AnnotationApproval]),
+		UID:               string(vm.UID),
+		ResourceVersion:   vm.ResourceVersion,
+		Generation:        vm.Generation,
+		DeletionTimestamp: moment(vm.DeletionTimestamp),
+		Finalizers:        whole(vm.Finalizers),
+		RunStrategy:       strategy,
+		LegacyRunning:     legacy,
+		StatusRunStrategy: word(string(vm.Status.RunStrategy)),
+		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
+		NeedsApproval:     operations(vm.Annotations[contract.AnnotationApproval]),
 	}
-	for _, c := range OwnConditions(vm.Status.Conditions) {
-		if c.Status == corev1.ConditionTrue {
+	for _, c := range vm.Status.Conditions {
+		if string(c.Type) == contract.ConditionHeld && c.Status == corev1.ConditionTrue {
 			held := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 			o.Held = &held
 		}
 	}
 	for i, r := range vm.Status.StateChangeRequests {
 		if i == maxRequests {
-			o.MoreRequests = len(vm.Status.StateChangeRequests) - maxRequests
 			break
 		}
 		request := contract.StateChangeRequest{Action: word(string(r.Action)), Data: pairs(r.Data, maxData)}
@@ -50,16 +48,6 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		}
 	}
 	return o
-}
-
-// OwnConditions are the conditions of a VirtualMachine that its entity reads back: what a person asked for must outlive Temporal's history.
-func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMachineCondition {
-	for _, c := range list {
-		if string(c.Type) == contract.ConditionHeld {
-			return []kubevirt.VirtualMachineCondition{c}
-		}
-	}
-	return nil
 }
 
 // operations reads a list with commas, of the two operations that can be made to wait. What else stands there was refused at admission.
@@ -80,11 +68,9 @@ func operations(list string) []string {
 func GoneVM(uid string) contract.VMObservation { return contract.VMObservation{UID: uid, Gone: true} }
 
 // RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in KubeVirt: running
-// true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses, are RunStrategyContradictory.
+// true is Always; false, or neither field, is Halted. Both fields at once are refused at admission; runStrategy then counts.
 func RunStrategy(vm *kubevirt.VirtualMachine) (strategy string, legacy bool) {
 	switch {
-	case vm.Spec.RunStrategy != nil && vm.Spec.Running != nil:
-		return contract.RunStrategyContradictory, false
 	case vm.Spec.RunStrategy != nil:
 		return word(string(*vm.Spec.RunStrategy)), false
 	case vm.Spec.Running == nil:

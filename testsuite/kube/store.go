@@ -34,13 +34,10 @@ const keptEntries = 20000
 // firstVersion is where resourceVersions begin: not at one, so that nobody mistakes them for generations.
 const firstVersion = 100
 
-func newStore(group string) *store {
+func newStore() *store {
 	s := &store{kinds: kinds(), objects: map[string]map[string]*object{}, version: firstVersion, dropped: firstVersion, grown: make(chan struct{})}
-	for resource, k := range s.kinds {
+	for resource := range s.kinds {
 		s.objects[resource] = map[string]*object{}
-		if k.custom && group != "" {
-			k.Group = group
-		}
 	}
 	return s
 }

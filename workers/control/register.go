@@ -8,6 +8,7 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/node"
+	"github.com/virtflow/virtflow/workflows/replicaset"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -21,6 +22,9 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 		contract.WorkflowStartVM:   vm.Start,
 		contract.WorkflowStopVM:    vm.Stop,
 		contract.WorkflowRestartVM: vm.Restart,
+
+		contract.WorkflowReplicaSet: replicaset.Workflow,
+		contract.WorkflowReplicate:  replicaset.Replicate,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}
@@ -29,17 +33,22 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 // RegisterActivities registers the activities that talk to Kubernetes under their contract names.
 func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 	for name, f := range map[string]any{
-		contract.ActivityCreateVMI:    a.CreateVMI,
-		contract.ActivityDeleteVMI:    a.DeleteVMI,
-		contract.ActivityPatchVM:      a.PatchVM,
-		contract.ActivitySyncInstance: a.SyncInstance,
-		contract.ActivityFindPod:      a.FindLauncherPod,
-		contract.ActivityCreatePod:    a.CreateLauncherPod,
-		contract.ActivityDeletePod:    a.DeleteLauncherPod,
-		contract.ActivityReleasePod:   a.ReleaseLauncherPod,
-		contract.ActivityMarkPod:      a.MarkPodUnpaused,
-		contract.ActivityPatchVMI:     a.PatchVMI,
-		contract.ActivityPatchNode:    a.PatchNode,
+		contract.ActivityCreateVMI:  a.CreateVMI,
+		contract.ActivityDeleteVMI:  a.DeleteVMI,
+		contract.ActivityPatchVM:    a.PatchVM,
+		contract.ActivityFindPod:    a.FindLauncherPod,
+		contract.ActivityCreatePod:  a.CreateLauncherPod,
+		contract.ActivityDeletePod:  a.DeleteLauncherPod,
+		contract.ActivityReleasePod: a.ReleaseLauncherPod,
+		contract.ActivityMarkPod:    a.MarkPodUnpaused,
+		contract.ActivityPatchVMI:   a.PatchVMI,
+		contract.ActivityPatchNode:  a.PatchNode,
+
+		contract.ActivityFindReplicas:    a.FindReplicas,
+		contract.ActivityClaimReplicas:   a.ClaimReplicas,
+		contract.ActivityCreateReplicas:  a.CreateReplicas,
+		contract.ActivityDeleteReplicas:  a.DeleteReplicas,
+		contract.ActivityPatchReplicaSet: a.PatchReplicaSet,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

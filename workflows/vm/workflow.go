@@ -52,7 +52,10 @@ func (e *instance) Busy() bool { return e.state.Open != nil }
 func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
 	if s.VM != nil {
-		s.refresh(now)
+		s.noteEnd(now)
+		s.forgetFailure()
+		s.await()
+		s.mirror(now)
 	}
 	d := s.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}

@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// pageSize is how many instances are read at once.
+const pageSize = 500
+
+// FindReplicas lists the instances that a set controls or might adopt. Nothing is changed.
+func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasInput) (contract.FindReplicasResult, error) {
+	var out contract.FindReplicasResult
+	selector, err := labels.Parse(in.Selector)
+	if err != nil {
+		return out, final(contract.ErrorInvalid, "reading selector "+in.Selector+": "+err.Error())
+	}
+	for page := ""; ; {
+		list, err := a.KubeVirt.VMIs(in.Set.Namespace).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: page})
+		if err != nil {
+			return out, failure("listing the VirtualMachineInstances of namespace "+in.Set.Namespace, err)
+		}
+		for i := range list.Items {
+			o := observe.Replica(&list.Items[i], selector)
+			if o.OwnerUID == in.Set.UID || o.OwnerUID == "" && o.Matches {
+				out.Replicas = append(out.Replicas, o)
+			}
+		}
+		out.ResourceVersion = list.ResourceVersion
+		if page = list.Continue; page == "" {
+			return out, nil
+		}
+	}
+}
+
+// ClaimReplicas makes a set the controller of instances that nobody controls, and lets go of instances that it controls. Both are
+// read first: the set must still want them, and an instance that has changed its mind since is left alone.
+// Idempotent: what is as it should be is not written; the resourceVersion just read is the lock.
+func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplicasInput) (contract.ClaimReplicasResult, error) {
+	var out contract.ClaimReplicasResult
+	set, err := a.replicaSet(ctx, in.Set)
+	if err != nil {
+		return out, err
+	}
+	selector, err := observe.Selector(set)
+	if err != nil {
+		return out, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
+	}
+	for _, o := range slices.Concat(in.Adopt, in.Release) {
+		r, err := a.claim(ctx, set, selector, o)
+		if err != nil {
+			return out, err
+		}
+		out.Replicas = append(out.Replicas, r)
+	}
+	return out, nil
+}
+
+func (a *Activities) claim(ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, in contract.Object) (contract.ReplicaObservation, error) {
+	vmis := a.KubeVirt.VMIs(in.Namespace)
+	vmi, err := vmis.Get(ctx, in.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(vmi.UID) != in.UID {
+		return contract.ReplicaObservation{UID: in.UID, Gone: true}, nil
+	}
+	if err != nil {
+		return contract.ReplicaObservation{}, failure("reading VirtualMachineInstance "+in.Name, err)
+	}
+	owners, change := claimed(set, selector, vmi)
+	if !change {
+		return observe.Replica(vmi, selector), nil
+	}
+	metadata := locked(in.UID, vmi.ResourceVersion)
+	metadata["ownerReferences"] = owners
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return contract.ReplicaObservation{}, err
+	}
+	current, err := vmis.Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil {
+		return contract.ReplicaObservation{}, failure("changing the owner of VirtualMachineInstance "+in.Name, err)
+	}
+	return observe.Replica(current, selector), nil
+}
+
+// claimed are the owners that an instance should have, and whether that is a change.
+func claimed(set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, vmi *kubevirt.VirtualMachineInstance) ([]metav1.OwnerReference, bool) {
+	owner, matches := metav1.GetControllerOfNoCopy(vmi), selector.Matches(labels.Set(vmi.Labels))
+	switch {
+	case vmi.DeletionTimestamp != nil:
+		return nil, false
+	case owner == nil && matches:
+		ref := *metav1.NewControllerRef(set, kubevirt.VirtualMachineInstanceReplicaSetGroupVersionKind)
+		others := slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID })
+		return append(others, ref), true
+	case owner != nil && owner.UID == set.UID && !matches:
+		return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID }), true
+	default:
+		return nil, false
+	}
+}
+
+// PatchReplicaSet writes a set's status.
+// Idempotent: as PatchVM.
+func (a *Activities) PatchReplicaSet(ctx context.Context, in contract.PatchReplicaSetInput) (contract.PatchReplicaSetResult, error) {
+	status := merge{
+		"replicas": in.Status.Replicas, "readyReplicas": in.Status.ReadyReplicas, "labelSelector": in.Status.LabelSelector,
+		"conditions": conditions(in.Status.Conditions),
+	}
+	body, err := merge{"metadata": locked(in.Set.UID, in.ResourceVersion), "status": status}.encode()
+	if err != nil {
+		return contract.PatchReplicaSetResult{}, err
+	}
+	sets := a.KubeVirt.ReplicaSets(in.Set.Namespace)
+	current, err := sets.Patch(ctx, in.Set.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	if err == nil {
+		a.tellAll(ctx, kindVMIRS, in.Set, in.Events, in.ResourceVersion)
+		o := observe.ReplicaSet(current)
+		return contract.PatchReplicaSetResult{Written: true, Current: &o}, nil
+	}
+	switch {
+	case otherObject(err):
+		return contract.PatchReplicaSetResult{Gone: true}, nil
+	case !apierrors.IsConflict(err):
+		return contract.PatchReplicaSetResult{}, failure("patching VirtualMachineInstanceReplicaSet "+in.Set.Name, err)
+	}
+	current, err = sets.Get(ctx, in.Set.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != in.Set.UID {
+		return contract.PatchReplicaSetResult{Gone: true}, nil
+	}
+	if err != nil {
+		return contract.PatchReplicaSetResult{}, failure("reading VirtualMachineInstanceReplicaSet "+in.Set.Name, err)
+	}
+	o := observe.ReplicaSet(current)
+	return contract.PatchReplicaSetResult{Conflict: true, Current: &o}, nil
+}

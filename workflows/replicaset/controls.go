@@ -1,0 +1,150 @@
+package replicaset
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// Hold freezes a set: no transition is opened until it is released.
+type Hold struct {
+	Actor  string    `json:"actor,omitempty"` // claimed
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
+	Message string `json:"message"`
+}
+
+// controls are what a person may ask of a replica set's entity.
+func (e *set) controls() []entity.Control {
+	s := &e.state
+	return []entity.Control{
+		{
+			Name: contract.ControlHold, Does: "Make and remove no replicas until the set is released. What is open goes on.",
+			Check: func(contract.ControlRequest) error { return s.checkHold() },
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				s.hold(now, r, "")
+				return "No transition is opened until the replica set is released.", nil
+			},
+		},
+		{
+			Name: contract.ControlRelease, Does: "Go on as the specification says.",
+			Check: func(contract.ControlRequest) error {
+				if s.Hold == nil {
+					return errors.New("the replica set is not held")
+				}
+				return nil
+			},
+			Apply: func(time.Time, contract.ControlRequest) (string, error) {
+				s.Hold = nil
+				return "The replica set goes on as its specification says.", nil
+			},
+		},
+		{
+			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt or for the end of the back-off.",
+			Check: func(contract.ControlRequest) error {
+				if s.Failure == nil && s.ChurnUntil.IsZero() {
+					return errors.New("nothing failed: no attempt is being waited for")
+				}
+				return nil
+			},
+			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) { return s.retryNow(now), nil },
+		},
+		{
+			Name: contract.ControlCancelTransition, Does: "Call off the open transition, and hold the set. The replicas that it made stay.",
+			Check: func(contract.ControlRequest) error { return s.checkCancel() },
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				t := *s.Open
+				t.CallOff = "called off by " + r.Actor + " (claimed)"
+				s.Open = &t
+				s.hold(now, r, "its replication was called off, ")
+				return "The replication is called off, and the replica set is held until it is released.", nil
+			},
+		},
+		entity.Repair(e.loop, s, sound),
+	}
+}
+
+// sound refuses a corrected state that is about something else than the one it corrects.
+func sound(was, now *State) error {
+	switch {
+	case now.Object != was.Object:
+		return errors.New("object: a repair cannot make this the entity of another object")
+	case now.Logic != was.Logic:
+		return errors.New("logic: belongs to the run, not to the state")
+	case now.Set == nil && was.Set != nil:
+		return errors.New("set: what was seen of the VirtualMachineInstanceReplicaSet cannot be forgotten; crdwatch would not tell it again")
+	case now.Open != nil:
+		return errors.New("open: a transition cannot be made up; only null is possible")
+	}
+	return nil
+}
+
+func (s *State) deleting() bool { return s.Set.Gone || s.Set.DeletionTimestamp != nil }
+
+func (s *State) checkHold() error {
+	switch {
+	case s.Set == nil:
+		return errors.New("the VirtualMachineInstanceReplicaSet has not been seen yet")
+	case s.deleting():
+		return errors.New("the VirtualMachineInstanceReplicaSet is being deleted")
+	case s.Hold != nil:
+		return errors.New("the replica set is held already: " + s.Hold.Message)
+	}
+	return nil
+}
+
+func (s *State) checkCancel() error {
+	switch {
+	case s.Open == nil:
+		return errors.New("no transition is open")
+	case s.Open.Cancelled || s.Open.CallOff != "":
+		return errors.New("the transition is called off already")
+	}
+	return nil
+}
+
+func (s *State) hold(now time.Time, r contract.ControlRequest, what string) {
+	because := ""
+	if r.Reason != "" {
+		because = ": " + r.Reason
+	}
+	s.Hold = &Hold{
+		Actor: r.Actor, Reason: r.Reason, Since: now,
+		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
+	}
+}
+
+func (s *State) retryNow(now time.Time) string {
+	if s.Failure != nil {
+		f := *s.Failure
+		f.RetryAt = now
+		s.Failure = &f
+	}
+	s.ChurnUntil = time.Time{}
+	return "The next attempt is made now."
+}
+
+// manualConditions shows what people did.
+func (s *State) manualConditions(now time.Time) {
+	set := func(kind string, c *contract.Condition) {
+		if c == nil {
+			s.Conditions = conditions.Remove(s.Conditions, kind)
+			return
+		}
+		if old, ok := conditions.Get(s.Conditions, kind); ok && old.Message != c.Message {
+			s.Conditions = conditions.Remove(s.Conditions, kind)
+		}
+		s.Conditions = conditions.Set(s.Conditions, *c, now)
+	}
+	var held *contract.Condition
+	if s.Hold != nil {
+		held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: s.Hold.Message}
+	}
+	set(contract.ConditionHeld, held)
+	set(contract.ConditionControlRefused, s.RefusedCondition())
+}

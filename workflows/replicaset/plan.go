@@ -1,0 +1,161 @@
+package replicaset
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// action names a step of this entity.
+type action string
+
+// Steps.
+const (
+	actNone      action = ""
+	actFinish    action = "finish"
+	actNext      action = "take up the newer object"
+	actFind      action = "look for the replicas"
+	actClaim     action = "adopt and release instances"
+	actReplicate action = "replicate"
+	actCancel    action = "call off the transition"
+	actTell      action = "tell the transition how far the replicas are"
+	actWrite     action = "write the status"
+)
+
+// decision is what the planner answers before it is bound to activities and children.
+type decision struct {
+	Action  action
+	Needs   needs                      // of actReplicate
+	Tell    contract.ReplicateProgress // of actTell
+	Why     string
+	WakeAt  time.Time
+	Waiting string
+}
+
+// decide is the planner: pure, total, and in order of urgency.
+func (s *State) decide(now time.Time) decision { return s.held(s.choose(now), now) }
+
+func (s *State) choose(now time.Time) decision {
+	if s.Set == nil {
+		return decision{Waiting: "the first observation of the VirtualMachineInstanceReplicaSet"}
+	}
+	if s.Set.Gone {
+		return s.decideEnd()
+	}
+	switch {
+	case s.Open != nil && s.Open.CallOff != "" && !s.Open.Cancelled:
+		return decision{Action: actCancel, Why: s.Open.CallOff}
+	case s.Set.DeletionTimestamp != nil:
+		return s.still("the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or leaves them to themselves, as was asked")
+	case s.Set.Unusable != "":
+		return s.still(s.Set.Unusable, "another specification: "+s.Set.Unusable)
+	case !s.Known:
+		return decision{Action: actFind, Why: "what there is must be known before anything is made or removed"}
+	}
+	if adopt, release := s.claims(); len(adopt)+len(release) > 0 {
+		return decision{Action: actClaim, Why: fmt.Sprintf("%d match and belong to nobody, %d match no longer", len(adopt), len(release))}
+	}
+	if s.Set.Paused {
+		return s.still("the replica set is paused", "spec.paused to be false")
+	}
+	if s.Open != nil {
+		return s.decideOpen()
+	}
+	return s.decideNeeds(now)
+}
+
+// decideEnd ends what is open, and then itself. The instances are the garbage collector's.
+func (s *State) decideEnd() decision {
+	switch {
+	case s.Open != nil && !s.Open.Cancelled:
+		return decision{Action: actCancel, Why: "the VirtualMachineInstanceReplicaSet is gone"}
+	case s.Open != nil:
+		return decision{Waiting: "the transition to unwind"}
+	case s.Next != nil:
+		return decision{Action: actNext, Why: "an object of the same name and another UID exists"}
+	default:
+		return decision{Action: actFinish, Why: "the VirtualMachineInstanceReplicaSet is gone"}
+	}
+}
+
+// still keeps the status and changes nothing else; what is open is called off.
+func (s *State) still(why, waiting string) decision {
+	if s.Open != nil && !s.Open.Cancelled {
+		return decision{Action: actCancel, Why: why}
+	}
+	return s.or(s.decideStatus(), waiting)
+}
+
+// decideOpen follows the open transition, and ends it early when something else is needed.
+func (s *State) decideOpen() decision {
+	t := s.Open
+	if t.Cancelled {
+		return s.or(s.decideStatus(), "the transition to unwind")
+	}
+	if t.Replicas != s.Set.Replicas {
+		return decision{Action: actCancel, Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
+	}
+	if t.Told.Done {
+		return s.or(s.decideStatus(), "the transition to end")
+	}
+	p := s.progress()
+	if n := s.needs(); !p.Done && s.settled() && !n.none() {
+		p.Done, p.Note = true, "another transition goes on: "+n.why(len(s.active()), s.Set.Replicas)
+	}
+	if p.Done || worth(p.Running, t.Told.Running, t.Make) || worth(p.Gone, t.Told.Gone, len(t.Remove)+len(t.Finished)) {
+		return decision{Action: actTell, Tell: p, Why: "there is progress"}
+	}
+	return s.or(s.decideStatus(), "the replicate transition")
+}
+
+// worth says whether a number is worth telling after another one, on a way of so many steps: a tenth of the way is.
+func worth(now, told, steps int) bool {
+	return now != told && max(now-told, told-now) >= max(1, steps/10)
+}
+
+// decideNeeds opens the transition that is needed.
+func (s *State) decideNeeds(now time.Time) decision {
+	n := s.needs()
+	if n.none() {
+		return s.or(s.decideStatus(), "nothing: there are as many replicas as wanted")
+	}
+	if s.hopeless(n, now) {
+		d := s.decideStatus()
+		if d.Action == actNone {
+			d.WakeAt, d.Waiting = s.ChurnUntil, fmt.Sprintf("the back-off after %d replicas that ended without having run", s.Churn)
+		}
+		return d
+	}
+	if s.Hold != nil {
+		return s.or(s.decideStatus(), "a person: the replica set is "+s.Hold.Message)
+	}
+	return decision{Action: actReplicate, Needs: n, Why: n.why(len(s.active()), s.Set.Replicas)}
+}
+
+// held keeps what failed from being repeated before its time; meanwhile the status tells about it.
+func (s *State) held(d decision, now time.Time) decision {
+	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
+		return d
+	}
+	if d.Action != actWrite {
+		if st := s.decideStatus(); st.Action == actWrite {
+			return st
+		}
+	}
+	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt: " + s.Failure.Message}
+}
+
+func (s *State) or(d decision, waiting string) decision {
+	if d.Action == actNone {
+		d.Waiting = waiting
+	}
+	return d
+}
+
+func (s *State) decideStatus() decision {
+	if s.Set.Gone || !s.differs() {
+		return decision{}
+	}
+	return decision{Action: actWrite, Why: "it differs from what was written"}
+}

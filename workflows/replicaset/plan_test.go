@@ -1,0 +1,202 @@
+package replicaset
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const me = "set"
+
+func begin() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func running(name string, age int) contract.ReplicaObservation {
+	return contract.ReplicaObservation{
+		UID: name, Name: name, ResourceVersion: "1", OwnerUID: me, Matches: true, Phase: "Running", Ready: true, EverRan: true,
+		Created: begin().Add(-time.Duration(age) * time.Minute),
+	}
+}
+
+func with(r contract.ReplicaObservation, change func(*contract.ReplicaObservation)) contract.ReplicaObservation {
+	change(&r)
+	return r
+}
+
+// settledState has a set that wants so many, and those replicas; its status is written.
+func settledState(want int, replicas ...contract.ReplicaObservation) *State {
+	s := &State{
+		Object: contract.Object{Namespace: "default", Name: "web", UID: me}, Known: true,
+		Set: &contract.ReplicaSetObservation{UID: me, ResourceVersion: "1", Generation: 1, Replicas: want, Selector: "app=web"},
+	}
+	for _, r := range replicas {
+		s.observeReplica(r)
+	}
+	s.written()
+	return s
+}
+
+func (s *State) written() {
+	s.setConditions(begin())
+	st := s.status()
+	s.Written = &st
+}
+
+func names(list []contract.ReplicaObservation) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	three := []contract.ReplicaObservation{running("a", 3), running("b", 2), running("c", 1)}
+	ended := with(running("a", 3), func(r *contract.ReplicaObservation) { r.Phase, r.Ready = "Succeeded", false })
+	for name, c := range map[string]struct {
+		state  *State
+		change func(*State)
+		want   action
+		check  func(*testing.T, decision)
+	}{
+		"nothing seen yet":  {&State{}, nil, actNone, nil},
+		"as many as wanted": {settledState(3, three...), nil, actNone, nil},
+		"nothing known yet": {settledState(3), func(s *State) { s.Known = false }, actFind, nil},
+		"too few":           {settledState(5, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, 2, d.Needs.Make) }},
+		"too many":          {settledState(1, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, []string{"c", "b"}, names(d.Needs.Remove)) }},
+		"none wanted":       {settledState(0, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Len(t, d.Needs.Remove, 3) }},
+		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Deleting = true })), nil, actReplicate, nil},
+		"one ended": {settledState(3, ended, three[1], three[2]), nil, actReplicate, func(t *testing.T, d decision) {
+			require.Equal(t, 1, d.Needs.Make)
+			require.Equal(t, []string{"a"}, names(d.Needs.Finished))
+		}},
+		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actReplicate, func(t *testing.T, d decision) { require.Zero(t, d.Needs.Make); require.Len(t, d.Needs.Finished, 1) }},
+		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Terminating, r.Ready = true, false })), nil, actReplicate, func(t *testing.T, d decision) {
+			require.Equal(t, 1, d.Needs.Make)
+			require.Equal(t, []string{"c"}, names(d.Needs.Finished))
+		}},
+		"more than a burst":       {settledState(1000), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, burst, d.Needs.Make) }},
+		"one to adopt":            {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), nil, actClaim, nil},
+		"one to release":          {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.Matches = false })), nil, actClaim, nil},
+		"none to adopt that goes": {settledState(1, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID, r.Deleting = "", true })), nil, actNone, nil},
+		"claims while paused":     {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), func(s *State) { s.Set.Paused = true }, actClaim, nil},
+		"paused": {settledState(5, three...), func(s *State) { s.Set.Paused = true; s.written() }, actNone, func(t *testing.T, d decision) {
+			require.Equal(t, "spec.paused to be false", d.Waiting)
+		}},
+		"paused shows":                   {settledState(3, three...), func(s *State) { s.Set.Paused = true }, actWrite, nil},
+		"paused while one is open":       {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1}; s.Set.Paused = true }, actCancel, nil},
+		"being deleted":                  {settledState(5, three...), func(s *State) { at := begin(); s.Set.DeletionTimestamp = &at }, actNone, nil},
+		"deleted while one is open":      {settledState(5, three...), func(s *State) { at := begin(); s.Set.DeletionTimestamp = &at; s.Open = &Transition{Replicas: 5} }, actCancel, nil},
+		"gone":                           {settledState(5, three...), func(s *State) { s.Set.Gone = true }, actFinish, nil},
+		"gone while one is open":         {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Open = &Transition{Replicas: 5} }, actCancel, nil},
+		"gone, and another one is there": {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Next = &contract.ReplicaSetObservation{UID: "x"} }, actNext, nil},
+		"unusable":                       {settledState(5), func(s *State) { s.Set.Unusable = "no template" }, actNone, nil},
+		"a newer scale":                  {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1} }, actCancel, nil},
+		"called off already":             {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Cancelled: true} }, actNone, nil},
+		"what was made is not seen yet":  {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
+		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actTell, func(t *testing.T, d decision) {
+			require.True(t, d.Tell.Done)
+			require.NotEmpty(t, d.Tell.Note)
+		}},
+		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actTell, func(t *testing.T, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, d.Tell)
+		}},
+		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actTell, func(t *testing.T, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, d.Tell)
+		}},
+		"told already": {settledState(1, three[0]), func(s *State) {
+			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Told: contract.ReplicateProgress{Done: true}}
+		}, actNone, nil},
+		"refused a moment ago": {settledState(5, three...), func(s *State) {
+			s.Failure = &Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.written()
+		}, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		"a refusal shows": {settledState(5, three...), func(s *State) {
+			s.Failure = &Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.setConditions(begin())
+		}, actWrite, nil},
+		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &Failure{Step: string(actReplicate), RetryAt: begin()} }, actReplicate, nil},
+		"a status was refused": {settledState(3, three...), func(s *State) {
+			s.Written = nil
+			s.Failure = &Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
+		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
+		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &Hold{Message: "held"}; s.written() }, actNone, nil},
+		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.ChurnUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.state)
+			}
+			if c.state.Set != nil {
+				c.state.setConditions(begin())
+			}
+			d := c.state.decide(begin())
+			require.Equal(t, c.want, d.Action, "%+v", d)
+			if c.want == actNone {
+				require.NotEmpty(t, d.Waiting)
+			}
+			if c.check != nil {
+				c.check(t, d)
+			}
+		})
+	}
+}
+
+func TestWhichGoFirst(t *testing.T) {
+	phase := func(name, phase string) contract.ReplicaObservation {
+		return with(running(name, 9), func(r *contract.ReplicaObservation) { r.Phase, r.Ready = phase, false })
+	}
+	want := []contract.ReplicaObservation{
+		phase("unset", ""), phase("pending", "Pending"), phase("scheduling", "Scheduling"), phase("scheduled", "Scheduled"), phase("not-ready", "Running"),
+		running("young", 1), with(running("twin-2", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 2 }),
+		with(running("twin-1", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 1 }), running("old", 3),
+	}
+	for i := range want { // whatever the order they are met in
+		s := settledState(0, append(slices.Clone(want[i:]), want[:i]...)...)
+		require.Equal(t, names(want), names(s.needs().Remove))
+	}
+}
+
+func TestObservationsInAnyOrder(t *testing.T) {
+	seen := []contract.ReplicaObservation{
+		with(running("a", 1), func(r *contract.ReplicaObservation) { r.Phase, r.ResourceVersion, r.Ready = "Pending", "5", false }),
+		with(running("a", 1), func(r *contract.ReplicaObservation) { r.ResourceVersion = "7" }),
+		{UID: "a", Gone: true},
+	}
+	for _, order := range [][]int{{0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {2, 0, 1, 2, 0}, {0, 2, 1}} {
+		s := settledState(1)
+		for _, i := range order {
+			s.observeReplica(seen[i])
+		}
+		require.Empty(t, s.Replicas, "%v", order)
+	}
+	s := settledState(1)
+	s.observeReplica(seen[1])
+	s.observeReplica(seen[0])
+	require.Equal(t, "Running", s.Replicas[0].Phase)
+	s.observeReplica(with(seen[1], func(r *contract.ReplicaObservation) { r.Matches = false }))
+	require.False(t, s.Replicas[0].Matches, "the selector may change although the instance does not")
+	s.observeReplica(with(seen[1], func(r *contract.ReplicaObservation) { r.OwnerUID, r.Matches = "", false }))
+	require.Empty(t, s.Replicas, "released")
+}
+
+func TestFoundReplacesWhatWasKnown(t *testing.T) {
+	s := settledState(2, running("a", 1), running("b", 1), with(running("new", 1), func(r *contract.ReplicaObservation) { r.ResourceVersion = "12" }))
+	s.Known = false
+	s.found(contract.FindReplicasResult{ResourceVersion: "10", Replicas: []contract.ReplicaObservation{running("b", 1), with(running("c", 1), func(r *contract.ReplicaObservation) { r.Ordinal = 7 })}})
+	require.Equal(t, []string{"b", "c", "new"}, names(s.Replicas))
+	require.True(t, s.Known)
+	require.Equal(t, 7, s.Ordinal)
+}
+
+func TestBuriedIsBounded(t *testing.T) {
+	s := settledState(0)
+	for i := range 3 * maxBuried {
+		s.observeReplica(contract.ReplicaObservation{UID: fmt.Sprint(i), Gone: true})
+	}
+	require.Len(t, s.Buried, maxBuried)
+}

@@ -1,0 +1,241 @@
+package replicaset
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// maxBuried bounds how many of the replicas that are gone are remembered.
+const maxBuried = 256
+
+// State is everything that a replica set's entity knows. It is carried across Continue-As-New.
+type State struct {
+	Object contract.Object                 `json:"object"`
+	Set    *contract.ReplicaSetObservation `json:"set,omitempty"`
+	// Next is a newer incarnation of the name, taken up when this one is gone.
+	Next *contract.ReplicaSetObservation `json:"next,omitempty"`
+
+	// Replicas are the instances that the set controls, might adopt or has just released, ordered by UID.
+	Replicas []contract.ReplicaObservation `json:"replicas,omitempty"`
+	// Buried are UIDs of the last ones that were gone: a late observation does not bring them back.
+	Buried []string `json:"buried,omitempty"`
+	// Known says that the replicas have been looked up, and nothing has happened since that might have been missed.
+	Known bool `json:"known,omitempty"`
+	// Ordinal is the highest that was given to a replica.
+	Ordinal int `json:"ordinal,omitempty"`
+
+	// Open is the transition in flight, and Count numbers them.
+	Open  *Transition `json:"open,omitempty"`
+	Count int         `json:"count,omitempty"`
+	// Last is how the last transition went.
+	Last    *Outcome `json:"last,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
+	// Churn counts replicas that ended without ever having run, one after the other; the next is not made before ChurnUntil.
+	Churn      int       `json:"churn,omitempty"`
+	ChurnUntil time.Time `json:"churnUntil,omitzero"`
+
+	// Hold is a person's: see controls.go.
+	Hold *Hold `json:"hold,omitempty"`
+	entity.Manual
+
+	Conditions []contract.Condition       `json:"conditions,omitempty"`
+	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
+	// Logic is the version of the planner that this run keeps to.
+	Logic int `json:"logic,omitempty"`
+}
+
+// Transition is an open child workflow.
+type Transition struct {
+	ID    string    `json:"id"`
+	Why   string    `json:"why"`
+	Actor string    `json:"actor,omitempty"`
+	Since time.Time `json:"since"`
+	// Replicas is how many it is to lead to; From and Make are the ordinals that it gives out.
+	Replicas int `json:"replicas"`
+	From     int `json:"from,omitempty"`
+	Make     int `json:"make,omitempty"`
+	// Unseen are those of them of which no instance has been observed yet.
+	Unseen []int `json:"unseen,omitempty"`
+	// Remove are UIDs of replicas that go, Finished of those that have ended by themselves.
+	Remove   []string `json:"remove,omitempty"`
+	Finished []string `json:"finished,omitempty"`
+	// Told is what the child was last told.
+	Told contract.ReplicateProgress `json:"told,omitzero"`
+	// Cancelled says that it was called off, and CallOff by whom, where a person did it.
+	Cancelled bool   `json:"cancelled,omitempty"`
+	CallOff   string `json:"callOff,omitempty"`
+}
+
+// Outcome is how a transition went.
+type Outcome struct {
+	ID      string    `json:"id"`
+	Summary string    `json:"summary,omitempty"`
+	Error   string    `json:"error,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// Failure is a step or transition that did not succeed; it is tried again at RetryAt.
+type Failure struct {
+	Step    string    `json:"step"`
+	Reason  string    `json:"reason"` // of the ReplicaFailure condition
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
+	RetryAt time.Time `json:"retryAt"`
+	// Late says that nothing was refused: what was asked for takes longer than its deadline.
+	Late bool `json:"late,omitempty"`
+}
+
+// observeSet folds what crdwatch saw of the object.
+func (s *State) observeSet(o contract.ReplicaSetObservation) {
+	switch {
+	case s.Set == nil:
+		if !o.Gone {
+			s.adopt(o)
+		}
+	case o.UID == s.Object.UID:
+		if s.Set.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Set.ResourceVersion)) {
+			return
+		}
+		if o.Gone {
+			last := *s.Set
+			last.Gone = true
+			o = last
+		}
+		if o.Generation != s.Set.Generation {
+			s.wishChanged()
+		}
+		s.Set = &o
+	case o.Gone:
+		if s.Next != nil && s.Next.UID == o.UID {
+			s.Next = nil
+		}
+	case entity.Newer(o.ResourceVersion, s.Set.ResourceVersion):
+		if s.Next == nil || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
+			s.Next = &o
+		}
+		// Two objects of one name never exist at once: the newer one proves that this one is gone.
+		last := *s.Set
+		last.Gone = true
+		s.Set = &last
+	}
+}
+
+// wishChanged: somebody changed the specification, so what failed before may go well now.
+func (s *State) wishChanged() {
+	if s.Failure != nil {
+		s.Failure.RetryAt = time.Time{}
+	}
+	s.Churn, s.ChurnUntil = 0, time.Time{}
+}
+
+func (s *State) adopt(o contract.ReplicaSetObservation) {
+	s.Object.UID = o.UID
+	s.Set = &o
+	s.Conditions = o.Conditions
+	s.Known = false
+	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && held.Status == "True" {
+		s.Hold = &Hold{Message: held.Message}
+		if held.LastTransitionTime != nil {
+			s.Hold.Since = *held.LastTransitionTime
+		}
+	}
+}
+
+// next moves on to the newer incarnation. What is known of instances stays: it is looked up anyway.
+func (s *State) next() State {
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
+	if s.Next != nil {
+		n.adopt(*s.Next)
+	}
+	return n
+}
+
+// observeReplicas folds what crdwatch saw of instances.
+func (s *State) observeReplicas(o contract.ReplicasObservation) {
+	for _, r := range o.Replicas {
+		s.observeReplica(r)
+	}
+	if o.Resync {
+		s.Known = false
+	}
+}
+
+// observeReplica folds one. Of two observations of one version the later one counts: the selector may have changed in between.
+func (s *State) observeReplica(o contract.ReplicaObservation) {
+	if s.Object.UID == "" {
+		return // they are looked up once the object has been seen
+	}
+	i, known := slices.BinarySearchFunc(s.Replicas, o.UID, byUID)
+	if o.Gone {
+		if known {
+			s.Replicas = slices.Delete(s.Replicas, i, i+1)
+		}
+		s.bury(o)
+		return
+	}
+	if slices.Contains(s.Buried, o.UID) {
+		return
+	}
+	if known && entity.Newer(s.Replicas[i].ResourceVersion, o.ResourceVersion) {
+		return
+	}
+	s.numbered(o)
+	if !s.concerns(o) && !known {
+		return
+	}
+	switch {
+	case known && s.concerns(o):
+		s.Replicas[i] = o
+	case known:
+		s.Replicas = slices.Delete(s.Replicas, i, i+1)
+	default:
+		s.Replicas = slices.Insert(s.Replicas, i, o)
+	}
+}
+
+func byUID(r contract.ReplicaObservation, uid string) int { return strings.Compare(r.UID, uid) }
+
+func (s *State) bury(o contract.ReplicaObservation) {
+	s.numbered(o)
+	if slices.Contains(s.Buried, o.UID) {
+		return
+	}
+	s.Buried = append(s.Buried, o.UID)
+	if over := len(s.Buried) - maxBuried; over > 0 {
+		s.Buried = slices.Delete(s.Buried, 0, over)
+	}
+}
+
+// numbered notes the ordinal of an instance that this set has made.
+func (s *State) numbered(o contract.ReplicaObservation) {
+	if o.OwnerUID != s.Object.UID || o.Ordinal == 0 {
+		return
+	}
+	s.Ordinal = max(s.Ordinal, o.Ordinal)
+	if t := s.Open; t != nil {
+		t.Unseen = slices.DeleteFunc(t.Unseen, func(n int) bool { return n == o.Ordinal })
+	}
+}
+
+// concerns says whether an instance is this set's, or might become so.
+func (s *State) concerns(o contract.ReplicaObservation) bool {
+	return o.OwnerUID == s.Object.UID || o.OwnerUID == "" && o.Matches
+}
+
+// found takes in a complete list of what there is.
+func (s *State) found(r contract.FindReplicasResult) {
+	there := make([]string, 0, len(r.Replicas))
+	for _, o := range r.Replicas {
+		there = append(there, o.UID)
+		s.observeReplica(o)
+	}
+	s.Replicas = slices.DeleteFunc(s.Replicas, func(o contract.ReplicaObservation) bool {
+		return !slices.Contains(there, o.UID) && !entity.Newer(o.ResourceVersion, r.ResourceVersion)
+	})
+	s.Known = true
+}

@@ -1,0 +1,114 @@
+package replicaset
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// KubeVirt's conditions of a replica set.
+const (
+	conditionPaused  = "ReplicaPaused"
+	conditionFailure = "ReplicaFailure"
+)
+
+// Reasons of the failure condition, and of events.
+const (
+	reasonFailedCreate = "FailedCreate"
+	reasonFailedDelete = "FailedDelete"
+)
+
+// status is what users are to see.
+func (s *State) status() contract.ReplicaSetStatus {
+	st := contract.ReplicaSetStatus{LabelSelector: s.Set.Selector, Conditions: s.Conditions}
+	for _, r := range s.Replicas {
+		if s.counts(r) {
+			st.Replicas++
+			if r.Ready {
+				st.ReadyReplicas++
+			}
+		}
+	}
+	return st
+}
+
+// setConditions brings the conditions up to date.
+func (s *State) setConditions(now time.Time) {
+	now = now.Truncate(time.Second)
+	if s.Set.Paused {
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionPaused, Status: "True", Reason: "Paused", Message: "Controller got paused"}, now)
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, conditionPaused)
+	}
+	if f := s.Failure; f != nil && f.Step != string(actWrite) {
+		if old, ok := conditions.Get(s.Conditions, conditionFailure); ok && old.Reason != f.Reason {
+			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
+		}
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
+	}
+	s.manualConditions(now)
+}
+
+// differs says whether the status is worth a write. While a transition goes on, numbers change by ones; they are written in tenths.
+func (s *State) differs() bool {
+	now := s.status()
+	if s.Written == nil {
+		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
+		return s.Known
+	}
+	then := *s.Written
+	if t := s.Open; t != nil && !t.Cancelled {
+		steps := max(t.Make, len(t.Remove)+len(t.Finished))
+		if !worth(now.Replicas, then.Replicas, steps) && !worth(now.ReadyReplicas, then.ReadyReplicas, steps) {
+			then.Replicas, then.ReadyReplicas = now.Replicas, now.ReadyReplicas
+		}
+	}
+	return !equal(now, then)
+}
+
+// events are what a write of the status announces.
+func (s *State) events(now contract.ReplicaSetStatus) []contract.Event {
+	var then []contract.Condition
+	if s.Written != nil {
+		then = s.Written.Conditions
+	} else {
+		then = s.Set.Conditions
+	}
+	was, is := conditions.Is(then, conditionPaused, "True"), conditions.Is(now.Conditions, conditionPaused, "True")
+	switch {
+	case is && !was:
+		return []contract.Event{{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"}}
+	case was && !is:
+		return []contract.Event{{Type: "Normal", Reason: "SuccessfulResumed", Message: "Resumed"}}
+	default:
+		return nil
+	}
+}
+
+func equal(a, b contract.ReplicaSetStatus) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+// phase is the one word that the search attribute has.
+func (s *State) phase() string {
+	switch {
+	case s.Set == nil:
+		return "Unknown"
+	case s.Set.Gone || s.Set.DeletionTimestamp != nil:
+		return "Terminating"
+	case s.Set.Paused:
+		return "Paused"
+	case s.Failure != nil:
+		return "Failing"
+	case s.Open != nil:
+		return "Scaling"
+	default:
+		return "Settled"
+	}
+}

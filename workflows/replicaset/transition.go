@@ -1,0 +1,211 @@
+package replicaset
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// How long a transition may take: as long as the start of a VM, and a moment for each replica that is made; or as long as the guests' grace
+// period, the kubelet's half minute on top of it, and clean-up.
+const (
+	bootDeadline = 10 * time.Minute
+	eachMade     = 2 * time.Second
+	stopSlack    = 3 * time.Minute
+)
+
+func deadline(n needs, grace time.Duration) time.Duration {
+	d := grace + stopSlack
+	if n.Make > 0 {
+		d += bootDeadline + time.Duration(n.Make)*eachMade
+	}
+	return d
+}
+
+// A few replicas are made within a workflow task; more of them in batches that each show as an activity with its attempts.
+const (
+	few   = 5
+	batch = 25
+)
+
+// Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the set's entity says
+// that they run and are gone. Called off, it goes no further and leaves what it has made: what becomes of that, the entity decides.
+func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.ReplicateResult, error) {
+	t := newReplication(ctx, in)
+	if err := t.makeAll(ctx); err != nil {
+		return contract.ReplicateResult{}, err
+	}
+	if err := t.deleteAll(ctx); err != nil {
+		return contract.ReplicateResult{}, err
+	}
+	if t.taken > 0 {
+		t.say(ctx, "Names were taken; another transition makes up for it.")
+		return contract.ReplicateResult{Summary: t.summary() + " Names derived for others were taken.", Taken: t.taken}, nil
+	}
+	return t.await(ctx)
+}
+
+// replication is one run of Replicate.
+type replication struct {
+	in      contract.ReplicateInput
+	started time.Time
+	latest  contract.ReplicateProgress
+	made    int
+	deleted int
+	taken   int // the highest ordinal whose name somebody else has
+}
+
+func newReplication(ctx workflow.Context, in contract.ReplicateInput) *replication {
+	t := &replication{in: in, started: workflow.Now(ctx)}
+	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			var p contract.ReplicateProgress
+			if ch.Receive(ctx, &p); ctx.Err() != nil {
+				return
+			}
+			t.latest = p
+			t.say(ctx, "")
+		}
+	})
+	return t
+}
+
+// say shows who asked for what, how far it is, and what happens now.
+func (t *replication) say(ctx workflow.Context, what string) {
+	who := ""
+	if t.in.Actor != "" {
+		who = "Asked for by " + t.in.Actor + ". "
+	}
+	workflow.SetCurrentDetails(ctx, strings.TrimSpace(fmt.Sprintf("%sBecause %s.\n\n%s\n\n%s", who, t.in.Why, t.summary(), what)))
+}
+
+// summary is how far it is.
+func (t *replication) summary() string {
+	var parts []string
+	if t.in.Make > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d made, %d running", t.made, t.in.Make, t.latest.Running))
+	}
+	if n := t.toDelete(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d deleted, %d gone", t.deleted, n, t.latest.Gone))
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+func (t *replication) toDelete() int { return len(t.in.Remove) + len(t.in.Finished) }
+
+// makeAll makes the replicas, batch after batch.
+func (t *replication) makeAll(ctx workflow.Context) error {
+	for next := 0; next < t.in.Make; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(t.in.Make-next, batch)
+		in := contract.CreateReplicasInput{Set: t.in.Set, Generation: t.in.Generation, From: t.in.From + next, Count: n, Actor: t.in.Actor}
+		r, err := inBatch[contract.CreateReplicasResult](ctx, contract.ActivityCreateReplicas, fmt.Sprintf("make %d of %d replicas", n, t.in.Make), t.in.Make, in)
+		if err != nil {
+			t.say(ctx, "The replicas could not be made: "+entity.Message(err))
+			return err
+		}
+		t.made += r.Made
+		for _, ordinal := range r.Taken {
+			t.taken = max(t.taken, ordinal)
+		}
+		if r.Refused != nil {
+			return t.refused(ctx, "made", r.Refused)
+		}
+		next += n
+		t.say(ctx, "")
+	}
+	return nil
+}
+
+// deleteAll deletes what is to go, batch after batch.
+func (t *replication) deleteAll(ctx workflow.Context) error {
+	for _, list := range []struct {
+		objects []contract.Object
+		input   func([]contract.Object) contract.DeleteReplicasInput
+	}{
+		{t.in.Remove, func(o []contract.Object) contract.DeleteReplicasInput {
+			return contract.DeleteReplicasInput{Set: t.in.Set, Remove: o}
+		}},
+		{t.in.Finished, func(o []contract.Object) contract.DeleteReplicasInput {
+			return contract.DeleteReplicasInput{Set: t.in.Set, Finished: o}
+		}},
+	} {
+		for next := 0; next < len(list.objects); next += batch {
+			if err := t.delete(ctx, list.input(list.objects[next:min(next+batch, len(list.objects))])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *replication) delete(ctx workflow.Context, in contract.DeleteReplicasInput) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("delete %d of %d replicas", len(in.Remove)+len(in.Finished), t.toDelete())
+	r, err := inBatch[contract.DeleteReplicasResult](ctx, contract.ActivityDeleteReplicas, what, t.toDelete(), in)
+	if err != nil {
+		t.say(ctx, "The replicas could not be deleted: "+entity.Message(err))
+		return err
+	}
+	t.deleted += r.Deleted
+	if r.Refused != nil {
+		return t.refused(ctx, "deleted", r.Refused)
+	}
+	t.say(ctx, "")
+	return nil
+}
+
+// refused ends the transition: what the API server refuses now, it would refuse of the others too. Those that were made stay.
+func (t *replication) refused(ctx workflow.Context, what string, r *contract.Refusal) error {
+	t.say(ctx, "The rest could not be "+what+": "+r.Message)
+	return temporal.NewNonRetryableApplicationError(r.Message, r.Type, nil)
+}
+
+// await waits until the set's entity says that it is done. Replicas that are merely late stay: they are what the user asked for, and
+// Kubernetes keeps trying to place them.
+func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, error) {
+	t.say(ctx, "")
+	left := max(t.in.Deadline.Sub(workflow.Now(ctx)), time.Millisecond)
+	ok, err := workflow.AwaitWithTimeout(ctx, left, func() bool { return t.latest.Done })
+	took := workflow.Now(ctx).Sub(t.started).Round(10 * time.Millisecond).String()
+	switch {
+	case err != nil:
+		return contract.ReplicateResult{}, err
+	case !ok:
+		t.say(ctx, "The deadline has passed. What was made stays, and runs as soon as it can.")
+		return contract.ReplicateResult{}, temporal.NewNonRetryableApplicationError(
+			t.summary()+" That is all after "+took+"; see the conditions of the VirtualMachineInstances", contract.ErrorDeadline, nil)
+	default:
+		t.say(ctx, t.latest.Note)
+		summary := t.summary() + " It took " + took + "."
+		if t.latest.Note != "" {
+			summary += " " + t.latest.Note
+		}
+		return contract.ReplicateResult{Summary: summary}, nil
+	}
+}
+
+// inBatch calls an activity that does many things at once. A transition that is called off lets it end: what it did is then known.
+func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
+	dctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	if of <= few {
+		return entity.Call[Out](dctx, activity, what, in)
+	}
+	var out Out
+	o := entity.BatchOptions()
+	o.Summary = entity.Summary(what)
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(dctx, o), activity, in).Get(dctx, &out)
+	return out, err
+}

@@ -1,0 +1,146 @@
+package replicaset
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// set binds the state to one run of the workflow.
+type set struct {
+	state      State
+	loop       *entity.Loop
+	child      workflow.ChildWorkflowFuture
+	cancelOpen workflow.CancelFunc
+	described  string
+}
+
+// Workflow is the replica set's entity. It ends when the object is gone.
+func Workflow(ctx workflow.Context, in contract.EntityInput) error {
+	e := &set{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
+	if in.Name == "" || in.Namespace == "" {
+		return temporal.NewNonRetryableApplicationError("a replica set's entity needs namespace and name", contract.ErrorInvalid, nil)
+	}
+	if err := entity.Decode(in.Carried, &e.state); err != nil {
+		return err
+	}
+	e.state.Logic = entity.Logic(ctx)
+	e.loop = entity.NewLoop(ctx, e)
+	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })
+	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
+		return err
+	}
+	return e.loop.Run(contract.WorkflowReplicaSet, func(carried []byte) any {
+		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
+	})
+}
+
+// State answers the state query.
+func (e *set) State() any { return e.state }
+
+// Busy says that a transition is open.
+func (e *set) Busy() bool { return e.state.Open != nil }
+
+// Plan binds the planner's decision to its step.
+func (e *set) Plan(now time.Time) entity.Plan {
+	s := &e.state
+	if s.Set != nil {
+		s.forgetFailure()
+		s.setConditions(now)
+	}
+	d := s.decide(now)
+	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
+	switch d.Action {
+	case actNone:
+	case actFinish:
+		p.Finish = true
+	default:
+		p.Step = &entity.Step{Name: string(d.Action), Why: d.Why, Do: func(ctx workflow.Context) error { return e.act(ctx, d) }}
+	}
+	return p
+}
+
+// Details are what the Temporal UI shows first.
+func (e *set) Details(p entity.Plan) string {
+	s := &e.state
+	if s.Set == nil {
+		return fmt.Sprintf("VirtualMachineInstanceReplicaSet %s/%s has not been seen yet.", s.Object.Namespace, s.Object.Name)
+	}
+	var b strings.Builder
+	st := s.status()
+	fmt.Fprintf(&b, "**VirtualMachineInstanceReplicaSet %s/%s: %d wanted, %d there, %d ready**", s.Object.Namespace, s.Object.Name, s.Set.Replicas, st.Replicas, st.ReadyReplicas)
+	switch {
+	case p.Finish:
+		b.WriteString("\n\nIt is gone.")
+	case s.Open != nil:
+		fmt.Fprintf(&b, "\n\nDoing: %s since %s because %s", contract.OperationReplicate, s.Open.Since.UTC().Format(time.RFC3339), s.Open.Why)
+		if s.Open.Actor != "" {
+			fmt.Fprintf(&b, ", asked for by %s", s.Open.Actor)
+		}
+		fmt.Fprintf(&b, " (`%s`).", s.Open.ID)
+	case p.Waiting != "":
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+	}
+	if s.Churn > 0 {
+		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.", s.Churn, s.ChurnUntil.UTC().Format(time.RFC3339))
+	}
+	if f := s.Failure; f != nil {
+		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s", f.Step, f.Count, f.Message)
+		if !f.Late {
+			fmt.Fprintf(&b, ". Next try %s", f.RetryAt.UTC().Format(time.RFC3339))
+		}
+		b.WriteString(".")
+	}
+	if s.Last != nil {
+		fmt.Fprintf(&b, "\n\nLast transition: %s at %s: %s%s", s.Last.ID, s.Last.At.UTC().Format(time.RFC3339), s.Last.Summary, s.Last.Error)
+	}
+	return b.String()
+}
+
+// describe keeps the search attributes current, in one event and only when something changed.
+func (e *set) describe(ctx workflow.Context) {
+	s := &e.state
+	if s.Set == nil {
+		return
+	}
+	op := ""
+	if s.Open != nil {
+		op = string(contract.OperationReplicate)
+	}
+	now := strings.Join([]string{s.Object.UID, s.phase(), op, s.Set.Actor}, "|")
+	if now == e.described {
+		return
+	}
+	e.described = now
+	err := workflow.UpsertTypedSearchAttributes(
+		ctx,
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchPhase).ValueSet(s.phase()),
+		entity.Keyword(contract.SearchOperation, op),
+		entity.Keyword(contract.SearchActor, s.Set.Actor),
+	)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)
+	}
+}
+
+func (e *set) transitionAttributes(t Transition) temporal.SearchAttributes {
+	s := &e.state
+	attributes := []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchNamespace).ValueSet(s.Object.Namespace),
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchName).ValueSet(s.Object.Name),
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
+		temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation).ValueSet(string(contract.OperationReplicate)),
+	}
+	if t.Actor != "" {
+		attributes = append(attributes, temporal.NewSearchAttributeKeyKeyword(contract.SearchActor).ValueSet(t.Actor))
+	}
+	return temporal.NewSearchAttributes(attributes...)
+}
