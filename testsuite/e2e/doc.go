@@ -6,5 +6,6 @@
 //	network_test.go   pods, VMs and Services reach each other
 //	tenant_test.go    what a launcher pod may, and who may make one
 //	crash_test.go     kill -9 of every process while a VM starts and while it runs
+//	node_test.go      cordon, drain, node worker gone, kubelet gone and back, node out of service; deletions by force and of a namespace
 //	budget_test.go    what one start and stop cost, counted
 package e2e

@@ -111,7 +111,7 @@ func newNamespace(t *testing.T) string {
 	name = fmt.Sprintf("e2e-%.30s-%d", name, time.Now().UnixMilli()%100000)
 	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
 	t.Cleanup(func() {
-		out, err := try("delete", "namespace", name, "--timeout=120s")
+		out, err := try("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
 		if err != nil {
 			t.Errorf("the namespace does not go: %v\n%s\n%s", err, out, landscape())
 		}

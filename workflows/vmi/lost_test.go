@@ -113,7 +113,9 @@ func TestALostNodeThatIsDeleted(t *testing.T) {
 func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, func() { w.node("", func(o *contract.NodeState) { o.Gone, o.Ready, o.Since = true, false, time.Time{} }) })
+	w.at(10*time.Second, func() {
+		w.node("", func(o *contract.NodeState) { o.Gone, o.Ready, o.Since = true, false, time.Time{} })
+	})
 	w.at(time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase) })
 	w.endsAsFenced(t, 80*time.Second, "exists no more")
 }

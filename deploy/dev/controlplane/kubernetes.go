@@ -79,6 +79,8 @@ func (c Cluster) controllerManager() supervise.Spec {
 		Args: append([]string{c.kube(), name}, append(c.client(name),
 			// Each controller fetches its own account when it starts; the default of 20 a second makes that take seconds.
 			"--kube-api-qps", "200", "--kube-api-burst", "300",
+			// A kubelet says every 10 s that it is there. Tests that silence one wait for this; the default is 50 s.
+			"--node-monitor-grace-period", "25s",
 			"--use-service-account-credentials", "--root-ca-file", l.PKI("kubernetes", "ca.crt"),
 			"--service-account-private-key-file", l.PKI("kubernetes", "service-accounts.key"),
 			"--cluster-signing-cert-file", l.PKI("kubernetes", "ca.crt"), "--cluster-signing-key-file", l.PKI("kubernetes", "ca.key"),

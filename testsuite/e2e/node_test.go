@@ -1,0 +1,329 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// lostTime is how long it may take until a silent node's VMs say that it is lost: Kubernetes' own patience, then ours.
+const lostTime = 4 * time.Minute
+
+const schedulable = `{.metadata.labels.kubevirt\.io/schedulable}`
+
+// untilLabel waits until a node is labelled as taking VMs, or as taking none.
+func untilLabel(t *testing.T, node, want string) {
+	t.Helper()
+	until(t, 2*time.Minute, "node "+node+" is labelled "+want, func() error {
+		if out, err := try("get", "node", node, "-o", "jsonpath="+schedulable); err != nil || out != want {
+			return fmt.Errorf("it is %q (%v)", out, err)
+		}
+		return nil
+	})
+}
+
+// labels collects what a node's label has been since the call.
+func labels(t *testing.T, node string) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var buf bytes.Buffer
+	cmd := exec.Command("kubectl", "get", "node", node, "--watch", "-o", "jsonpath="+schedulable+`{"\n"}`)
+	cmd.Stdout = writer(func(p []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		buf.Write(p)
+	})
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Compact(strings.Fields(buf.String()))
+	}
+}
+
+func uncordon(t *testing.T, node string) {
+	t.Helper()
+	t.Cleanup(func() { _, _ = try("uncordon", node) })
+}
+
+// silence stops a node's kubelet for good: frozen, it neither reports nor ends anything. What the returned function does is a restart of it.
+func silence(t *testing.T, node string) (restart func()) {
+	t.Helper()
+	kubelets := processes(func(p proc) bool {
+		return strings.Contains(p.args, " kubelet ") && strings.Contains(p.args, "--hostname-override "+node+" ")
+	})
+	require.Len(t, kubelets, 1, "the kubelet of %s", node)
+	require.NoError(t, syscall.Kill(kubelets[0].pid, syscall.SIGSTOP))
+	done := false
+	restart = func() {
+		if !done {
+			done = true
+			dev(t, "kill", node+"-kubelet")
+		}
+	}
+	t.Cleanup(func() {
+		restart()
+		untilLabel(t, node, "true")
+	})
+	return restart
+}
+
+// lost is the condition that says so of the VM, or nil.
+func (m *machine) lost() (*kubevirt.VirtualMachineCondition, error) {
+	vm, err := m.vm()
+	if err != nil {
+		return nil, err
+	}
+	for i := range vm.Status.Conditions {
+		if vm.Status.Conditions[i].Type == "NodeLost" {
+			return &vm.Status.Conditions[i], nil
+		}
+	}
+	return nil, nil
+}
+
+func (m *machine) untilLost() {
+	m.t.Helper()
+	until(m.t, lostTime, "VM "+m.name+" says that its node is lost", func() error {
+		c, err := m.lost()
+		if err == nil && c == nil {
+			err = fmt.Errorf("it does not")
+		}
+		if err == nil && (c.Status != corev1.ConditionTrue || c.Reason != "NodeUnresponsive") {
+			err = fmt.Errorf("condition %v", c)
+		}
+		return err
+	})
+}
+
+// untilAnother waits for an instance other than that one, and until its guest has booted.
+func (m *machine) untilAnother(than *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+	m.t.Helper()
+	until(m.t, bootTime, "another instance takes over", func() error {
+		v, err := m.vmi()
+		if err == nil && v.UID == than.UID {
+			err = fmt.Errorf("instance %s is %s", v.UID, v.Status.Phase)
+		}
+		return err
+	})
+	return m.untilBooted()
+}
+
+// bootOn makes a VM boot on that node: the others are cordoned for the time.
+func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachineInstance) {
+	t.Helper()
+	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))
+	others = slices.DeleteFunc(others, func(n string) bool { return n == node })
+	for _, n := range others {
+		uncordon(t, n)
+		kubectl(t, "cordon", n)
+	}
+	m := newMachine(t, name, "Always", "")
+	vmi := m.untilBooted()
+	require.Equal(t, node, vmi.Status.NodeName)
+	for _, n := range others {
+		kubectl(t, "uncordon", n)
+		untilLabel(t, n, "true")
+	}
+	return m, vmi
+}
+
+// quietNode is the node that runs fewer of virtflow's own Deployments.
+func quietNode(t *testing.T) string {
+	t.Helper()
+	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name in (virtflow-control-worker,virtflow-crdwatch,virtflow-api-server)",
+		"-o", "jsonpath={.items[*].spec.nodeName}")
+	best, least := "", 1<<30
+	for _, n := range strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", "")) {
+		if c := strings.Count(busy+" ", n+" "); c < least {
+			best, least = n, c
+		}
+	}
+	return best
+}
+
+// TestCordonAndDrain: the label follows, a running guest does not mind, and a drain moves the VM.
+func TestCordonAndDrain(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "drained", "Always", "")
+	first := m.untilBooted()
+	node := first.Status.NodeName
+	qemu := m.domains()
+	require.Len(t, qemu, 1)
+	most := watchDomains(m)
+	uncordon(t, node)
+	kubectl(t, "cordon", node)
+	untilLabel(t, node, "false")
+	require.Equal(t, qemu[0].pid, m.domains()[0].pid)
+	kubectl(t, "uncordon", node)
+	untilLabel(t, node, "true")
+
+	log := m.follow()
+	kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector", "vm.kubevirt.io/name="+m.name, "--timeout=100s")
+	<-log.done
+	require.Contains(t, log.String(), "guest: clean shutdown")
+	second := m.untilAnother(first)
+	require.NotEqual(t, node, second.Status.NodeName)
+	require.Equal(t, 1, most())
+	kubectl(t, "uncordon", node)
+	untilLabel(t, node, "true")
+	m.remove()
+}
+
+// TestNodeWorkerGone: its node takes no VMs until it is back, and the VMs there go on.
+func TestNodeWorkerGone(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "carefree", "Always", "")
+	vmi := m.untilBooted()
+	qemu := m.domains()
+	require.Len(t, qemu, 1)
+	seen := labels(t, vmi.Status.NodeName)
+	until(t, time.Minute, "the watch has begun", func() error {
+		if len(seen()) == 0 {
+			return fmt.Errorf("nothing was seen yet")
+		}
+		return nil
+	})
+	kubectl(t, "-n", "virtflow", "delete", "pod", "-l", "app.kubernetes.io/name=virtflow-node-worker", "--field-selector", "spec.nodeName="+vmi.Status.NodeName)
+	until(t, 2*time.Minute, "the label went to false and back", func() error {
+		if got := seen(); !slices.Equal(got, []string{"true", "false", "true"}) {
+			return fmt.Errorf("it went %v", got)
+		}
+		return nil
+	})
+	require.Equal(t, qemu[0].pid, m.domains()[0].pid)
+	now, err := m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, vmi.UID, now.UID)
+	events := kubectl(t, "-n", "default", "get", "events", "--field-selector", "involvedObject.kind=Node,reason=NodeUnresponsive,involvedObject.name="+vmi.Status.NodeName, "-o", "name")
+	require.NotEmpty(t, events, "that a node takes no VMs any more is worth an event")
+	// The new worker has taken the guest up: it hears of its end.
+	log := m.follow()
+	m.remove()
+	<-log.done
+	require.Contains(t, log.String(), "guest: clean shutdown")
+}
+
+// TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes back finds the same one.
+func TestKubeletStoppedAndBack(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "patient", "Always", "")
+	first := m.untilBooted()
+	qemu := m.domains()
+	require.Len(t, qemu, 1)
+	most := watchDomains(m)
+	restart := silence(t, first.Status.NodeName)
+	untilLabel(t, first.Status.NodeName, "false")
+	m.untilLost()
+	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"), "Warning/NodeUnresponsive")
+	restart()
+	until(t, 2*time.Minute, "the mark is gone", func() error {
+		c, err := m.lost()
+		if err == nil && c != nil {
+			err = fmt.Errorf("it is there: %s", c.Message)
+		}
+		return err
+	})
+	untilLabel(t, first.Status.NodeName, "true")
+	until(t, 2*time.Minute, "the VM is ready again", func() error {
+		vm, err := m.vm()
+		if err == nil && !vm.Status.Ready {
+			err = fmt.Errorf("conditions: %v", vm.Status.Conditions)
+		}
+		return err
+	})
+	now, err := m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, first.UID, now.UID)
+	require.Equal(t, kubevirt.Running, now.Status.Phase)
+	require.Equal(t, 1, most())
+	require.Equal(t, qemu[0].pid, m.domains()[0].pid, "the guest is taken up again, not started again")
+	require.Equal(t, 1, strings.Count(m.console(), marker), "boots")
+	log := m.follow()
+	m.remove()
+	<-log.done
+	require.Contains(t, log.String(), "guest: clean shutdown")
+}
+
+// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and the node is called out of
+// service, the VM is started on another one.
+func TestNodeOutOfService(t *testing.T) {
+	untilHealthy(t)
+	node := quietNode(t)
+	m, first := bootOn(t, node, "fenced")
+	most := watchDomains(m)
+	old := m.domains()
+	require.Len(t, old, 1)
+	pod := m.pod()
+	restart := silence(t, node)
+	m.kubectl("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+	m.untilLost()
+	now, err := m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, first.UID, now.UID)
+	require.Equal(t, pod, m.pod(), "the pod's record must outlive a forced deletion")
+	require.Equal(t, old[0].pid, m.domains()[0].pid)
+
+	kill(t, old) // as pulling the plug would
+	t.Cleanup(func() { _, _ = try("taint", "node", node, "node.kubernetes.io/out-of-service-") })
+	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+	second := m.untilAnother(first)
+	require.NotEqual(t, node, second.Status.NodeName)
+	require.Equal(t, 1, most(), "domains at the same time")
+	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"), "Normal/NodeUnresponsive")
+
+	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service-")
+	restart()
+	untilLabel(t, node, "true")
+	require.Len(t, m.domains(), 1)
+	m.remove()
+	untilHealthy(t)
+}
+
+// TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
+func TestForcedDeletions(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "forced", "Always", "")
+	first := m.untilBooted()
+	uid := m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
+	most := watchDomains(m)
+	m.kubectl("delete", "pod", m.pod(), "--force", "--grace-period=0", "--wait=false")
+	second := m.untilAnother(first)
+	m.kubectl("delete", "vmi", m.name, "--force", "--grace-period=0", "--wait=false")
+	m.untilAnother(second)
+	m.kubectl("delete", "vm", m.name, "--force", "--grace-period=0", "--timeout=110s")
+	until(t, 2*time.Minute, "VM, VMI and pod are gone", func() error {
+		if out, err := try("-n", m.namespace, "get", "vm,vmi,pods", "-o", "name"); err != nil || strings.TrimSpace(out) != "" {
+			return fmt.Errorf("%s (%v)", out, err)
+		}
+		return nil
+	})
+	require.Equal(t, 1, most(), "domains at the same time")
+	until(t, time.Minute, "nothing is left", func() error { return leftovers(t, m, uid) })
+}
+
+// TestNamespaceDeletion with running VMs in it.
+func TestNamespaceDeletion(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "one", "Always", "")
+	other := &machine{t: t, namespace: m.namespace, name: "two", taps: m.taps}
+	other.apply("Always", "")
+	m.untilBooted()
+	other.untilBooted()
+	kubectl(t, "delete", "namespace", m.namespace, "--timeout=110s")
+	require.Empty(t, m.domains())
+	require.Empty(t, other.domains())
+}
