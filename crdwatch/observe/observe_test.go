@@ -184,3 +184,30 @@ func TestNode(t *testing.T) {
 	require.True(t, SameNode(o, Node(node, true)))
 	require.False(t, SameNode(o, Node(node, false)))
 }
+
+// TestUnproven: which final phases prove that no container runs.
+func TestUnproven(t *testing.T) {
+	compute := func(s corev1.ContainerState) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: ComputeContainer, State: s}}
+	}
+	runs, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	collected := []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonPodGC}}
+	evicted := []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		want   bool
+	}{
+		"runs":                                 {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: compute(runs)}, false},
+		"ended":                                {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: compute(ended)}, false},
+		"refused by the kubelet":               {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}, false},
+		"evicted by the kubelet":               {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: evicted, ContainerStatuses: compute(ended)}, false},
+		"collected, last seen running":         {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(runs)}, true},
+		"out of service, last seen running":    {corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: compute(runs)}, true},
+		"collected, never seen":                {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected}, true},
+		"collected after its kubelet had said": {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(ended)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, launcher(func(p *corev1.Pod) { p.Status = c.status }).Unproven)
+		})
+	}
+}

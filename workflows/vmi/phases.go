@@ -52,7 +52,7 @@ func Rules() []Rule {
 			return s.thrifty() && s.podHeld() && s.Pod.DeletionTimestamp != nil
 		}},
 		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool {
-			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !(s.thrifty() && s.deleting())
+			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && (!s.thrifty() || !s.deleting())
 		}},
 		{From: []Phase{PhaseScheduled}, To: PhaseRunning, Name: "the domain runs", When: func(s *State) bool {
 			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown, contract.DomainShutoff, contract.DomainCrashed)
