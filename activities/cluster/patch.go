@@ -130,6 +130,9 @@ func vmiStatus(s *contract.VMIStatus) merge {
 	if len(s.ActivePods) > 0 {
 		m["activePods"] = s.ActivePods
 	}
+	if s.DomainUnknown {
+		return m
+	}
 	m["machine"] = nil
 	if s.MachineType != "" {
 		m["machine"] = merge{"type": s.MachineType}

@@ -180,6 +180,8 @@ type VMIStatus struct {
 	Volumes       []DomainVolume    `json:"volumes,omitempty"`
 	// AgentConnected adds guest-agent to the interfaces' infoSource.
 	AgentConnected bool `json:"agentConnected,omitempty"`
+	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.
+	DomainUnknown bool `json:"domainUnknown,omitempty"`
 }
 
 // PatchNodeInput sets labels and annotations of a node (a nil value removes one).

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/virtflow/virtflow/testsuite/fakes"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -230,4 +231,43 @@ func TestASlowDeletionShows(t *testing.T) {
 	})
 	w.run(t)
 	require.Equal(t, "Failed", w.VMIStatus.Phase)
+}
+
+// TestAdoptedOnADeadNode: Temporal's database and the node are lost. What only the node's worker knows stays as it was written.
+func TestAdoptedOnADeadNode(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityStartDomain {
+			return temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+		}
+		return nil
+	}
+	w.at(0, func() {
+		w.VMI = &contract.VMIObservation{
+			UID: "vmi-1", Phase: "Running", EverRan: true, ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI},
+			PhaseTimes: []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}},
+			Conditions: []contract.Condition{{Type: "AgentConnected", Status: "True"}},
+		}
+		w.Pod = &contract.PodObservation{
+			UID: podUID, Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Running", NodeName: fakes.NodeName, ComputeRunning: true, ResourceVersion: "8",
+			Finalizers: []string{contract.FinalizerPod}, Unpaused: "True",
+		}
+		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
+		w.env.SignalWorkflow(contract.SignalObservePod, *w.Pod)
+		w.node("1", unready)
+	})
+	w.at(10*time.Minute, func() {
+		require.NotNil(t, w.VMIStatus, "it must show")
+		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
+		require.Equal(t, "Synchronizing with the Domain failed.", w.condition("Synchronized").Reason)
+		require.True(t, w.VMIStatus.DomainUnknown)
+		require.Equal(t, "True", w.condition("AgentConnected").Status)
+		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
+	})
+	w.at(10*time.Minute+time.Second, func() {
+		require.Equal(t, "Failed", w.VMIStatus.Phase)
+		w.DeleteVMIByUser()
+	})
+	w.run(t)
+	require.Zero(t, w.DomainsStarted)
 }

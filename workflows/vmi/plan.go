@@ -210,7 +210,7 @@ func earliest(a, b time.Time) time.Time {
 // decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
 func (s *State) decideStatus(now time.Time) decision {
 	unknown := s.Phase == PhaseRunning && s.Domain == nil || s.Pod == nil && !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)
-	if s.VMI.Gone || unknown {
+	if s.VMI.Gone || unknown && (s.Pod == nil || !s.urgentNews()) {
 		return decision{Waiting: s.waiting()}
 	}
 	if !s.differs() {

@@ -80,6 +80,9 @@ func (s *State) refreshConditions(now time.Time) {
 			set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
 		}
 	}
+	if s.domainUnknown() {
+		return
+	}
 	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected {
 		set(contract.Condition{Type: "AgentConnected", Status: "True"})
 	} else {
@@ -95,6 +98,17 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Paused")
 	}
+}
+
+// domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how yet.
+func (s *State) domainUnknown() bool {
+	return s.thrifty() && s.Phase == PhaseRunning && s.Domain == nil
+}
+
+// urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
+func (s *State) urgentNews() bool {
+	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
+	return s.thrifty() && (lost || s.trouble())
 }
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
@@ -145,6 +159,8 @@ func (s *State) status() contract.VMIStatus {
 		Reason:     s.Reason,
 		Conditions: s.Conditions,
 		PhaseTimes: s.PhaseTimes,
+
+		DomainUnknown: s.domainUnknown(),
 	}
 	if s.Pod == nil {
 		return st
@@ -170,7 +186,7 @@ func (s *State) status() contract.VMIStatus {
 func (s *State) differs() bool {
 	if s.Written == nil {
 		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was written then.
-		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble()
+		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() || s.urgentNews()
 	}
 	now := s.status()
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {

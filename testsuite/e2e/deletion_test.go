@@ -1,0 +1,27 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes longer than the VMI's
+// status waits to be written adds one write.
+func TestDeletionBudget(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "going", "Always", "")
+	m.untilBooted()
+	settled(t, m.namespace, time.Now().Add(-time.Minute))
+	begun := time.Now()
+	m.remove()
+	took := time.Since(begun)
+	list := settled(t, m.namespace, begun)
+	table, total, told := own(list, time.Now())
+	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded, in %.1f s\n%s", total, told, took.Seconds(), table)
+	require.LessOrEqual(t, total, 6, "API calls of a deletion, without recording events")
+}
