@@ -36,11 +36,12 @@ func stripVM(o any) (any, error) {
 		return o, nil
 	}
 	return &kubevirt.VirtualMachine{
-		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy),
+		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval),
 		Spec:       kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy},
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
+			Conditions: observe.OwnConditions(vm.Status.Conditions),
 		},
 	}, nil
 }

@@ -24,8 +24,8 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
 		NeedsApproval:     operations(vm.Annotations[contract.AnnotationApproval]),
 	}
-	for _, c := range vm.Status.Conditions {
-		if string(c.Type) == contract.ConditionHeld && c.Status == corev1.ConditionTrue {
+	for _, c := range OwnConditions(vm.Status.Conditions) {
+		if c.Status == corev1.ConditionTrue {
 			held := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 			o.Held = &held
 		}
@@ -48,6 +48,16 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		}
 	}
 	return o
+}
+
+// OwnConditions are the conditions of a VirtualMachine that its entity reads back: what a person asked for must outlive Temporal's history.
+func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMachineCondition {
+	for _, c := range list {
+		if string(c.Type) == contract.ConditionHeld {
+			return []kubevirt.VirtualMachineCondition{c}
+		}
+	}
+	return nil
 }
 
 // operations reads a list with commas, of the two operations that can be made to wait. What else stands there was refused at admission.
