@@ -11,6 +11,8 @@ type Config struct {
 	Disks              string
 	ContainerDisks     string
 	CloudInit          string
+	UserData           string
+	NetworkData        string
 	ResolvConf         string
 	Emulator           string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.

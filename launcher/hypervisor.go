@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"time"
 
 	"github.com/virtflow/virtflow/launcher/guest"
 )
@@ -20,4 +21,6 @@ type Hypervisor interface {
 	Shutdown(ctx context.Context) error
 	// Destroy ends the domain by force.
 	Destroy(ctx context.Context) error
+	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON.
+	AgentCommand(command string, timeout time.Duration) (string, error)
 }

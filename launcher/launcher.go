@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -49,6 +50,7 @@ type Launcher struct {
 	killing  chan struct{}
 
 	// The loop's own.
+	agent    func(connected bool) // tells the poller
 	machine  *lifecycle.Machine
 	waiting  []chan error // callers of a start that is under way
 	startErr error        // how the last start failed
@@ -88,7 +90,11 @@ func (l *Launcher) Run(ctx context.Context) error {
 	libvirt := make(chan error, 1)
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
-	srv := server.New(l.cfg.Version, l.startDomain, l.board)
+	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), l.agentTold, l.log)
+	l.agent = poller.Connected
+	go poller.Run(inner) // not waited for: it hangs where libvirt does
+
+	srv := server.New(l.cfg.Version, l.startDomain, l.board, l.hypervisor)
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = srv.Listen(l.cfg.Socket)
@@ -201,9 +207,10 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 // changed takes a status of the domain to the board, and to the lifecycle if it ended.
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	l.log.Info().Str("state", string(s.State)).Bool("agent", s.AgentConnected).Msg("domain")
+	l.agent(s.AgentConnected && !s.State.Ended())
 	if !s.State.Ended() {
 		l.board.Update(func(d *rpc.Domain) {
-			d.State, d.AgentConnected = rpcState(s.State), s.AgentConnected
+			d.State = rpcState(s.State)
 			if s.MachineType != "" {
 				d.MachineType = s.MachineType
 			}
@@ -221,6 +228,16 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	case guest.Absent, guest.Running, guest.Paused, guest.GoingDown:
 	}
 	return ""
+}
+
+// agentTold takes what the poller learnt to the board, unless the guest has ended meanwhile.
+func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo) {
+	l.board.Update(func(d *rpc.Domain) {
+		if s := d.GetState(); s == rpc.DomainState_DOMAIN_STATE_SHUTOFF || s == rpc.DomainState_DOMAIN_STATE_CRASHED {
+			return
+		}
+		d.AgentConnected, d.Guest = connected, info
+	})
 }
 
 func rpcState(s guest.State) rpc.DomainState {

@@ -139,7 +139,10 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 		}
 		l.log.Info().Str("why", why).Msg("KVM does not work here; QEMU emulates the CPU")
 	}
-	plan, err := disk.Plan(l.vmi, disk.Places{Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit, Disks: l.cfg.Disks})
+	plan, err := disk.Plan(l.vmi, disk.Places{
+		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
+		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Disks: l.cfg.Disks,
+	})
 	if err != nil {
 		return nil, err
 	}

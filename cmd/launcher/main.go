@@ -17,6 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/kvm"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
 	"github.com/virtflow/virtflow/launcher/orphans"
+	"github.com/virtflow/virtflow/launcher/probe"
 	"github.com/virtflow/virtflow/workers/process"
 )
 
@@ -44,7 +45,23 @@ func main() {
 		Short: "Runs a virtual CPU with KVM until it halts",
 		RunE:  func(*cobra.Command, []string) error { return kvm.Trial() },
 	})
+	cmd.AddCommand(probeCommand())
 	process.Main(cmd)
+}
+
+// probeCommand ends the process itself: the kubelet is to see the exit code of the command in the guest.
+func probeCommand() *cobra.Command {
+	cmd := probe.NewCommand()
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
+		err := run(cmd, arguments)
+		if code := probe.ExitCode(err); code > 1 {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(code)
+		}
+		return err
+	}
+	return cmd
 }
 
 func (o *options) add(f *pflag.FlagSet) {
@@ -55,7 +72,9 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.StringVar(&c.Private, "private-dir", "/run/virtflow/private", "writable directory for libvirt, sockets and logs")
 	f.StringVar(&c.Disks, "disks-dir", "/run/virtflow/disks", "writable directory for disks")
 	f.StringVar(&c.ContainerDisks, "container-disks-dir", "/run/virtflow/container-disks", "directory with the image of each containerDisk")
-	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init", "directory with the cloud-init data of each volume")
+	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init", "directory with the inline cloud-init data of each volume")
+	f.StringVar(&c.UserData, "user-data-dir", "/run/virtflow/user-data", "directory with the user's own Secret with the user data of each volume")
+	f.StringVar(&c.NetworkData, "network-data-dir", "/run/virtflow/network-data", "directory with the user's own Secret with the network data of each volume")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",

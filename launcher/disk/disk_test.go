@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,8 @@ func vmi(t *testing.T, spec string) *v1.VirtualMachineInstance {
 func places(t *testing.T) disk.Places {
 	t.Helper()
 	dir := t.TempDir()
-	at := disk.Places{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks")}
+	at := disk.Places{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks"),
+		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data")}
 	for _, d := range []string{at.Images, at.CloudInit, at.Disks} {
 		require.NoError(t, os.Mkdir(d, 0o700))
 	}
@@ -141,12 +143,18 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"}, {"networkData"}} {
 		at := places(t)
+		spec := ""
 		for _, key := range keys {
-			file := filepath.Join(at.CloudInit, "c", key)
+			dir, ref := at.UserData, `"secretRef":{"name":"u"}`
+			if strings.HasPrefix(key, "network") {
+				dir, ref = at.NetworkData, `"networkDataSecretRef":{"name":"n"}`
+			}
+			spec += "," + ref
+			file := filepath.Join(dir, "c", key)
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 			require.NoError(t, os.WriteFile(file, []byte("content of "+key), 0o600))
 		}
-		path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`, "")
+		path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{`+spec[1:]+`}}]}`, "")
 		require.NoError(t, err, keys)
 		iso, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -154,6 +162,25 @@ func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 			require.Contains(t, string(iso), "content of "+key)
 		}
 	}
+}
+
+// A Secret with user data may have a key named networkdata all the same: it is not what was named for that.
+func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
+	at := places(t)
+	for path, content := range map[string]string{
+		filepath.Join(at.UserData, "c", "userdata"): "user's", filepath.Join(at.UserData, "c", "networkdata"): "wrong",
+		filepath.Join(at.CloudInit, "c", "networkdata"): "inline",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("content: "+content), 0o600))
+	}
+	path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{"secretRef":{"name":"u"},"networkData":"inline"}}]}`, "")
+	require.NoError(t, err)
+	iso, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(iso), "content: user's")
+	require.Contains(t, string(iso), "content: inline")
+	require.NotContains(t, string(iso), "content: wrong")
 }
 
 func TestOtherMistakes(t *testing.T) {

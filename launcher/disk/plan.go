@@ -23,8 +23,10 @@ const mebibyte = 1 << 20
 // Places are the directories that volumes come from and go to.
 type Places struct {
 	Images    string // the read-only image of each containerDisk, in a directory of the volume's name
-	CloudInit string // the cloud-init data of each volume, in a directory of the volume's name
-	Disks     string // writable: overlays, empty disks and ISOs
+	CloudInit string // the inline cloud-init data of each volume, in a directory of the volume's name
+	// UserData and NetworkData have the user's own Secrets, each whole and in a directory of the volume's name.
+	UserData, NetworkData string
+	Disks                 string // writable: overlays, empty disks and ISOs
 }
 
 // Volume is what has to be made for one volume of the VMI.
@@ -32,6 +34,8 @@ type Volume struct {
 	Name   string
 	Kind   Kind
 	Source string // directory that it is made from; none for an emptyDisk
+	// UserData and NetworkData are the directories that cloud-init data comes from.
+	UserData, NetworkData string
 	// File is the image's path within Source; empty: the single file beneath disk/.
 	File string
 	// Path of the file that the domain opens.
@@ -95,10 +99,23 @@ func planVolume(v *v1.Volume, at Places) (Volume, error) {
 		}
 		return Volume{Name: v.Name, Kind: EmptyDisk, Size: size, Path: filepath.Join(at.Disks, v.Name+".qcow2")}, nil
 	case v.CloudInitNoCloud != nil:
-		return Volume{
-			Name: v.Name, Kind: NoCloud, Source: filepath.Join(at.CloudInit, v.Name), Path: filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
-		}, nil
+		return noCloudVolume(v, at), nil
 	default:
 		return Volume{}, failed(v.Name, "this kind of volume is not supported yet")
 	}
+}
+
+// noCloudVolume: a Secret of the user's wins over what is inline.
+func noCloudVolume(v *v1.Volume, at Places) Volume {
+	out := Volume{
+		Name: v.Name, Kind: NoCloud, UserData: filepath.Join(at.CloudInit, v.Name), NetworkData: filepath.Join(at.CloudInit, v.Name),
+		Path: filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
+	}
+	if v.CloudInitNoCloud.UserDataSecretRef != nil {
+		out.UserData = filepath.Join(at.UserData, v.Name)
+	}
+	if v.CloudInitNoCloud.NetworkDataSecretRef != nil {
+		out.NetworkData = filepath.Join(at.NetworkData, v.Name)
+	}
+	return out
 }

@@ -88,11 +88,11 @@ func (p *Preparer) containerDisk(ctx context.Context, v Volume) (domain.Volume, 
 }
 
 func noCloud(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error) {
-	user, err := readFirst(v.Source, keyUserData, keyUserDataAlso)
+	user, err := readFirst(v.UserData, keyUserData, keyUserDataAlso)
 	if err != nil {
 		return domain.Volume{}, failed(v.Name, "reading the user data: %v", err)
 	}
-	network, err := readFirst(v.Source, keyNetworkData, keyNetworkDataAlso)
+	network, err := readFirst(v.NetworkData, keyNetworkData, keyNetworkDataAlso)
 	if err != nil {
 		return domain.Volume{}, failed(v.Name, "reading the network data: %v", err)
 	}

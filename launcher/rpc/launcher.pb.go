@@ -398,8 +398,10 @@ type Domain struct {
 	GuestMemoryBytes int64              `protobuf:"varint,6,opt,name=guest_memory_bytes,json=guestMemoryBytes,proto3" json:"guest_memory_bytes,omitempty"`
 	Interfaces       []*DomainInterface `protobuf:"bytes,7,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	Volumes          []*DomainVolume    `protobuf:"bytes,8,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// guest is what the guest's agent said last; absent until it has answered once.
+	Guest         *GuestInfo `protobuf:"bytes,9,opt,name=guest,proto3" json:"guest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Domain) Reset() {
@@ -488,6 +490,433 @@ func (x *Domain) GetVolumes() []*DomainVolume {
 	return nil
 }
 
+func (x *Domain) GetGuest() *GuestInfo {
+	if x != nil {
+		return x.Guest
+	}
+	return nil
+}
+
+// GuestInfo is the guest's own word: cut to size, but not to be believed.
+type GuestInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// agent_problem says why the agent does not do; empty: it does.
+	AgentProblem  string            `protobuf:"bytes,1,opt,name=agent_problem,json=agentProblem,proto3" json:"agent_problem,omitempty"`
+	Os            *GuestOS          `protobuf:"bytes,2,opt,name=os,proto3" json:"os,omitempty"`
+	Interfaces    []*GuestInterface `protobuf:"bytes,3,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestInfo) Reset() {
+	*x = GuestInfo{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestInfo) ProtoMessage() {}
+
+func (x *GuestInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestInfo.ProtoReflect.Descriptor instead.
+func (*GuestInfo) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GuestInfo) GetAgentProblem() string {
+	if x != nil {
+		return x.AgentProblem
+	}
+	return ""
+}
+
+func (x *GuestInfo) GetOs() *GuestOS {
+	if x != nil {
+		return x.Os
+	}
+	return nil
+}
+
+func (x *GuestInfo) GetInterfaces() []*GuestInterface {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+type GuestOS struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	VersionId     string                 `protobuf:"bytes,4,opt,name=version_id,json=versionId,proto3" json:"version_id,omitempty"`
+	PrettyName    string                 `protobuf:"bytes,5,opt,name=pretty_name,json=prettyName,proto3" json:"pretty_name,omitempty"`
+	KernelRelease string                 `protobuf:"bytes,6,opt,name=kernel_release,json=kernelRelease,proto3" json:"kernel_release,omitempty"`
+	KernelVersion string                 `protobuf:"bytes,7,opt,name=kernel_version,json=kernelVersion,proto3" json:"kernel_version,omitempty"`
+	Machine       string                 `protobuf:"bytes,8,opt,name=machine,proto3" json:"machine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestOS) Reset() {
+	*x = GuestOS{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestOS) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestOS) ProtoMessage() {}
+
+func (x *GuestOS) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestOS.ProtoReflect.Descriptor instead.
+func (*GuestOS) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GuestOS) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GuestOS) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuestOS) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GuestOS) GetVersionId() string {
+	if x != nil {
+		return x.VersionId
+	}
+	return ""
+}
+
+func (x *GuestOS) GetPrettyName() string {
+	if x != nil {
+		return x.PrettyName
+	}
+	return ""
+}
+
+func (x *GuestOS) GetKernelRelease() string {
+	if x != nil {
+		return x.KernelRelease
+	}
+	return ""
+}
+
+func (x *GuestOS) GetKernelVersion() string {
+	if x != nil {
+		return x.KernelVersion
+	}
+	return ""
+}
+
+func (x *GuestOS) GetMachine() string {
+	if x != nil {
+		return x.Machine
+	}
+	return ""
+}
+
+type GuestInterface struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Mac   string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`
+	// name inside the guest, for example eth0.
+	Name          string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Addresses     []string `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestInterface) Reset() {
+	*x = GuestInterface{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestInterface) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestInterface) ProtoMessage() {}
+
+func (x *GuestInterface) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestInterface.ProtoReflect.Descriptor instead.
+func (*GuestInterface) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GuestInterface) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *GuestInterface) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuestInterface) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+type GuestPingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// timeout_seconds of at least 1.
+	TimeoutSeconds int32 `protobuf:"varint,1,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GuestPingRequest) Reset() {
+	*x = GuestPingRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestPingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestPingRequest) ProtoMessage() {}
+
+func (x *GuestPingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestPingRequest.ProtoReflect.Descriptor instead.
+func (*GuestPingRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GuestPingRequest) GetTimeoutSeconds() int32 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+type GuestPingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestPingResponse) Reset() {
+	*x = GuestPingResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestPingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestPingResponse) ProtoMessage() {}
+
+func (x *GuestPingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestPingResponse.ProtoReflect.Descriptor instead.
+func (*GuestPingResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{11}
+}
+
+type GuestExecRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// command is a program in the guest, found on its agent's PATH.
+	Command   string   `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	Arguments []string `protobuf:"bytes,2,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	// timeout_seconds of at least 1.
+	TimeoutSeconds int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GuestExecRequest) Reset() {
+	*x = GuestExecRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestExecRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestExecRequest) ProtoMessage() {}
+
+func (x *GuestExecRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestExecRequest.ProtoReflect.Descriptor instead.
+func (*GuestExecRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GuestExecRequest) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *GuestExecRequest) GetArguments() []string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *GuestExecRequest) GetTimeoutSeconds() int32 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+type GuestExecResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// exit_code of the command; 128 and the signal's number where a signal ended it.
+	ExitCode int32 `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	// output of the command, cut to 10 KiB: what it wrote to its standard output, then to its standard error.
+	Output        []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestExecResponse) Reset() {
+	*x = GuestExecResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestExecResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestExecResponse) ProtoMessage() {}
+
+func (x *GuestExecResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestExecResponse.ProtoReflect.Descriptor instead.
+func (*GuestExecResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GuestExecResponse) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *GuestExecResponse) GetOutput() []byte {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 type DomainInterface struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -501,7 +930,7 @@ type DomainInterface struct {
 
 func (x *DomainInterface) Reset() {
 	*x = DomainInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +942,7 @@ func (x *DomainInterface) String() string {
 func (*DomainInterface) ProtoMessage() {}
 
 func (x *DomainInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +955,7 @@ func (x *DomainInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainInterface.ProtoReflect.Descriptor instead.
 func (*DomainInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DomainInterface) GetName() string {
@@ -575,7 +1004,7 @@ type DomainVolume struct {
 
 func (x *DomainVolume) Reset() {
 	*x = DomainVolume{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +1016,7 @@ func (x *DomainVolume) String() string {
 func (*DomainVolume) ProtoMessage() {}
 
 func (x *DomainVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +1029,7 @@ func (x *DomainVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainVolume.ProtoReflect.Descriptor instead.
 func (*DomainVolume) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{8}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DomainVolume) GetName() string {
@@ -646,7 +1075,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\rguest_address\x18\x06 \x01(\tR\fguestAddress\x12\x18\n" +
 	"\agateway\x18\a \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\xf4\x02\n" +
+	"\fWatchRequest\"\xab\x03\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -657,7 +1086,39 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\n" +
 	"interfaces\x18\a \x03(\v2%.virtflow.launcher.v1.DomainInterfaceR\n" +
 	"interfaces\x12<\n" +
-	"\avolumes\x18\b \x03(\v2\".virtflow.launcher.v1.DomainVolumeR\avolumes\"\x93\x01\n" +
+	"\avolumes\x18\b \x03(\v2\".virtflow.launcher.v1.DomainVolumeR\avolumes\x125\n" +
+	"\x05guest\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestInfoR\x05guest\"\xa5\x01\n" +
+	"\tGuestInfo\x12#\n" +
+	"\ragent_problem\x18\x01 \x01(\tR\fagentProblem\x12-\n" +
+	"\x02os\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12D\n" +
+	"\n" +
+	"interfaces\x18\x03 \x03(\v2$.virtflow.launcher.v1.GuestInterfaceR\n" +
+	"interfaces\"\xef\x01\n" +
+	"\aGuestOS\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x1d\n" +
+	"\n" +
+	"version_id\x18\x04 \x01(\tR\tversionId\x12\x1f\n" +
+	"\vpretty_name\x18\x05 \x01(\tR\n" +
+	"prettyName\x12%\n" +
+	"\x0ekernel_release\x18\x06 \x01(\tR\rkernelRelease\x12%\n" +
+	"\x0ekernel_version\x18\a \x01(\tR\rkernelVersion\x12\x18\n" +
+	"\amachine\x18\b \x01(\tR\amachine\"T\n" +
+	"\x0eGuestInterface\x12\x10\n" +
+	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\";\n" +
+	"\x10GuestPingRequest\x12'\n" +
+	"\x0ftimeout_seconds\x18\x01 \x01(\x05R\x0etimeoutSeconds\"\x13\n" +
+	"\x11GuestPingResponse\"s\n" +
+	"\x10GuestExecRequest\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12\x1c\n" +
+	"\targuments\x18\x02 \x03(\tR\targuments\x12'\n" +
+	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\"H\n" +
+	"\x11GuestExecResponse\x12\x1b\n" +
+	"\texit_code\x18\x01 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\fR\x06output\"\x93\x01\n" +
 	"\x0fDomainInterface\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12#\n" +
@@ -677,12 +1138,14 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x13DOMAIN_STATE_PAUSED\x10\x03\x12\x19\n" +
 	"\x15DOMAIN_STATE_SHUTDOWN\x10\x04\x12\x18\n" +
 	"\x14DOMAIN_STATE_SHUTOFF\x10\x05\x12\x18\n" +
-	"\x14DOMAIN_STATE_CRASHED\x10\x062\xd0\x02\n" +
+	"\x14DOMAIN_STATE_CRASHED\x10\x062\x8c\x04\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
 	"\tGetDomain\x12&.virtflow.launcher.v1.GetDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12K\n" +
-	"\x05Watch\x12\".virtflow.launcher.v1.WatchRequest\x1a\x1c.virtflow.launcher.v1.Domain0\x01B+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
+	"\x05Watch\x12\".virtflow.launcher.v1.WatchRequest\x1a\x1c.virtflow.launcher.v1.Domain0\x01\x12\\\n" +
+	"\tGuestPing\x12&.virtflow.launcher.v1.GuestPingRequest\x1a'.virtflow.launcher.v1.GuestPingResponse\x12\\\n" +
+	"\tGuestExec\x12&.virtflow.launcher.v1.GuestExecRequest\x1a'.virtflow.launcher.v1.GuestExecResponseB+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
 
 var (
 	file_launcher_rpc_launcher_proto_rawDescOnce sync.Once
@@ -697,7 +1160,7 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(DomainState)(0),           // 0: virtflow.launcher.v1.DomainState
 	(*InfoRequest)(nil),        // 1: virtflow.launcher.v1.InfoRequest
@@ -707,27 +1170,41 @@ var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(*GetDomainRequest)(nil),   // 5: virtflow.launcher.v1.GetDomainRequest
 	(*WatchRequest)(nil),       // 6: virtflow.launcher.v1.WatchRequest
 	(*Domain)(nil),             // 7: virtflow.launcher.v1.Domain
-	(*DomainInterface)(nil),    // 8: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),       // 9: virtflow.launcher.v1.DomainVolume
+	(*GuestInfo)(nil),          // 8: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),            // 9: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),     // 10: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),   // 11: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),  // 12: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),   // 13: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),  // 14: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),    // 15: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),       // 16: virtflow.launcher.v1.DomainVolume
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	4, // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	0, // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	8, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	9, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	1, // 4: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	3, // 5: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	5, // 6: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	6, // 7: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	2, // 8: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	7, // 9: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	7, // 10: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	7, // 11: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
+	15, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	16, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	8,  // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	9,  // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	10, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	1,  // 7: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	3,  // 8: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	5,  // 9: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	6,  // 10: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	11, // 11: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	13, // 12: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	2,  // 13: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	7,  // 14: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	7,  // 15: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	7,  // 16: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	12, // 17: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	14, // 18: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -741,7 +1218,7 @@ func file_launcher_rpc_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

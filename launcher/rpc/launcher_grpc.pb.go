@@ -23,6 +23,8 @@ const (
 	Launcher_StartDomain_FullMethodName = "/virtflow.launcher.v1.Launcher/StartDomain"
 	Launcher_GetDomain_FullMethodName   = "/virtflow.launcher.v1.Launcher/GetDomain"
 	Launcher_Watch_FullMethodName       = "/virtflow.launcher.v1.Launcher/Watch"
+	Launcher_GuestPing_FullMethodName   = "/virtflow.launcher.v1.Launcher/GuestPing"
+	Launcher_GuestExec_FullMethodName   = "/virtflow.launcher.v1.Launcher/GuestExec"
 )
 
 // LauncherClient is the client API for Launcher service.
@@ -41,6 +43,11 @@ type LauncherClient interface {
 	GetDomain(ctx context.Context, in *GetDomainRequest, opts ...grpc.CallOption) (*Domain, error)
 	// Watch sends the domain as it is, then after each change, until the caller leaves.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Domain], error)
+	// GuestPing asks the guest's agent for a sign of life. UNAVAILABLE: there is none, or it does not answer in time.
+	GuestPing(ctx context.Context, in *GuestPingRequest, opts ...grpc.CallOption) (*GuestPingResponse, error)
+	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
+	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
+	GuestExec(ctx context.Context, in *GuestExecRequest, opts ...grpc.CallOption) (*GuestExecResponse, error)
 }
 
 type launcherClient struct {
@@ -100,6 +107,26 @@ func (c *launcherClient) Watch(ctx context.Context, in *WatchRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Launcher_WatchClient = grpc.ServerStreamingClient[Domain]
 
+func (c *launcherClient) GuestPing(ctx context.Context, in *GuestPingRequest, opts ...grpc.CallOption) (*GuestPingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GuestPingResponse)
+	err := c.cc.Invoke(ctx, Launcher_GuestPing_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) GuestExec(ctx context.Context, in *GuestExecRequest, opts ...grpc.CallOption) (*GuestExecResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GuestExecResponse)
+	err := c.cc.Invoke(ctx, Launcher_GuestExec_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LauncherServer is the server API for Launcher service.
 // All implementations must embed UnimplementedLauncherServer
 // for forward compatibility.
@@ -116,6 +143,11 @@ type LauncherServer interface {
 	GetDomain(context.Context, *GetDomainRequest) (*Domain, error)
 	// Watch sends the domain as it is, then after each change, until the caller leaves.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Domain]) error
+	// GuestPing asks the guest's agent for a sign of life. UNAVAILABLE: there is none, or it does not answer in time.
+	GuestPing(context.Context, *GuestPingRequest) (*GuestPingResponse, error)
+	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
+	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
+	GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error)
 	mustEmbedUnimplementedLauncherServer()
 }
 
@@ -137,6 +169,12 @@ func (UnimplementedLauncherServer) GetDomain(context.Context, *GetDomainRequest)
 }
 func (UnimplementedLauncherServer) Watch(*WatchRequest, grpc.ServerStreamingServer[Domain]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedLauncherServer) GuestPing(context.Context, *GuestPingRequest) (*GuestPingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GuestPing not implemented")
+}
+func (UnimplementedLauncherServer) GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GuestExec not implemented")
 }
 func (UnimplementedLauncherServer) mustEmbedUnimplementedLauncherServer() {}
 func (UnimplementedLauncherServer) testEmbeddedByValue()                  {}
@@ -224,6 +262,42 @@ func _Launcher_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Launcher_WatchServer = grpc.ServerStreamingServer[Domain]
 
+func _Launcher_GuestPing_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GuestPingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).GuestPing(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_GuestPing_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).GuestPing(ctx, req.(*GuestPingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_GuestExec_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GuestExecRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).GuestExec(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_GuestExec_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).GuestExec(ctx, req.(*GuestExecRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Launcher_ServiceDesc is the grpc.ServiceDesc for Launcher service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,6 +316,14 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetDomain",
 			Handler:    _Launcher_GetDomain_Handler,
+		},
+		{
+			MethodName: "GuestPing",
+			Handler:    _Launcher_GuestPing_Handler,
+		},
+		{
+			MethodName: "GuestExec",
+			Handler:    _Launcher_GuestExec_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

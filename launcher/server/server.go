@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -35,12 +36,13 @@ type Server struct {
 	version string
 	start   Starter
 	board   *board.Board
+	agent   agent.Channel
 	grpc    *grpc.Server
 }
 
-// New makes a server that answers from the board.
-func New(version string, start Starter, b *board.Board) *Server {
-	s := &Server{version: version, start: start, board: b}
+// New makes a server that answers from the board, and has the guest's agent do what probes ask for.
+func New(version string, start Starter, b *board.Board, guest agent.Channel) *Server {
+	s := &Server{version: version, start: start, board: b, agent: guest}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(largestRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/activities/cluster/instance"
 	"github.com/virtflow/virtflow/activities/cluster/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -148,36 +147,6 @@ func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 	return out
 }
 
-// nodeSelector: nodes of the guest's architecture. What the administrator and the user ask for comes on top.
-//
-// Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node does not meet any
-// more, running or not. A node without a node worker has none of the devices that every launcher asks for, and one that is cordoned, lost or
-// out of service is the scheduler's own business.
-func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map[string]string {
-	n := map[string]string{}
-	maps.Copy(n, s.NodeSelectors)
-	maps.Copy(n, vmi.Spec.NodeSelector)
-	delete(n, contract.LabelSchedulable)
-	n[corev1.LabelArchStable] = instance.Architecture(&vmi.Spec)
-	return n
-}
-
-// affinity is the user's, and a wish for nodes that take VMs: kubelets take no notice of wishes.
-func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
-	a := vmi.Spec.Affinity.DeepCopy()
-	if a == nil {
-		a = &corev1.Affinity{}
-	}
-	if a.NodeAffinity == nil {
-		a.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	list := &a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	*list = append(*list, corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.LabelSchedulable, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}}},
-	}})
-	return a
-}
-
 func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []corev1.VolumeMount) corev1.Container {
 	no := false
 	policy := o.Settings.PullPolicy
@@ -228,24 +197,6 @@ func ports(vmi *kubevirt.VirtualMachineInstance) []corev1.ContainerPort {
 		}
 	}
 	return out
-}
-
-// bootDelay is added to the initial delay of every probe, in seconds, as KubeVirt does: a guest takes longer than a process.
-const bootDelay = 10
-
-// probe is a VMI's probe as the kubelet does it. The kubelet reaches the guest by the pod's address.
-func probe(p *kubevirt.Probe) *corev1.Probe {
-	if p == nil || p.HTTPGet == nil && p.TCPSocket == nil {
-		return nil
-	}
-	return &corev1.Probe{
-		ProbeHandler:        corev1.ProbeHandler{HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket},
-		InitialDelaySeconds: p.InitialDelaySeconds + bootDelay,
-		TimeoutSeconds:      p.TimeoutSeconds,
-		PeriodSeconds:       p.PeriodSeconds,
-		SuccessThreshold:    p.SuccessThreshold,
-		FailureThreshold:    p.FailureThreshold,
-	}
 }
 
 func yes() *bool {

@@ -57,6 +57,7 @@ func TestPodGolden(t *testing.T) {
 	full.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi"), corev1.ResourceCPU: resource.MustParse("1")}
 	full.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	full.Spec.ReadinessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(22)}}, InitialDelaySeconds: 5}
+	full.Spec.LivenessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{GuestAgentPing: &kubevirt.GuestAgentPing{}}, TimeoutSeconds: 3}
 	for name, c := range map[string]struct {
 		vmi      *kubevirt.VirtualMachineInstance
 		settings settings.Settings

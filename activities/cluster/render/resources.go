@@ -19,6 +19,9 @@ const (
 	graphicsOverhead = 32 * mi
 	armOverhead      = 128 * mi
 	guaranteedExtra  = 100 * mi
+	// probeOverhead is once for all probes that run a command in the guest, eachProbe for each of them.
+	probeOverhead = 100 * mi
+	eachProbe     = 10 * mi
 	// emulationOverhead is QEMU's cache of translated code, which the launcher sets to 64 MiB: smaller doubles the boot time.
 	emulationOverhead = 64 * mi
 )
@@ -101,6 +104,9 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	}
 	if s.UseEmulation {
 		sum += emulationOverhead
+	}
+	if n := execProbes(&vmi.Spec); n > 0 {
+		sum += probeOverhead + n*eachProbe
 	}
 	if guaranteed(d) {
 		sum += guaranteedExtra

@@ -19,6 +19,8 @@ const (
 	disksDir          = "/run/virtflow/disks"
 	containerDisksDir = "/run/virtflow/container-disks/"
 	cloudInitDir      = "/run/virtflow/cloud-init/"
+	userDataDir       = "/run/virtflow/user-data/"
+	networkDataDir    = "/run/virtflow/network-data/"
 	vmiDir            = "/etc/virtflow"
 	vmiFileName       = "vmi.json"
 	userDataKey       = "userdata"
@@ -55,9 +57,8 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 				secrets = append(secrets, s)
 			}
 		case v.CloudInitNoCloud != nil:
-			name := volumeName("cloud-init", v.Name)
-			volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: cloudInit(v, podName)}})
-			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: cloudInitDir + v.Name, ReadOnly: true})
+			own, at := cloudInit(v, podName)
+			volumes, mounts = append(volumes, own...), append(mounts, at...)
 		case v.EmptyDisk != nil: // a file among the disks
 		default:
 			return nil, nil, nil, fmt.Errorf(
@@ -71,40 +72,35 @@ func scratch(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// cloudInit brings the user's Secrets, or the one made from inline data, to one directory. The user's Secrets may spell their keys
-// userdata or userData (networkdata or networkData): whichever is there becomes a file of that name.
-func cloudInit(v *kubevirt.Volume, podName string) *corev1.ProjectedVolumeSource {
+// cloudInit brings the data of a volume to directories of its name: what is inline by the Secret that was made of it, and each of the user's
+// own Secrets whole, because its key may be spelled userdata or userData (networkdata or networkData). As with KubeVirt the pod waits
+// for a Secret that is not there yet.
+func cloudInit(v *kubevirt.Volume, podName string) ([]corev1.Volume, []corev1.VolumeMount) {
 	c := v.CloudInitNoCloud
-	p := &corev1.ProjectedVolumeSource{}
+	inlined := &corev1.SecretVolumeSource{SecretName: SecretName(podName)}
 	own := inline(v)
-	for _, source := range []struct {
-		ref       *corev1.LocalObjectReference
-		key, also string
-	}{
-		{c.UserDataSecretRef, userDataKey, "userData"},
-		{c.NetworkDataSecretRef, networkDataKey, "networkData"},
-	} {
-		if source.ref != nil {
-			for _, key := range []string{source.key, source.also} {
-				p.Sources = append(p.Sources, secretFile(source.ref.Name, key, key, yes()))
-			}
-			continue
-		}
-		if _, ok := own[source.key]; ok {
-			p.Sources = append(p.Sources, secretFile(SecretName(podName), secretKey(v.Name, source.key), source.key, nil))
+	for _, key := range []string{userDataKey, networkDataKey} {
+		if _, ok := own[key]; ok {
+			inlined.Items = append(inlined.Items, corev1.KeyToPath{Key: secretKey(v.Name, key), Path: key})
 		}
 	}
-	return p
-}
-
-// secretFile projects one key of a Secret. In a user's Secret a missing key is no error (one of two spellings always is): the launcher
-// says what it misses.
-func secretFile(secret, key, path string, optional *bool) corev1.VolumeProjection {
-	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: secret},
-		Items:                []corev1.KeyToPath{{Key: key, Path: path}},
-		Optional:             optional,
-	}}
+	var volumes []corev1.Volume
+	var mounts []corev1.VolumeMount
+	add := func(kind, dir string, source *corev1.SecretVolumeSource) {
+		name := volumeName(kind, v.Name)
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: source}})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: dir + v.Name, ReadOnly: true})
+	}
+	if len(inlined.Items) > 0 {
+		add("cloud-init", cloudInitDir, inlined)
+	}
+	if ref := c.UserDataSecretRef; ref != nil {
+		add("user-data", userDataDir, &corev1.SecretVolumeSource{SecretName: ref.Name})
+	}
+	if ref := c.NetworkDataSecretRef; ref != nil {
+		add("network-data", networkDataDir, &corev1.SecretVolumeSource{SecretName: ref.Name})
+	}
+	return volumes, mounts
 }
 
 func secretKey(volume, key string) string { return volume + "." + key }

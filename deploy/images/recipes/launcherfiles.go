@@ -68,7 +68,7 @@ func launcherTree(root closure.Root) (*tree.Tree, error) {
 	t.Dir("tmp", 0o1777)
 	t.Dir("run/lock", 0o1777)
 	// Where the pod mounts its volumes.
-	for _, dir := range []string{"sockets", "private", "disks", "container-disks", "cloud-init"} {
+	for _, dir := range []string{"sockets", "private", "disks", "container-disks", "cloud-init", "user-data", "network-data"} {
 		t.Dir("run/virtflow/"+dir, 0o755)
 	}
 	t.Own("run/virtflow", daemon.User, daemon.User)

@@ -1,0 +1,76 @@
+package render
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// nodeSelector: nodes of the guest's architecture. What the administrator and the user ask for comes on top.
+//
+// Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node does not meet any
+// more, running or not. A node without a node worker has none of the devices that every launcher asks for, and one that is cordoned, lost or
+// out of service is the scheduler's own business.
+func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map[string]string {
+	n := map[string]string{}
+	maps.Copy(n, s.NodeSelectors)
+	maps.Copy(n, vmi.Spec.NodeSelector)
+	delete(n, contract.LabelSchedulable)
+	n[corev1.LabelArchStable] = instance.Architecture(&vmi.Spec)
+	return n
+}
+
+// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest should get, and a wish
+// for nodes that take VMs: kubelets take no notice of wishes.
+func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
+	var without []corev1.NodeSelectorRequirement
+	avoid := func(label string) {
+		without = append(without, corev1.NodeSelectorRequirement{Key: label, Operator: corev1.NodeSelectorOpDoesNotExist})
+	}
+	cpu := vmi.Spec.Domain.CPU
+	if cpu != nil {
+		for _, f := range cpu.Features {
+			if f.Policy == "forbid" {
+				avoid(kubevirt.CPUFeatureLabel + f.Name)
+			}
+		}
+	}
+	if cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel {
+		avoid(kubevirt.NodeHostModelIsObsoleteLabel)
+	}
+	out := vmi.Spec.Affinity.DeepCopy()
+	if out == nil {
+		out = &corev1.Affinity{}
+	}
+	if out.NodeAffinity == nil {
+		out.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	list := &out.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	*list = append(*list, corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.LabelSchedulable, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}}},
+	}})
+	if len(without) == 0 {
+		return out
+	}
+	required := out.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		required = &corev1.NodeSelector{}
+		out.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	}
+	if len(required.NodeSelectorTerms) == 0 {
+		required.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: without}}
+		return out
+	}
+	// The terms are alternatives: each of them has to leave these nodes out. An empty one matches no node, and must not begin to.
+	for i := range required.NodeSelectorTerms {
+		if t := &required.NodeSelectorTerms[i]; len(t.MatchExpressions)+len(t.MatchFields) > 0 {
+			t.MatchExpressions = append(t.MatchExpressions, without...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,63 @@
+package render
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// launcherProgram is what the kubelet runs in the container for a probe that only the guest's agent can answer.
+const launcherProgram = "/usr/bin/launcher"
+
+const (
+	// bootDelay is added to the initial delay of every probe, in seconds, as KubeVirt does: a guest takes longer than a process.
+	bootDelay = 10
+	// agentMargin is how much longer, in seconds, the kubelet waits for a probe that asks the guest's agent than the agent is given: the
+	// probe itself then says what was wrong. KubeVirt's figure.
+	agentMargin = 1
+)
+
+// probe is a VMI's probe as the kubelet does it. It reaches the guest by the pod's address, or by the guest's agent with a command in the
+// launcher's container.
+func probe(p *kubevirt.Probe) *corev1.Probe {
+	if p == nil {
+		return nil
+	}
+	out := &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket},
+		InitialDelaySeconds: p.InitialDelaySeconds + bootDelay,
+		TimeoutSeconds:      p.TimeoutSeconds,
+		PeriodSeconds:       p.PeriodSeconds,
+		SuccessThreshold:    p.SuccessThreshold,
+		FailureThreshold:    p.FailureThreshold,
+	}
+	var command []string
+	timeout := max(1, p.TimeoutSeconds) // Kubernetes' own default
+	begin := []string{launcherProgram, "probe", "--timeout-seconds", strconv.Itoa(int(timeout))}
+	switch {
+	case p.GuestAgentPing != nil:
+		command = append(begin, "--guest-agent-ping")
+	case p.Exec != nil && len(p.Exec.Command) > 0:
+		command = append(begin, "--command", p.Exec.Command[0], "--")
+		command = append(command, p.Exec.Command[1:]...)
+	case p.HTTPGet == nil && p.TCPSocket == nil:
+		return nil
+	default:
+		return out
+	}
+	out.Exec = &corev1.ExecAction{Command: command}
+	out.TimeoutSeconds = timeout + agentMargin
+	return out
+}
+
+// execProbes counts the probes that run a command in the guest.
+func execProbes(spec *kubevirt.VirtualMachineInstanceSpec) int64 {
+	var n int64
+	for _, p := range []*kubevirt.Probe{spec.LivenessProbe, spec.ReadinessProbe} {
+		if p != nil && p.Exec != nil {
+			n++
+		}
+	}
+	return n
+}

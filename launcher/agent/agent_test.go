@@ -1,0 +1,178 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/virtflow/virtflow/launcher/agent"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// scripted answers each command with the next of its lines; the last one is repeated.
+type scripted struct {
+	mu     sync.Mutex
+	answer map[string][]string
+	asked  []string
+}
+
+func (s *scripted) AgentCommand(command string, _ time.Duration) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var c struct {
+		Execute string `json:"execute"`
+	}
+	if err := json.Unmarshal([]byte(command), &c); err != nil {
+		return "", err
+	}
+	s.asked = append(s.asked, command)
+	lines := s.answer[c.Execute]
+	if len(lines) == 0 {
+		return "", errors.New("The command " + c.Execute + " has not been found")
+	}
+	if len(lines) > 1 {
+		s.answer[c.Execute] = lines[1:]
+	}
+	return lines[0], nil
+}
+
+func (s *scripted) set(command string, lines ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer[command] = lines
+}
+
+func TestExec(t *testing.T) {
+	out, fault := base64.StdEncoding.EncodeToString([]byte("out")), base64.StdEncoding.EncodeToString([]byte("err"))
+	for name, c := range map[string]struct {
+		status []string
+		code   int32
+		output string
+	}{
+		"success":          {[]string{`{"return":{"exited":false}}`, `{"return":{"exited":true,"exitcode":0,"out-data":"` + out + `"}}`}, 0, "out"},
+		"failure":          {[]string{`{"return":{"exited":true,"exitcode":3,"out-data":"` + out + `","err-data":"` + fault + `"}}`}, 3, "outerr"},
+		"killed":           {[]string{`{"return":{"exited":true,"signal":9}}`}, 137, ""},
+		"too much to keep": {[]string{`{"return":{"exited":true,"exitcode":0,"out-data":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20)) + `"}}`}, 0, strings.Repeat("\x00", agent.MaxOutput)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`}, "guest-exec-status": c.status}}
+			r, err := agent.Exec(context.Background(), s, "/bin/check", []string{"a b"}, time.Minute)
+			require.NoError(t, err)
+			require.Equal(t, c.code, r.ExitCode)
+			require.Equal(t, c.output, string(r.Output))
+			require.JSONEq(t, `{"execute":"guest-exec","arguments":{"path":"/bin/check","arg":["a b"],"capture-output":true}}`, s.asked[0])
+			require.JSONEq(t, `{"execute":"guest-exec-status","arguments":{"pid":7}}`, s.asked[1])
+		})
+	}
+}
+
+func TestExecThatDoesNotEnd(t *testing.T) {
+	s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`}, "guest-exec-status": {`{"return":{"exited":false}}`}}}
+	_, err := agent.Exec(context.Background(), s, "sleep", nil, time.Millisecond)
+	require.ErrorIs(t, err, agent.ErrTimeout)
+}
+
+func TestAnAgentThatRefusesFailsTheProbe(t *testing.T) {
+	s := &scripted{answer: map[string][]string{}}
+	_, err := agent.Exec(context.Background(), s, "true", nil, time.Second)
+	require.ErrorContains(t, err, "guest-exec has not been found")
+	require.Error(t, agent.Ping(s, time.Second))
+	s.set("guest-ping", `{"return":{}}`)
+	require.NoError(t, agent.Ping(s, time.Second))
+}
+
+const goodCommands = `{"return":{"version":"7.2","supported_commands":[{"name":"guest-ping","enabled":true},{"name":"guest-get-time","enabled":true},
+ {"name":"guest-info","enabled":true},{"name":"guest-shutdown","enabled":true},{"name":"guest-network-get-interfaces","enabled":true},
+ {"name":"guest-get-fsinfo","enabled":true},{"name":"guest-get-host-name","enabled":true},{"name":"guest-get-users","enabled":true},
+ {"name":"guest-get-timezone","enabled":true},{"name":"guest-get-osinfo","enabled":true}]}}`
+
+// told collects what a poller tells.
+type told struct {
+	connected bool
+	info      *rpc.GuestInfo
+}
+
+func poll(t *testing.T, s *scripted, pace agent.Pace) (*agent.Poller, chan told) {
+	t.Helper()
+	heard := make(chan told)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	p := agent.NewPoller(s, pace, func(connected bool, info *rpc.GuestInfo) {
+		select {
+		case heard <- told{connected, info}:
+		case <-ctx.Done():
+		}
+	}, zerolog.Nop())
+	go p.Run(ctx)
+	return p, heard
+}
+
+func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
+	s := &scripted{answer: map[string][]string{
+		"guest-info":       {goodCommands},
+		"guest-get-osinfo": {`{"return":{"id":"debian","name":"Debian","version-id":"12","pretty-name":"Debian 12","kernel-release":"6.1","machine":"x86_64"}}`},
+		"guest-network-get-interfaces": {
+			`{"return":[{"name":"lo","hardware-address":"00:00:00:00:00:00"},{"name":"eth0","hardware-address":"02:00:00:AA:00:01","ip-addresses":[]}]}`,
+			`{"return":[{"name":"eth0","hardware-address":"02:00:00:aa:00:01","ip-addresses":[{"ip-address":"10.0.2.2"},{"ip-address":"fe80::1%eth0"},{"ip-address":"no"}]}]}`,
+		},
+	}}
+	p, heard := poll(t, s, agent.Pace{First: time.Millisecond, System: time.Hour, Version: time.Hour})
+	p.Connected(true)
+	first := <-heard
+	require.True(t, first.connected)
+	require.True(t, proto.Equal(&rpc.GuestInfo{
+		Os:         &rpc.GuestOS{Id: "debian", Name: "Debian", VersionId: "12", PrettyName: "Debian 12", KernelRelease: "6.1", Machine: "x86_64"},
+		Interfaces: []*rpc.GuestInterface{{Mac: "02:00:00:aa:00:01", Name: "eth0"}},
+	}, first.info), "%v", first.info)
+
+	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, (<-heard).info.GetInterfaces()[0].GetAddresses())
+	p.Connected(false)
+	last := <-heard
+	require.False(t, last.connected)
+	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, last.info.GetInterfaces()[0].GetAddresses())
+}
+
+func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
+	s := &scripted{answer: map[string][]string{"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`, `"guest-get-users","enabled":false`, 1)}}}
+	p, heard := poll(t, s, agent.KubeVirtPace())
+	p.Connected(true)
+	require.Equal(t, agent.NotSupported, (<-heard).info.GetAgentProblem())
+}
+
+func TestASilentAgentIsConnectedAllTheSame(t *testing.T) {
+	p, heard := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtPace())
+	p.Connected(true)
+	first := <-heard
+	require.True(t, first.connected)
+	require.Nil(t, first.info)
+}
+
+func TestWhatAGuestSaysIsCutToSize(t *testing.T) {
+	long := strings.Repeat("é\\n\\u001b", 1<<16)
+	var list []string
+	for range 1000 {
+		list = append(list, `{"name":"`+long+`","hardware-address":"02:00:00:aa:00:01","ip-addresses":[`+strings.Repeat(`{"ip-address":"10.0.0.1"},`, 1000)+`{"ip-address":"10.0.0.2"}]}`)
+	}
+	s := &scripted{answer: map[string][]string{
+		"guest-info": {goodCommands}, "guest-get-osinfo": {`{"return":{"id":"` + long + `"}}`},
+		"guest-network-get-interfaces": {`{"return":[` + strings.Join(list[:100], ",") + `]}`},
+	}}
+	p, heard := poll(t, s, agent.KubeVirtPace())
+	p.Connected(true)
+	info := (<-heard).info
+	require.Less(t, proto.Size(info), 16<<10)
+	require.True(t, utf8.ValidString(info.GetOs().GetId()))
+	require.NotContains(t, info.GetOs().GetId(), "\n")
+	require.NotContains(t, info.GetOs().GetId(), "\x1b")
+	require.Equal(t, []string{"10.0.0.1", "10.0.0.2"}, info.GetInterfaces()[0].GetAddresses())
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// What is kept of the guest's answers, in bytes and in elements. A guest may say anything, of any length.
+const (
+	maxText       = 256
+	maxInterfaces = 32
+	maxAddresses  = 16
+)
+
+// lookTimeout is how long the agent may take for each answer. One that is silent for so long is not asked for more this time.
+const lookTimeout = 5 * time.Second
+
+// NotSupported is KubeVirt's word for an agent that lacks one of the required commands.
+const NotSupported = "This guest agent doesn't support required basic commands"
+
+// required are the commands without which KubeVirt takes an agent for unsupported.
+func required() []string {
+	return []string{
+		"guest-ping", "guest-get-time", "guest-info", "guest-shutdown", "guest-network-get-interfaces", "guest-get-fsinfo",
+		"guest-get-host-name", "guest-get-users", "guest-get-timezone", "guest-get-osinfo",
+	}
+}
+
+// problem asks for the agent's version and commands; "" is a good answer.
+func problem(c Channel) (string, error) {
+	var info struct {
+		Commands []struct {
+			Name    string `json:"name"`
+			Enabled bool   `json:"enabled"`
+		} `json:"supported_commands"`
+	}
+	if err := call(c, "guest-info", nil, lookTimeout, &info); err != nil {
+		return "", err
+	}
+	enabled := map[string]bool{}
+	for _, command := range info.Commands {
+		enabled[command.Name] = command.Enabled
+	}
+	for _, name := range required() {
+		if !enabled[name] {
+			return NotSupported, nil
+		}
+	}
+	return "", nil
+}
+
+func operatingSystem(c Channel) (*rpc.GuestOS, error) {
+	var os struct {
+		ID            string `json:"id"`
+		Name          string `json:"name"`
+		Version       string `json:"version"`
+		VersionID     string `json:"version-id"`
+		PrettyName    string `json:"pretty-name"`
+		KernelRelease string `json:"kernel-release"`
+		KernelVersion string `json:"kernel-version"`
+		Machine       string `json:"machine"`
+	}
+	if err := call(c, "guest-get-osinfo", nil, lookTimeout, &os); err != nil {
+		return nil, err
+	}
+	text := func(s string) string { return clean(s, maxText) }
+	return &rpc.GuestOS{
+		Id: text(os.ID), Name: text(os.Name), Version: text(os.Version), VersionId: text(os.VersionID), PrettyName: text(os.PrettyName),
+		KernelRelease: text(os.KernelRelease), KernelVersion: text(os.KernelVersion), Machine: text(os.Machine),
+	}, nil
+}
+
+// interfaces are the guest's network interfaces with a hardware address, except the loopback.
+func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
+	var list []struct {
+		Name      string `json:"name"`
+		MAC       string `json:"hardware-address"`
+		Addresses []struct {
+			Address string `json:"ip-address"`
+		} `json:"ip-addresses"`
+	}
+	if err := call(c, "guest-network-get-interfaces", nil, lookTimeout, &list); err != nil {
+		return nil, err
+	}
+	var out []*rpc.GuestInterface
+	for _, i := range list {
+		mac, err := net.ParseMAC(i.MAC)
+		if err != nil || i.Name == "lo" || len(out) == maxInterfaces {
+			continue
+		}
+		found := &rpc.GuestInterface{Mac: mac.String(), Name: clean(i.Name, maxText)}
+		for _, a := range i.Addresses {
+			address, err := netip.ParseAddr(a.Address)
+			if err != nil || len(found.GetAddresses()) == maxAddresses || slices.Contains(found.GetAddresses(), address.WithZone("").String()) {
+				continue
+			}
+			found.Addresses = append(found.Addresses, address.WithZone("").String())
+		}
+		out = append(out, found)
+	}
+	return out, nil
+}
+
+// clean is s as one line of valid, printable UTF-8 in at most limit bytes.
+func clean(s string, limit int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), 2*limit)], "")
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,24 @@
+package libvirtd
+
+import (
+	"fmt"
+	"time"
+
+	"libvirt.org/go/libvirt"
+)
+
+// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. Commands of one guest follow each other, and
+// hold up nothing else: libvirt keeps a queue of its own for the agent. The timeout is cut to whole seconds, of which it has at least one.
+func (l *Libvirt) AgentCommand(command string, timeout time.Duration) (string, error) {
+	d, err := l.handle()
+	if err != nil {
+		return "", err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	seconds := libvirt.DomainQemuAgentCommandTimeout(max(1, timeout/time.Second))
+	answer, err := d.QemuAgentCommand(command, seconds, 0)
+	if err != nil {
+		return "", fmt.Errorf("the guest's agent: %w", err)
+	}
+	return answer, nil
+}
