@@ -41,7 +41,8 @@ func stripVM(o any) (any, error) {
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
-			Conditions: observe.OwnConditions(vm.Status.Conditions),
+			Conditions:         observe.OwnConditions(vm.Status.Conditions),
+			ObservedGeneration: vm.Status.ObservedGeneration,
 		},
 	}, nil
 }
@@ -59,6 +60,7 @@ func stripVMI(o any) (any, error) {
 		Status: kubevirt.VirtualMachineInstanceStatus{
 			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
+			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
 		},
 	}, nil
 }

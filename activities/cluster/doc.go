@@ -11,7 +11,7 @@
 //	kubevirt.io   virtualmachines/finalizers          update   (blockOwnerDeletion on the instance)
 //	kubevirt.io   virtualmachineinstances             get, create, delete, patch
 //	kubevirt.io   virtualmachineinstances/finalizers  update   (blockOwnerDeletion on the pod)
-//	apps          controllerrevisions                 create, delete
+//	apps          controllerrevisions                 get, list, create, delete
 //	""            pods                                get, create, delete, patch
 //	""            pods/status                         patch
 //	""            secrets                             create

@@ -37,7 +37,11 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 		}
 	}
 	if in.Status != nil {
-		patch, err := merge{"metadata": locked(in.VM.UID, version), "status": vmStatus(in.Status)}.encode()
+		status, err := a.vmStatus(ctx, in)
+		if err != nil {
+			return contract.PatchVMResult{}, err
+		}
+		patch, err := merge{"metadata": locked(in.VM.UID, version), "status": status}.encode()
 		if err != nil {
 			return contract.PatchVMResult{}, err
 		}
@@ -53,6 +57,33 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 	a.tellAll(ctx, kindVM, in.VM, in.Events, in.ResourceVersion)
 	o := observe.VM(current)
 	return contract.PatchVMResult{Written: true, Current: &o}, nil
+}
+
+// vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has changed; where it knows
+// but the first of them, the rest is read, and kept. (The lock sees to it that they are still the same when they are written.)
+func (a *Activities) vmStatus(ctx context.Context, in contract.PatchVMInput) (merge, error) {
+	m := vmStatus(in.Status)
+	if in.KeepRequests {
+		delete(m, "stateChangeRequests")
+		return m, nil
+	}
+	if in.MoreRequests == 0 {
+		return m, nil
+	}
+	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, failure("reading VirtualMachine "+in.VM.Name, err)
+	}
+	all := make([]any, 0, len(in.Status.StateChangeRequests)+in.MoreRequests)
+	for _, r := range in.Status.StateChangeRequests {
+		all = append(all, r)
+	}
+	there := vm.Status.StateChangeRequests
+	for _, r := range there[max(0, len(there)-in.MoreRequests):] {
+		all = append(all, r)
+	}
+	m["stateChangeRequests"] = all
+	return m, nil
 }
 
 func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
 	"github.com/virtflow/virtflow/crdwatch/observe"
@@ -37,7 +36,7 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 	if err != nil {
 		return out, a.refused(ctx, in.VM, final(contract.ErrorInvalid, err.Error()))
 	}
-	if err := a.keepRevision(ctx, vm); err != nil {
+	if err := a.keepRevision(ctx, vm, in.Revision); err != nil {
 		return out, a.refused(ctx, in.VM, err)
 	}
 	made, err := a.KubeVirt.VMIs(vm.Namespace).Create(ctx, vmi, metav1.CreateOptions{})
@@ -74,26 +73,6 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 			vm.Name, vmi.UID)))
 	}
 	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
-}
-
-// keepRevision writes the VM's specification down, and removes the one that the VM was last started with where the VM has changed since.
-// Which one that was, its status says: no list is needed.
-func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachine) error {
-	revision, err := instance.Revision(vm)
-	if err != nil {
-		return final(contract.ErrorInvalid, err.Error())
-	}
-	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
-	if _, err := revisions.Create(ctx, revision, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return failure("creating ControllerRevision "+revision.Name, err)
-	}
-	if last := vm.Status.ObservedGeneration; last != 0 && last != vm.Generation {
-		old := instance.RevisionName(string(vm.UID), last)
-		if err := revisions.Delete(ctx, old, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return failure("deleting ControllerRevision "+old, err)
-		}
-	}
-	return nil
 }
 
 // DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.

@@ -166,8 +166,8 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"spec.template.metadata.labels", "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
 		},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
-			"spec.runStrategy", "spec.runStrategy: Manual is not supported yet (supported: Always, Halted, Once)",
+			PathValidateVM, `{"spec": {"runStrategy": "WaitAsReceiver", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
 		},
 		{
 			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {}}`,

@@ -9,7 +9,7 @@ func VMISpec() []Field {
 func VMSpec() []Field {
 	return []Field{
 		{Path: "running"},
-		{Path: "runStrategy", Values: []string{"Always", "Halted", "Once"}},
+		{Path: "runStrategy", Values: []string{"Always", "RerunOnFailure", "Manual", "Halted", "Once"}},
 		{Path: "template.metadata.labels.**"},
 		{Path: "template.metadata.annotations.**"},
 		{Path: "template.metadata.name"},

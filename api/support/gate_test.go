@@ -53,7 +53,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 }
 
 func TestRunStrategies(t *testing.T) {
-	for strategy, supported := range map[string]bool{"Always": true, "Halted": true, "Once": true, "Manual": false, "RerunOnFailure": false} {
+	for strategy, supported := range map[string]bool{"Always": true, "Halted": true, "Once": true, "Manual": true, "RerunOnFailure": true, "WaitAsReceiver": false} {
 		got := check(t, `{"runStrategy": "`+strategy+`", "template": {"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}}`,
 			VMSpec(), &kubevirtv1.VirtualMachineSpec{})
 		require.Equal(t, supported, len(got) == 0, "%s: %v", strategy, got)

@@ -13,16 +13,17 @@ import (
 func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	strategy, legacy := RunStrategy(vm)
 	o := contract.VMObservation{
-		UID:               string(vm.UID),
-		ResourceVersion:   vm.ResourceVersion,
-		Generation:        vm.Generation,
-		DeletionTimestamp: moment(vm.DeletionTimestamp),
-		Finalizers:        whole(vm.Finalizers),
-		RunStrategy:       strategy,
-		LegacyRunning:     legacy,
-		StatusRunStrategy: word(string(vm.Status.RunStrategy)),
-		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
-		NeedsApproval:     operations(vm.Annotations[contract.AnnotationApproval]),
+		UID:                string(vm.UID),
+		ResourceVersion:    vm.ResourceVersion,
+		Generation:         vm.Generation,
+		DeletionTimestamp:  moment(vm.DeletionTimestamp),
+		Finalizers:         whole(vm.Finalizers),
+		RunStrategy:        strategy,
+		LegacyRunning:      legacy,
+		StatusRunStrategy:  word(string(vm.Status.RunStrategy)),
+		ObservedGeneration: vm.Status.ObservedGeneration,
+		Actor:              word(vm.Annotations[contract.AnnotationRequestedBy]),
+		NeedsApproval:      operations(vm.Annotations[contract.AnnotationApproval]),
 	}
 	for _, c := range OwnConditions(vm.Status.Conditions) {
 		if c.Status == corev1.ConditionTrue {
@@ -32,6 +33,7 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	}
 	for i, r := range vm.Status.StateChangeRequests {
 		if i == maxRequests {
+			o.MoreRequests = len(vm.Status.StateChangeRequests) - maxRequests
 			break
 		}
 		request := contract.StateChangeRequest{Action: word(string(r.Action)), Data: pairs(r.Data, maxData)}
@@ -78,9 +80,11 @@ func operations(list string) []string {
 func GoneVM(uid string) contract.VMObservation { return contract.VMObservation{UID: uid, Gone: true} }
 
 // RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in KubeVirt: running
-// true is Always; false, or neither field, is Halted. Both fields at once are refused at admission; runStrategy then counts.
+// true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses, are RunStrategyContradictory.
 func RunStrategy(vm *kubevirt.VirtualMachine) (strategy string, legacy bool) {
 	switch {
+	case vm.Spec.RunStrategy != nil && vm.Spec.Running != nil:
+		return contract.RunStrategyContradictory, false
 	case vm.Spec.RunStrategy != nil:
 		return word(string(*vm.Spec.RunStrategy)), false
 	case vm.Spec.Running == nil:

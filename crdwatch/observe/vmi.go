@@ -20,6 +20,7 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		Phase:              word(string(vmi.Status.Phase)),
 		NodeName:           word(vmi.Status.NodeName),
 		GracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
+		Revision:           word(vmi.Status.VirtualMachineRevisionName),
 		Actor:              word(vmi.Annotations[contract.AnnotationRequestedBy]),
 	}
 	if ref := OwnerVM(vmi); ref != nil {
@@ -54,7 +55,7 @@ func GoneVMI(uid string) contract.VMIObservation {
 func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
 		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp, OwnerUID: o.OwnerUID, Phase: o.Phase,
-		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, GracePeriodSeconds: o.GracePeriodSeconds,
+		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision, GracePeriodSeconds: o.GracePeriodSeconds,
 	}
 	if o.Phase == string(kubevirt.Running) {
 		out.NodeName = o.NodeName

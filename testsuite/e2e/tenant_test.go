@@ -64,7 +64,7 @@ spec:
 	_, err := tryWith(manifest("gpus: [{name: gpu1, deviceName: vendor.com/gpu}]", "Always"), "create", "-f", "-")
 	require.ErrorContains(t, err, "spec.template.spec.domain.devices.gpus")
 	require.ErrorContains(t, err, "not supported yet")
-	_, err = tryWith(manifest("", "Manual"), "create", "-f", "-")
+	_, err = tryWith(manifest("", "WaitAsReceiver"), "create", "-f", "-")
 	require.ErrorContains(t, err, "spec.runStrategy")
 	_, err = tryWith(manifest("", "Sometimes"), "create", "-f", "-")
 	require.ErrorContains(t, err, "Invalid RunStrategy (Sometimes)")

@@ -38,6 +38,8 @@ type Cluster struct {
 	// DomainsStarted counts domains that were brought up.
 	DomainsStarted int
 
+	// Sync decides what a comparison of the VMI with its VM finds; nil: that the VMI follows the VM.
+	Sync func(vm contract.VMObservation) contract.SyncInstanceResult
 	// Fail is asked before each activity; an error fails it without effect.
 	Fail func(activity string) error
 	// Changed is called after each change, outside the lock, with what crdwatch would send.
@@ -68,7 +70,7 @@ func (c *Cluster) Register(r Registry) {
 		contract.ActivityCreateVMI: c.CreateVMI, contract.ActivityDeleteVMI: c.DeleteVMI, contract.ActivityPatchVM: c.PatchVM,
 		contract.ActivityFindPod: c.FindPod, contract.ActivityCreatePod: c.CreatePod, contract.ActivityDeletePod: c.DeletePod,
 		contract.ActivityReleasePod: c.ReleasePod, contract.ActivityMarkPod: c.MarkPod, contract.ActivityPatchVMI: c.PatchVMI,
-		contract.ActivityStartDomain: c.StartDomain,
+		contract.ActivityStartDomain: c.StartDomain, contract.ActivitySyncInstance: c.SyncInstance,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -264,6 +266,7 @@ func (c *Cluster) CreateVMI(_ context.Context, in contract.CreateVMIInput) (r co
 			c.made++
 			c.VMI = &contract.VMIObservation{
 				UID: fmt.Sprintf("vmi-%d", c.made), OwnerUID: in.VM.UID, Phase: "Pending", VMGeneration: c.VM.Generation,
+				Revision:   fmt.Sprintf("revision-%d", c.VM.Generation),
 				Finalizers: []string{contract.FinalizerVM, contract.FinalizerVMI},
 			}
 			c.touchVMI()
@@ -271,6 +274,27 @@ func (c *Cluster) CreateVMI(_ context.Context, in contract.CreateVMIInput) (r co
 			r.Existing = true
 		}
 		r.VMI = *c.VMI
+		return nil
+	})
+	return r, err
+}
+
+// SyncInstance is the activity. An answer without a need for a restart brings the VMI to the VM's generation.
+func (c *Cluster) SyncInstance(_ context.Context, in contract.SyncInstanceInput) (r contract.SyncInstanceResult, err error) {
+	err = c.do(contract.ActivitySyncInstance, func() error {
+		if c.VM == nil || c.VM.UID != in.VM.UID || c.VMI == nil || c.VMI.UID != in.VMI.UID {
+			return gone("the VirtualMachineInstance")
+		}
+		if c.Sync != nil {
+			r = c.Sync(*c.VM)
+		}
+		r.Generation = c.VM.Generation
+		if r.RestartRequired == "" {
+			c.VMI.VMGeneration = c.VM.Generation
+			c.touchVMI()
+			now := *c.VMI
+			r.VMI = &now
+		}
 		return nil
 	})
 	return r, err

@@ -13,6 +13,8 @@ const (
 	ActivityMarkPod    = "MarkPodUnpaused"
 	ActivityPatchVMI   = "PatchVMI"
 	ActivityPatchNode  = "PatchNode"
+	// ActivitySyncInstance lets a running VMI follow its VM.
+	ActivitySyncInstance = "SyncInstance"
 )
 
 // Activities on a node's queue (package activities/node).
@@ -50,6 +52,8 @@ type CreateVMIInput struct {
 	Generation int64  `json:"generation,omitempty"` // the lowest that will do
 	Paused     bool   `json:"paused,omitempty"`
 	Actor      string `json:"actor,omitempty"`
+	// Revision is the ControllerRevision of the instance before, to be removed ("": not known).
+	Revision string `json:"revision,omitempty"`
 }
 
 // CreateVMIResult: Existing says that it was there already (and is controlled by the VM).
@@ -78,7 +82,11 @@ type PatchVMInput struct {
 	Finalizers      *[]string `json:"finalizers,omitempty"`
 	RunStrategy     string    `json:"runStrategy,omitempty"`
 	LegacyRunning   bool      `json:"legacyRunning,omitempty"` // RunStrategy is to be written as spec.running
-	Events          []Event   `json:"events,omitempty"`        // recorded once the patch is written
+	// KeepRequests leaves status.stateChangeRequests as they are, whatever Status says. MoreRequests says how many there are behind those that
+	// were observed: they are kept.
+	KeepRequests bool    `json:"keepRequests,omitempty"`
+	MoreRequests int     `json:"moreRequests,omitempty"`
+	Events       []Event `json:"events,omitempty"` // recorded once the patch is written
 }
 
 // PatchVMResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
@@ -100,6 +108,25 @@ type VMStatus struct {
 	StartFailure        *StartFailure        `json:"startFailure,omitempty"`
 	StateChangeRequests []StateChangeRequest `json:"stateChangeRequests,omitempty"`
 	Conditions          []Condition          `json:"conditions,omitempty"`
+}
+
+// SyncInstanceInput asks to bring what can change live from a VM into its VMI, and to find out whether the rest needs a restart.
+type SyncInstanceInput struct {
+	VM         Object `json:"vm"`
+	VMI        Object `json:"vmi"`
+	Generation int64  `json:"generation"` // of the VM, the lowest that will do
+}
+
+// SyncInstanceResult is the outcome for the VM at Generation.
+type SyncInstanceResult struct {
+	Generation int64 `json:"generation"`
+	// RestartRequired is the message of that condition, "" when no restart is needed. Fields are the paths that differ, below the
+	// template's spec, and Patched those of the VMI that were changed.
+	RestartRequired string   `json:"restartRequired,omitempty"`
+	Fields          []string `json:"fields,omitempty"`
+	Patched         []string `json:"patched,omitempty"`
+	// VMI is the instance as it is now, when it was patched.
+	VMI *VMIObservation `json:"vmi,omitempty"`
 }
 
 // CreatePodInput asks for the launcher pod of a VMI (and the Secret with its inline cloud-init data). Event SuccessfulCreate on the VMI.

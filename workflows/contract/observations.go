@@ -34,6 +34,9 @@ const (
 	ConditionUnpaused = "kubevirt.io/virtual-machine-unpaused"
 )
 
+// RunStrategyContradictory is observed of a VM that sets spec.running and spec.runStrategy, which exclude each other.
+const RunStrategyContradictory = "Contradictory"
+
 // Condition is a Kubernetes condition as VM and VMI status have them.
 type Condition struct {
 	Type               string     `json:"type"`
@@ -71,9 +74,12 @@ type VMObservation struct {
 	// LegacyRunning says that the object uses spec.running instead of spec.runStrategy.
 	LegacyRunning       bool                 `json:"legacyRunning,omitempty"`
 	StateChangeRequests []StateChangeRequest `json:"stateChangeRequests,omitempty"`
-	// StatusRunStrategy and StartFailure are read back from status, so that losing Temporal's history loses no back-off.
-	StatusRunStrategy string        `json:"statusRunStrategy,omitempty"`
-	StartFailure      *StartFailure `json:"startFailure,omitempty"`
+	// MoreRequests is how many state change requests there are behind those listed.
+	MoreRequests int `json:"moreRequests,omitempty"`
+	// StatusRunStrategy, StartFailure and ObservedGeneration are read back from status, so that losing Temporal's history loses none of them.
+	StatusRunStrategy  string        `json:"statusRunStrategy,omitempty"`
+	StartFailure       *StartFailure `json:"startFailure,omitempty"`
+	ObservedGeneration int64         `json:"observedGeneration,omitempty"`
 	// Actor is the user behind the last change of desired state ("" when not known).
 	Actor string `json:"actor,omitempty"`
 	// NeedsApproval lists the operations that wait for a person: start, stop.
@@ -96,10 +102,12 @@ type VMIObservation struct {
 	// EverRan says that status.phaseTransitionTimestamps has Running.
 	EverRan bool `json:"everRan,omitempty"`
 	// PhaseTimes are status.phaseTransitionTimestamps: read back so that losing Temporal's history keeps them.
-	PhaseTimes         []PhaseTime `json:"phaseTimes,omitempty"`
-	VMGeneration       int64       `json:"vmGeneration,omitempty"`
-	GracePeriodSeconds *int64      `json:"gracePeriodSeconds,omitempty"`
-	Actor              string      `json:"actor,omitempty"`
+	PhaseTimes   []PhaseTime `json:"phaseTimes,omitempty"`
+	VMGeneration int64       `json:"vmGeneration,omitempty"`
+	// Revision is the name of the ControllerRevision that it was made from.
+	Revision           string `json:"revision,omitempty"`
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
+	Actor              string `json:"actor,omitempty"`
 }
 
 // PhaseTime is one element of a VMI's status.phaseTransitionTimestamps.

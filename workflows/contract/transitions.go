@@ -11,6 +11,8 @@ const (
 	MilestoneRunning MilestoneState = "running"
 	MilestoneEnded   MilestoneState = "ended"  // final, but the object is still there
 	MilestoneAbsent  MilestoneState = "absent" // no object
+	// MilestoneLeft says that the VM goes and leaves its instance alone: a start ends without waiting for it.
+	MilestoneLeft MilestoneState = "left alone"
 )
 
 // Milestone is what a VM entity tells its open transition (signal SignalProgress).
@@ -30,6 +32,10 @@ type TransitionInput struct {
 	Actor string `json:"actor,omitempty"`
 	// ApprovedBy is who let it begin, as claimed.
 	ApprovedBy string `json:"approvedBy,omitempty"`
+	// Paused starts the guest paused.
+	Paused bool `json:"paused,omitempty"`
+	// Revision is the ControllerRevision of the instance before ("": not known).
+	Revision string `json:"revision,omitempty"`
 	// Deadline ends the transition, whatever it waits for.
 	Deadline time.Time `json:"deadline"`
 }

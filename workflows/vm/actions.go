@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -29,6 +31,12 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actWrite:
 		status := e.state.status()
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
+	case actRerun:
+		status := e.state.status()
+		status.StateChangeRequests = append(slices.Clone(status.StateChangeRequests), contract.StateChangeRequest{Action: "Start"})
+		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
+	case actSync:
+		return e.sync(ctx)
 	case actOpen:
 		return e.open(ctx, d)
 	case actCancel:
@@ -46,6 +54,10 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInput) error {
 	s := &e.state
 	in.VM, in.ResourceVersion = s.Object, s.VM.ResourceVersion
+	if in.Status != nil {
+		in.KeepRequests = slices.EqualFunc(in.Status.StateChangeRequests, s.VM.StateChangeRequests, sameRequest)
+		in.MoreRequests = s.VM.MoreRequests
+	}
 	what := string(a)
 	if in.Status != nil {
 		what += ": " + in.Status.PrintableStatus
@@ -62,6 +74,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	if r.Written {
 		if in.Status != nil {
 			s.Written = in.Status
+			s.Terminating = s.deleting()
 			s.VM.StateChangeRequests = in.Status.StateChangeRequests
 		}
 		if in.Finalizers != nil {
@@ -87,6 +100,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	}
 	in := contract.TransitionInput{
 		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
+		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
 	}
 	if s.Approved != nil && s.Approved.Operation == d.Operation {
 		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
@@ -164,15 +178,43 @@ func (t Transition) record(attempts int) contract.OperationRecord {
 	return contract.OperationRecord{Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts}
 }
 
+// reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
+const reasonDeadline = "TransitionDeadlineExceeded"
+
+// lateStopPause is how long an instance that did not go within its deadline is left to itself before its end is asked for again. (Its end
+// is observed all the same.)
+const lateStopPause = 10 * time.Minute
+
 func failureReason(op contract.Operation, err error) string {
 	switch {
 	case entity.ErrorType(err) == contract.ErrorDeadline:
-		return "TransitionDeadlineExceeded"
+		return reasonDeadline
 	case op == contract.OperationStop:
 		return "FailedDelete"
 	default:
 		return "FailedCreate"
 	}
+}
+
+// sync lets the instance follow its VM as far as it can while it runs.
+func (e *instance) sync(ctx workflow.Context) error {
+	s := &e.state
+	in := contract.SyncInstanceInput{VM: s.Object, Generation: s.VM.Generation}
+	in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: s.VMI.UID}
+	r, err := entity.Call[contract.SyncInstanceResult](ctx, contract.ActivitySyncInstance, string(actSync), in)
+	if err != nil && entity.ErrorType(err) != contract.ErrorGone {
+		return e.failed(ctx, string(actSync), "FailedUpdateError", err)
+	}
+	e.succeeded(string(actSync))
+	s.Checked = &Check{VMI: in.VMI.UID, Generation: max(r.Generation, in.Generation), RestartRequired: r.RestartRequired}
+	if r.VMI != nil {
+		s.observeVMI(*r.VMI)
+	}
+	return nil
+}
+
+func sameRequest(a, b contract.StateChangeRequest) bool {
+	return a.Action == b.Action && a.UID == b.UID && maps.Equal(a.Data, b.Data)
 }
 
 // tell signals the open transition how far the instance is.
@@ -191,7 +233,11 @@ func (e *instance) failed(ctx workflow.Context, step, reason string, err error) 
 	if s.Failure != nil && s.Failure.Step == step {
 		f.Count = s.Failure.Count + 1
 	}
-	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
+	pause := entity.Pause(f.Count)
+	if s.thrifty() && f.Reason == reasonDeadline && step == string(contract.OperationStop) {
+		pause = lateStopPause
+	}
+	f.RetryAt = workflow.Now(ctx).Add(pause)
 	s.Failure = &f
 	return err
 }

@@ -162,12 +162,12 @@ func (s *State) retryNow(now time.Time) string {
 }
 
 // guard keeps a transition that the run strategy asks for from being opened while a person has the say.
-func (s *State) guard(d decision) decision {
+func (s *State) guard(d decision, now time.Time) decision {
 	switch {
 	case s.Hold != nil:
-		return s.or(s.decideStatus(), "a person: the VM is "+s.Hold.Message)
+		return s.or(s.decideStatus(now), "a person: the VM is "+s.Hold.Message)
 	case s.needsApproval(d.Operation) && (s.Approved == nil || s.Approved.Operation != d.Operation):
-		return s.or(s.decideStatus(), fmt.Sprintf("a person: the %s needs approval (annotation %s); the control %s gives it", d.Operation, contract.AnnotationApproval, contract.ControlApprove))
+		return s.or(s.decideStatus(now), fmt.Sprintf("a person: the %s needs approval (annotation %s); the control %s gives it", d.Operation, contract.AnnotationApproval, contract.ControlApprove))
 	default:
 		return d
 	}
@@ -194,7 +194,7 @@ func (s *State) await() {
 	if s.VM == nil || s.deleting() || s.Open != nil || s.Hold != nil || len(s.VM.NeedsApproval) == 0 {
 		return
 	}
-	w, _ := wish(Strategy(s.VM.RunStrategy), s.situation(), s.request())
+	w, _ := s.wish()
 	if s.needsApproval(w.Operation) {
 		s.Awaiting = w.Operation
 	}

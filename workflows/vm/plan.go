@@ -18,6 +18,8 @@ const (
 	actOpen      action = "open a transition"
 	actCancel    action = "call off the transition"
 	actTell      action = "tell the transition how far the instance is"
+	actRerun     action = "request another start"
+	actSync      action = "let the instance follow its VirtualMachine"
 	actSetAlways action = "set the run strategy to Always"
 	actWrite     action = "write the status"
 	actLetGo     action = "release the VirtualMachine"
@@ -44,18 +46,15 @@ func (s *State) decide(now time.Time) decision {
 		return d
 	}
 	if s.deleting() {
-		return s.held(s.decideEnding(), now)
+		return s.held(s.decideEnding(now), now)
 	}
 	if !s.hasFinalizer() {
 		return s.held(decision{Action: actFinalizer, Why: "its instance must go before it does"}, now)
 	}
-	w, known := wish(Strategy(s.VM.RunStrategy), s.situation(), s.request())
+	w, known := s.wish()
 	if !known {
-		d := s.decideStatus()
-		if d.Action == actNone {
-			d.Waiting = "another run strategy: " + s.VM.RunStrategy + " is not supported yet"
-		}
-		return d
+		_, why := unserved(Strategy(s.VM.RunStrategy))
+		return s.or(s.decideStatus(now), "another run strategy: "+why)
 	}
 	return s.held(s.decideWish(w, now), now)
 }
@@ -66,6 +65,9 @@ func (s *State) decideTelling() (decision, bool) {
 		return decision{}, false
 	}
 	m := s.milestone()
+	if m.State == contract.MilestoneLeft && m != s.Open.Told {
+		return decision{Action: actTell, Why: "the VirtualMachine goes, and its instance is to stay"}, true
+	}
 	if s.Open.Operation == contract.OperationStop && m.State != contract.MilestoneAbsent {
 		return decision{}, false
 	}
@@ -76,12 +78,15 @@ func (s *State) decideTelling() (decision, bool) {
 }
 
 // decideEnding stops the instance, then lets the VM go.
-func (s *State) decideEnding() decision {
+func (s *State) decideEnding(now time.Time) decision {
+	if s.Open != nil && s.Open.Told.State == contract.MilestoneLeft {
+		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to let go of the instance"}
+	}
 	if s.Open != nil && s.Open.Operation != contract.OperationStop {
-		return s.callOff("the VirtualMachine is being deleted")
+		return s.callOff("the VirtualMachine is being deleted", now)
 	}
 	if s.Open != nil {
-		return s.or(s.decideStatus(), "the instance to be gone")
+		return s.or(s.decideStatus(now), "the instance to be gone")
 	}
 	asked := s.Last != nil && s.Last.Error == ""
 	if !s.VM.Gone && !s.orphaned() && (s.situation() != Absent || s.VMI == nil && !asked) {
@@ -98,6 +103,9 @@ func (s *State) decideEnding() decision {
 	if s.hasFinalizer() {
 		return decision{Action: actLetGo, Why: "its instance is gone"}
 	}
+	if s.thrifty() {
+		return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
+	}
 	return decision{Waiting: "other finalizers of the VirtualMachine"}
 }
 
@@ -105,27 +113,66 @@ func (s *State) decideEnding() decision {
 func (s *State) decideWish(w Wish, now time.Time) decision {
 	switch {
 	case s.Open != nil && s.Open.CallOff != "":
-		return s.callOff(s.Open.CallOff)
-	case s.Open != nil && w.Operation == contract.OperationRestart && s.Open.VMI != s.VMI.UID:
-		return s.callOff("a newer wish: " + w.Why)
+		return s.callOff(s.Open.CallOff, now)
+	case s.Open != nil && s.overtaken(w):
+		return s.callOff("a newer wish: "+w.Why, now)
 	case s.Open != nil && !s.wanted():
-		return s.callOff("a newer wish: run strategy " + s.VM.RunStrategy)
+		return s.callOff("a newer wish: run strategy "+s.VM.RunStrategy, now)
+	case s.Open != nil && s.outdated():
+		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case s.Open != nil:
-		return s.or(s.decideStatus(), "the "+string(s.Open.Operation)+" transition")
+		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition")
 	case w.Always:
-		return s.guard(decision{Action: actSetAlways, Why: w.Why})
-	case w.Operation == contract.OperationStart && s.backingOff(now):
-		d := s.decideStatus()
+		return s.guard(decision{Action: actSetAlways, Why: w.Why}, now)
+	case w.Rerun:
+		return decision{Action: actRerun, Why: w.Why}
+	case w.Operation == contract.OperationStart && (w.AfterBackOff || !s.thrifty()) && s.backingOff(now):
+		d := s.decideStatus(now)
 		if d.Action == actNone {
 			d.WakeAt = *s.StartFailure.RetryAfter
 			d.Waiting = "the back-off after an instance that never ran"
 		}
 		return d
 	case w.Operation != contract.OperationNone:
-		return s.guard(decision{Action: actOpen, Operation: w.Operation, Why: w.Why})
+		return s.guard(decision{Action: actOpen, Operation: w.Operation, Why: w.Why}, now)
+	case s.outdated():
+		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	default:
-		return s.or(s.decideStatus(), "nothing: this is what the run strategy asks for")
+		return s.or(s.decideStatus(now), "nothing: this is what the run strategy asks for")
 	}
+}
+
+// wish is what the run strategy asks for now. known is false for a strategy that nothing is done about.
+func (s *State) wish() (w Wish, known bool) {
+	strategy := Strategy(s.VM.RunStrategy)
+	if !s.thrifty() && (strategy == RerunOnFailure || strategy == Manual) {
+		return Wish{}, false
+	}
+	w, known = wish(strategy, s.situation(), s.request())
+	if w.Once && s.RunStrategy == s.VM.RunStrategy {
+		w = Wish{}
+	}
+	return w, known
+}
+
+// overtaken says that a request is about the instance that the open transition has made.
+func (s *State) overtaken(w Wish) bool {
+	if s.VMI == nil || s.Open.VMI == s.VMI.UID {
+		return false
+	}
+	asked := s.thrifty() && s.request() == StopRequest && s.situation() == Alive
+	return w.Operation == contract.OperationRestart || w.Operation == contract.OperationStop && asked
+}
+
+// outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from that.
+func (s *State) outdated() bool {
+	if !s.thrifty() || s.situation() != Alive || s.VM.Generation <= s.VMI.VMGeneration {
+		return false
+	}
+	if s.Open != nil && (s.Open.Cancelled || !s.startsAnother()) {
+		return false
+	}
+	return s.Checked == nil || s.Checked.VMI != s.VMI.UID || s.Checked.Generation < s.VM.Generation
 }
 
 // wanted says whether the open transition still leads where the strategy wants to be.
@@ -139,9 +186,9 @@ func (s *State) wanted() bool {
 	}
 }
 
-func (s *State) callOff(why string) decision {
+func (s *State) callOff(why string, now time.Time) decision {
 	if s.Open.Cancelled {
-		return s.or(s.decideStatus(), "the "+string(s.Open.Operation)+" transition to unwind")
+		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition to unwind")
 	}
 	return decision{Action: actCancel, Why: why}
 }
@@ -151,10 +198,6 @@ func (s *State) or(d decision, waiting string) decision {
 		d.Waiting = waiting
 	}
 	return d
-}
-
-func (s *State) backingOff(now time.Time) bool {
-	return s.StartFailure != nil && s.StartFailure.RetryAfter != nil && now.Before(*s.StartFailure.RetryAfter)
 }
 
 // held keeps what failed from being repeated before its time; meanwhile the status tells about it.
@@ -170,16 +213,29 @@ func (s *State) held(d decision, now time.Time) decision {
 		return d
 	}
 	if d.Action != actWrite && d.Action != actLetGo {
-		if st := s.decideStatus(); st.Action == actWrite {
+		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}
 	}
 	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt: " + s.Failure.Message}
 }
 
-func (s *State) decideStatus() decision {
+// settleTime is how long a status is not written that is about to change again by itself: an instance that has ended and is going shows at
+// once as gone. What takes longer shows.
+const settleTime = 5 * time.Second
+
+func (s *State) decideStatus(now time.Time) decision {
 	if s.VM.Gone || !s.differs() {
 		return decision{}
+	}
+	if s.thrifty() && s.deleting() && s.Terminating && s.Failure == nil {
+		// That it goes is all that there is to say: its next change is its end.
+		return decision{}
+	}
+	if s.thrifty() && s.Open != nil && s.situation() == Deleting && s.over() && s.Written != nil {
+		if by := s.Open.Since.Add(settleTime); now.Before(by) {
+			return decision{WakeAt: by}
+		}
 	}
 	return decision{Action: actWrite, Why: "it differs from what was written"}
 }

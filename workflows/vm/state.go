@@ -3,7 +3,6 @@ package vm
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -29,13 +28,31 @@ type State struct {
 	entity.Manual
 
 	StartFailure *contract.StartFailure `json:"startFailure,omitempty"`
-	Failure      *Failure               `json:"failure,omitempty"`
+	// RunStrategy is what status.runStrategy is to say: "" until there was an instance.
+	RunStrategy string `json:"runStrategy,omitempty"`
+	// ObservedGeneration is the VM's generation that the last instance is known to follow.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Revision is the ControllerRevision of the last instance.
+	Revision string `json:"revision,omitempty"`
+	// Checked is how an instance was last compared with its VM (nil: it was not).
+	Checked *Check `json:"checked,omitempty"`
+	// Terminating says that the status tells of the VM's deletion.
+	Terminating bool     `json:"terminating,omitempty"`
+	Failure     *Failure `json:"failure,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
+}
+
+// Check is the outcome of a comparison of the instance of that UID with its VM at that generation.
+type Check struct {
+	VMI        string `json:"vmi"`
+	Generation int64  `json:"generation"`
+	// RestartRequired is the message of that condition ("": no restart is needed).
+	RestartRequired string `json:"restartRequired,omitempty"`
 }
 
 // Transition is an open child workflow.
@@ -120,6 +137,8 @@ func (s *State) adopt(o contract.VMObservation) {
 			s.Hold.Since = *o.Held.LastTransitionTime
 		}
 	}
+	s.RunStrategy = o.StatusRunStrategy
+	s.ObservedGeneration = o.ObservedGeneration
 	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
 		s.VMI = nil
 	}
@@ -172,23 +191,30 @@ func (s *State) situation() Situation {
 	}
 }
 
-// request is the first pending state change request, as far as it concerns the present VMI.
+// thrifty says that this run decides as the planner does since entity.LogicThrifty.
+func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
+
+// request is what the pending state change requests ask for first, as far as they concern the present VMI.
 func (s *State) request() Request {
-	if len(s.VM.StateChangeRequests) == 0 {
-		return NoRequest
+	reqs := s.VM.StateChangeRequests
+	if s.thrifty() {
+		reqs = s.pendingRequests()
 	}
-	r := s.VM.StateChangeRequests[0]
 	switch {
-	case r.Action == "Start":
-		return StartRequest
-	case r.Action == "Stop" && s.situation() != Absent && r.UID == s.VMI.UID:
-		return StopRequest
-	default:
+	case len(reqs) == 0:
 		return NoRequest
+	case reqs[0].Action == "Start":
+		return StartRequest
+	case reqs[0].Action != "Stop" || s.situation() == Absent || reqs[0].UID != s.VMI.UID:
+		return NoRequest
+	case s.thrifty() && len(reqs) > 1 && reqs[1].Action == "Start":
+		return RestartRequest
+	default:
+		return StopRequest
 	}
 }
 
-// pendingRequests are the state change requests without a first one that has been met or no longer makes sense.
+// pendingRequests are the state change requests without the first ones that have been met or no longer make sense.
 func (s *State) pendingRequests() []contract.StateChangeRequest {
 	reqs := s.VM.StateChangeRequests
 	for len(reqs) > 0 {
@@ -202,8 +228,21 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 	return reqs
 }
 
+// startPaused says whether the start that is asked for is to leave the guest paused.
+func (s *State) startPaused() bool {
+	for _, r := range s.pendingRequests() {
+		if r.Action == "Start" {
+			return r.Data["paused"] == "true"
+		}
+	}
+	return false
+}
+
 // milestone is what a transition waits for, read from the VMI.
 func (s *State) milestone() contract.Milestone {
+	if s.thrifty() && s.deleting() && s.orphaned() && s.startsAnother() {
+		return contract.Milestone{State: contract.MilestoneLeft}
+	}
 	switch s.situation() {
 	case Absent:
 		if s.VMI != nil {
@@ -232,89 +271,36 @@ func (s *State) orphaned() bool {
 	return false
 }
 
-// noteEnd counts instances that ended without ever running, and forgets the count once one has run.
-func (s *State) noteEnd(now time.Time) {
-	if s.StartFailure != nil && (s.VMI != nil && s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy))) {
-		s.StartFailure = nil
-	}
-	sit := s.situation()
-	if sit != Failed && sit != Succeeded || s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy)) {
-		return
-	}
-	if s.StartFailure != nil && s.StartFailure.LastFailedVMIUID == s.VMI.UID {
-		return
-	}
-	count := 1
-	if s.StartFailure != nil {
-		count = s.StartFailure.ConsecutiveFailCount + 1
-	}
-	at := now.Add(backOff(count, s.VMI.UID)).Truncate(time.Second)
-	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
+// startsAnother says that the open transition makes, or has made, another instance than the one that it found.
+func (s *State) startsAnother() bool {
+	return s.Open != nil && (s.Open.Operation == contract.OperationStart ||
+		s.Open.Operation == contract.OperationRestart && s.VMI != nil && s.VMI.UID != s.Open.VMI)
 }
 
-// forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
-func (s *State) forgetFailure() {
-	if s.Failure == nil {
-		return
-	}
-	halted := Strategy(s.VM.RunStrategy) == Halted
-	over := false
-	switch s.Failure.Step {
-	case string(contract.OperationStart), string(contract.OperationRestart):
-		over = s.running() || halted || s.deleting()
-	case string(contract.OperationStop):
-		over = s.situation() == Absent && s.VMI != nil
-	case string(actSetAlways):
-		over = !halted || s.request() != StartRequest
-	}
-	if over {
-		s.Failure = nil
-	}
+// refresh brings what is derived from observations up to date. It runs before each decision and is as deterministic as one.
+func (s *State) refresh(now time.Time) {
+	s.noteEnd(now)
+	s.forgetFailure()
+	s.follow()
+	s.await()
+	s.mirror(now)
 }
 
-func backsOff(s Strategy) bool { return s == Always || s == Once }
-
-// backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is random there
-// is taken from the UID of the instance that failed, so that a replay finds the same.
-func backOff(count int, uid string) time.Duration {
-	const limit = 300 * time.Second
-	d := 10 * time.Second * time.Duration(min(count*count, 30))
-	var h uint64 = 14695981039346656037
-	for i := range len(uid) {
-		h = (h ^ uint64(uid[i])) * 1099511628211
+// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision.
+func (s *State) follow() {
+	if s.RunStrategy == "" && s.Written != nil { // a state from before it had these fields
+		s.RunStrategy, s.ObservedGeneration = s.Written.RunStrategy, s.Written.ObservedGeneration
 	}
-	d += time.Duration(float64(d/2) * float64(h%1000) / 1000)
-	return min(d, limit)
-}
-
-// mirror copies the VMI's conditions, as KubeVirt does: while there is no VMI the previous ones stay.
-func (s *State) mirror(now time.Time) {
-	now = now.Truncate(time.Second)
-	own := map[string]bool{
-		"Failure": true, "Ready": true, "RestartRequired": true,
-		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
-	}
-	if s.situation() == Absent {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists", Message: "VMI does not exist"}, now)
-	} else {
-		var kept []contract.Condition
-		for _, c := range s.Conditions {
-			if _, there := conditions.Get(s.VMI.Conditions, c.Type); there || own[c.Type] {
-				kept = append(kept, c)
-			}
-		}
-		s.Conditions = kept
-		for _, c := range s.VMI.Conditions {
-			s.Conditions = conditions.Set(s.Conditions, c, now)
-		}
-		if _, ok := conditions.Get(s.VMI.Conditions, "Ready"); !ok {
-			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
+	there := s.situation() != Absent
+	if there {
+		s.ObservedGeneration = s.VMI.VMGeneration
+		if s.VMI.Revision != "" {
+			s.Revision = s.VMI.Revision
 		}
 	}
-	s.manualConditions(now)
-	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo) {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, "Failure")
+	// A start that RerunOnFailure owes, because it is new to the VM, is owed until there is an instance.
+	owed := Strategy(s.VM.RunStrategy) == RerunOnFailure && s.RunStrategy != s.VM.RunStrategy
+	if there || s.RunStrategy != "" && !owed {
+		s.RunStrategy = s.VM.RunStrategy
 	}
 }

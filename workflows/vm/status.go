@@ -7,14 +7,16 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// printable is one row of the table of printable statuses; the first that holds is shown.
-type printable struct {
+// Printable is one row of the table of printable statuses: the first that holds is shown.
+type Printable struct {
 	Status string
+	// Awaits names what has to exist before a row can hold; until then it only marks its place.
+	Awaits string
 	When   func(*State) bool
 }
 
-// printables is KubeVirt's order of precedence, as far as the states exist here.
-func printables() []printable {
+// Printables is KubeVirt's order of precedence, whole.
+func Printables() []Printable {
 	lacks := func(kind, reason string) func(*State) bool {
 		return func(s *State) bool {
 			if s.situation() == Absent {
@@ -24,22 +26,31 @@ func printables() []printable {
 			return ok && c.Status == "False" && c.Reason == reason
 		}
 	}
-	return []printable{
-		{"Terminating", (*State).deleting},
-		{"Stopping", (*State).stopping},
-		{"Paused", func(s *State) bool { return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True") }},
-		{"Running", (*State).running},
-		{"ErrorPvcNotFound", lacks("Synchronized", "FailedPvcNotFound")},
-		{"ErrorUnschedulable", lacks("PodScheduled", "Unschedulable")},
-		{"ErrImagePull", lacks("Synchronized", "ErrImagePull")},
-		{"ImagePullBackOff", lacks("Synchronized", "ImagePullBackOff")},
-		{"Starting", (*State).starting},
-		{"CrashLoopBackOff", func(s *State) bool {
-			return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && s.over()
-		}},
-		{"Stopped", (*State).over},
-		{"Unknown", func(*State) bool { return true }},
+	awaits := func(status, what string) Printable { return Printable{Status: status, Awaits: what} }
+	return []Printable{
+		{Status: "Terminating", When: (*State).deleting},
+		{Status: "Stopping", When: (*State).stopping},
+		awaits("Migrating", "live migration"),
+		{Status: "Paused", When: func(s *State) bool { return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True") }},
+		{Status: "Running", When: (*State).running},
+		{Status: "ErrorPvcNotFound", When: lacks("Synchronized", "FailedPvcNotFound")},
+		awaits("DataVolumeError", "DataVolumes"),
+		{Status: "ErrorUnschedulable", When: lacks("PodScheduled", "Unschedulable")},
+		awaits("Provisioning", "DataVolumes"),
+		awaits("WaitingForVolumeBinding", "PersistentVolumeClaims"),
+		{Status: "ErrImagePull", When: lacks("Synchronized", "ErrImagePull")},
+		{Status: "ImagePullBackOff", When: lacks("Synchronized", "ImagePullBackOff")},
+		{Status: "Starting", When: (*State).starting},
+		{Status: "CrashLoopBackOff", When: (*State).crashLoop},
+		{Status: "Stopped", When: (*State).over},
+		awaits("WaitingForReceiver", "receiving migrations"),
+		{Status: "Unknown", When: func(*State) bool { return true }},
 	}
+}
+
+// crashLoop: there is no instance that lives, and those before it never ran.
+func (s *State) crashLoop() bool {
+	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && backsOff(Strategy(s.VM.RunStrategy)) && s.over()
 }
 
 func (s *State) running() bool {
@@ -81,8 +92,8 @@ func (s *State) over() bool {
 }
 
 func (s *State) printable() string {
-	for _, p := range printables() {
-		if p.When(s) {
+	for _, p := range Printables() {
+		if p.Awaits == "" && p.When(s) {
 			return p.Status
 		}
 	}
@@ -96,19 +107,11 @@ func (s *State) status() contract.VMStatus {
 		Ready:               s.situation() != Absent && conditions.Is(s.VMI.Conditions, "Ready", "True"),
 		PrintableStatus:     s.printable(),
 		DesiredGeneration:   s.VM.Generation,
+		ObservedGeneration:  s.ObservedGeneration,
+		RunStrategy:         s.RunStrategy,
 		StartFailure:        s.StartFailure,
 		StateChangeRequests: s.pendingRequests(),
 		Conditions:          s.Conditions,
-	}
-	if s.Written != nil {
-		st.ObservedGeneration = s.Written.ObservedGeneration
-		st.RunStrategy = s.Written.RunStrategy
-	}
-	if st.Created {
-		st.ObservedGeneration = s.VMI.VMGeneration
-	}
-	if st.Created || st.RunStrategy != "" || s.VM.StatusRunStrategy != "" {
-		st.RunStrategy = s.VM.RunStrategy
 	}
 	return st
 }

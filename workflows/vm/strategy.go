@@ -5,11 +5,15 @@ import "github.com/virtflow/virtflow/workflows/contract"
 // Strategy is a VM's effective run strategy.
 type Strategy string
 
-// Run strategies, as KubeVirt names them. The others are refused at admission until they are supported.
+// Run strategies, as KubeVirt names them.
 const (
-	Always Strategy = "Always"
-	Halted Strategy = "Halted"
-	Once   Strategy = "Once"
+	Always         Strategy = "Always"
+	RerunOnFailure Strategy = "RerunOnFailure"
+	Manual         Strategy = "Manual"
+	Halted         Strategy = "Halted"
+	Once           Strategy = "Once"
+	// WaitAsReceiver is refused at admission: no instance can be received yet. A VM that has it all the same is left alone.
+	WaitAsReceiver Strategy = "WaitAsReceiver"
 )
 
 // Situation is what a VM's VMI does.
@@ -24,14 +28,15 @@ const (
 	Failed    Situation = "failed"    // its guest crashed or never ran
 )
 
-// Request is the first pending state change request, as far as it concerns the present VMI.
+// Request is what the first pending state change requests ask for, as far as they concern the present VMI.
 type Request string
 
 // Requests.
 const (
-	NoRequest    Request = "none"
-	StartRequest Request = "start"
-	StopRequest  Request = "stop" // names the present VMI
+	NoRequest      Request = "none"
+	StartRequest   Request = "start"
+	StopRequest    Request = "stop"    // names the present VMI
+	RestartRequest Request = "restart" // a stop that names the present VMI, and a start behind it
 )
 
 // Wish is what a strategy asks for.
@@ -39,7 +44,13 @@ type Wish struct {
 	Operation contract.Operation
 	// Always says that the strategy is to become Always: a start was requested while Halted.
 	Always bool
-	Why    string
+	// Rerun says that a start is to be requested: the guest failed, and is to run again.
+	Rerun bool
+	// AfterBackOff says that a start waits for the back-off after instances that never ran.
+	AfterBackOff bool
+	// Once says that a start is made only if the strategy is new to this VM: it was not the one that the status last told.
+	Once bool
+	Why  string
 }
 
 // Row is one line of the table of strategies.
@@ -50,30 +61,66 @@ type Row struct {
 	Wish      Wish
 }
 
-// Strategies is the table: KubeVirt's semantics of each strategy. Combinations that are not listed ask for nothing.
+// Strategies is the table: KubeVirt's semantics of each strategy.
 func Strategies() []Row {
 	start := func(why string) Wish { return Wish{Operation: contract.OperationStart, Why: why} }
+	later := func(why string) Wish { return Wish{Operation: contract.OperationStart, AfterBackOff: true, Why: why} }
 	stop := func(why string) Wish { return Wish{Operation: contract.OperationStop, Why: why} }
+	restart := func(why string) Wish { return Wish{Operation: contract.OperationRestart, Why: why} }
+	nothing := Wish{}
+	const (
+		startAsked   = "a start was requested"
+		stopAsked    = "a stop was requested"
+		restartAsked = "a restart was requested"
+	)
+	first := later("the run strategy has become RerunOnFailure")
+	first.Once = true
 	return []Row{
-		{Always, Absent, NoRequest, start("the run strategy is Always")},
-		{Always, Alive, NoRequest, Wish{}},
-		{Always, Alive, StopRequest, Wish{Operation: contract.OperationRestart, Why: "a restart was requested"}},
-		{Always, Deleting, NoRequest, Wish{}},
+		{Always, Absent, NoRequest, later("the run strategy is Always")},
+		{Always, Alive, NoRequest, nothing},
+		{Always, Alive, StopRequest, restart(restartAsked)},
+		{Always, Alive, RestartRequest, restart(restartAsked)},
+		{Always, Deleting, NoRequest, nothing},
 		{Always, Succeeded, NoRequest, stop("the guest powered off; it is started again after its instance is gone")},
 		{Always, Failed, NoRequest, stop("the guest failed; it is started again after its instance is gone")},
 
-		{Halted, Absent, NoRequest, Wish{}},
-		{Halted, Absent, StartRequest, Wish{Always: true, Why: "a start was requested"}},
+		{RerunOnFailure, Absent, NoRequest, first},
+		{RerunOnFailure, Absent, StartRequest, later(startAsked)},
+		{RerunOnFailure, Alive, NoRequest, nothing},
+		{RerunOnFailure, Alive, StopRequest, stop(stopAsked)},
+		{RerunOnFailure, Alive, RestartRequest, restart(restartAsked)},
+		{RerunOnFailure, Deleting, NoRequest, nothing},
+		{RerunOnFailure, Succeeded, NoRequest, stop("the guest powered off, and did not fail")},
+		{RerunOnFailure, Failed, NoRequest, Wish{Rerun: true, Why: "the guest failed"}},
+		{RerunOnFailure, Failed, StartRequest, stop("the guest failed; it is started again after its instance is gone")},
+		{RerunOnFailure, Failed, StopRequest, stop(stopAsked)},
+		{RerunOnFailure, Failed, RestartRequest, stop(restartAsked)},
+
+		{Manual, Absent, NoRequest, nothing},
+		{Manual, Absent, StartRequest, start(startAsked)},
+		{Manual, Alive, NoRequest, nothing},
+		{Manual, Alive, StopRequest, stop(stopAsked)},
+		{Manual, Alive, RestartRequest, restart(restartAsked)},
+		{Manual, Deleting, NoRequest, nothing},
+		{Manual, Succeeded, NoRequest, nothing},
+		{Manual, Succeeded, StopRequest, stop(stopAsked)},
+		{Manual, Succeeded, RestartRequest, restart(restartAsked)},
+		{Manual, Failed, NoRequest, nothing},
+		{Manual, Failed, StopRequest, stop(stopAsked)},
+		{Manual, Failed, RestartRequest, restart(restartAsked)},
+
+		{Halted, Absent, NoRequest, nothing},
+		{Halted, Absent, StartRequest, Wish{Always: true, Why: startAsked}},
 		{Halted, Alive, NoRequest, stop("the run strategy is Halted")},
-		{Halted, Deleting, NoRequest, Wish{}},
+		{Halted, Deleting, NoRequest, nothing},
 		{Halted, Succeeded, NoRequest, stop("the run strategy is Halted")},
 		{Halted, Failed, NoRequest, stop("the run strategy is Halted")},
 
 		{Once, Absent, NoRequest, start("the run strategy is Once")},
-		{Once, Alive, NoRequest, Wish{}},
-		{Once, Deleting, NoRequest, Wish{}},
-		{Once, Succeeded, NoRequest, Wish{}},
-		{Once, Failed, NoRequest, Wish{}},
+		{Once, Alive, NoRequest, nothing},
+		{Once, Deleting, NoRequest, nothing},
+		{Once, Succeeded, NoRequest, nothing},
+		{Once, Failed, NoRequest, nothing},
 	}
 }
 
@@ -93,3 +140,21 @@ func wish(strategy Strategy, situation Situation, request Request) (w Wish, ok b
 	}
 	return w, ok
 }
+
+// backsOff says whether instances that never ran are counted under a strategy.
+func backsOff(s Strategy) bool { return s == Always || s == RerunOnFailure || s == Once }
+
+// unserved is why a VM is left alone: its strategy, as KubeVirt's controller would complain about it, or as virtflow has to.
+func unserved(s Strategy) (reason, message string) {
+	switch s {
+	case WaitAsReceiver:
+		return "UnsupportedSyncError", "run strategy WaitAsReceiver is not supported yet: no instance can be received from another cluster"
+	case Contradictory:
+		return "FailedCreate", "running and runstrategy are mutually exclusive"
+	default:
+		return "FailedCreate", "unknown runstrategy: " + string(s)
+	}
+}
+
+// Contradictory stands for a VM that sets both spec.running and spec.runStrategy.
+const Contradictory Strategy = contract.RunStrategyContradictory

@@ -108,7 +108,7 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 
 func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
-	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Actor: t.in.Actor}
+	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision}
 	r, err := entity.Call[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be made: %s", entity.Message(err))
@@ -123,7 +123,7 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	uid := made.VMI.UID
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
-		return t.latest.VMIUID == uid && t.latest.State != contract.MilestoneNone
+		return t.latest.State == contract.MilestoneLeft || t.latest.VMIUID == uid && t.latest.State != contract.MilestoneNone
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	switch {
@@ -133,6 +133,10 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
+	case t.latest.State == contract.MilestoneLeft:
+		s := "The VirtualMachine goes without its instance, which stays."
+		t.say(ctx, "%s", s)
+		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	case t.latest.State == contract.MilestoneRunning:
 		s := "The guest runs, after " + workflow.Now(ctx).Sub(t.started).Round(10*time.Millisecond).String() + "."
 		t.say(ctx, "%s", s)

@@ -52,10 +52,7 @@ func (e *instance) Busy() bool { return e.state.Open != nil }
 func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
 	if s.VM != nil {
-		s.noteEnd(now)
-		s.forgetFailure()
-		s.await()
-		s.mirror(now)
+		s.refresh(now)
 	}
 	d := s.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}

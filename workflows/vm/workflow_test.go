@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
@@ -228,8 +229,14 @@ func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
 
 func TestUnsupportedStrategyIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
-	w.at(time.Second, func() { require.Nil(t, w.VMI); w.status(t, "Stopped") })
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "WaitAsReceiver") })
+	w.at(time.Second, func() {
+		require.Nil(t, w.VMI)
+		w.status(t, "Stopped")
+		c, ok := conditions.Get(w.VMStatus.Conditions, "Failure")
+		require.True(t, ok)
+		require.Equal(t, "UnsupportedSyncError", c.Reason)
+	})
 	w.bye(2 * time.Second)
 	w.run(t)
 }

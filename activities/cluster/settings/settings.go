@@ -29,13 +29,15 @@ type Settings struct {
 	MachineType string
 	// PullPolicy of the launcher image; "" for the process's own.
 	PullPolicy corev1.PullPolicy
+	// LiveUpdate is the rollout strategy under which a running VMI follows its VM where it can; otherwise it is Stage.
+	LiveUpdate bool
 	// EvictionStrategy of VMIs without one.
 	EvictionStrategy *kubevirt.EvictionStrategy
 }
 
 // Default is what holds without a KubeVirt object.
 func Default() Settings {
-	return Settings{CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1}
+	return Settings{CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1, LiveUpdate: true}
 }
 
 // From reads a KubeVirt object; nil is none. A value that makes no sense counts as not set.
@@ -48,6 +50,7 @@ func From(kv *kubevirt.KubeVirt) Settings {
 	s.MachineType = c.MachineType
 	s.PullPolicy = c.ImagePullPolicy
 	s.EvictionStrategy = c.EvictionStrategy
+	s.LiveUpdate = c.VMRolloutStrategy == nil || *c.VMRolloutStrategy == kubevirt.VMRolloutStrategyLiveUpdate
 	if r := c.AdditionalGuestMemoryOverheadRatio; r != nil {
 		if f, err := strconv.ParseFloat(*r, 64); err == nil && f > 0 {
 			s.OverheadRatio = f

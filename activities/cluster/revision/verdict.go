@@ -1,0 +1,202 @@
+package revision
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Messages of the condition RestartRequired, as KubeVirt has them.
+const (
+	NotLive          = "a non-live-updatable field was changed in the template spec"
+	socketsTooMany   = "CPU sockets updated in template spec to a value higher than what's available"
+	socketsFewer     = "Reduction of CPU socket count requires a restart"
+	socketsARM       = "ARM doesn't support CPU hotplug"
+	memoryMigratable = "memory updated in template spec. Memory-hotplug is only available for migratable VMs"
+	memoryNotHere    = "memory updated in template spec. Memory-hotplug is not available for this VM configuration"
+	memoryLower      = "memory updated in template spec to a value lower than what the VM started with"
+	memoryHigher     = "memory updated in template spec to a value higher than what's available"
+)
+
+// Subject is what a verdict is about.
+type Subject struct {
+	// Last is the specification that the instance was started with; nil when no record of it is left.
+	Last *kubevirt.VirtualMachineSpec
+	VM   *kubevirt.VirtualMachine
+	VMI  *kubevirt.VirtualMachineInstance
+	// LiveUpdate is the cluster's rollout strategy; otherwise it is Stage.
+	LiveUpdate bool
+}
+
+// Verdict is what follows for the instance.
+type Verdict struct {
+	// Fields are the paths below the template's spec that differ from what the instance was started with.
+	Fields []string
+	// RestartRequired is the message of that condition, "" when none is needed.
+	RestartRequired string
+	// Generation is what the instance's annotation is to say; 0: what it says already.
+	Generation int64
+	// Patch changes the instance (empty: nothing is to change).
+	Patch []Operation
+}
+
+// rule is one row of the table of fields that a running instance need not be restarted for, or not with the usual message.
+type rule struct {
+	field string
+	// live: the row counts under LiveUpdate only.
+	live bool
+	// restart is the message if the instance has to be restarted after all; nil: never.
+	restart func(Subject) string
+}
+
+// rules is the table. What a running instance takes over live is in patch.go. CPUs and memory are to be plugged in one day; until then they
+// need a restart, for the reasons that KubeVirt gives when it cannot either.
+func rules() []rule {
+	return []rule{
+		{field: "domain.firmware.uuid", restart: func(s Subject) string {
+			if f := s.VMI.Spec.Domain.Firmware; f != nil && f.UUID != "" {
+				return ""
+			}
+			return NotLive
+		}},
+		{field: "nodeSelector", live: true},
+		{field: "affinity", live: true},
+		{field: "tolerations", live: true},
+		{field: "domain.cpu.sockets", live: true, restart: sockets},
+		{field: "domain.memory.guest", live: true, restart: memory},
+	}
+}
+
+// Compare finds out what follows from the difference between a VM and the instance that it made.
+func Compare(s Subject) (Verdict, error) {
+	var v Verdict
+	same := false
+	if s.Last != nil {
+		var err error
+		if v.Fields, err = Fields(template(s.Last).Spec, template(&s.VM.Spec).Spec); err != nil {
+			return Verdict{}, err
+		}
+		v.RestartRequired = judge(s, v.Fields)
+		metadata, err := Fields(template(s.Last).ObjectMeta, template(&s.VM.Spec).ObjectMeta)
+		if err != nil {
+			return Verdict{}, err
+		}
+		same = len(v.Fields)+len(metadata) == 0
+	}
+	v.Generation = generation(s, same)
+	if err := v.patch(s); err != nil {
+		return Verdict{}, err
+	}
+	return v, nil
+}
+
+func judge(s Subject, fields []string) string {
+	special := ""
+	for _, f := range fields {
+		r := ruleOf(s, f)
+		if r == nil {
+			return NotLive
+		}
+		if r.restart == nil {
+			continue
+		}
+		switch m := r.restart(s); {
+		case m == NotLive:
+			return m
+		case special == "":
+			special = m
+		}
+	}
+	return special
+}
+
+func ruleOf(s Subject, field string) *rule {
+	all := rules()
+	i := slices.IndexFunc(all, func(r rule) bool { return below(field, r.field) && (s.LiveUpdate || !r.live) })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// sockets: no CPU can be plugged in, so that what is available is what there is.
+func sockets(s Subject) string {
+	var want, has, room uint32 = 1, 1, 0
+	if c := template(&s.VM.Spec).Spec.Domain.CPU; c != nil {
+		want = max(1, c.Sockets)
+	}
+	if c := s.VMI.Spec.Domain.CPU; c != nil {
+		has, room = max(1, c.Sockets), c.MaxSockets
+	}
+	switch {
+	case want == has:
+		return ""
+	case want > has && want > room:
+		return socketsTooMany
+	case want < has:
+		return socketsFewer
+	case s.VMI.Spec.Architecture == "arm64":
+		return socketsARM
+	default:
+		return NotLive
+	}
+}
+
+func memory(s Subject) string {
+	var want, has, room *resource.Quantity
+	if m := template(&s.VM.Spec).Spec.Domain.Memory; m != nil {
+		want = m.Guest
+	}
+	if m := s.VMI.Spec.Domain.Memory; m != nil {
+		has, room = m.Guest, m.MaxGuest
+	}
+	migratable := slices.ContainsFunc(s.VMI.Status.Conditions, func(c kubevirt.VirtualMachineInstanceCondition) bool {
+		return c.Type == kubevirt.VirtualMachineInstanceIsMigratable && c.Status == "True"
+	})
+	switch {
+	case want == nil || has == nil:
+		return NotLive
+	case want.Cmp(*has) == 0:
+		return ""
+	case !migratable:
+		return memoryMigratable
+	case room == nil:
+		return memoryNotHere
+	case want.Cmp(*has) < 0:
+		return memoryLower
+	case want.Cmp(*room) > 0:
+		return memoryHigher
+	default:
+		return memoryNotHere
+	}
+}
+
+// generation: an instance whose VM has the same template as when it was started follows the VM as it is. One that does not say which VM it
+// was made from is as old as the revision that it names.
+func generation(s Subject, same bool) int64 {
+	has, err := strconv.ParseInt(s.VMI.Annotations[contract.AnnotationVMGeneration], 10, 64)
+	want := has
+	if err != nil {
+		name := s.VMI.Status.VirtualMachineRevisionName
+		want, _ = strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+	}
+	if same {
+		want = s.VM.Generation
+	}
+	if want == has {
+		return 0
+	}
+	return want
+}
+
+func template(spec *kubevirt.VirtualMachineSpec) *kubevirt.VirtualMachineInstanceTemplateSpec {
+	if spec.Template == nil {
+		return &kubevirt.VirtualMachineInstanceTemplateSpec{}
+	}
+	return spec.Template
+}

@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// keepRevision writes the VM's specification down, or finds it written down, and removes the one of the start before, whose name is last.
+// Where nobody knows that name any more, but there was a start, the VM's revisions are listed.
+func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachine, last string) error {
+	kept, err := instance.Revision(vm)
+	if err != nil {
+		return final(contract.ErrorInvalid, err.Error())
+	}
+	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
+	if _, err := revisions.Create(ctx, kept, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return failure("creating ControllerRevision "+kept.Name, err)
+	}
+	var old []string
+	switch {
+	case last != "":
+		old = append(old, last)
+	case vm.Status.ObservedGeneration != 0:
+		list, err := revisions.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return failure("listing the ControllerRevisions of VirtualMachine "+vm.Name, err)
+		}
+		for i := range list.Items {
+			if metav1.IsControlledBy(&list.Items[i], vm) {
+				old = append(old, list.Items[i].Name)
+			}
+		}
+	}
+	for _, name := range old {
+		if name == kept.Name {
+			continue
+		}
+		if err := revisions.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return failure("deleting ControllerRevision "+name, err)
+		}
+	}
+	return nil
+}

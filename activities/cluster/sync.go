@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/activities/cluster/revision"
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// maxFields bounds how many differing fields are named.
+const maxFields = 16
+
+// SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what can change while it
+// runs, and says whether the rest needs a restart.
+// Idempotent: it patches what differs, and the patch tests that the instance is as it was read.
+func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceInput) (contract.SyncInstanceResult, error) {
+	var out contract.SyncInstanceResult
+	subject, err := a.subject(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	v, err := revision.Compare(subject)
+	if err != nil {
+		return out, final(contract.ErrorInvalid, err.Error())
+	}
+	out = contract.SyncInstanceResult{Generation: subject.VM.Generation, RestartRequired: v.RestartRequired, Fields: v.Fields[:min(len(v.Fields), maxFields)]}
+	if len(v.Patch) == 0 {
+		return out, nil
+	}
+	body, err := json.Marshal(v.Patch)
+	if err != nil {
+		return out, fmt.Errorf("encoding a patch: %w", err)
+	}
+	now, err := a.KubeVirt.VMIs(in.VM.Namespace).Patch(ctx, in.VMI.Name, types.JSONPatchType, body, metav1.PatchOptions{})
+	switch {
+	case apierrors.IsInvalid(err):
+		return out, temporal.NewApplicationError("VirtualMachineInstance "+in.VMI.Name+" changed while it was compared with its VirtualMachine", errorKubernetes)
+	case err != nil:
+		return out, failure("patching VirtualMachineInstance "+in.VMI.Name, err)
+	}
+	out.Patched = revision.Changed(v.Patch)
+	o := observe.VMIForVM(observe.VMI(now))
+	out.VMI = &o
+	return out, a.annotatePod(ctx, subject.VMI, now)
+}
+
+func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
+	s := revision.Subject{LiveUpdate: a.Settings().LiveUpdate}
+	var err error
+	if s.VM, err = a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{}); err != nil {
+		return s, failure("reading VirtualMachine "+in.VM.Name, err)
+	}
+	if string(s.VM.UID) != in.VM.UID {
+		return s, gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, s.VM.UID)
+	}
+	if s.VM.Generation < in.Generation {
+		return s, temporal.NewApplicationError(
+			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, s.VM.Generation, in.Generation), errorKubernetes)
+	}
+	if s.VMI, err = a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VMI.Name, metav1.GetOptions{}); err != nil {
+		return s, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
+	}
+	if string(s.VMI.UID) != in.VMI.UID {
+		return s, gone("VirtualMachineInstance %s is another one by now (UID %s)", in.VMI.Name, s.VMI.UID)
+	}
+	name := s.VMI.Status.VirtualMachineRevisionName
+	if name == "" {
+		return s, nil
+	}
+	kept, err := a.Kubernetes.AppsV1().ControllerRevisions(in.VM.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return s, nil // somebody removed the record: nothing can be said
+	}
+	if err != nil {
+		return s, failure("reading ControllerRevision "+name, err)
+	}
+	if s.Last, err = revision.Spec(kept); err != nil {
+		return s, final(contract.ErrorInvalid, err.Error())
+	}
+	return s, nil
+}
+
+// annotatePod lets the launcher pod have those annotations of its instance that may change while it runs.
+func (a *Activities) annotatePod(ctx context.Context, before, after *kubevirt.VirtualMachineInstance) error {
+	change := merge{}
+	for _, key := range revision.LiveAnnotations() {
+		was, had := before.Annotations[key]
+		is, has := after.Annotations[key]
+		switch {
+		case has && (!had || was != is):
+			change[key] = is
+		case had && !has:
+			change[key] = nil
+		}
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	body, err := merge{"metadata": merge{"annotations": change}}.encode()
+	if err != nil {
+		return err
+	}
+	name := render.PodName(after.Name, string(after.UID))
+	_, err = a.Kubernetes.CoreV1().Pods(after.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return failure("annotating pod "+name, err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package vm
+
+import (
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// noteEnd counts instances that ended without ever running, and forgets the count once one has run.
+func (s *State) noteEnd(now time.Time) {
+	if s.StartFailure != nil && (s.VMI != nil && s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy))) {
+		s.StartFailure = nil
+	}
+	sit := s.situation()
+	if sit != Failed && sit != Succeeded || s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy)) {
+		return
+	}
+	if s.StartFailure != nil && s.StartFailure.LastFailedVMIUID == s.VMI.UID {
+		return
+	}
+	count := 1
+	if s.StartFailure != nil {
+		count = s.StartFailure.ConsecutiveFailCount + 1
+	}
+	at := now.Add(backOff(count, s.VMI.UID)).Truncate(time.Second)
+	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
+}
+
+// backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is random there
+// is taken from the UID of the instance that failed, so that a replay finds the same.
+func backOff(count int, uid string) time.Duration {
+	const limit = 300 * time.Second
+	d := 10 * time.Second * time.Duration(min(count*count, 30))
+	var h uint64 = 14695981039346656037
+	for i := range len(uid) {
+		h = (h ^ uint64(uid[i])) * 1099511628211
+	}
+	d += time.Duration(float64(d/2) * float64(h%1000) / 1000)
+	return min(d, limit)
+}
+
+// backingOff says that the next start has to wait: instances before it never ran.
+func (s *State) backingOff(now time.Time) bool {
+	return s.StartFailure != nil && s.StartFailure.RetryAfter != nil && now.Before(*s.StartFailure.RetryAfter)
+}

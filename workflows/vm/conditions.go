@@ -1,0 +1,89 @@
+package vm
+
+import (
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
+func (s *State) forgetFailure() {
+	if s.Failure == nil {
+		return
+	}
+	halted := Strategy(s.VM.RunStrategy) == Halted
+	over := false
+	switch s.Failure.Step {
+	case string(contract.OperationStart), string(contract.OperationRestart):
+		over = s.running() || halted || s.deleting() || s.thrifty() && s.settledDown()
+	case string(contract.OperationStop):
+		over = s.situation() == Absent && s.VMI != nil
+	case string(actSetAlways):
+		over = !halted || s.request() != StartRequest
+	}
+	if over {
+		s.Failure = nil
+	}
+}
+
+// settledDown says that there is no instance, and that none is asked for.
+func (s *State) settledDown() bool {
+	w, known := s.wish()
+	return known && s.situation() == Absent && w.Operation == contract.OperationNone && s.Open == nil
+}
+
+// mirror copies the VMI's conditions, as KubeVirt does: while there is no VMI the previous ones stay.
+func (s *State) mirror(now time.Time) {
+	now = now.Truncate(time.Second)
+	own := map[string]bool{
+		"Failure": true, "Ready": true, "RestartRequired": true,
+		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
+	}
+	if s.situation() == Absent {
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists", Message: "VMI does not exist"}, now)
+	} else {
+		var kept []contract.Condition
+		for _, c := range s.Conditions {
+			if _, there := conditions.Get(s.VMI.Conditions, c.Type); there || own[c.Type] {
+				kept = append(kept, c)
+			}
+		}
+		s.Conditions = kept
+		for _, c := range s.VMI.Conditions {
+			s.Conditions = conditions.Set(s.Conditions, c, now)
+		}
+		if _, ok := conditions.Get(s.VMI.Conditions, "Ready"); !ok {
+			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
+		}
+	}
+	s.manualConditions(now)
+	s.restartRequired(now)
+	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo) {
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
+	} else if reason, message, ok := s.leftAlone(); ok {
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "Failure")
+	}
+}
+
+// restartRequired shows what the last comparison of the instance with its VM has found, for as long as that instance is there to stay.
+func (s *State) restartRequired(now time.Time) {
+	sit := s.situation()
+	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == Absent || sit == Deleting || s.VMI.UID != s.Checked.VMI {
+		s.Conditions = conditions.Remove(s.Conditions, "RestartRequired")
+		return
+	}
+	c := contract.Condition{Type: "RestartRequired", Status: "True", Message: s.Checked.RestartRequired}
+	s.Conditions = conditions.Set(s.Conditions, c, now)
+}
+
+// leftAlone says why nothing is done about a VM.
+func (s *State) leftAlone() (reason, message string, ok bool) {
+	if _, known := s.wish(); known || !s.thrifty() || s.deleting() {
+		return "", "", false
+	}
+	reason, message = unserved(Strategy(s.VM.RunStrategy))
+	return reason, message, true
+}

@@ -1,0 +1,101 @@
+package vm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
+func TestPrecedence(t *testing.T) {
+	var order []string
+	for _, p := range Printables() {
+		require.Equal(t, p.Awaits == "", p.When != nil, p.Status)
+		order = append(order, p.Status)
+	}
+	require.Equal(t, []string{
+		"Terminating", "Stopping", "Migrating", "Paused", "Running", "ErrorPvcNotFound", "DataVolumeError", "ErrorUnschedulable", "Provisioning",
+		"WaitingForVolumeBinding", "ErrImagePull", "ImagePullBackOff", "Starting", "CrashLoopBackOff", "Stopped", "WaitingForReceiver", "Unknown",
+	}, order)
+}
+
+func TestPrintableStatus(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
+	condition := func(kind, status, reason string) func(*State) {
+		return func(s *State) {
+			s.VMI.Conditions = append(s.VMI.Conditions, contract.Condition{Type: kind, Status: status, Reason: reason})
+		}
+	}
+	phase := func(p string) func(*State) { return func(s *State) { s.VMI.Phase = p } }
+	for name, c := range map[string]struct {
+		situation Situation
+		change    []func(*State)
+		want      string
+	}{
+		"deleted while it runs":           {Alive, []func(*State){func(s *State) { s.VM.DeletionTimestamp = &now }}, "Terminating"},
+		"going":                           {Deleting, nil, "Stopping"},
+		"going, ended":                    {Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
+		"own deletion, not seen yet":      {Alive, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStop} }}, "Stopping"},
+		"paused":                          {Alive, []func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
+		"going, paused":                   {Deleting, []func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
+		"running":                         {Alive, nil, "Running"},
+		"running, and once unschedulable": {Alive, []func(*State){condition("PodScheduled", "False", "Unschedulable")}, "Running"},
+		"no such claim":                   {Alive, []func(*State){phase("Pending"), condition("Synchronized", "False", "FailedPvcNotFound"), condition("PodScheduled", "False", "Unschedulable")}, "ErrorPvcNotFound"},
+		"no node":                         {Alive, []func(*State){phase("Scheduling"), condition("PodScheduled", "False", "Unschedulable"), condition("Synchronized", "False", "ErrImagePull")}, "ErrorUnschedulable"},
+		"no image":                        {Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
+		"no image for a while":            {Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")}, "ImagePullBackOff"},
+		"coming up":                       {Alive, []func(*State){phase("Scheduled")}, "Starting"},
+		"own creation, not seen yet":      {Absent, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStart} }}, "Starting"},
+		"never ran":                       {Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran, still there":          {Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran, being made again": {Absent, []func(*State){func(s *State) {
+			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
+			s.Open = &Transition{Operation: contract.OperationStart}
+		}}, "Starting"},
+		"ended":           {Succeeded, nil, "Stopped"},
+		"nothing":         {Absent, nil, "Stopped"},
+		"a strange phase": {Alive, []func(*State){phase("Unknown")}, "Unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := state(Always, c.situation, NoRequest)
+			for _, f := range c.change {
+				f(s)
+			}
+			require.Equal(t, c.want, s.printable())
+		})
+	}
+}
+
+// TestMirroredConditions: all but the VM's own follow the instance, and stay as they were while there is none.
+func TestMirroredConditions(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
+	s := state(Always, Alive, NoRequest)
+	s.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "True"}, {Type: "AgentConnected", Status: "True"}}
+	s.Checked = &Check{VMI: "i", Generation: 2, RestartRequired: "a non-live-updatable field was changed in the template spec"}
+	s.refresh(now)
+	require.Equal(t, []string{"Ready=True", "AgentConnected=True", "RestartRequired=True"}, said(s))
+	s.VMI.Conditions = s.VMI.Conditions[:1]
+	s.refresh(now)
+	require.Equal(t, []string{"Ready=True", "RestartRequired=True"}, said(s))
+	s.VMI.Conditions = []contract.Condition{{Type: "LiveMigratable", Status: "False"}}
+	s.refresh(now)
+	require.ElementsMatch(t, []string{"RestartRequired=True", "LiveMigratable=False", "Ready=False VMIConditionMissing"}, said(s))
+	s.VMI.Gone = true
+	s.refresh(now)
+	require.ElementsMatch(t, []string{"LiveMigratable=False", "Ready=False VMINotExists"}, said(s), "what it was restarted for is over")
+}
+
+func said(s *State) []string {
+	var out []string
+	for _, c := range s.Conditions {
+		line := c.Type + "=" + c.Status
+		if c.Reason != "" {
+			line += " " + c.Reason
+		}
+		out = append(out, line)
+	}
+	return out
+}
