@@ -47,14 +47,15 @@ func (s *Server) collect() bool {
 	}
 }
 
-// empty deletes what a terminating namespace holds, and the namespace when it holds nothing.
+// empty deletes what a terminating namespace holds, pods before all else, and the namespace when it holds nothing.
 func (s *Server) empty(ns *object) {
 	if ns.meta.DeletionTimestamp == nil {
 		return
 	}
+	pods := s.store.sorted(s.store.kinds["pods"], ns.meta.Name)
 	left := false
 	for _, o := range s.store.everything() {
-		if o.meta.Namespace != ns.meta.Name {
+		if o.meta.Namespace != ns.meta.Name || len(pods) > 0 && !o.kind.graceful {
 			continue
 		}
 		if o.meta.DeletionTimestamp == nil {
@@ -63,7 +64,7 @@ func (s *Server) empty(ns *object) {
 		}
 		left = left || s.store.find(o.kind, o.meta.Namespace, o.meta.Name) != nil
 	}
-	if !left && len(ns.meta.Finalizers) == 0 {
+	if !left && len(pods) == 0 && len(ns.meta.Finalizers) == 0 {
 		s.store.erase(ns, ns)
 	}
 }

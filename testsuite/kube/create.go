@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,11 +38,11 @@ func (s *Server) create(st *store, q query) (any, error) {
 		return nil, err
 	}
 	o.prepare(metav1.NewTime(s.options.Now().UTC().Truncate(1e9)))
-	if errs := append(checkNew(o), checkSchema(o)...); len(errs) > 0 {
+	if errs := append(checkNew(o), o.conform()...); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.kind.groupKind(), o.meta.Name, errs)
 	}
 	if o.meta.ResourceVersion != "" {
-		return nil, apierrors.NewInternalError(fmt.Errorf("resourceVersion should not be set on objects to be created"))
+		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	}
 	if st.find(q.kind, o.meta.Namespace, o.meta.Name) != nil {
 		return nil, apierrors.NewAlreadyExists(q.kind.GroupResource(), o.meta.Name)
@@ -61,6 +64,8 @@ func (o *object) prepare(now metav1.Time) {
 		delete(o.content, "status")
 	case o.kind.Resource == "pods":
 		preparePod(o)
+	case o.kind.Resource == "secrets":
+		prepareSecret(o)
 	case o.kind.Resource == "namespaces":
 		o.content["status"] = map[string]any{"phase": string(corev1.NamespaceActive)}
 		o.content["spec"] = map[string]any{"finalizers": []any{string(corev1.FinalizerKubernetes)}}
@@ -77,7 +82,23 @@ func checkNew(o *object) field.ErrorList {
 	if o.kind.Resource == "namespaces" {
 		name = validation.NameIsDNSLabel
 	}
-	return validation.ValidateObjectMeta(&o.meta, o.kind.namespaced, name, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&o.meta, o.kind.namespaced, name, field.NewPath("metadata"))
+	errs = append(errs, checkFinalizers(o)...)
+	if o.kind.Resource == "events" && o.field("involvedObject.namespace") != o.meta.Namespace {
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), o.field("involvedObject.namespace"), "does not match event.namespace"))
+	}
+	return errs
+}
+
+// checkFinalizers: those of core kinds must name a domain.
+func checkFinalizers(o *object) field.ErrorList {
+	var errs field.ErrorList
+	for i, f := range o.meta.Finalizers {
+		if !o.kind.custom && !strings.Contains(f, "/") && f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f, "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
 }
 
 // generate makes a name that is free: the real server tries again too.
@@ -170,4 +191,24 @@ func qos(pod *corev1.Pod) corev1.PodQOSClass {
 	default:
 		return corev1.PodQOSBurstable
 	}
+}
+
+// prepareSecret moves what is written as text to the data.
+func prepareSecret(o *object) {
+	plain, _ := o.content["stringData"].(map[string]any)
+	delete(o.content, "stringData")
+	if _, ok := o.content["type"]; !ok {
+		o.content["type"] = string(corev1.SecretTypeOpaque)
+	}
+	if len(plain) == 0 {
+		return
+	}
+	data, _ := o.content["data"].(map[string]any)
+	if data == nil {
+		data = map[string]any{}
+	}
+	for k, v := range plain {
+		data[k] = base64.StdEncoding.EncodeToString(fmt.Append(nil, v))
+	}
+	o.content["data"] = data
 }

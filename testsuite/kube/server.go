@@ -18,6 +18,8 @@ type Options struct {
 	// CollectByHand leaves dependents of deleted objects, and the contents of deleted namespaces, until Collect is called; else they are
 	// dealt with after each change.
 	CollectByHand bool
+	// CustomGroup serves the custom resources under another API group than kubevirt.io.
+	CustomGroup string
 }
 
 // Server holds objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for concurrent use.
@@ -37,7 +39,7 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{options: o, store: newStore()}
+	s := &Server{options: o, store: newStore(o.CustomGroup)}
 	for _, name := range append([]string{metav1.NamespaceDefault, metav1.NamespaceSystem}, o.Namespaces...) {
 		s.addNamespace(name)
 	}

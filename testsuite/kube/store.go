@@ -34,10 +34,13 @@ const keptEntries = 20000
 // firstVersion is where resourceVersions begin: not at one, so that nobody mistakes them for generations.
 const firstVersion = 100
 
-func newStore() *store {
+func newStore(group string) *store {
 	s := &store{kinds: kinds(), objects: map[string]map[string]*object{}, version: firstVersion, dropped: firstVersion, grown: make(chan struct{})}
-	for resource := range s.kinds {
+	for resource, k := range s.kinds {
 		s.objects[resource] = map[string]*object{}
+		if k.custom && group != "" {
+			k.Group = group
+		}
 	}
 	return s
 }

@@ -169,10 +169,10 @@ func (f *Fault) answer(ctx context.Context) (int, []byte, error) {
 // refuse answers with an error's status, as the real server does for errors that have one.
 func refuse(err error) (int, []byte, error) {
 	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	if errors.As(err, &known) {
+		status = known.Status()
 	}
-	status := known.Status()
 	status.Kind, status.APIVersion = "Status", "v1"
 	return encode(int(status.Code), &status)
 }

@@ -123,6 +123,7 @@ func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 	case m.ResourceVersion != old.meta.ResourceVersion:
 		return nil, apierrors.NewConflict(q.kind.GroupResource(), q.name, fmt.Errorf(modified)) //nolint:staticcheck // the server's words
 	}
+	wrong := next.conform()
 	next = prepareUpdate(q, old, next)
 	m = &next.meta
 	if m.UID == "" {
@@ -137,7 +138,11 @@ func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 	}
 	errs := validation.ValidateObjectMetaUpdate(m, &old.meta, field.NewPath("metadata"))
 	errs = append(errs, checkPodUpdate(q, old, next)...)
-	errs = append(errs, checkSchema(next)...)
+	errs = append(errs, checkFinalizers(next)...)
+	errs = append(errs, wrong...)
+	if q.kind.Resource == "controllerrevisions" && !reflect.DeepEqual(old.content["data"], next.content["data"]) {
+		errs = append(errs, field.Invalid(field.NewPath("data"), "", "field is immutable"))
+	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.kind.groupKind(), q.name, errs)
 	}

@@ -1,0 +1,9 @@
+// Package crds holds the custom resource definitions, for programs that read them.
+package crds
+
+import "embed"
+
+// Files are the definitions as they are installed, one file for each resource: <plural>.yaml.
+//
+//go:embed virtual*.yaml kubevirts.yaml
+var Files embed.FS
