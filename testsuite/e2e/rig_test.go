@@ -129,7 +129,11 @@ func newMachine(t *testing.T, name, strategy, extra string) *machine {
 
 func (m *machine) apply(strategy, extra string) {
 	m.t.Helper()
-	apply(m.t, fmt.Sprintf(`apiVersion: kubevirt.io/v1
+	apply(m.t, m.manifest(strategy, extra))
+}
+
+func (m *machine) manifest(strategy, extra string) string {
+	return fmt.Sprintf(`apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: %s, namespace: %s}
 spec:
@@ -164,7 +168,7 @@ spec:
             hostname: %s
             password: secret-of-%s
             chpasswd: {expire: false}
-`, m.name, m.namespace, strategy, m.name, extra, image(m.t, "guest"), m.name, m.name))
+`, m.name, m.namespace, strategy, m.name, extra, image(m.t, "guest"), m.name, m.name)
 }
 
 func (m *machine) kubectl(args ...string) string {

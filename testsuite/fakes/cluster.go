@@ -38,6 +38,8 @@ type Cluster struct {
 	// DomainsStarted counts domains that were brought up.
 	DomainsStarted int
 
+	// Paused says that the last VMI was asked to start paused.
+	Paused bool
 	// Sync decides what a comparison of the VMI with its VM finds; nil: that the VMI follows the VM.
 	Sync func(vm contract.VMObservation) contract.SyncInstanceResult
 	// Fail is asked before each activity; an error fails it without effect.
@@ -211,6 +213,21 @@ func (c *Cluster) RemoveVMI() {
 	})
 }
 
+// RemoveVMIByUser deletes the VMI, which has nothing left that holds it.
+func (c *Cluster) RemoveVMIByUser() {
+	_ = c.do("user: delete VMI", func() error {
+		now := time.Now()
+		c.VMI.DeletionTimestamp, c.VMI.Finalizers = &now, nil
+		c.touchVMI()
+		return nil
+	})
+}
+
+// Touch tells of the VMI as it is, after a test has changed it.
+func (c *Cluster) Touch() {
+	_ = c.do("vmi entity: change", func() error { c.touchVMI(); return nil })
+}
+
 // RunPod plays scheduler and kubelet.
 func (c *Cluster) RunPod() {
 	_ = c.do("kubelet: run pod", func() error {
@@ -264,6 +281,7 @@ func (c *Cluster) CreateVMI(_ context.Context, in contract.CreateVMIInput) (r co
 		}
 		if c.VMI == nil {
 			c.made++
+			c.Paused = in.Paused
 			c.VMI = &contract.VMIObservation{
 				UID: fmt.Sprintf("vmi-%d", c.made), OwnerUID: in.VM.UID, Phase: "Pending", VMGeneration: c.VM.Generation,
 				Revision:   fmt.Sprintf("revision-%d", c.VM.Generation),

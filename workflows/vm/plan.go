@@ -220,9 +220,24 @@ func (s *State) held(d decision, now time.Time) decision {
 	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt: " + s.Failure.Message}
 }
 
-// settleTime is how long a status is not written that is about to change again by itself: an instance that has ended and is going shows at
-// once as gone. What takes longer shows.
+// settleTime is how long a status is not written that is about to change again by itself: an instance that has ended and is being deleted is
+// gone in a moment. What takes longer shows.
 const settleTime = 5 * time.Second
+
+// settlesBy is until when the status is not written, although it differs (zero: it is written).
+func (s *State) settlesBy() time.Time {
+	if !s.thrifty() || s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != Deleting {
+		return time.Time{}
+	}
+	switch {
+	case s.over():
+		return s.Ended.At.Add(settleTime)
+	case s.Written.PrintableStatus == "Stopping":
+		return s.Open.Since.Add(settleTime) // that it is no longer ready goes without saying
+	default:
+		return time.Time{}
+	}
+}
 
 func (s *State) decideStatus(now time.Time) decision {
 	if s.VM.Gone || !s.differs() {
@@ -232,10 +247,8 @@ func (s *State) decideStatus(now time.Time) decision {
 		// That it goes is all that there is to say: its next change is its end.
 		return decision{}
 	}
-	if s.thrifty() && s.Open != nil && s.situation() == Deleting && s.over() && s.Written != nil {
-		if by := s.Open.Since.Add(settleTime); now.Before(by) {
-			return decision{WakeAt: by}
-		}
+	if by := s.settlesBy(); now.Before(by) {
+		return decision{WakeAt: by}
 	}
 	return decision{Action: actWrite, Why: "it differs from what was written"}
 }

@@ -34,6 +34,8 @@ type State struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Revision is the ControllerRevision of the last instance.
 	Revision string `json:"revision,omitempty"`
+	// Ended is when an instance was first seen to have ended.
+	Ended End `json:"ended,omitzero"`
 	// Checked is how an instance was last compared with its VM (nil: it was not).
 	Checked *Check `json:"checked,omitempty"`
 	// Terminating says that the status tells of the VM's deletion.
@@ -45,6 +47,12 @@ type State struct {
 
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
+}
+
+// End is the end of the instance of that UID.
+type End struct {
+	VMI string    `json:"vmi"`
+	At  time.Time `json:"at"`
 }
 
 // Check is the outcome of a comparison of the instance of that UID with its VM at that generation.
@@ -281,13 +289,14 @@ func (s *State) startsAnother() bool {
 func (s *State) refresh(now time.Time) {
 	s.noteEnd(now)
 	s.forgetFailure()
-	s.follow()
+	s.follow(now)
 	s.await()
 	s.mirror(now)
 }
 
-// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision.
-func (s *State) follow() {
+// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision;
+// and when it ended.
+func (s *State) follow(now time.Time) {
 	if s.RunStrategy == "" && s.Written != nil { // a state from before it had these fields
 		s.RunStrategy, s.ObservedGeneration = s.Written.RunStrategy, s.Written.ObservedGeneration
 	}
@@ -296,6 +305,9 @@ func (s *State) follow() {
 		s.ObservedGeneration = s.VMI.VMGeneration
 		if s.VMI.Revision != "" {
 			s.Revision = s.VMI.Revision
+		}
+		if s.over() && s.Ended.VMI != s.VMI.UID {
+			s.Ended = End{VMI: s.VMI.UID, At: now}
 		}
 	}
 	// A start that RerunOnFailure owes, because it is new to the VM, is owed until there is an instance.

@@ -1,0 +1,260 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// request writes state change requests, as the API server's account does for virtctl.
+func (m *machine) request(list string) {
+	m.t.Helper()
+	m.kubectl("--as=system:serviceaccount:virtflow:virtflow-api-server", "patch", "vm", m.name, "--subresource=status", "--type=merge",
+		"-p", `{"status":{"stateChangeRequests":[`+list+`]}}`)
+}
+
+func stopOf(vmi *kubevirt.VirtualMachineInstance) string {
+	return fmt.Sprintf(`{"action":"Stop","uid":%q}`, vmi.UID)
+}
+
+const startIt = `{"action":"Start"}`
+
+// untilAnother waits until an instance of another UID runs, and has booted.
+func (m *machine) untilAnother(than *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+	m.t.Helper()
+	until(m.t, bootTime, "another instance takes over", func() error {
+		v, err := m.vmi()
+		if err == nil && v.UID == than.UID {
+			err = fmt.Errorf("instance %s is %s", v.UID, v.Status.Phase)
+		}
+		return err
+	})
+	return m.untilBooted()
+}
+
+// untilVM waits for something about the VM.
+func (m *machine) untilVM(what string, check func(*kubevirt.VirtualMachine) bool) *kubevirt.VirtualMachine {
+	m.t.Helper()
+	var vm *kubevirt.VirtualMachine
+	until(m.t, bootTime, what, func() (err error) {
+		if vm, err = m.vm(); err == nil && !check(vm) {
+			err = fmt.Errorf("it is %s, generations %d/%d, conditions %v", vm.Status.PrintableStatus, vm.Status.ObservedGeneration, vm.Status.DesiredGeneration, vm.Status.Conditions)
+		}
+		return err
+	})
+	return vm
+}
+
+func vmCondition(vm *kubevirt.VirtualMachine, kind string) *kubevirt.VirtualMachineCondition {
+	for i := range vm.Status.Conditions {
+		if string(vm.Status.Conditions[i].Type) == kind {
+			return &vm.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// TestAGuestThatPanicsUnderAlways: a guest that ran is started again at once, each time.
+func TestAGuestThatPanicsUnderAlways(t *testing.T) {
+	m := newMachine(t, "panics", "Always", "")
+	vmi := m.untilBooted()
+	for range 2 {
+		m.inGuest("panic")
+		vmi = m.untilAnother(vmi)
+	}
+	vm, err := m.vm()
+	require.NoError(t, err)
+	require.Nil(t, vm.Status.StartFailure, "it ran: there is nothing to back off from")
+	m.remove()
+}
+
+// TestCrashLoop: an instance that never runs is tried again later and later, and says when.
+func TestCrashLoop(t *testing.T) {
+	m := &machine{t: t, namespace: newNamespace(t), name: "never"}
+	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`, `containerDisk: {path: /disk/nothing.img, image: "`, 1)
+	apply(t, broken)
+	first := m.untilStatus("CrashLoopBackOff")
+	require.Equal(t, 1, first.Status.StartFailure.ConsecutiveFailCount)
+	require.NotNil(t, first.Status.StartFailure.RetryAfterTimestamp)
+	t.Logf("first failure: next try at %s", first.Status.StartFailure.RetryAfterTimestamp)
+	second := m.untilVM("the second instance has failed too", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.StartFailure != nil && vm.Status.StartFailure.ConsecutiveFailCount == 2 && vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
+	})
+	require.NotEqual(t, first.Status.StartFailure.LastFailedVMIUID, second.Status.StartFailure.LastFailedVMIUID)
+	wait := second.Status.StartFailure.RetryAfterTimestamp.Sub(first.Status.StartFailure.RetryAfterTimestamp.Time)
+	require.GreaterOrEqual(t, wait, 38*time.Second, "40 s and more after the second (told in whole seconds)")
+	t.Logf("second failure: next try at %s", second.Status.StartFailure.RetryAfterTimestamp)
+	m.strategy("Halted")
+	m.untilVM("nothing is counted any more", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.StartFailure == nil && vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped
+	})
+	m.remove()
+}
+
+// TestRerunOnFailure: a guest that panics is started again; one that powers off is not, until somebody asks.
+func TestRerunOnFailure(t *testing.T) {
+	m := newMachine(t, "rerun", "RerunOnFailure", "")
+	first := m.untilBooted()
+	m.inGuest("panic")
+	second := m.untilAnother(first)
+	m.inGuest("poweroff")
+	vm := m.untilVM("it is stopped, and its instance is gone", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped && !vm.Status.Created
+	})
+	require.Empty(t, vm.Status.StateChangeRequests)
+	require.Equal(t, kubevirt.RunStrategyRerunOnFailure, vm.Status.RunStrategy)
+	m.request(startIt)
+	third := m.untilAnother(second)
+	m.request(stopOf(third))
+	vm = m.untilVM("it is stopped as requested", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped && !vm.Status.Created
+	})
+	require.Empty(t, vm.Status.StateChangeRequests)
+	m.remove()
+}
+
+// TestManual: nothing happens that nobody requested.
+func TestManual(t *testing.T) {
+	m := newMachine(t, "manual", "Manual", "")
+	m.untilStatus("Stopped")
+	m.request(startIt)
+	first := m.untilBooted()
+	m.inGuest("poweroff")
+	vm := m.untilStatus("Stopped")
+	require.True(t, vm.Status.Created, "the ended instance stays")
+	m.request(stopOf(first) + "," + startIt)
+	second := m.untilAnother(first)
+	vm = m.untilStatus("Running")
+	require.Empty(t, vm.Status.StateChangeRequests)
+
+	// A guest that is started paused waits for somebody to let it run.
+	m.request(stopOf(second) + `,{"action":"Start","data":{"paused":"true"}}`)
+	m.untilStatus("Paused")
+	third, err := m.vmi()
+	require.NoError(t, err)
+	require.NotEqual(t, second.UID, third.UID)
+	require.Equal(t, kubevirt.StartStrategyPaused, *third.Spec.StartStrategy)
+	m.request(stopOf(third))
+	m.untilStatus("Stopped")
+	m.remove()
+}
+
+// TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
+func TestAnEditedVM(t *testing.T) {
+	m := newMachine(t, "edited", "Always", "")
+	first := m.untilBooted()
+
+	m.strategy("RerunOnFailure")
+	vm := m.untilVM("the instance follows the VM", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.DesiredGeneration == vm.Generation && vm.Status.ObservedGeneration == vm.Generation
+	})
+	require.EqualValues(t, 2, vm.Generation)
+	require.Nil(t, vmCondition(vm, "RestartRequired"))
+
+	// A label of the template is for the next instance; an annotation for the descheduler goes as far as the pod.
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"metadata":{"labels":{"tier":"front"},"annotations":{"descheduler.alpha.kubernetes.io/evict":"true"}}}}}`)
+	until(t, bootTime, "the annotation has reached the pod", func() error {
+		out, err := try("-n", m.namespace, "get", "pods", "-o", `jsonpath={.items[0].metadata.annotations.descheduler\.alpha\.kubernetes\.io/evict}`)
+		if err == nil && out != "true" {
+			err = fmt.Errorf("it is %q", out)
+		}
+		return err
+	})
+	vm = m.untilVM("the edit is seen", func(vm *kubevirt.VirtualMachine) bool { return vm.Status.DesiredGeneration == 3 })
+	require.EqualValues(t, 2, vm.Status.ObservedGeneration, "the template is another one")
+	require.Nil(t, vmCondition(vm, "RestartRequired"))
+	vmi, err := m.vmi()
+	require.NoError(t, err)
+	require.NotContains(t, vmi.Labels, "tier")
+
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
+	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
+	c := vmCondition(vm, "RestartRequired")
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, "a non-live-updatable field was changed in the template spec", c.Message)
+
+	m.request(stopOf(first) + "," + startIt)
+	second := m.untilAnother(first)
+	require.Equal(t, "144Mi", second.Spec.Domain.Memory.Guest.String())
+	require.Equal(t, "front", second.Labels["tier"])
+	vm = m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
+		return vmCondition(vm, "RestartRequired") == nil && vm.Status.ObservedGeneration == vm.Generation && len(vm.Status.StateChangeRequests) == 0
+	})
+	require.Equal(t, string(second.Status.VirtualMachineRevisionName), strings.TrimSpace(m.kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.name}")),
+		"one revision is kept")
+	m.remove()
+}
+
+// TestLegacyRunning: the old field, and a paused start while it says false.
+func TestLegacyRunning(t *testing.T) {
+	m := &machine{t: t, namespace: newNamespace(t), name: "legacy"}
+	apply(t, strings.Replace(m.manifest("Halted", ""), "runStrategy: Halted", "running: false", 1))
+	m.untilStatus("Stopped")
+	m.request(startIt)
+	vm := m.untilVM("running has become true", func(vm *kubevirt.VirtualMachine) bool { return vm.Spec.Running != nil && *vm.Spec.Running })
+	require.Nil(t, vm.Spec.RunStrategy)
+	m.untilBooted()
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"running":false}}`)
+	vm = m.untilStatus("Stopped")
+	require.Equal(t, kubevirt.RunStrategyHalted, vm.Status.RunStrategy)
+	m.remove()
+}
+
+// TestDeleteOrphan: the VM goes, its guest stays, and can be deleted by itself. Deleting in the foreground takes it along.
+func TestDeleteOrphan(t *testing.T) {
+	m := newMachine(t, "left", "Always", "")
+	first := m.untilBooted()
+	m.kubectl("delete", "vm", m.name, "--cascade=orphan", "--timeout=60s")
+	until(t, time.Minute, "the instance has no owner any more", func() error {
+		v, err := m.vmi()
+		if err == nil && len(v.OwnerReferences) > 0 {
+			err = fmt.Errorf("it has %v", v.OwnerReferences)
+		}
+		return err
+	})
+	vmi := m.mustVMI()
+	require.Equal(t, first.UID, vmi.UID)
+	require.Equal(t, kubevirt.Running, vmi.Status.Phase)
+	require.Nil(t, vmi.DeletionTimestamp)
+	require.Len(t, m.domains(), 1)
+	m.kubectl("delete", "vmi", m.name, "--timeout=110s")
+
+	m.apply("Always", "")
+	m.untilBooted()
+	m.kubectl("delete", "vm", m.name, "--cascade=foreground", "--timeout=110s")
+	until(t, time.Minute, "nothing is left", func() error {
+		out, err := try("-n", m.namespace, "get", "vm,vmi,pods,controllerrevisions,secrets", "-o", "name")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = fmt.Errorf("still there: %s", out)
+		}
+		return err
+	})
+}
+
+func (m *machine) mustVMI() *kubevirt.VirtualMachineInstance {
+	m.t.Helper()
+	vmi, err := m.vmi()
+	require.NoError(m.t, err)
+	return vmi
+}
+
+// TestDeletionBudget counts what deleting a running VM costs.
+func TestDeletionBudget(t *testing.T) {
+	m := newMachine(t, "counted", "Always", "")
+	m.untilBooted()
+	m.untilVM("it is ready", func(vm *kubevirt.VirtualMachine) bool { return vm.Status.Ready })
+	settled(t, m.namespace, time.Now().Add(-time.Minute))
+	begun := time.Now()
+	m.remove()
+	table, total, told := own(settled(t, m.namespace, begun), time.Now())
+	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded\n%s\n", total, told, table)
+	require.LessOrEqual(t, total, 6, "API calls of a deletion, without recording events")
+}
