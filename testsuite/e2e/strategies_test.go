@@ -26,8 +26,8 @@ func stopOf(vmi *kubevirt.VirtualMachineInstance) string {
 
 const startIt = `{"action":"Start"}`
 
-// untilAnother waits until an instance of another UID runs, and has booted.
-func (m *machine) untilAnother(than *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+// untilReplaced waits until an instance of another UID runs, and has booted.
+func (m *machine) untilReplaced(than *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	m.t.Helper()
 	until(m.t, bootTime, "another instance takes over", func() error {
 		v, err := m.vmi()
@@ -67,7 +67,7 @@ func TestAGuestThatPanicsUnderAlways(t *testing.T) {
 	vmi := m.untilBooted()
 	for range 2 {
 		m.inGuest("panic")
-		vmi = m.untilAnother(vmi)
+		vmi = m.untilReplaced(vmi)
 	}
 	vm, err := m.vm()
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestRerunOnFailure(t *testing.T) {
 	m := newMachine(t, "rerun", "RerunOnFailure", "")
 	first := m.untilBooted()
 	m.inGuest("panic")
-	second := m.untilAnother(first)
+	second := m.untilReplaced(first)
 	m.inGuest("poweroff")
 	vm := m.untilVM("it is stopped, and its instance is gone", func(vm *kubevirt.VirtualMachine) bool {
 		return vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped && !vm.Status.Created
@@ -111,7 +111,7 @@ func TestRerunOnFailure(t *testing.T) {
 	require.Empty(t, vm.Status.StateChangeRequests)
 	require.Equal(t, kubevirt.RunStrategyRerunOnFailure, vm.Status.RunStrategy)
 	m.request(startIt)
-	third := m.untilAnother(second)
+	third := m.untilReplaced(second)
 	m.request(stopOf(third))
 	vm = m.untilVM("it is stopped as requested", func(vm *kubevirt.VirtualMachine) bool {
 		return vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped && !vm.Status.Created
@@ -130,7 +130,7 @@ func TestManual(t *testing.T) {
 	vm := m.untilStatus("Stopped")
 	require.True(t, vm.Status.Created, "the ended instance stays")
 	m.request(stopOf(first) + "," + startIt)
-	second := m.untilAnother(first)
+	second := m.untilReplaced(first)
 	vm = m.untilStatus("Running")
 	require.Empty(t, vm.Status.StateChangeRequests)
 
@@ -182,7 +182,7 @@ func TestAnEditedVM(t *testing.T) {
 	require.Equal(t, "a non-live-updatable field was changed in the template spec", c.Message)
 
 	m.request(stopOf(first) + "," + startIt)
-	second := m.untilAnother(first)
+	second := m.untilReplaced(first)
 	require.Equal(t, "144Mi", second.Spec.Domain.Memory.Guest.String())
 	require.Equal(t, "front", second.Labels["tier"])
 	vm = m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
@@ -244,17 +244,4 @@ func (m *machine) mustVMI() *kubevirt.VirtualMachineInstance {
 	vmi, err := m.vmi()
 	require.NoError(m.t, err)
 	return vmi
-}
-
-// TestDeletionBudget counts what deleting a running VM costs.
-func TestDeletionBudget(t *testing.T) {
-	m := newMachine(t, "counted", "Always", "")
-	m.untilBooted()
-	m.untilVM("it is ready", func(vm *kubevirt.VirtualMachine) bool { return vm.Status.Ready })
-	settled(t, m.namespace, time.Now().Add(-time.Minute))
-	begun := time.Now()
-	m.remove()
-	table, total, told := own(settled(t, m.namespace, begun), time.Now())
-	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded\n%s\n", total, told, table)
-	require.LessOrEqual(t, total, 6, "API calls of a deletion, without recording events")
 }
