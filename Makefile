@@ -82,8 +82,9 @@ define protoc
 endef
 
 .PHONY: generate
-generate: ## Write the generated files anew: the CRDs, the launcher's service. 30 s.
+generate: ## Write the generated files anew: the CRDs, the launcher's service, the page of state tables. 30 s.
 	@cd deploy/crds/gen && go run . generate
+	@go run -trimpath -buildvcs=false ./testsuite/tables/write
 	$(call protoc,.)
 
 .PHONY: verify

@@ -1,0 +1,150 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/vm"
+	"github.com/virtflow/virtflow/workflows/vmi"
+)
+
+// Markdown is the page of all tables and diagrams.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("# Lifecycle tables\n\n<!-- Written by make generate from the tables in workflows/: change those. -->\n\n" +
+		"What the planners look up, drawn from the code. What it means is told in [Lifecycle](lifecycle.md).\n")
+	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules leave a phase, the first that holds is taken.\n")
+	b.WriteString(Phases(vmi.Rules()))
+	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `workflows/vm/strategy.go`: what is done about the instance, by what it does and what is requested in\n" +
+		"`status.stateChangeRequests`. A request that has no column of its own for a situation changes nothing there.\n")
+	b.WriteString(Strategies(vm.Strategies()))
+	b.WriteString("\n## Printable status of a VirtualMachine\n\nFrom `workflows/vm/status.go`: the first that holds is shown. Where something is awaited, the row marks its place: it cannot hold yet.\n")
+	b.WriteString(Printables(vm.Printables()))
+	return b.String()
+}
+
+// Phases draws the table of phases as a state diagram.
+func Phases(rules []vmi.Rule) string {
+	var b strings.Builder
+	b.WriteString("\n```mermaid\nstateDiagram-v2\n")
+	name := func(p vmi.Phase) string {
+		if p == vmi.PhaseUnset {
+			return "[*]"
+		}
+		return string(p)
+	}
+	for _, r := range rules {
+		for _, from := range r.From {
+			fmt.Fprintf(&b, "    %s --> %s: %s\n", name(from), name(r.To), r.Name)
+		}
+	}
+	for _, p := range phases() {
+		if p.Final() {
+			fmt.Fprintf(&b, "    %s --> [*]\n", p)
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// Strategies draws, for each run strategy, what it does as a state diagram, and every cell of its table.
+func Strategies(rows []vm.Row) string {
+	var b strings.Builder
+	for _, st := range strategies() {
+		fmt.Fprintf(&b, "\n### %s\n\n```mermaid\nstateDiagram-v2\n", st)
+		for _, r := range rows {
+			if r.Strategy != st {
+				continue
+			}
+			if to := leadsTo(r.Wish); to != "" {
+				label := does(r.Wish)
+				if r.Request != vm.NoRequest {
+					label += " (" + string(r.Request) + " requested)"
+				}
+				fmt.Fprintf(&b, "    %s --> %s: %s\n", r.Situation, to, label)
+			}
+		}
+		b.WriteString("    alive --> succeeded: the guest powers off\n    alive --> failed: the guest fails\n    deleting --> absent: everything of it is gone\n```\n\n")
+		columns := []vm.Request{}
+		for _, q := range requests() {
+			if slices.ContainsFunc(rows, func(r vm.Row) bool { return r.Strategy == st && r.Request == q }) {
+				columns = append(columns, q)
+			}
+		}
+		b.WriteString("| instance |")
+		for _, q := range columns {
+			if q == vm.NoRequest {
+				b.WriteString(" no request |")
+			} else {
+				fmt.Fprintf(&b, " %s requested |", q)
+			}
+		}
+		b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+		for _, sit := range situations() {
+			fmt.Fprintf(&b, "| %s |", sit)
+			for _, q := range columns {
+				fmt.Fprintf(&b, " %s |", cell(rows, st, sit, q))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func cell(rows []vm.Row, st vm.Strategy, sit vm.Situation, q vm.Request) string {
+	i := slices.IndexFunc(rows, func(r vm.Row) bool { return r.Strategy == st && r.Situation == sit && r.Request == q })
+	switch {
+	case i < 0 && q == vm.NoRequest:
+		return "**no row**"
+	case i < 0:
+		return "as without"
+	}
+	w := rows[i].Wish
+	if w.Why == "" {
+		return does(w)
+	}
+	return does(w) + ": " + w.Why
+}
+
+// leadsTo is the situation that a wish leads to, as a diagram shows it.
+func leadsTo(w vm.Wish) vm.Situation {
+	switch w.Operation {
+	case contract.OperationStart:
+		return vm.Alive
+	case contract.OperationStop, contract.OperationRestart:
+		return vm.Deleting
+	default:
+		return ""
+	}
+}
+
+func does(w vm.Wish) string {
+	switch {
+	case w.Always:
+		return "the strategy becomes Always"
+	case w.Rerun:
+		return "a start is requested"
+	case w.Operation == contract.OperationNone:
+		return "–"
+	}
+	s := string(w.Operation)
+	if w.AfterBackOff {
+		s += " after back-off"
+	}
+	if w.Once {
+		s += ", if that is new"
+	}
+	return s
+}
+
+// Printables lists the printable statuses in their order.
+func Printables(rows []vm.Printable) string {
+	var b strings.Builder
+	b.WriteString("\n| order | status | awaits |\n|---|---|---|\n")
+	for i, r := range rows {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", i+1, r.Status, r.Awaits)
+	}
+	return b.String()
+}

@@ -1,0 +1,56 @@
+package tables_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/tables"
+	"github.com/virtflow/virtflow/workflows/vm"
+	"github.com/virtflow/virtflow/workflows/vmi"
+)
+
+func TestTheTablesHaveNoHoles(t *testing.T) {
+	require.Empty(t, tables.CheckStrategies(vm.Strategies()))
+	require.Empty(t, tables.CheckPhases(vmi.Rules()))
+	require.Empty(t, tables.CheckPrintables(vm.Printables()))
+	fmt.Printf("state tables: rows %d, holes and unreachable states 0\n", len(vm.Strategies())+len(vmi.Rules())+len(vm.Printables()))
+}
+
+// TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules is left that lead to
+// the same phase, nothing is missing to see.
+func TestAHoleIsFound(t *testing.T) {
+	without := func(rows []vm.Row, i int) []vm.Row { return append(append([]vm.Row{}, rows[:i]...), rows[i+1:]...) }
+	for i, r := range vm.Strategies() {
+		if r.Request == vm.NoRequest {
+			require.NotEmpty(t, tables.CheckStrategies(without(vm.Strategies(), i)), "%+v", r)
+		}
+		require.NotEmpty(t, tables.CheckStrategies(append(vm.Strategies(), r)), "%+v twice", r)
+	}
+	var toRunning []vmi.Rule
+	for _, r := range vmi.Rules() {
+		if r.To != vmi.PhaseRunning {
+			toRunning = append(toRunning, r)
+		}
+	}
+	require.Contains(t, tables.CheckPhases(toRunning), `nothing leads to "Running"`)
+	stuck := append(vmi.Rules()[:0:0], vmi.Rules()...)
+	for i := range stuck {
+		if stuck[i].To.Final() {
+			stuck[i].From = []vmi.Phase{vmi.PhaseScheduled}
+		}
+	}
+	require.Contains(t, tables.CheckPhases(stuck), `nothing leads out of "Running"`)
+	for i := range vm.Printables() {
+		rows := vm.Printables()
+		require.NotEmpty(t, tables.CheckPrintables(append(rows[:i], rows[i+1:]...)))
+	}
+}
+
+func TestThePageIsWhatTheTablesSay(t *testing.T) {
+	page, err := os.ReadFile("../../docs/lifecycle-tables.md")
+	require.NoError(t, err)
+	require.Equal(t, tables.Markdown(), string(page), "run make generate")
+}
