@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -175,8 +176,8 @@ func TestRefusalsNameTheField(t *testing.T) {
 		},
 		{PathValidateVMIM, `{}`, "kind", "VirtualMachineInstanceMigration is not supported yet"},
 		{
-			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}}}}`, "spec.configuration.vmRolloutStrategy",
-			"spec.configuration.vmRolloutStrategy must be Stage: LiveUpdate (the default) is not supported yet",
+			PathValidateKubeVirt, `{"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}}`, "spec.configuration.network.defaultNetworkInterface",
+			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not supported yet",
 		},
 	} {
 		resp := ask(t, call{path: c.path, operation: admissionv1.Create}, c.object)
@@ -210,4 +211,28 @@ func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
 	resp := ask(t, call{path: PathValidateVM, operation: admissionv1.Create}, `{"spec": 1}`)
 	require.False(t, resp.Allowed)
 	require.EqualValues(t, http.StatusBadRequest, resp.Result.Code)
+}
+
+// TestLiveUpdatePromisesNoRoomToGrow: under KubeVirt's default rollout strategy a VM is accepted, its VMI gets no limits to grow to, and whoever
+// asks for such is refused by name.
+func TestLiveUpdatePromisesNoRoomToGrow(t *testing.T) {
+	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
+		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
+	}}
+	vmi := &kubevirtv1.VirtualMachineInstance{}
+	guest := resource.MustParse("64Mi")
+	vmi.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: &guest}
+	require.NoError(t, expandSpec(vmi, live))
+	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
+	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
+
+	always := kubevirtv1.RunStrategyAlways
+	vm := &kubevirtv1.VirtualMachine{Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{Spec: vmi.Spec}}}
+	causes, err := vmCauses(vm, live)
+	require.NoError(t, err)
+	require.Empty(t, causes)
+	vm.Spec.Template.Spec.Domain.CPU.MaxSockets = 4
+	causes, err = vmCauses(vm, live)
+	require.NoError(t, err)
+	require.Equal(t, "spec.template.spec.domain.cpu.maxSockets", causes[0].Field)
 }

@@ -45,9 +45,6 @@ func neededConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCau
 			Type: metav1.CauseTypeFieldValueRequired, Field: p.String(), Message: p.String() + " must be " + value + ": " + why + " is not supported yet",
 		})
 	}
-	if c.VMRolloutStrategy == nil {
-		need(path.Child("vmRolloutStrategy"), string(kubevirtv1.VMRolloutStrategyStage), string(kubevirtv1.VMRolloutStrategyLiveUpdate)+" (the default)")
-	}
 	if c.NetworkConfiguration == nil || c.NetworkConfiguration.NetworkInterface == "" {
 		need(path.Child("network", "defaultNetworkInterface"), "masquerade", "bridge (the default)")
 	}

@@ -80,7 +80,7 @@ func vmCauses(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	if vm.Spec.Template != nil {
 		vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
-		if err := defaults.Spec(expanded, cluster); err != nil {
+		if err := expandSpec(expanded, cluster); err != nil {
 			return nil, err
 		}
 	}

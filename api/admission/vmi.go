@@ -25,7 +25,7 @@ func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admissio
 		if err != nil {
 			return bad(err)
 		}
-		if err := defaults.CreateVMI(vmi, cluster, h.Now()); err != nil {
+		if err := expand(vmi, func(v *kubevirtv1.VirtualMachineInstance) error { return defaults.CreateVMI(v, cluster, h.Now()) }); err != nil {
 			return bad(err)
 		}
 		h.recordRequest(req, &vmi.ObjectMeta, nil, true)

@@ -93,7 +93,7 @@ func vmirsCauses(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defau
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	if set.Spec.Template != nil {
 		set.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
-		if err := defaults.Spec(expanded, cluster); err != nil {
+		if err := expandSpec(expanded, cluster); err != nil {
 			return nil, err
 		}
 	}

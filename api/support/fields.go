@@ -32,7 +32,7 @@ func Configuration() []Field {
 		{Path: "configuration.machineType", Values: machines()},
 		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"masquerade"}},
 		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
-		{Path: "configuration.vmRolloutStrategy", Values: []string{"Stage"}},
+		{Path: "configuration.vmRolloutStrategy", Values: []string{"LiveUpdate", "Stage"}},
 		// Not pointers in the Go types: they are always there, and mean nothing while they are empty.
 		{Path: "certificateRotateStrategy"},
 		{Path: "workloadUpdateStrategy"},

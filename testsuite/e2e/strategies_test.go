@@ -175,11 +175,28 @@ func TestAnEditedVM(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, vmi.Labels, "tier")
 
+	// Where it may run is for the next place of the running instance.
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}`)
+	until(t, bootTime, "the node selector has reached the instance", func() error {
+		if v := m.mustVMI(); v.Spec.NodeSelector["kubernetes.io/os"] != "linux" {
+			return fmt.Errorf("it is %v", v.Spec.NodeSelector)
+		}
+		return nil
+	})
+	require.Equal(t, first.UID, m.mustVMI().UID)
+
+	// More memory is for the next boot, in KubeVirt's words for guests that cannot move.
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
 	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
 	c := vmCondition(vm, "RestartRequired")
 	require.Equal(t, corev1.ConditionTrue, c.Status)
-	require.Equal(t, "a non-live-updatable field was changed in the template spec", c.Message)
+	require.Equal(t, "memory updated in template spec. Memory-hotplug is only available for migratable VMs", c.Message)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
+	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") == nil })
+
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other","domain":{"memory":{"guest":"144Mi"}}}}}}`)
+	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
+	require.Equal(t, "a non-live-updatable field was changed in the template spec", vmCondition(vm, "RestartRequired").Message)
 
 	m.request(stopOf(first) + "," + startIt)
 	second := m.untilReplaced(first)
