@@ -213,14 +213,16 @@ type TerminationMessage struct {
 
 // NodeObservation is what crdwatch tells a node entity about the Node object and the node worker's pod on it.
 type NodeObservation struct {
-	UID             string            `json:"uid"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Gone            bool              `json:"gone,omitempty"`
-	Ready           bool              `json:"ready,omitempty"`
-	Unschedulable   bool              `json:"unschedulable,omitempty"`
-	WorkerReady     bool              `json:"workerReady,omitempty"`  // a node worker pod there is Ready
-	OutOfService    bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
-	Labels          map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Gone            bool   `json:"gone,omitempty"`
+	Ready           bool   `json:"ready,omitempty"`
+	Unschedulable   bool   `json:"unschedulable,omitempty"`
+	// Cordoned is the same once more: entities whose run is older than this field did not act on Unschedulable, and replay so.
+	Cordoned     bool              `json:"cordoned,omitempty"`
+	WorkerReady  bool              `json:"workerReady,omitempty"`  // a node worker pod there is Ready
+	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
+	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 }
 
 // NodeReport is what a node worker says of its host when it starts and whenever it changes.

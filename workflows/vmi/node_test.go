@@ -1,0 +1,83 @@
+package vmi
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestWordOfTheNodeInAnyOrder: twice, late and out of order, it ends in the same state.
+func TestWordOfTheNodeInAnyOrder(t *testing.T) {
+	at := func(version string, ready bool) contract.NodeState {
+		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready, Since: noon}
+	}
+	gone := contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true}
+	anew := contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon}
+	for name, c := range map[string]struct {
+		told  []contract.NodeState
+		ready bool
+		gone  bool
+		uid   string
+	}{
+		"silent, then back":       {[]contract.NodeState{at("10", false), at("20", true)}, true, false, "n1"},
+		"silent, then deleted":    {[]contract.NodeState{at("10", false), gone}, false, true, "n1"},
+		"deleted, then made anew": {[]contract.NodeState{at("10", false), gone, anew}, true, false, "n2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := func(s *State) {
+				require.NotNil(t, s.node())
+				require.Equal(t, c.ready, s.node().Ready)
+				require.Equal(t, c.gone, s.node().Gone)
+				require.Equal(t, c.uid, s.node().UID)
+			}
+			play := func(list []contract.NodeState) *State {
+				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+				for _, o := range list {
+					s.observeNode(o)
+				}
+				return s
+			}
+			want(play(c.told))
+			twice := play(c.told)
+			for _, o := range c.told { // all of it once more, late
+				if !o.Gone {
+					twice.observeNode(o)
+				}
+			}
+			want(twice)
+			if !slices.ContainsFunc(c.told, func(o contract.NodeState) bool { return o.Gone }) {
+				back := slices.Clone(c.told)
+				slices.Reverse(back)
+				want(play(back))
+			}
+		})
+	}
+}
+
+// TestANodeThatIsMadeAnewIsNoProof: a machine whose kubelet starts again makes its Node anew, with the guest alive.
+func TestANodeThatIsMadeAnewIsNoProof(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true})
+	s.refresh(noon)
+	require.False(t, s.fenced(), "its kubelet may be there yet")
+	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon})
+	s.refresh(noon.Add(time.Hour))
+	require.False(t, s.fenced())
+	require.Equal(t, PhaseRunning, s.Phase)
+}
+
+// TestWordOfAnotherPodsNode: what is said of an earlier pod's node is not about this one.
+func TestWordOfAnotherPodsNode(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", Gone: true})
+	s.refresh(noon.Add(time.Hour))
+	require.Nil(t, s.node())
+	require.Equal(t, PhaseRunning, s.Phase)
+	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: "3", Since: noon})
+	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", ResourceVersion: "4", Ready: true, Since: noon})
+	require.False(t, s.node().Ready)
+}
