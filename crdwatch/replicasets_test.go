@@ -2,15 +2,19 @@ package crdwatch
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/randfill"
 
+	"github.com/virtflow/virtflow/crdwatch/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -264,4 +268,37 @@ func TestNewsOfTheSetWaitForNoReplica(t *testing.T) {
 	o.Put(replicaNews(time.Hour, "a"))
 	o.Put(Delivery{Workflow: "replicaset/a/web", Signal: contract.SignalObserveReplicaSet, UID: "set"})
 	require.Eventually(t, func() bool { return len(r.all()) == 2 }, 10*time.Second, time.Millisecond)
+}
+
+// TestWhatReplicaSetsNeedIsKept: see TestWhatAnObservationNeedsIsKept.
+func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
+	const objects = 200
+	seed := rand.Uint64()
+	fill := randfill.NewWithSeed(int64(seed)).NilChance(0.2).NumElements(1, 3).MaxDepth(8)
+	selector := labels.SelectorFromSet(labels.Set{"app": "web"})
+	for range objects {
+		var set kubevirt.VirtualMachineInstanceReplicaSet
+		for _, part := range []any{&set.Name, &set.UID, &set.ResourceVersion, &set.Generation, &set.Annotations, &set.DeletionTimestamp, &set.Status, &set.Spec.Replicas, &set.Spec.Paused, &set.Spec.Selector} {
+			fill.Fill(part)
+		}
+		set.Spec.Template = testSet("x", "web").Spec.Template
+		fill.Fill(&set.Spec.Template.Spec.TerminationGracePeriodSeconds)
+		less, err := stripReplicaSet(set.DeepCopy())
+		require.NoError(t, err)
+		stripped, ok := less.(*kubevirt.VirtualMachineInstanceReplicaSet)
+		require.True(t, ok)
+		require.Equal(t, observe.ReplicaSet(&set), observe.ReplicaSet(stripped), "seed %d", seed)
+
+		vmi := testInstance("x", "web", &set)
+		for _, part := range []any{&vmi.CreationTimestamp, &vmi.DeletionTimestamp, &vmi.Status.Phase, &vmi.Status.Conditions, &vmi.Status.PhaseTransitionTimestamps} {
+			fill.Fill(part)
+		}
+		vmi.Annotations = map[string]string{contract.AnnotationReplica: "7"}
+		less, err = stripVMI(vmi.DeepCopy())
+		require.NoError(t, err)
+		instance, ok := less.(*kubevirt.VirtualMachineInstance)
+		require.True(t, ok)
+		require.Equal(t, observe.Replica(vmi, selector), observe.Replica(instance, selector), "seed %d", seed)
+		require.Equal(t, observe.GoneReplica(vmi), observe.GoneReplica(instance), "seed %d", seed)
+	}
 }

@@ -59,7 +59,7 @@ func TestWhoAskedForAScale(t *testing.T) {
 
 func TestReplicaSetsThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, by, field, message string }{
-		"no template":           {replicaSet[strings.Index(replicaSet, `"template"`):], `"paused": false}}`, "spec.template", "missing virtual machine template."},
+		"no template":           {`"template"`, `"paused": false}}`, "spec.template", "missing virtual machine template."},
 		"another selector":      {`"matchLabels": {"app": "web"}`, `"matchLabels": {"app": "db"}`, "spec.selector", "selector does not match labels."},
 		"no selector":           {`"selector": {"matchLabels": {"app": "web"}},`, ``, "spec.selector", "selector does not match labels."},
 		"one that says nothing": {`"matchLabels": {"app": "web"}`, ``, "spec.selector", "selector must not be empty"},
@@ -72,6 +72,10 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, replicaSet, c.replace)
 			object := strings.Replace(replicaSet, c.replace, c.by, 1)
+			if name == "no template" {
+				begin, _, _ := strings.Cut(replicaSet, c.replace)
+				object = begin + c.by
+			}
 			for _, how := range []call{
 				{path: PathValidateVMIRS, operation: admissionv1.Create}, {path: PathValidateVMIRS, operation: admissionv1.Update, old: replicaSet},
 			} {

@@ -299,6 +299,57 @@ spec:
 	// The namespace goes with everything in it: newNamespace waits for that.
 }
 
+// TestReplicaSetOfFifty: fifty replicas that find no node are one transition, which a newer scale supersedes.
+func TestReplicaSetOfFifty(t *testing.T) {
+	untilHealthy(t)
+	c := temporal(t)
+	r := newReplicas(t, newNamespace(t), "many", 0)
+	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"e2e.virtflow.io/nowhere":"true"}}}}}`)
+	begun := time.Now()
+	r.kubectl("scale", "vmirs", r.name, "--replicas=50")
+	until(t, bootTime, "there are fifty", func() error {
+		set, err := r.get()
+		if err == nil && set.Status.Replicas != 50 {
+			err = fmt.Errorf("status %+v", set.Status)
+		}
+		return err
+	})
+	id := contract.ReplicaSetID(r.namespace, r.name)
+	of := func(prefix string) (events, workflows int) {
+		per, _, _ := history(t, c, r.namespace)
+		for workflow, n := range per {
+			if strings.HasPrefix(workflow, prefix) {
+				events, workflows = events+n, workflows+1
+			}
+		}
+		return events, workflows
+	}
+	until(t, time.Minute, "Temporal lists the set and its transition", func() error {
+		if _, n := of(id); n < 2 {
+			return fmt.Errorf("%d workflows", n)
+		}
+		return nil
+	})
+	events, workflows := of(id)
+	patches := 0
+	for _, call := range settled(t, r.namespace, begun) {
+		if call.Object.Resource == "virtualmachineinstancereplicasets" && call.Object.Subresource == "status" {
+			patches++
+		}
+	}
+	fmt.Printf("budget: a scale from 0 to 50, all made: %d events of the set and its transition, %d status writes\n", events, patches)
+	require.Equal(t, 2, workflows, "one transition")
+	require.LessOrEqual(t, events, 300)
+	list, err := r.instances()
+	require.NoError(t, err)
+	require.Len(t, list, 50)
+
+	r.kubectl("scale", "vmirs", r.name, "--replicas=0")
+	r.until(0)
+	_, workflows = of(id)
+	require.Equal(t, 3, workflows, "the newer scale is a transition of its own")
+}
+
 // countOne prints what scaling by one costs, up and down. Counts depend on nothing but the code.
 func (r *replicas) countOne(c client.Client) {
 	r.t.Helper()
