@@ -29,7 +29,7 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 	case set.Spec.Template == nil:
 		o.Unusable = "it has no template"
 	case err != nil:
-		o.Unusable = Cut("its selector cannot be read: "+err.Error(), maxMessage)
+		o.Unusable = "its selector cannot be read" // the error lists what is wrong in another order each time
 	case set.Spec.Selector == nil || len(set.Spec.Template.ObjectMeta.Labels) == 0:
 		o.Unusable = "it has no selector, or its template no labels"
 	case !selector.Matches(labels.Set(set.Spec.Template.ObjectMeta.Labels)):
