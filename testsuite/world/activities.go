@@ -1,0 +1,310 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// How long the parts of an attempt take. They differ, so that two attempts that begin together do not end together.
+const (
+	toStart  = 5 * time.Millisecond
+	toEffect = 11 * time.Millisecond
+	toAnswer = 7 * time.Millisecond
+)
+
+// activities is the registry that the worker's own registration fills, and the engine that makes attempts. Attempts run within the
+// workflow that asked, in virtual time, one step at a time: the same story gives the same order of everything.
+type activities struct {
+	world     *World
+	functions map[string]reflect.Value
+	// logical numbers the calls of each activity; a call that is tried again as a regular activity keeps its number.
+	logical map[string]int
+	failed  map[string]failedCall // by workflow
+	// Invocations are the logical calls in order, for a clean run to list.
+	invocations []string
+}
+
+type failedCall struct {
+	activity string
+	input    string
+	ordinal  int
+}
+
+func newActivities(w *World) *activities {
+	return &activities{world: w, functions: map[string]reflect.Value{}, logical: map[string]int{}, failed: map[string]failedCall{}}
+}
+
+// RegisterActivity is part of worker.ActivityRegistry; activities here have names.
+func (a *activities) RegisterActivity(any) { panic("register it with a name") }
+
+// RegisterDynamicActivity is part of worker.ActivityRegistry.
+func (a *activities) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) {
+	panic("there are no dynamic activities")
+}
+
+// RegisterActivityWithOptions takes an activity under its name.
+func (a *activities) RegisterActivityWithOptions(f any, o activity.RegisterOptions) {
+	a.functions[o.Name] = reflect.ValueOf(f)
+}
+
+// call is one activity as a workflow asked for it.
+type call struct {
+	name            string
+	ordinal         int
+	input           reflect.Value
+	queue           string
+	startToClose    time.Duration
+	scheduleToStart time.Duration
+	expires         time.Time
+	retry           temporal.RetryPolicy
+}
+
+// local runs a local activity.
+func (a *activities) local(ctx workflow.Context, name string, args []any) workflow.Future {
+	o := workflow.GetLocalActivityOptions(ctx)
+	c := a.newCall(ctx, name, args, true)
+	c.startToClose = o.StartToCloseTimeout
+	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
+	return a.run(ctx, c, true)
+}
+
+// regular runs an activity of a task queue.
+func (a *activities) regular(ctx workflow.Context, name string, args []any) workflow.Future {
+	o := workflow.GetActivityOptions(ctx)
+	c := a.newCall(ctx, name, args, false)
+	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
+	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
+	return a.run(ctx, c, false)
+}
+
+func (c *call) set(ctx workflow.Context, retry *temporal.RetryPolicy, total time.Duration) {
+	if total > 0 {
+		c.expires = workflow.Now(ctx).Add(total)
+	}
+	if retry != nil {
+		c.retry = *retry
+	}
+	if c.retry.InitialInterval == 0 {
+		c.retry.InitialInterval = time.Second
+	}
+	if c.retry.BackoffCoefficient == 0 {
+		c.retry.BackoffCoefficient = 2
+	}
+	if c.retry.MaximumInterval == 0 {
+		c.retry.MaximumInterval = 100 * c.retry.InitialInterval
+	}
+}
+
+// newCall numbers a call and copies its input as a payload would.
+func (a *activities) newCall(ctx workflow.Context, name string, args []any, local bool) *call {
+	f, ok := a.functions[name]
+	if !ok {
+		panic("no activity is registered as " + name)
+	}
+	id := workflow.GetInfo(ctx).WorkflowExecution.ID
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(args...)
+	if err != nil {
+		panic(fmt.Sprintf("encoding the input of %s: %v", name, err))
+	}
+	in := reflect.New(f.Type().In(1))
+	if err := converter.GetDefaultDataConverter().FromPayloads(payloads, in.Interface()); err != nil {
+		panic(fmt.Sprintf("decoding the input of %s: %v", name, err))
+	}
+	text := string(payloads.GetPayloads()[0].GetData())
+	before, again := a.failed[id]
+	delete(a.failed, id)
+	ordinal := before.ordinal
+	if local || !again || before.activity != name || before.input != text {
+		a.logical[name]++
+		ordinal = a.logical[name]
+		a.invocations = append(a.invocations, name)
+	}
+	a.world.tracef("%s: %s#%d %s", id, name, ordinal, short(text))
+	return &call{name: name, ordinal: ordinal, input: in.Elem()}
+}
+
+// run makes attempts until one succeeds or no other is allowed. Who cancels does not wait; an attempt under way goes on.
+func (a *activities) run(ctx workflow.Context, c *call, local bool) workflow.Future {
+	future, result := workflow.NewFuture(ctx)
+	id := workflow.GetInfo(ctx).WorkflowExecution.ID
+	detached, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(detached, func(ctx2 workflow.Context) {
+		r := &attempts{activities: a, call: c, asker: ctx, ctx: ctx2, result: result}
+		value, err := r.all()
+		if r.cancelled {
+			return
+		}
+		if err != nil {
+			a.world.tracef("%s: %s#%d failed: %s", id, c.name, c.ordinal, short(err.Error()))
+			if local {
+				text, _ := converter.GetDefaultDataConverter().ToPayloads(c.input.Interface()) //nolint:errcheck // it was encoded before
+				a.failed[id] = failedCall{c.name, string(text.GetPayloads()[0].GetData()), c.ordinal}
+			}
+		}
+		result.Set(value, err)
+	})
+	return future
+}
+
+// attempts is one call's.
+type attempts struct {
+	*activities
+	*call
+	asker, ctx workflow.Context
+	result     workflow.Settable
+	cancelled  bool
+}
+
+// pause lets virtual time pass; a cancellation meanwhile is answered at once.
+func (r *attempts) pause(d time.Duration) {
+	timer := workflow.NewTimer(r.ctx, r.world.distinct(d))
+	over := false
+	for !over {
+		s := workflow.NewSelector(r.ctx)
+		s.AddFuture(timer, func(workflow.Future) { over = true })
+		if !r.cancelled {
+			s.AddReceive(r.asker.Done(), func(workflow.ReceiveChannel, bool) {
+				r.cancelled = true
+				r.result.SetError(temporal.NewCanceledError())
+			})
+		}
+		s.Select(r.ctx)
+	}
+}
+
+func (r *attempts) now() time.Time { return workflow.Now(r.ctx) }
+
+func (r *attempts) all() (any, error) {
+	var last error
+	for attempt := 1; ; attempt++ {
+		if !r.reachable() {
+			return nil, timedOut(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, last)
+		}
+		value, err := r.one(attempt)
+		if err == nil || r.cancelled {
+			return value, err
+		}
+		last = err
+		wait := r.backoff(attempt, err)
+		if wait <= 0 {
+			return nil, err
+		}
+		r.pause(wait)
+		if r.cancelled {
+			return nil, err
+		}
+	}
+}
+
+// reachable waits until somebody polls the call's queue.
+func (r *attempts) reachable() bool {
+	node, ok := strings.CutPrefix(r.queue, contract.NodeTaskQueue(""))
+	if !ok {
+		return true
+	}
+	until := r.now().Add(r.scheduleToStart)
+	for !r.world.workerPolls(node) {
+		if !r.now().Before(until) || r.cancelled {
+			return false
+		}
+		r.pause(time.Second)
+	}
+	return true
+}
+
+// one is one attempt: it starts, has its effect, and answers, unless the world decides otherwise.
+func (r *attempts) one(attempt int) (any, error) {
+	begun := r.now()
+	limit := begun.Add(r.startToClose)
+	if !r.expires.IsZero() && r.expires.Before(limit) {
+		limit = r.expires
+	}
+	lost := func(kind enumspb.TimeoutType) error {
+		r.pause(max(limit.Sub(r.now()), time.Millisecond))
+		return timedOut(kind, nil)
+	}
+	process := r.world.process(r.queue)
+	r.pause(toStart + toEffect)
+	if process.died() {
+		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+	}
+	v := r.world.judge(r.name, r.ordinal, attempt)
+	var value any
+	err := v.err
+	if v.effect {
+		done, failure := r.perform()
+		if err == nil {
+			value, err = done, failure
+		}
+	}
+	if v.late {
+		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+	}
+	r.pause(toAnswer)
+	if process.died() {
+		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+	}
+	return value, err
+}
+
+// perform calls the activity. What it returns travels as it would through Temporal.
+func (r *attempts) perform() (any, error) {
+	if r.name == contract.ActivityStartDomain {
+		return r.startDomain()
+	}
+	out := r.functions[r.name].Call([]reflect.Value{reflect.ValueOf(context.Background()), r.input})
+	if err, ok := out[len(out)-1].Interface().(error); ok && err != nil {
+		fc := temporal.GetDefaultFailureConverter()
+		return nil, fc.FailureToError(fc.ErrorToFailure(err))
+	}
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(out[0].Interface())
+	if err != nil {
+		return nil, fmt.Errorf("encoding the answer of %s: %w", r.name, err)
+	}
+	copied := reflect.New(out[0].Type())
+	if err := converter.GetDefaultDataConverter().FromPayloads(payloads, copied.Interface()); err != nil {
+		return nil, fmt.Errorf("decoding the answer of %s: %w", r.name, err)
+	}
+	return copied.Elem().Interface(), nil
+}
+
+// backoff is how long to wait before the next attempt; zero: there is none.
+func (r *attempts) backoff(attempt int, err error) time.Duration {
+	p := r.retry
+	if p.MaximumAttempts > 0 && attempt >= int(p.MaximumAttempts) {
+		return 0
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && (app.NonRetryable() || slices.Contains(p.NonRetryableErrorTypes, app.Type())) {
+		return 0
+	}
+	wait := time.Duration(float64(p.InitialInterval) * math.Pow(p.BackoffCoefficient, float64(attempt-1)))
+	if wait <= 0 || wait > p.MaximumInterval {
+		wait = p.MaximumInterval
+	}
+	if !r.expires.IsZero() && r.now().Add(wait).After(r.expires) {
+		return 0
+	}
+	return wait
+}
+
+func short(s string) string {
+	if len(s) > 400 {
+		return s[:400] + "…"
+	}
+	return s
+}

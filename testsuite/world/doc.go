@@ -1,0 +1,18 @@
+// Package world runs the whole control plane in one process under virtual time: the real entity workflows and transitions, the real
+// activities against a Kubernetes API server in memory, and crdwatch's own decisions about what is told to whom. Scheduler, kubelets,
+// launchers, node workers and controllers of Kubernetes are played, and act at virtual times.
+//
+//	world.go        a world: how its parts are put together, and how a script runs in it
+//	workflows.go    the workflows: starting them by signal, and the interceptor through which they reach this world
+//	activities.go   attempts of activities: time-outs, retries, and faults put into them
+//	faults.go       which attempt fails, and how
+//	delivery.go     what changes reach crdwatch, what it tells the workflows, and what chaos does to that
+//	temporal.go     the part of a Temporal client that crdwatch's repair asks
+//	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
+//	user.go         what users do, through the real admission
+//	invariants.go   what must hold at every change, and when all is over
+//	scenarios.go    the stories
+//
+// The suites (*_test.go): every activity invocation of every story failing in every way (matrix), signals duplicated, delayed, reordered
+// and lost (chaos), random sequences of wishes and failures (model), and a list of every wait with its deadline (deadlines).
+package world

@@ -1,0 +1,277 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// What the controllers of Kubernetes do about nodes, and after which time.
+const (
+	nodeMonitorGrace = 40 * time.Second  // without a heartbeat: not Ready, unreachable
+	evictAfter       = 300 * time.Second // the toleration that every pod gets
+	podGCEvery       = 20 * time.Second
+	workerUp         = 2 * time.Second
+)
+
+const taintUnreachable = "node.kubernetes.io/unreachable"
+
+// addHost adds a node with a kubelet and a node worker that has reported.
+func (w *World) addHost(name string) {
+	h := &host{world: w, name: name, powered: true, connected: true, worker: true, pods: map[string]*sandbox{}}
+	w.hosts[name] = h
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}}}
+	w.must(kube.Put(w.Kube, node))
+	w.must(kube.Edit(w.Kube, "", name, "status", func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}))
+	w.must(kube.Put(w.Kube, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "virtflow-node-worker-" + name, Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
+		Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "worker", Image: "worker"}}},
+	}))
+	w.setWorkerReady(h)
+	w.after(time.Second, h.reportNode)
+}
+
+// must stops a story that cannot be set up.
+func (w *World) must(_ any, err error) {
+	if err != nil {
+		panic("setting up the world: " + err.Error())
+	}
+}
+
+// reportNode is what a node worker says of its host when it starts; it tries until the entity is there.
+func (h *host) reportNode() {
+	if !h.polls() {
+		return
+	}
+	id := contract.NodeID(h.name)
+	if h.world.workflows.closed(id) || !h.world.workflows.runs[id].open {
+		h.world.after(time.Second, h.reportNode)
+		return
+	}
+	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report", Payload: contract.NodeReport{
+		Incarnation: h.name + "-" + time.Duration(h.epoch).String(), Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
+	}})
+}
+
+func (h *host) polls() bool { return h.alive() && h.worker }
+
+func (w *World) workerPolls(node string) bool {
+	h := w.hosts[node]
+	return h != nil && h.polls()
+}
+
+func (w *World) setWorkerReady(h *host) {
+	status := corev1.ConditionFalse
+	if h.polls() {
+		status = corev1.ConditionTrue
+	}
+	_, _ = kube.Edit(w.Kube, systemNamespace, "virtflow-node-worker-"+h.name, "status", func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		condition(p, corev1.PodReady, status, "")
+	})
+}
+
+// RestartWorker kills a node worker, which is up again shortly after.
+func (w *World) RestartWorker(node string) {
+	h := w.hosts[node]
+	w.tracef("node worker on %s: killed", node)
+	h.worker = false
+	h.epoch++
+	w.setWorkerReady(h)
+	w.after(workerUp, func() { w.workerStarts(h) })
+}
+
+func (w *World) workerStarts(h *host) {
+	h.worker = true
+	if !h.alive() {
+		return
+	}
+	w.setWorkerReady(h)
+	h.reportNode()
+	h.reportDomains()
+}
+
+// reportDomains is a worker that looks at the launchers that it knew.
+func (h *host) reportDomains() {
+	for _, uid := range h.sorted() {
+		if l := h.pods[uid].launcher; l != nil {
+			l.report()
+		}
+	}
+}
+
+func (h *host) sorted() []string {
+	var uids []string
+	for uid := range h.pods {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	return uids
+}
+
+// Cut takes a node off the network; its guests run on.
+func (w *World) Cut(node string) {
+	w.tracef("node %s: cut off", node)
+	h := w.hosts[node]
+	h.connected = false
+	h.epoch++
+	w.notice(h)
+}
+
+// PowerOff ends a node and everything on it. Nobody knows that it has not just been cut off.
+func (w *World) PowerOff(node string) {
+	w.tracef("node %s: power lost", node)
+	h := w.hosts[node]
+	h.powered = false
+	h.epoch++
+	for _, uid := range h.sorted() {
+		if l := h.pods[uid].launcher; l != nil && !l.dead {
+			if l.running && !w.fenced(h.name) {
+				w.ghosts[l.key()] = h.name
+			}
+			l.kill()
+		}
+	}
+	w.notice(h)
+}
+
+// notice is what the node controller does about a node that it does not hear of, and then the taint manager about its pods.
+func (w *World) notice(h *host) {
+	epoch := h.epoch
+	lost := func() bool { return h.epoch == epoch && !h.alive() }
+	w.after(nodeMonitorGrace, func() {
+		if !lost() {
+			return
+		}
+		w.nodeLooks(h, corev1.ConditionUnknown)
+		for _, pod := range w.podsOn(h.name) {
+			_, _ = kube.Edit(w.Kube, pod.Namespace, pod.Name, "status", func(p *corev1.Pod) {
+				condition(p, corev1.PodReady, corev1.ConditionFalse, "NodeNotReady")
+			})
+		}
+		w.after(evictAfter, func() {
+			if !lost() {
+				return
+			}
+			for _, pod := range w.podsOn(h.name) {
+				if pod.Namespace != systemNamespace {
+					_ = kube.Remove[corev1.Pod](w.Kube, pod.Namespace, pod.Name, nil)
+				}
+			}
+		})
+	})
+}
+
+// nodeLooks writes whether a node is Ready, and the taint that goes with it.
+func (w *World) nodeLooks(h *host, ready corev1.ConditionStatus) {
+	_, _ = kube.Edit(w.Kube, "", h.name, "status", func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	})
+	_, _ = kube.Edit(w.Kube, "", h.name, "", func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUnreachable })
+		if ready != corev1.ConditionTrue {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: taintUnreachable, Effect: corev1.TaintEffectNoExecute})
+		}
+	})
+}
+
+func (w *World) podsOn(node string) []*corev1.Pod {
+	return slices.DeleteFunc(kube.List[corev1.Pod](w.Kube, ""), func(p *corev1.Pod) bool { return p.Spec.NodeName != node })
+}
+
+// Return brings a node back: on the network, and powered.
+func (w *World) Return(node string) {
+	w.tracef("node %s: back", node)
+	h := w.hosts[node]
+	rebooted := !h.powered
+	h.powered, h.connected, h.worker = true, true, true
+	h.epoch++
+	for key, name := range w.ghosts {
+		if name == node {
+			delete(w.ghosts, key)
+		}
+	}
+	w.after(time.Second, func() {
+		if !h.alive() {
+			return
+		}
+		if rebooted {
+			for _, uid := range h.sorted() {
+				if box := h.pods[uid]; box.exit == nil {
+					box.exit = &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}
+				}
+			}
+		}
+		h.resync()
+		w.nodeLooks(h, corev1.ConditionTrue)
+		w.workerStarts(h)
+	})
+}
+
+// OutOfService is the taint with which a person says that a node is off: the garbage collector then ends its pods' objects. It must be.
+func (w *World) OutOfService(node string) {
+	w.tracef("node %s: out of service", node)
+	for key, name := range w.ghosts {
+		if name == node {
+			delete(w.ghosts, key)
+		}
+	}
+	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	})
+}
+
+// InService takes that taint away.
+func (w *World) InService(node string) {
+	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	})
+}
+
+// fenced says that a person vouches for a node being off, or that there is no such node any more.
+func (w *World) fenced(node string) bool {
+	n := kube.Get[corev1.Node](w.Kube, "", node)
+	return n == nil || outOfService(n)
+}
+
+func outOfService(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// podGC is the garbage collector for pods: of nodes that are out of service or do not exist, and those deleted before they had a node.
+func (w *World) podGC() {
+	for _, pod := range kube.List[corev1.Pod](w.Kube, "") {
+		var node *corev1.Node
+		if pod.Spec.NodeName != "" {
+			node = kube.Get[corev1.Node](w.Kube, "", pod.Spec.NodeName)
+		}
+		off := node != nil && !nodeReady(node) && outOfService(node) && pod.DeletionTimestamp != nil
+		orphaned := pod.Spec.NodeName != "" && node == nil
+		unplaced := pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
+		if !off && !orphaned && !unplaced {
+			continue
+		}
+		if !ended(pod) {
+			_, _ = kube.Edit(w.Kube, pod.Namespace, pod.Name, "status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		}
+		if g := pod.DeletionGracePeriodSeconds; pod.DeletionTimestamp == nil || g == nil || *g > 0 {
+			zero := int64(0)
+			_ = kube.Remove[corev1.Pod](w.Kube, pod.Namespace, pod.Name, &zero)
+		}
+	}
+}
+
+// cordon keeps new pods off every node, or lets them on again.
+func (w *World) cordon(on bool) {
+	for _, n := range kube.List[corev1.Node](w.Kube, "") {
+		_, _ = kube.Edit(w.Kube, "", n.Name, "", func(n *corev1.Node) { n.Spec.Unschedulable = on })
+	}
+}

@@ -1,0 +1,224 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Scenario is one story with a wished-for end.
+type Scenario struct {
+	Name    string
+	Options Options
+	// Story does what users and the world do.
+	Story func(w *World)
+	// Wish is what must hold some time after the story, and in words what that is.
+	Wish func(w *World) error
+}
+
+// How long a story may take to come to its end: without faults, and with ones that last for an hour.
+const (
+	patience      = 30 * time.Minute
+	longPatience  = 3 * time.Hour
+	partyOverWait = 45 * time.Minute
+)
+
+// vm is the name of the machine in most stories.
+const vm = "web"
+
+const key = Namespace + "/" + vm
+
+// Tell runs a scenario to its end: the story, its wish, and the deletion of everything.
+func (s Scenario) Tell(w *World) {
+	w.Run(func(w *World) {
+		s.Story(w)
+		w.converge(s.Wish)
+		w.healed = true
+		w.wipe()
+		w.sample()
+	})
+}
+
+// converge waits until the wish holds; else something must say why not.
+func (w *World) converge(wish func(*World) error) {
+	limit := w.patience()
+	if w.Until(limit, func() bool { return wish(w) == nil }) {
+		return
+	}
+	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.stated() {
+		return
+	}
+	w.breakf("after %s: %v%s", limit, wish(w), w.state())
+}
+
+func (w *World) patience() time.Duration {
+	if w.fault != nil && (w.fault.Mode == Hour || w.fault.Mode == HourAfter) {
+		return longPatience
+	}
+	return patience
+}
+
+// stated says that users can see what failed: in a condition, or (where that cannot be written) in what the workflow says of itself.
+func (w *World) stated() bool {
+	said := w.state()
+	return strings.Contains(said, "injected")
+}
+
+// state is what users can see of the machines.
+func (w *World) state() string {
+	var b strings.Builder
+	for _, m := range kube.List[kubevirt.VirtualMachine](w.Kube, Namespace) {
+		fmt.Fprintf(&b, "; VM %s: %s", m.Name, m.Status.PrintableStatus)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+		fmt.Fprintf(&b, "; VMI %s: %s", m.Name, m.Status.Phase)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	for _, id := range w.workflows.names() {
+		fmt.Fprintf(&b, "; %s waits for %s", id, w.waiting(id))
+	}
+	return b.String()
+}
+
+// wipe heals the cluster, deletes everything, and expects nothing to be left.
+func (w *World) wipe() {
+	for _, name := range []string{"node1", "node2"} {
+		if h := w.hosts[name]; !h.alive() {
+			w.InService(name)
+			w.Return(name)
+		}
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachine](w.Kube, Namespace) {
+		if m.DeletionTimestamp == nil {
+			w.Delete(m.Name)
+		}
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+		if m.DeletionTimestamp == nil && metav1.GetControllerOf(m) == nil {
+			w.DeleteInstance(m.Name)
+		}
+	}
+	w.Until(partyOverWait, func() bool {
+		return len(kube.List[kubevirt.VirtualMachine](w.Kube, Namespace)) == 0 &&
+			len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) == 0 &&
+			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && w.entities() == 0
+	})
+	w.Sleep(time.Second)
+	w.expectClean()
+}
+
+// entities counts the workflows of machines.
+func (w *World) entities() int {
+	n := 0
+	for _, id := range w.workflows.names() {
+		if w.workflows.runs[id].kind != contract.WorkflowNode {
+			n++
+		}
+	}
+	return n
+}
+
+// Wishes.
+
+func runs(name string) func(*World) error {
+	return func(w *World) error {
+		v := w.VM(name)
+		switch {
+		case v == nil:
+			return fmt.Errorf("VM %s is gone", name)
+		case v.Status.PrintableStatus != kubevirt.VirtualMachineStatusRunning || !v.Status.Ready:
+			return fmt.Errorf("VM %s is %q, ready %t, and not Running", name, v.Status.PrintableStatus, v.Status.Ready)
+		case w.Domains(Namespace+"/"+name) != 1:
+			return fmt.Errorf("VM %s says Running and has %d domains", name, w.Domains(Namespace+"/"+name))
+		case len(v.Status.StateChangeRequests) > 0:
+			return fmt.Errorf("VM %s still has requests %v", name, v.Status.StateChangeRequests)
+		}
+		return instanceRuns(name)(w)
+	}
+}
+
+func instanceRuns(name string) func(*World) error {
+	return func(w *World) error {
+		v := w.VMI(name)
+		switch {
+		case v == nil:
+			return fmt.Errorf("VMI %s is not there", name)
+		case v.Status.Phase != kubevirt.Running:
+			return fmt.Errorf("VMI %s is %s", name, v.Status.Phase)
+		case w.Domains(Namespace+"/"+name) != 1:
+			return fmt.Errorf("VMI %s has %d domains", name, w.Domains(Namespace+"/"+name))
+		}
+		for _, c := range v.Status.Conditions {
+			if c.Type == kubevirt.VirtualMachineInstanceReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("VMI %s is not Ready", name)
+	}
+}
+
+func stopped(name string) func(*World) error {
+	return func(w *World) error {
+		v := w.VM(name)
+		switch {
+		case v == nil:
+			return fmt.Errorf("VM %s is gone", name)
+		case w.VMI(name) != nil:
+			return fmt.Errorf("VM %s still has an instance", name)
+		case w.Domains(Namespace+"/"+name) != 0:
+			return fmt.Errorf("VM %s still has a domain", name)
+		case v.Status.PrintableStatus != kubevirt.VirtualMachineStatusStopped || v.Status.Created:
+			return fmt.Errorf("VM %s is %q, created %t, and not Stopped", name, v.Status.PrintableStatus, v.Status.Created)
+		}
+		return nil
+	}
+}
+
+func gone(name string) func(*World) error {
+	return func(w *World) error {
+		if w.VM(name) != nil || w.VMI(name) != nil || w.Pod(name) != nil {
+			return fmt.Errorf("VM %s is not gone", name)
+		}
+		return nil
+	}
+}
+
+// wished is whatever the VM's run strategy asks for at the end.
+func wished(name string) func(*World) error {
+	return func(w *World) error {
+		v := w.VM(name)
+		switch {
+		case v == nil:
+			return gone(name)(w)
+		case *v.Spec.RunStrategy == kubevirt.RunStrategyHalted:
+			return stopped(name)(w)
+		default:
+			return runs(name)(w)
+		}
+	}
+}
+
+// Steps that stories share.
+
+// up makes the VM and waits until its guest runs. A fault that lasts for ever may keep it from that; the story goes on all the same.
+func up(w *World) {
+	w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+	w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+}
+
+// down waits until the VM's instance is on its way down.
+func down(w *World) {
+	w.Until(w.patience(), func() bool { v := w.VMI(vm); return v == nil || v.DeletionTimestamp != nil })
+}

@@ -1,0 +1,70 @@
+package world
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+const schedulerLag = 31 * time.Millisecond
+
+// schedule places a pod that has no node, or says that it cannot be placed.
+func (w *World) schedule(namespace, name string) {
+	pod := kube.Get[corev1.Pod](w.Kube, namespace, name)
+	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) || pod.Spec.SchedulerName == "none" {
+		return
+	}
+	for _, node := range kube.List[corev1.Node](w.Kube, "") {
+		if !fits(pod, node) {
+			continue
+		}
+		_ = w.kubernetes.CoreV1().Pods(namespace).Bind(context.Background(), &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: node.Name},
+		}, metav1.CreateOptions{})
+		return
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return
+		}
+	}
+	_, _ = kube.Edit(w.Kube, namespace, name, "status", func(p *corev1.Pod) {
+		condition(p, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
+		p.Status.Conditions[len(p.Status.Conditions)-1].Message = "0/2 nodes are available"
+	})
+}
+
+func fits(pod *corev1.Pod, node *corev1.Node) bool {
+	for k, v := range pod.Spec.NodeSelector {
+		if node.Labels[k] != v {
+			return false
+		}
+	}
+	return !node.Spec.Unschedulable && nodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// scheduleAll looks again at what could not be placed.
+func (w *World) scheduleAll() {
+	for _, pod := range kube.List[corev1.Pod](w.Kube, "") {
+		if pod.Spec.NodeName == "" {
+			w.schedule(pod.Namespace, pod.Name)
+		}
+	}
+}

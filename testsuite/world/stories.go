@@ -1,0 +1,230 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// Scenarios are the stories of the fault matrix.
+func Scenarios() []Scenario {
+	var all []Scenario
+	all = append(all, lifecycles()...)
+	all = append(all, deletions()...)
+	all = append(all, superseded()...)
+	all = append(all, nodeStories()...)
+	return all
+}
+
+func lifecycles() []Scenario {
+	return []Scenario{
+		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) }, Wish: runs(vm)},
+		{Name: "stop", Story: func(w *World) { up(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Wish: stopped(vm)},
+		{Name: "start-requested", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
+			w.Sleep(5 * time.Second)
+			w.Request(vm, kubevirt.StartRequest)
+		}, Wish: runs(vm)},
+		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Wish: restarted(2)},
+		{Name: "guest-panics", Story: func(w *World) {
+			up(w)
+			if l := w.Launcher(vm); l != nil {
+				l.panics()
+			}
+		}, Wish: restarted(2)},
+		{Name: "guest-powers-off", Story: func(w *World) {
+			up(w)
+			if l := w.Launcher(vm); l != nil {
+				l.powersOff()
+			}
+		}, Wish: restarted(2)},
+		{Name: "crash-loop", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}}, Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Until(w.patience(), func() bool {
+				v := w.VM(vm)
+				return v != nil && v.Status.StartFailure != nil && v.Status.StartFailure.ConsecutiveFailCount >= 3 && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
+			})
+			w.Guests = nil
+		}, Wish: runs(vm)},
+		{Name: "once", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyOnce))
+			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+			if l := w.Launcher(vm); l != nil {
+				l.powersOff()
+			}
+		}, Wish: func(w *World) error {
+			if v := w.VMI(vm); v == nil || v.Status.Phase != kubevirt.Succeeded {
+				return fmt.Errorf("the instance that has ended is not there for everybody to see")
+			}
+			return nil
+		}},
+		{Name: "instance", Story: func(w *World) { w.CreateInstance(vm) }, Wish: instanceRuns(vm)},
+		{Name: "unschedulable", Story: func(w *World) {
+			w.cordon(true)
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Until(5*time.Minute, func() bool {
+				v := w.VM(vm)
+				return v != nil && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusUnschedulable
+			})
+			w.cordon(false)
+		}, Wish: runs(vm)},
+		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Wish: restarted(2)},
+		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Wish: restarted(2)},
+		{Name: "worker-crashes", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Sleep(40 * time.Millisecond)
+			w.Crash()
+			w.Sleep(1500 * time.Millisecond)
+			w.Crash()
+		}, Wish: runs(vm)},
+	}
+}
+
+// restarted wants the VM to run, in its n-th domain or a later one.
+func restarted(n int) func(*World) error {
+	return func(w *World) error {
+		if w.Started[key] < n {
+			return fmt.Errorf("VM %s has had %d domains so far", vm, w.Started[key])
+		}
+		return runs(vm)(w)
+	}
+}
+
+func deletions() []Scenario {
+	var all []Scenario
+	for _, d := range []time.Duration{0, 30, 60, 150, 400, 750, 1000, 1400, 8000} {
+		d *= time.Millisecond
+		all = append(all, Scenario{Name: "delete-at-" + d.String(), Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			if d > 0 {
+				w.Sleep(d)
+			}
+			w.Delete(vm)
+		}, Wish: gone(vm)})
+	}
+	return append(all,
+		Scenario{Name: "delete-stopping", Story: func(w *World) {
+			up(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+			down(w)
+			w.Delete(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "delete-stopped", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
+			w.Sleep(5 * time.Second)
+			w.Delete(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "delete-stubborn", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}}, Story: func(w *World) {
+			up(w)
+			w.Delete(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "delete-instance", Story: func(w *World) {
+			w.CreateInstance(vm)
+			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })
+			w.DeleteInstance(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "delete-and-make-again", Story: func(w *World) {
+			up(w)
+			w.Delete(vm)
+			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+		}, Wish: runs(vm)},
+	)
+}
+
+func superseded() []Scenario {
+	return []Scenario{
+		{Name: "halt-during-start", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Sleep(700 * time.Millisecond)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+		}, Wish: stopped(vm)},
+		{Name: "start-during-stop", Story: func(w *World) {
+			up(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+			down(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyAlways)
+		}, Wish: runs(vm)},
+		{Name: "delete-during-restart", Story: func(w *World) {
+			up(w)
+			w.Restart(vm)
+			down(w)
+			w.Delete(vm)
+		}, Wish: gone(vm)},
+		{Name: "halt-during-restart", Story: func(w *World) {
+			up(w)
+			w.Restart(vm)
+			down(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+		}, Wish: wished(vm)}, // the restart's start request may be pending: it makes a halted machine one that runs always
+		{Name: "undecided", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			for range 4 {
+				w.Sleep(900 * time.Millisecond)
+				w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+				w.Sleep(300 * time.Millisecond)
+				w.SetStrategy(vm, kubevirt.RunStrategyAlways)
+			}
+		}, Wish: runs(vm)},
+	}
+}
+
+// nodeOf is the node that the VM's guest runs on; node1 where it does not.
+func (w *World) nodeOf(name string) string {
+	if l := w.Launcher(name); l != nil {
+		return l.host.name
+	}
+	return "node1"
+}
+
+func nodeStories() []Scenario {
+	return []Scenario{
+		{Name: "node-cut-off-shortly", Story: func(w *World) {
+			up(w)
+			node := w.nodeOf(vm)
+			w.Cut(node)
+			w.Sleep(2 * time.Minute)
+			w.Return(node)
+		}, Wish: func(w *World) error {
+			if w.Started[key] > 1 {
+				return fmt.Errorf("the guest, which was well all the time, was started anew")
+			}
+			return runs(vm)(w)
+		}},
+		{Name: "node-cut-off-for-long", Story: func(w *World) {
+			up(w)
+			node := w.nodeOf(vm)
+			w.Cut(node)
+			w.Sleep(15 * time.Minute)
+			w.Return(node)
+		}, Wish: restarted(2)},
+		{Name: "node-loses-power", Story: func(w *World) {
+			up(w)
+			node := w.nodeOf(vm)
+			w.PowerOff(node)
+			w.Sleep(10 * time.Minute)
+			w.Return(node)
+		}, Wish: restarted(2)},
+		{Name: "node-fenced", Story: func(w *World) {
+			up(w)
+			node := w.nodeOf(vm)
+			w.PowerOff(node)
+			w.Sleep(8 * time.Minute)
+			w.OutOfService(node)
+		}, Wish: restarted(2)},
+		{Name: "node-lost-while-starting", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Sleep(850 * time.Millisecond)
+			w.Cut("node1")
+			w.Sleep(20 * time.Minute)
+			w.Return("node1")
+		}, Wish: runs(vm)},
+		{Name: "node-worker-restarts", Story: func(w *World) {
+			up(w)
+			w.RestartWorker(w.nodeOf(vm))
+			w.Sleep(time.Second)
+			w.Restart(vm)
+		}, Wish: restarted(2)},
+	}
+}

@@ -1,0 +1,247 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubevirt "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	virtadmission "github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// users is everybody who writes through the API server's admission.
+type users struct {
+	webhooks map[string]*admission.Webhook
+}
+
+func newUsers(w *World) (*users, error) {
+	stage := kubevirt.VMRolloutStrategyStage
+	configuration := defaults.Cluster{Architecture: "amd64", Configuration: kubevirt.KubeVirtConfiguration{
+		VMRolloutStrategy:    &stage,
+		NetworkConfiguration: &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"},
+	}}
+	u := &users{webhooks: map[string]*admission.Webhook{}}
+	for path, h := range virtadmission.Handlers(virtadmission.Options{
+		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration, nil }, Now: w.Now,
+	}) {
+		webhook, ok := h.(*admission.Webhook)
+		if !ok {
+			return nil, fmt.Errorf("the handler of %s is no webhook", path)
+		}
+		u.webhooks[path] = webhook
+	}
+	return u, nil
+}
+
+// admit passes an object through the mutating and the validating webhook.
+func (u *users) admit(mutate, validate string, old, object, into runtime.Object) error {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "1", Operation: admissionv1.Create, Namespace: Namespace, UserInfo: authenticationv1.UserInfo{Username: "alice"},
+		Object: runtime.RawExtension{Raw: raw},
+	}}
+	if old != nil {
+		before, err := json.Marshal(old)
+		if err != nil {
+			return fmt.Errorf("encoding the request: %w", err)
+		}
+		req.Operation, req.OldObject = admissionv1.Update, runtime.RawExtension{Raw: before}
+	}
+	answer := u.webhooks[mutate].Handle(context.Background(), req)
+	if !answer.Allowed {
+		return fmt.Errorf("refused by %s: %s", mutate, answer.Result.Message)
+	}
+	if len(answer.Patch) > 0 {
+		patch, err := jsonpatch.DecodePatch(answer.Patch)
+		if err != nil {
+			return fmt.Errorf("reading the webhook's patch: %w", err)
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			return fmt.Errorf("applying the webhook's patch: %w", err)
+		}
+	}
+	req.Object.Raw = raw
+	if answer := u.webhooks[validate].Handle(context.Background(), req); !answer.Allowed {
+		return fmt.Errorf("refused by %s: %s", validate, answer.Result.Message)
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// Machine is the manifest of a VM as a user writes it.
+func Machine(name string, strategy kubevirt.VirtualMachineRunStrategy) *kubevirt.VirtualMachine {
+	memory := resource.MustParse("128Mi")
+	return &kubevirt.VirtualMachine{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec: kubevirt.VirtualMachineSpec{
+			RunStrategy: &strategy,
+			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
+				Spec:       instanceSpec(memory),
+			},
+		},
+	}
+}
+
+func instanceSpec(memory resource.Quantity) kubevirt.VirtualMachineInstanceSpec {
+	grace := int64(30)
+	return kubevirt.VirtualMachineInstanceSpec{
+		TerminationGracePeriodSeconds: &grace,
+		Domain: kubevirt.DomainSpec{
+			Memory:  &kubevirt.Memory{Guest: &memory},
+			Devices: kubevirt.Devices{Disks: []kubevirt.Disk{{Name: "root", DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: "virtio"}}}}},
+		},
+		Volumes: []kubevirt.Volume{
+			{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+			{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserData: "#cloud-config\npassword: hunter2\n"}}},
+		},
+	}
+}
+
+// Create makes a VM.
+func (w *World) Create(vm *kubevirt.VirtualMachine) {
+	w.tracef("user: create VM %s (%s)", vm.Name, *vm.Spec.RunStrategy)
+	admitted := &kubevirt.VirtualMachine{}
+	err := w.users.admit(virtadmission.PathMutateVM, virtadmission.PathValidateVM, nil, vm, admitted)
+	if err == nil {
+		_, err = kube.Put(w.Kube, admitted)
+	}
+	w.userError(err)
+}
+
+// CreateInstance makes a VMI without a VM.
+func (w *World) CreateInstance(name string) {
+	w.tracef("user: create VMI %s", name)
+	vmi := &kubevirt.VirtualMachineInstance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec:       instanceSpec(resource.MustParse("128Mi")),
+	}
+	admitted := &kubevirt.VirtualMachineInstance{}
+	err := w.users.admit(virtadmission.PathMutateVMI, virtadmission.PathValidateVMI, nil, vmi, admitted)
+	if err == nil {
+		_, err = kube.Put(w.Kube, admitted)
+	}
+	w.userError(err)
+}
+
+// Edit changes a VM's object.
+func (w *World) Edit(name string, change func(*kubevirt.VirtualMachine)) {
+	old := w.VM(name)
+	if old == nil {
+		return
+	}
+	next := old.DeepCopy()
+	change(next)
+	admitted := &kubevirt.VirtualMachine{}
+	err := w.users.admit(virtadmission.PathMutateVM, virtadmission.PathValidateVM, old, next, admitted)
+	if err == nil {
+		_, err = kube.Edit(w.Kube, Namespace, name, "", func(vm *kubevirt.VirtualMachine) {
+			vm.Spec, vm.Annotations, vm.Labels = admitted.Spec, admitted.Annotations, admitted.Labels
+		})
+	}
+	w.userError(err)
+}
+
+// SetStrategy changes the run strategy: starts and stops of VMs that are Always or Halted are this.
+func (w *World) SetStrategy(name string, s kubevirt.VirtualMachineRunStrategy) {
+	w.tracef("user: VM %s: run strategy %s", name, s)
+	w.Edit(name, func(vm *kubevirt.VirtualMachine) { vm.Spec.RunStrategy = &s })
+}
+
+// Request adds state change requests, as virtctl start, stop and restart do; "Stop" names the present instance.
+func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestAction) {
+	w.tracef("user: VM %s: request %v", name, actions)
+	var requests []kubevirt.VirtualMachineStateChangeRequest
+	for _, a := range actions {
+		r := kubevirt.VirtualMachineStateChangeRequest{Action: a}
+		if a == kubevirt.StopRequest {
+			vmi := w.VMI(name)
+			if vmi == nil {
+				return // the API server refuses to stop what is not there
+			}
+			uid := vmi.UID
+			r.UID = &uid
+		}
+		requests = append(requests, r)
+	}
+	_, err := kube.Edit(w.Kube, Namespace, name, "status", func(vm *kubevirt.VirtualMachine) { vm.Status.StateChangeRequests = requests })
+	w.userError(err)
+}
+
+// Restart asks for a restart.
+func (w *World) Restart(name string) { w.Request(name, kubevirt.StopRequest, kubevirt.StartRequest) }
+
+// Delete deletes a VM; DeleteInstance a VMI; DeletePod the launcher pod of a VMI, with a grace period where that is not nil.
+func (w *World) Delete(name string) {
+	w.tracef("user: delete VM %s", name)
+	w.userError(kube.Remove[kubevirt.VirtualMachine](w.Kube, Namespace, name, nil))
+}
+
+// DeleteInstance deletes a VMI.
+func (w *World) DeleteInstance(name string) {
+	w.tracef("user: delete VMI %s", name)
+	w.userError(kube.Remove[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name, nil))
+}
+
+// DeletePod deletes the launcher pod of a VMI, with a grace period in seconds where that is not nil.
+func (w *World) DeletePod(name string, grace *int64) {
+	pod := w.Pod(name)
+	if pod == nil {
+		return
+	}
+	w.tracef("user: delete pod %s", pod.Name)
+	w.userError(kube.Remove[corev1.Pod](w.Kube, Namespace, pod.Name, grace))
+}
+
+// userError notes what a user was told; it is part of the story.
+func (w *World) userError(err error) {
+	if err != nil {
+		w.tracef("user: refused: %v", err)
+	}
+}
+
+// VM is the object, or nil.
+func (w *World) VM(name string) *kubevirt.VirtualMachine {
+	return kube.Get[kubevirt.VirtualMachine](w.Kube, Namespace, name)
+}
+
+// VMI is the object, or nil.
+func (w *World) VMI(name string) *kubevirt.VirtualMachineInstance {
+	return kube.Get[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name)
+}
+
+// Pod is the newest launcher pod of a VMI, or nil.
+func (w *World) Pod(name string) *corev1.Pod {
+	var found *corev1.Pod
+	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
+		if ref := metav1.GetControllerOf(p); ref != nil && ref.Name == name && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			found = p
+		}
+	}
+	return found
+}
+
+// Launcher is the one whose domain runs, or nil.
+func (w *World) Launcher(name string) *launcher {
+	for _, l := range w.domains {
+		if l.key() == Namespace+"/"+name {
+			return l
+		}
+	}
+	return nil
+}

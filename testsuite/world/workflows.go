@@ -1,0 +1,217 @@
+package world
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// run is one entity's or transition's present run.
+type run struct {
+	kind string
+	// open: its code runs and takes signals. Between two runs of a chain it is not.
+	open bool
+	// attributes are its search attributes (keywords).
+	attributes map[string]string
+	began      time.Time
+	deadline   time.Time // of a transition
+}
+
+// workflows starts entities by signal, as Temporal's SignalWithStart does, and knows which run.
+type workflows struct {
+	world *World
+	runs  map[string]*run
+	// starting are deliveries that wait for their workflow to be started.
+	starting map[string][]*crdwatch.Delivery
+	// taken counts the signals that the workflows' channels have taken, by workflow and signal.
+	taken map[string]int
+}
+
+const signalStart = "start"
+
+// root is the workflow that everything else is a child of. Script runs in it.
+func (w *World) root(ctx workflow.Context) error {
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		requests := workflow.GetSignalChannel(ctx, signalStart)
+		for {
+			var id string
+			requests.Receive(ctx, &id)
+			w.workflows.begin(ctx, id)
+		}
+	})
+	w.ctx = ctx
+	w.script()
+	return nil
+}
+
+// begin starts one entity and hands it what waits for it.
+func (f *workflows) begin(ctx workflow.Context, id string) {
+	waiting := f.starting[id]
+	delete(f.starting, id)
+	if len(waiting) == 0 {
+		return
+	}
+	if !f.closed(id) {
+		for _, d := range waiting {
+			f.world.send(d)
+		}
+		return
+	}
+	start := waiting[0].Start
+	f.runs[id] = &run{kind: start.Type, attributes: start.Search, began: workflow.Now(ctx)}
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id, TaskQueue: contract.ControlTaskQueue})
+	child := workflow.ExecuteChildWorkflow(ctx, start.Type, start.Input)
+	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		f.world.breakf("workflow %s could not be started: %v", id, err)
+		return
+	}
+	for _, d := range waiting {
+		f.world.send(d)
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := child.Get(ctx, nil); err != nil && !f.world.ending {
+			f.world.breakf("entity %s failed: %v", id, err)
+		}
+		f.world.tracef("%s: ended", id)
+		delete(f.runs, id)
+	})
+}
+
+func (f *workflows) closed(id string) bool { return f.runs[id] == nil }
+
+// deliver signals a workflow, starting it where the delivery says so. It returns false when the workflow is between two runs.
+func (f *workflows) deliver(d *crdwatch.Delivery) bool {
+	r := f.runs[d.Workflow]
+	switch {
+	case r == nil && d.Start == nil:
+		return true // nobody is there to hear it
+	case r == nil:
+		f.starting[d.Workflow] = append(f.starting[d.Workflow], d)
+		f.world.env.SignalWorkflow(signalStart, d.Workflow)
+		return true
+	case !r.open:
+		return false
+	}
+	return f.world.env.SignalWorkflowByID(d.Workflow, d.Signal, d.Payload) == nil
+}
+
+// names are all that run, sorted.
+func (f *workflows) names() []string {
+	var out []string
+	for id := range f.runs {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// intercept is how workflows reach the world.
+type intercept struct {
+	interceptor.WorkerInterceptorBase
+	world *World
+}
+
+// InterceptWorkflow wraps every workflow.
+func (i *intercept) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, world: i.world}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	world *World
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, world: i.world})
+}
+
+func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	info := workflow.GetInfo(ctx)
+	id := info.WorkflowExecution.ID
+	w := i.world
+	r := w.workflows.runs[id]
+	if r == nil && info.ParentWorkflowExecution != nil { // a transition
+		r = &run{kind: info.WorkflowType.Name, attributes: map[string]string{}, began: workflow.Now(ctx)}
+		w.workflows.runs[id] = r
+		if t, ok := in.Args[0].(contract.TransitionInput); ok {
+			r.deadline = t.Deadline
+		}
+		w.tracef("%s: began", id)
+	}
+	if r == nil {
+		return i.Next.ExecuteWorkflow(ctx, in)
+	}
+	r.open = true
+	out, err := i.Next.ExecuteWorkflow(ctx, in)
+	r.open = false
+	if workflow.IsContinueAsNewError(err) {
+		w.continued++
+	}
+	if isTransition(r.kind) {
+		w.tracef("%s: ended: %v", id, err)
+		var app *temporal.ApplicationError
+		if err != nil && !temporal.IsCanceledError(err) && !errors.As(err, &app) && !w.ending {
+			w.breakf("transition %s failed in a way that nobody can read: %v", id, err)
+		}
+		delete(w.workflows.runs, id)
+	}
+	return out, err
+}
+
+func isTransition(kind string) bool {
+	switch kind {
+	case contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode:
+		return false
+	}
+	return kind != "" && !slices.Contains(entityKinds(), kind)
+}
+
+func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
+	info := workflow.GetInfo(ctx)
+	id := info.WorkflowExecution.ID
+	if r := i.world.workflows.runs[id]; r != nil && r.open {
+		i.world.workflows.taken[id+" "+in.SignalName]++
+		i.world.age(info)
+	}
+	return i.Next.HandleSignal(ctx, in)
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	world *World
+}
+
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	return o.world.activities.regular(ctx, name, args)
+}
+
+func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	return o.world.activities.local(ctx, name, args)
+}
+
+func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {
+	r := o.world.workflows.runs[workflow.GetInfo(ctx).WorkflowExecution.ID]
+	if r != nil {
+		attributes := map[string]string{}
+		for k, v := range r.attributes {
+			attributes[k] = v
+		}
+		//workflowcheck:ignore copies a map
+		for k, v := range temporal.NewSearchAttributes(updates...).GetUntypedValues() {
+			if s, ok := v.(string); ok && s != "" {
+				attributes[k.GetName()] = s
+			} else {
+				delete(attributes, k.GetName())
+			}
+		}
+		r.attributes = attributes
+	}
+	return nil
+}

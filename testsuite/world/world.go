@@ -1,0 +1,313 @@
+package world
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/rs/zerolog"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/activities/node"
+	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workers/control"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	systemNamespace = "virtflow"
+	// Namespace is where users of a world have their machines.
+	Namespace = "default"
+)
+
+// Options of a world.
+type Options struct {
+	Fault *Fault
+	Chaos Chaos
+	// AlwaysAnew makes every entity continue as new whenever it is settled, instead of after some hundreds of events.
+	AlwaysAnew bool
+	// Guests by "namespace/name", and how long their containers take to be up (0: 600 ms).
+	Guests map[string]Guest
+	PodUp  map[string]time.Duration
+}
+
+// World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on the loop of the
+// test environment.
+type World struct {
+	Options
+	Kube   *kube.Server
+	Broken []string // invariants that did not hold
+	// Started counts domains by "namespace/name".
+	Started map[string]int
+
+	env        *testsuite.TestWorkflowEnvironment
+	kubernetes kubernetes.Interface
+	kubevirt   *crdkube.Client
+	log        zerolog.Logger
+	activities *activities
+	workflows  *workflows
+	delivery   *delivery
+	users      *users
+
+	fault      *Fault
+	faultSince time.Time
+	faultHit   int
+	healed     bool
+
+	hosts   map[string]*host
+	domains []*launcher
+	ghosts  map[string]string // guests that may still run on a node that was lost, by key
+	control int               // epoch of the control worker
+
+	moments   time.Duration
+	ctx       workflow.Context
+	story     func(*World)
+	began     time.Time
+	continued int
+	ending    bool
+	trace     []string
+}
+
+// New makes a world with two nodes.
+func New(o Options) (*World, error) {
+	suite := testsuite.WorkflowTestSuite{}
+	suite.SetLogger(silent{})
+	w := &World{
+		Options: o, fault: o.Fault, Started: map[string]int{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
+		env: suite.NewTestWorkflowEnvironment(),
+	}
+	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	w.env.SetTestTimeout(time.Minute)
+	w.env.SetDetachedChildWait(false)
+	w.Kube = kube.New(kube.Options{Now: w.Now, Namespaces: []string{systemNamespace}})
+	var err error
+	if w.kubernetes, err = kubernetes.NewForConfig(w.Kube.Config()); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if w.kubevirt, err = crdkube.New(w.Kube.Config()); err != nil {
+		return nil, err
+	}
+	w.activities = newActivities(w)
+	w.workflows = &workflows{world: w, runs: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, taken: map[string]int{}}
+	if w.delivery, err = newDelivery(w, o.Chaos); err != nil {
+		return nil, err
+	}
+	if w.users, err = newUsers(w); err != nil {
+		return nil, err
+	}
+	if err := w.newProcess(); err != nil {
+		return nil, err
+	}
+	w.env.SetWorkerOptions(worker.Options{
+		Interceptors:             []interceptor.WorkerInterceptor{&intercept{world: w}},
+		DeadlockDetectionTimeout: time.Minute,
+	})
+	control.RegisterWorkflows(w.env)
+	w.Kube.OnChange(w.changed)
+	return w, nil
+}
+
+// newProcess is a control worker that has just started: it remembers nothing.
+func (w *World) newProcess() error {
+	a, err := cluster.New(cluster.Options{
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log, Now: w.Now,
+		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
+	})
+	if err != nil {
+		return fmt.Errorf("making the activities: %w", err)
+	}
+	control.RegisterActivities(w.activities, a)
+	w.activities.RegisterActivityWithOptions((&node.Activities{}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	return nil
+}
+
+// Crash kills the control worker: what it has in hand is lost, and another one goes on.
+func (w *World) Crash() {
+	w.tracef("control worker: killed")
+	w.control++
+	if err := w.newProcess(); err != nil {
+		panic(err)
+	}
+}
+
+// process is whoever makes an attempt.
+type process struct {
+	epoch   func() int
+	started int
+}
+
+func (p process) died() bool { return p.epoch() != p.started }
+
+func (w *World) process(queue string) process {
+	epoch := func() int { return w.control }
+	if node, ok := strings.CutPrefix(queue, contract.NodeTaskQueue("")); ok && w.hosts[node] != nil {
+		h := w.hosts[node]
+		epoch = func() int { return h.epoch }
+	}
+	return process{epoch: epoch, started: epoch()}
+}
+
+// Run tells a story: it runs in virtual time, and everything else beside it. Afterwards Broken says what did not hold.
+func (w *World) Run(story func(*World)) {
+	w.story = story
+	w.env.RegisterWorkflowWithOptions(w.root, workflow.RegisterOptions{Name: "root"})
+	w.env.ExecuteWorkflow("root")
+	if err := w.env.GetWorkflowError(); err != nil {
+		w.ending = false
+		w.breakf("the story failed: %v", err)
+	}
+	w.delivery.offline.Close()
+}
+
+// script is what the root workflow runs.
+func (w *World) script() {
+	w.began = w.Now()
+	w.addHost("node1")
+	w.addHost("node2")
+	w.every(podGCEvery, w.podGC)
+	w.every(repairEvery, func() {
+		if w.Chaos.Drop > 0 {
+			w.delivery.resync()
+		} else {
+			w.delivery.repair(false)
+		}
+	})
+	w.every(time.Minute, w.sample)
+	w.Sleep(3 * time.Second)
+	w.story(w)
+	w.ending = true
+}
+
+// changed is told of every change in Kubernetes.
+func (w *World) changed(c kube.Change) {
+	if c.Resource != "events" {
+		w.tracef("kubernetes: %s %s %s/%s", c.Type, c.Resource, c.Namespace, c.Name)
+	}
+	w.delivery.changed(c)
+	switch c.Resource {
+	case "pods":
+		p, ok := c.New.(*corev1.Pod)
+		if !ok || p.Namespace == systemNamespace {
+			return
+		}
+		if p.Spec.NodeName == "" {
+			w.after(schedulerLag, func() { w.schedule(p.Namespace, p.Name) })
+		} else if h := w.hosts[p.Spec.NodeName]; h != nil {
+			w.after(kubeletLag, func() { h.sync(p.Namespace, p.Name, string(p.UID)) })
+		}
+	case "nodes":
+		w.after(schedulerLag, w.scheduleAll)
+	}
+}
+
+// launcherOf finds the launcher of a pod, wherever it runs.
+func (w *World) launcherOf(podUID string) *launcher {
+	for _, h := range w.hosts {
+		if box := h.pods[podUID]; box != nil && h.polls() {
+			return box.launcher
+		}
+	}
+	return nil
+}
+
+// Now is the virtual time.
+func (w *World) Now() time.Time { return w.env.Now() }
+
+// after does something later. No two things happen at the same moment: what was asked for first happens first.
+func (w *World) after(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, w.distinct(d)) }
+
+// distinct lengthens d by a few nanoseconds that nothing else is lengthened by.
+func (w *World) distinct(d time.Duration) time.Duration {
+	w.moments++
+	return d + w.moments
+}
+
+// every does something again and again until the story ends.
+func (w *World) every(d time.Duration, f func()) {
+	w.after(d, func() {
+		if !w.ending {
+			f()
+			w.every(d, f)
+		}
+	})
+}
+
+// Sleep lets virtual time pass.
+func (w *World) Sleep(d time.Duration) {
+	if err := workflow.Sleep(w.ctx, d); err != nil {
+		panic(err)
+	}
+}
+
+// Until lets virtual time pass until a condition holds, at most for limit; it reports whether it does.
+func (w *World) Until(limit time.Duration, holds func() bool) bool {
+	end := w.Now().Add(limit)
+	step := 100 * time.Millisecond
+	for {
+		if holds() {
+			return true
+		}
+		if !w.Now().Before(end) {
+			return false
+		}
+		w.Sleep(step)
+		step = min(step+step/8, 20*time.Second)
+	}
+}
+
+// tracef writes down what happened when.
+func (w *World) tracef(format string, args ...any) {
+	if len(w.trace) > 20000 {
+		return
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%9.3f ", w.Now().Sub(w.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// Trace is everything that happened, line by line.
+func (w *World) Trace() string { return strings.Join(w.trace, "\n") }
+
+// Invocations are the logical activity calls so far, as faults name them.
+func (w *World) Invocations() []Fault {
+	n := map[string]int{}
+	var out []Fault
+	for _, name := range w.activities.invocations {
+		n[name]++
+		out = append(out, Fault{Activity: name, Ordinal: n[name]})
+	}
+	return out
+}
+
+// age makes a run look old, so that it continues as new whenever it is settled. The test environment gives children no history length, and
+// has no way to set one.
+func (w *World) age(info *workflow.Info) {
+	if !w.AlwaysAnew {
+		return
+	}
+	f := reflect.ValueOf(info).Elem().FieldByName("currentHistoryLength")
+	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetInt(1000) //nolint:gosec // the only way to it
+}
+
+// silent is a logger that says nothing.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+func entityKinds() []string {
+	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode})
+}
