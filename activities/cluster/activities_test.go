@@ -367,15 +367,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestNameTaken(t *testing.T) {
-	w := newWorld(t)
-	_, vm := w.vm(t)
-	_, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.ns}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
-	require.Equal(t, contract.ErrorConflict, errorType(err))
-}
-
 func TestPatchNodeAndEvents(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

@@ -3,11 +3,13 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
 	"github.com/virtflow/virtflow/crdwatch/observe"
@@ -15,8 +17,8 @@ import (
 )
 
 // CreateVMI makes the instance of a VM, and keeps the specification that it was made from as a ControllerRevision.
-// Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM controls already
-// is returned as Existing.
+// Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM controls already, or
+// that nobody controls, is returned as Existing.
 func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 	var out contract.CreateVMIResult
 	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
@@ -67,12 +69,37 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	if err != nil {
 		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+vm.Name, err)
 	}
-	if ref := observe.OwnerVM(vmi); ref == nil || string(ref.UID) != vm.UID {
+	switch ref := observe.OwnerVM(vmi); {
+	case ref != nil && string(ref.UID) == vm.UID:
+	case metav1.GetControllerOfNoCopy(vmi) == nil && vmi.DeletionTimestamp == nil:
+		if vmi, err = a.takeUp(ctx, vm, vmi); err != nil {
+			return contract.CreateVMIResult{}, a.refused(ctx, vm, err)
+		}
+	default:
 		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
 			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
 			vm.Name, vmi.UID)))
 	}
 	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
+}
+
+// takeUp makes an instance the VM's that has its name and nobody who controls it, such as one whose VM was deleted without it.
+func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
+	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)}, kubevirt.VirtualMachineGroupVersionKind)
+	metadata := locked(string(vmi.UID), vmi.ResourceVersion)
+	metadata["ownerReferences"] = append(slices.Clone(vmi.OwnerReferences), *owner)
+	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
+		metadata["finalizers"] = append(slices.Clone(vmi.Finalizers), contract.FinalizerVM)
+	}
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return nil, err
+	}
+	now, err := a.KubeVirt.VMIs(vm.Namespace).Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil {
+		return nil, failure("taking up VirtualMachineInstance "+vm.Name, err)
+	}
+	return now, nil
 }
 
 // DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.

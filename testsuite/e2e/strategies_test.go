@@ -225,7 +225,7 @@ func TestLegacyRunning(t *testing.T) {
 	m.remove()
 }
 
-// TestDeleteOrphan: the VM goes, its guest stays, and can be deleted by itself. Deleting in the foreground takes it along.
+// TestDeleteOrphan: the VM goes, its guest stays, and another VM of the name takes it up. Deleting in the foreground takes it along.
 func TestDeleteOrphan(t *testing.T) {
 	m := newMachine(t, "left", "Always", "")
 	first := m.untilBooted()
@@ -242,13 +242,15 @@ func TestDeleteOrphan(t *testing.T) {
 	require.Equal(t, kubevirt.Running, vmi.Status.Phase)
 	require.Nil(t, vmi.DeletionTimestamp)
 	require.Len(t, m.domains(), 1)
-	m.kubectl("delete", "vmi", m.name, "--timeout=110s")
 
+	// A VM of that name takes it up again.
 	m.apply("Always", "")
-	m.untilBooted()
+	m.untilStatus("Running")
+	require.Equal(t, first.UID, m.mustVMI().UID)
+	require.Len(t, m.mustVMI().OwnerReferences, 1)
 	m.kubectl("delete", "vm", m.name, "--cascade=foreground", "--timeout=110s")
 	until(t, time.Minute, "nothing is left", func() error {
-		out, err := try("-n", m.namespace, "get", "vm,vmi,pods,controllerrevisions,secrets", "-o", "name")
+		out, err := try("-n", m.namespace, "get", "vm,vmi,pods,secrets", "-o", "name")
 		if err == nil && strings.TrimSpace(out) != "" {
 			err = fmt.Errorf("still there: %s", out)
 		}
