@@ -148,6 +148,11 @@ func TestManual(t *testing.T) {
 
 // TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
 func TestAnEditedVM(t *testing.T) {
+	rollout := func(strategy string) {
+		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)
+	}
+	rollout("LiveUpdate")
+	t.Cleanup(func() { rollout("Stage") })
 	m := newMachine(t, "edited", "Always", "")
 	first := m.untilBooted()
 
