@@ -110,12 +110,6 @@ func vmStatus(s *contract.VMStatus) merge {
 	return m
 }
 
-// infoSources of an interface in a VMI's status, as KubeVirt names them.
-const (
-	sourceDomain = "domain"
-	sourceAgent  = "domain, guest-agent"
-)
-
 // vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so a pod that leaves activePods stays in there until the
 // map is empty: a VMI has one launcher pod in its life, and two only while it migrates.
 func vmiStatus(s *contract.VMIStatus) merge {
@@ -141,6 +135,9 @@ func vmiStatus(s *contract.VMIStatus) merge {
 		m["memory"] = merge{"guestCurrent": quantity(s.GuestMemory)}
 	}
 	m["interfaces"] = interfaces(s)
+	if s.Guest != nil {
+		m["guestOSInfo"] = guestOSInfo(s.Guest.OS)
+	}
 	m["volumeStatus"] = volumes(s.Volumes)
 	return m
 }
@@ -152,34 +149,6 @@ func phaseTimes(list []contract.PhaseTime) any {
 	out := make([]map[string]any, 0, len(list))
 	for _, p := range list {
 		out = append(out, map[string]any{"phase": p.Phase, "phaseTransitionTimestamp": metav1.NewTime(p.Time.UTC())})
-	}
-	return out
-}
-
-// interfaces: the first has the pod's addresses, which masquerade passes on to the guest.
-func interfaces(s *contract.VMIStatus) any {
-	if len(s.Interfaces) == 0 {
-		return nil
-	}
-	source := sourceDomain
-	if s.AgentConnected {
-		source = sourceAgent
-	}
-	out := make([]map[string]any, 0, len(s.Interfaces))
-	for i, n := range s.Interfaces {
-		e := map[string]any{"name": n.Name, "infoSource": source}
-		if i == 0 && len(s.IPs) > 0 {
-			e["ipAddress"], e["ipAddresses"] = s.IPs[0], s.IPs
-		}
-		for field, value := range map[string]string{"mac": n.MAC, "podInterfaceName": n.PodInterfaceName, "linkState": n.LinkState} {
-			if value != "" {
-				e[field] = value
-			}
-		}
-		if n.QueueCount > 0 {
-			e["queueCount"] = n.QueueCount
-		}
-		out = append(out, e)
 	}
 	return out
 }

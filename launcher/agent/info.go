@@ -15,7 +15,7 @@ import (
 const (
 	maxText       = 256
 	maxInterfaces = 32
-	maxAddresses  = 16
+	maxAddresses  = 8
 )
 
 // lookTimeout is how long the agent may take for each answer. One that is silent for so long is not asked for more this time.

@@ -205,10 +205,12 @@ type VMIStatus struct {
 	IPs           []string          `json:"ips,omitempty"`         // of the primary interface
 	Interfaces    []DomainInterface `json:"interfaces,omitempty"`
 	Volumes       []DomainVolume    `json:"volumes,omitempty"`
-	// AgentConnected adds guest-agent to the interfaces' infoSource.
+	// AgentConnected says that the guest's agent answers.
 	AgentConnected bool `json:"agentConnected,omitempty"`
 	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.
 	DomainUnknown bool `json:"domainUnknown,omitempty"`
+	// Guest is what it said last; it stays when the agent goes.
+	Guest *GuestInfo `json:"guest,omitempty"`
 }
 
 // PatchNodeInput sets labels and annotations of a node (a nil value removes one).

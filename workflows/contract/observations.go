@@ -186,6 +186,8 @@ type DomainObservation struct {
 	GuestMemory    int64             `json:"guestMemory,omitempty"` // bytes
 	Interfaces     []DomainInterface `json:"interfaces,omitempty"`
 	Volumes        []DomainVolume    `json:"volumes,omitempty"`
+	// Guest is what the guest's agent said last; nil until it has answered once.
+	Guest *GuestInfo `json:"guest,omitempty"`
 }
 
 // DomainInterface is one network interface of a domain.

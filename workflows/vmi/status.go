@@ -88,6 +88,11 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
 	}
+	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected && s.Domain.Guest != nil && s.Domain.Guest.AgentProblem != "" {
+		set(contract.Condition{Type: "AgentVersionNotSupported", Status: "True", Reason: s.Domain.Guest.AgentProblem})
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
+	}
 	if refused := s.RefusedCondition(); refused != nil {
 		set(*refused)
 	} else {
@@ -176,7 +181,7 @@ func (s *State) status() contract.VMIStatus {
 	if d := s.Domain; d != nil && d.PodUID == s.Pod.UID {
 		st.MachineType, st.GuestMemory = d.MachineType, d.GuestMemory
 		st.Interfaces, st.Volumes = d.Interfaces, d.Volumes
-		st.AgentConnected = d.AgentConnected
+		st.AgentConnected, st.Guest = d.AgentConnected, d.Guest
 		st.IPs = s.Pod.IPs
 	}
 	return st

@@ -1,6 +1,8 @@
 package launchers
 
 import (
+	"net"
+	"net/netip"
 	"strings"
 	"unicode"
 
@@ -14,6 +16,10 @@ const (
 	maxText     = 1 << 10
 	maxName     = 128
 	maxElements = 64
+	// Of what a guest says of itself.
+	maxGuestText       = 256
+	maxGuestInterfaces = 32
+	maxAddresses       = 8
 )
 
 // observation is what the launcher of the pod says, cut and cleaned. The pod is the caller's knowledge.
@@ -43,7 +49,39 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 			Size:   max(0, v.GetSizeBytes()),
 		})
 	}
+	o.Guest = guestInfo(d.GetGuest())
 	return o
+}
+
+// guestInfo is the guest's word as the launcher passed it on; what is no address or no hardware address is left out.
+func guestInfo(g *rpc.GuestInfo) *contract.GuestInfo {
+	if g == nil {
+		return nil
+	}
+	os := g.GetOs()
+	out := &contract.GuestInfo{
+		AgentProblem: text(g.GetAgentProblem(), maxName),
+		OS: contract.GuestOS{
+			ID: text(os.GetId(), maxGuestText), Name: text(os.GetName(), maxGuestText), Version: text(os.GetVersion(), maxGuestText),
+			VersionID: text(os.GetVersionId(), maxGuestText), PrettyName: text(os.GetPrettyName(), maxGuestText),
+			KernelRelease: text(os.GetKernelRelease(), maxGuestText), KernelVersion: text(os.GetKernelVersion(), maxGuestText),
+			Machine: text(os.GetMachine(), maxGuestText),
+		},
+	}
+	for _, i := range g.GetInterfaces() {
+		mac, err := net.ParseMAC(i.GetMac())
+		if err != nil || len(out.Interfaces) == maxGuestInterfaces {
+			continue
+		}
+		found := contract.GuestInterface{MAC: mac.String(), Name: text(i.GetName(), maxName)}
+		for _, a := range i.GetAddresses()[:min(maxAddresses, len(i.GetAddresses()))] {
+			if ip, err := netip.ParseAddr(a); err == nil && ip.Zone() == "" {
+				found.IPs = append(found.IPs, ip.String())
+			}
+		}
+		out.Interfaces = append(out.Interfaces, found)
+	}
+	return out
 }
 
 func state(s rpc.DomainState) contract.DomainState {

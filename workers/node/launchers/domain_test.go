@@ -39,3 +39,20 @@ func TestObservationIsCutToSize(t *testing.T) {
 	require.Zero(t, o.Interfaces[0].QueueCount)
 	require.Zero(t, o.Volumes[0].Size)
 }
+
+func TestTheGuestsWordIsCutToSize(t *testing.T) {
+	g := &rpc.GuestInfo{AgentProblem: strings.Repeat("x", 1000), Os: &rpc.GuestOS{Id: "debian\n\x1b[31m\xff", PrettyName: strings.Repeat("é", 1<<16)}}
+	g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "no", Name: "left out"}, &rpc.GuestInterface{Mac: "02:00:00:AA:00:01", Addresses: []string{"10.0.0.1", "evil", "fe80::1%x", "fe80::1"}})
+	for range 1000 {
+		g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "02:00:00:aa:00:02", Name: strings.Repeat("x", 1000), Addresses: strings.Fields(strings.Repeat("10.0.0.1 ", 1000))})
+	}
+	o := observation(pod, &rpc.Domain{Guest: g}).Guest
+	require.Len(t, o.AgentProblem, maxName)
+	require.Equal(t, "debian [31m", o.OS.ID)
+	require.Equal(t, strings.Repeat("é", maxGuestText/2), o.OS.PrettyName)
+	require.Len(t, o.Interfaces, maxGuestInterfaces)
+	require.Equal(t, contract.GuestInterface{MAC: "02:00:00:aa:00:01", IPs: []string{"10.0.0.1", "fe80::1"}}, o.Interfaces[0])
+	require.Len(t, o.Interfaces[1].Name, maxName)
+	require.Len(t, o.Interfaces[1].IPs, maxAddresses)
+	require.Nil(t, observation(pod, &rpc.Domain{}).Guest)
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// infoSources of an interface in a VMI's status, as KubeVirt names them.
+const (
+	sourceDomain = "domain"
+	sourceAgent  = "guest-agent"
+)
+
+// maxGuestOnly is how many interfaces are shown that only the guest knows; KubeVirt's figure.
+const maxGuestOnly = 10
+
+// guestOSInfo is status.guestOSInfo; every field is there, so that none of an earlier guest stays.
+func guestOSInfo(os contract.GuestOS) merge {
+	m := merge{}
+	set(m, "id", os.ID)
+	set(m, "name", os.Name)
+	set(m, "version", os.Version)
+	set(m, "versionId", os.VersionID)
+	set(m, "prettyName", os.PrettyName)
+	set(m, "kernelRelease", os.KernelRelease)
+	set(m, "kernelVersion", os.KernelVersion)
+	set(m, "machine", os.Machine)
+	return m
+}
+
+// interfaces are those of the domain, with what the guest says of each, then those that only the guest knows.
+func interfaces(s *contract.VMIStatus) any {
+	var guest []contract.GuestInterface
+	if s.Guest != nil {
+		guest = slices.Clone(s.Guest.Interfaces)
+	}
+	var out []map[string]any
+	for i, n := range s.Interfaces {
+		e := map[string]any{"name": n.Name, "infoSource": sourceDomain}
+		var ips []string
+		if i == 0 {
+			ips = s.IPs
+		}
+		at := slices.IndexFunc(guest, func(g contract.GuestInterface) bool { return g.MAC != "" && strings.EqualFold(g.MAC, n.MAC) })
+		if at >= 0 {
+			e["infoSource"] = sourceDomain + ", " + sourceAgent
+			describe(e, "interfaceName", guest[at].Name)
+			ips = addresses(ips, guest[at].IPs)
+			guest = slices.Delete(guest, at, at+1)
+		}
+		withAddresses(e, ips)
+		describe(e, "mac", n.MAC)
+		describe(e, "podInterfaceName", n.PodInterfaceName)
+		describe(e, "linkState", n.LinkState)
+		if n.QueueCount > 0 {
+			e["queueCount"] = n.QueueCount
+		}
+		out = append(out, e)
+	}
+	for _, g := range guest[:min(maxGuestOnly, len(guest))] {
+		e := map[string]any{"infoSource": sourceAgent}
+		describe(e, "mac", g.MAC)
+		describe(e, "interfaceName", g.Name)
+		withAddresses(e, g.IPs)
+		out = append(out, e)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func describe(e map[string]any, field, value string) {
+	if value != "" {
+		e[field] = value
+	}
+}
+
+func withAddresses(e map[string]any, ips []string) {
+	if len(ips) > 0 {
+		e["ipAddress"], e["ipAddresses"] = ips[0], ips
+	}
+}
+
+// addresses are those by which others reach an interface. Without any from the pod they are the guest's own. A pod's address leads to the
+// guest by translation, so it stays as it is, but only while the guest has an address of that family for it to lead to; and what only the
+// guest has is shown where others can reach it.
+func addresses(pod, guest []string) []string {
+	if len(pod) == 0 {
+		return guest
+	}
+	var out []string
+	for _, ip := range pod {
+		if slices.ContainsFunc(guest, func(g string) bool { return family(g) == family(ip) }) {
+			out = append(out, ip)
+		}
+	}
+	for _, ip := range guest {
+		a, err := netip.ParseAddr(ip)
+		if err != nil || a.IsLinkLocalUnicast() || slices.ContainsFunc(pod, func(p string) bool { return family(p) == family(ip) }) {
+			continue
+		}
+		out = append(out, ip)
+	}
+	return out
+}
+
+// family is 4, 6, or 0 for what is no address.
+func family(ip string) int {
+	a, err := netip.ParseAddr(ip)
+	switch {
+	case err != nil:
+		return 0
+	case a.Is4():
+		return 4
+	default:
+		return 6
+	}
+}

@@ -1,0 +1,28 @@
+package contract
+
+// GuestInfo is what a guest says of itself by its agent: cut to size on the way, but the guest's own word.
+type GuestInfo struct {
+	// AgentProblem says why the agent does not do; "": it does.
+	AgentProblem string           `json:"agentProblem,omitempty"`
+	OS           GuestOS          `json:"os,omitzero"`
+	Interfaces   []GuestInterface `json:"interfaces,omitempty"`
+}
+
+// GuestOS is the guest's operating system, with the field names of a VMI's status.guestOSInfo.
+type GuestOS struct {
+	ID            string `json:"id,omitempty"`
+	Name          string `json:"name,omitempty"`
+	Version       string `json:"version,omitempty"`
+	VersionID     string `json:"versionId,omitempty"`
+	PrettyName    string `json:"prettyName,omitempty"`
+	KernelRelease string `json:"kernelRelease,omitempty"`
+	KernelVersion string `json:"kernelVersion,omitempty"`
+	Machine       string `json:"machine,omitempty"`
+}
+
+// GuestInterface is a network interface as the guest has it.
+type GuestInterface struct {
+	MAC  string   `json:"mac"`
+	Name string   `json:"name,omitempty"` // inside the guest
+	IPs  []string `json:"ips,omitempty"`
+}
