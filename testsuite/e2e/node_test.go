@@ -28,7 +28,7 @@ func untilLabel(t *testing.T, node, want string) {
 	t.Helper()
 	until(t, 2*time.Minute, "node "+node+" is labelled "+want, func() error {
 		if out, err := try("get", "node", node, "-o", "jsonpath="+schedulable); err != nil || out != want {
-			return fmt.Errorf("it is %q (%v)", out, err)
+			return fmt.Errorf("it is %q: %w", out, err)
 		}
 		return nil
 	})
@@ -307,7 +307,7 @@ func TestForcedDeletions(t *testing.T) {
 	m.kubectl("delete", "vm", m.name, "--force", "--grace-period=0", "--timeout=110s")
 	until(t, 2*time.Minute, "VM, VMI and pod are gone", func() error {
 		if out, err := try("-n", m.namespace, "get", "vm,vmi,pods", "-o", "name"); err != nil || strings.TrimSpace(out) != "" {
-			return fmt.Errorf("%s (%v)", out, err)
+			return fmt.Errorf("there is %q: %w", out, err)
 		}
 		return nil
 	})

@@ -135,7 +135,8 @@ func (s *State) end() ending {
 func (s *State) termination() contract.TerminationMessage {
 	var t contract.TerminationMessage
 	if s.Pod != nil && s.Pod.TerminationMessage != "" {
-		if err := json.Unmarshal([]byte(s.Pod.TerminationMessage), &t); err != nil {
+		err := json.Unmarshal([]byte(s.Pod.TerminationMessage), &t) //workflowcheck:ignore the same bytes give the same message
+		if err != nil {
 			return contract.TerminationMessage{Message: "the launcher left no readable reason"}
 		}
 	}
