@@ -87,3 +87,18 @@ func (s *State) leftAlone() (reason, message string, ok bool) {
 	reason, message = unserved(Strategy(s.VM.RunStrategy))
 	return reason, message, true
 }
+
+// obstacles are the conditions of the instance that say why its guest does not run, or not as it should.
+func (s *State) obstacles() (list []contract.Condition) {
+	if s.situation() == Absent {
+		return nil
+	}
+	for _, bad := range []contract.Condition{
+		{Type: "PodScheduled", Status: "False"}, {Type: "Synchronized", Status: "False"}, {Type: contract.ConditionNodeLost, Status: "True"},
+	} {
+		if c, ok := conditions.Get(s.VMI.Conditions, bad.Type); ok && c.Status == bad.Status {
+			list = append(list, c)
+		}
+	}
+	return list
+}

@@ -91,7 +91,10 @@ func (e *instance) Details(p entity.Plan) string {
 		}
 		fmt.Fprintf(&b, " (`%s`).", s.Open.ID)
 	case p.Waiting != "":
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
+	}
+	for _, c := range s.obstacles() {
+		fmt.Fprintf(&b, "\n\nIts instance reports %s: %s.", c.Reason, strings.TrimRight(c.Message, ". "))
 	}
 	if s.StartFailure != nil && s.StartFailure.RetryAfter != nil {
 		fmt.Fprintf(&b, "\n\n%d instances in a row ended without running. Next try not before %s.", s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))

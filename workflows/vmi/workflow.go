@@ -88,7 +88,7 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\n**Its node is lost**: %s.", c.Message)
 	}
 	if p.Waiting != "" {
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
 	}
 	if s.Failure != nil {
 		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s. Next try %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message, s.Failure.RetryAt.UTC().Format(time.RFC3339))
