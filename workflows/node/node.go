@@ -84,7 +84,7 @@ func (s *State) obstacle() (kind, why string) {
 		return "Normal", "the node is not ready"
 	case !s.Node.WorkerReady:
 		return "Warning", "there is no node worker on the node that is ready: VMs run on, but none can be started there"
-	case s.Node.Cordoned:
+	case s.Node.Cordoned, s.Node.Unschedulable && s.thrifty(): // a run acts on whichever it did when it began
 		return "", "the node is cordoned"
 	case s.Report == nil && s.Node.Labels[contract.LabelSchedulable] != "true":
 		// A node worker reports once: an entity that is younger than the report believes the label that it finds.
