@@ -115,6 +115,7 @@ func stripNode(o any) (any, error) {
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
 	}
 	out.Labels = observe.OwnedLabels(node.Labels)
+	out.Annotations = map[string]string{observe.AnnotationCapabilities: contract.CapabilityDigest(node.Labels)}
 	for _, t := range node.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService {
 			out.Spec.Taints = []corev1.Taint{t}

@@ -186,8 +186,15 @@ func (a *Activities) outdated(s *contract.VMIStatus) any {
 // PatchNode sets labels and annotations of a node. Idempotent: it says what is to be, and of which UID.
 func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
 	metadata := locked(in.UID, "")
-	if len(in.Labels) > 0 {
-		metadata["labels"] = in.Labels
+	labels, err := a.nodeLabels(ctx, in)
+	if otherObject(err) {
+		return contract.DeleteResult{Absent: true}, gone("node %s is gone", in.Name)
+	}
+	if err != nil {
+		return contract.DeleteResult{}, failure("reading node "+in.Name, err)
+	}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
 	}
 	if len(in.Annotations) > 0 {
 		metadata["annotations"] = in.Annotations

@@ -45,7 +45,7 @@ func main() {
 		Short: "Runs a virtual CPU with KVM until it halts",
 		RunE:  func(*cobra.Command, []string) error { return kvm.Trial() },
 	})
-	cmd.AddCommand(probeCommand())
+	cmd.AddCommand(probeCommand(), capabilitiesCommand(&options{}))
 	process.Main(cmd)
 }
 

@@ -9,6 +9,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
+// AnnotationCapabilities stands for a node's capability labels in the copy that is kept of it: the labels themselves are hundreds.
+const AnnotationCapabilities = "virtflow.io/capabilities-digest"
+
 // Node observes a node; workerReady says whether a node worker pod on it is Ready.
 func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 	o := contract.NodeObservation{
@@ -19,6 +22,7 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		WorkerReady:     workerReady,
 		OutOfService:    outOfService(node),
 		Labels:          OwnedLabels(node.Labels),
+		Capabilities:    node.Annotations[AnnotationCapabilities],
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -5,9 +5,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// emulatedModel is the CPU that emulation shows where the spec asks for the host's: what it offers is in software, so the host's
+// EmulatedModel is the CPU that emulation shows where the spec asks for the host's: what it offers is in software, so the host's
 // features say nothing. It is the least model that current distributions (x86-64-v2) boot on.
-const emulatedModel = "Nehalem"
+const EmulatedModel = "Nehalem"
 
 func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *libvirtxml.DomainCPU {
 	c := &libvirtxml.DomainCPU{Topology: &topology}
@@ -21,7 +21,7 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 		c.Mode = model
 	case host:
 		c.Mode, c.Match, c.Check = "custom", "exact", "none"
-		c.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: emulatedModel}
+		c.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: EmulatedModel}
 	default:
 		c.Mode = "custom"
 		c.Model = &libvirtxml.DomainCPUModel{Value: model}

@@ -50,6 +50,8 @@ type Options struct {
 	KubeletDir string
 	StateDir   string
 	MaxDevices int
+	// Capabilities is the file with what the launcher's libvirt and QEMU offer on this host.
+	Capabilities string
 }
 
 // AddFlags registers the flags of o. The node's name also comes from NODE_NAME, where manifests usually put it.
@@ -58,6 +60,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of the Kubernetes node that this is (also from NODE_NAME)")
 	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory")
 	f.StringVar(&o.StateDir, "state-dir", "/var/lib/virtflow", "directory for what is to survive a restart")
+	f.StringVar(&o.Capabilities, "capabilities-file", "/run/virtflow/host/capabilities.json", "file that `launcher capabilities` has written on this host")
 	f.IntVar(&o.MaxDevices, "max-devices", 1000, "how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
 }
 
@@ -117,6 +120,9 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
 	own := o.report(hasKVM)
+	if own.Capabilities, err = report.ReadCapabilities(o.Capabilities); err != nil {
+		p.Log.Error().Err(err).Msg("the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
+	}
 	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
 	starter := &Starter{Log: p.Log, Dialer: dialer, Forwarder: forwarder, Prepare: PrepareMasquerade}
 	a := &activities.Activities{Starter: starter, Report: func() contract.NodeReport { return own }}

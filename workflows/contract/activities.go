@@ -207,10 +207,10 @@ type VMIStatus struct {
 	Volumes       []DomainVolume    `json:"volumes,omitempty"`
 	// AgentConnected says that the guest's agent answers.
 	AgentConnected bool `json:"agentConnected,omitempty"`
-	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.
-	DomainUnknown bool `json:"domainUnknown,omitempty"`
 	// Guest is what it said last; it stays when the agent goes.
 	Guest *GuestInfo `json:"guest,omitempty"`
+	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.
+	DomainUnknown bool `json:"domainUnknown,omitempty"`
 }
 
 // PatchNodeInput sets labels and annotations of a node (a nil value removes one).
@@ -220,6 +220,8 @@ type PatchNodeInput struct {
 	Labels      map[string]*string `json:"labels,omitempty"`
 	Annotations map[string]*string `json:"annotations,omitempty"`
 	Events      []Event            `json:"events,omitempty"` // recorded on the Node once it is written
+	// Capabilities, when not nil, are to be all capability labels that the node has (see IsCapability); others of those are removed.
+	Capabilities map[string]string `json:"capabilities,omitempty"`
 }
 
 // StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its domain.

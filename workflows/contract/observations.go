@@ -225,6 +225,8 @@ type NodeObservation struct {
 	WorkerReady  bool              `json:"workerReady,omitempty"`  // a node worker pod there is Ready
 	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
 	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
+	// Capabilities is the CapabilityDigest of its labels.
+	Capabilities string `json:"capabilities,omitempty"`
 }
 
 // NodeReport is what a node worker says of its host when it starts and whenever it changes.
@@ -237,4 +239,6 @@ type NodeReport struct {
 	CPUVendor   string `json:"cpuVendor,omitempty"` // Intel, AMD, …
 	CPUModel    string `json:"cpuModel,omitempty"`
 	Version     string `json:"version,omitempty"` // of the node worker
+	// Capabilities are what the launcher's libvirt and QEMU offer there; nil where that is not known.
+	Capabilities *HostCapabilities `json:"capabilities,omitempty"`
 }

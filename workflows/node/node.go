@@ -174,9 +174,9 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 		return entity.Plan{Finish: true}
 	case s.unsure() && !s.Asking && !now.Before(s.AskAt):
 		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker", Why: "what its host is like is not known for sure", Do: e.ask}}
-	case len(s.changes()) == 0 && s.unsure():
+	case s.settled() && s.unsure():
 		return entity.Plan{WakeAt: s.AskAt, Waiting: "the node's worker to report its host"}
-	case len(s.changes()) == 0:
+	case s.settled():
 		return entity.Plan{Waiting: "changes of the node or of its host"}
 	case now.Before(s.RetryAt):
 		return entity.Plan{WakeAt: s.RetryAt, Waiting: "another attempt to write the labels: " + s.Problem}
@@ -211,7 +211,8 @@ func (e *instance) ask(ctx workflow.Context) error {
 func (e *instance) write(ctx workflow.Context) error {
 	s := &e.state
 	labels := s.changes()
-	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels)}
+	capabilities := s.capabilities()
+	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels), Capabilities: capabilities}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
 		s.Node.Gone = true
@@ -242,6 +243,9 @@ func (e *instance) write(ctx workflow.Context) error {
 		}
 	}
 	s.Node.Labels = have
+	if capabilities != nil {
+		s.Node.Capabilities = contract.CapabilityDigest(capabilities)
+	}
 	return nil
 }
 
@@ -258,6 +262,11 @@ func (e *instance) Details(p entity.Plan) string {
 	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state, s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
 	if s.Report != nil {
 		d += fmt.Sprintf(" (KVM works: %t, %s %s)", s.Report.KVM, s.Report.CPUVendor, s.Report.CPUModel)
+		if c := s.Report.Capabilities; c != nil {
+			d += fmt.Sprintf("\n\nguests get: %s, %d machine types, %d CPU models, host model %s", c.VirtType, len(c.MachineTypes), len(c.CPUModels), c.HostModel)
+		} else {
+			d += "\n\nWhat its launchers offer guests is not known: see the init container of its node worker."
+		}
 	}
 	if _, why := s.obstacle(); why != "" {
 		d += "\n\nIt takes none because " + why + "."

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/launcher/capabilities"
+	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/launcher/libvirtd"
+	"github.com/virtflow/virtflow/launcher/orphans"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+const (
+	// launcherUser runs libvirt here as in every launcher's pod.
+	launcherUser = 107
+	// findLimit is for everything: libvirt may have to try the emulator out.
+	findLimit = 2 * time.Minute
+	kvmDevice = "/dev/kvm"
+)
+
+// capabilitiesCommand writes what this host offers guests to a file, for the node worker. Failing to find it out is no error of the process:
+// the guests of this node need their node worker all the same.
+func capabilitiesCommand(o *options) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "capabilities", Short: "Writes what libvirt and QEMU offer guests on this host", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), findLimit)
+			defer cancel()
+			if output == "" {
+				return o.printCapabilities(ctx)
+			}
+			if err := writeCapabilities(ctx, output); err != nil {
+				fmt.Fprintln(os.Stderr, "what this host offers guests is not known:", err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&output, "output", "", "file to write; as root, libvirt then runs as the launchers' user. Without it the answer is printed")
+	o.add(f)
+	return cmd
+}
+
+// writeCapabilities has a process of the launchers' user find out, and writes its answer in one step.
+func writeCapabilities(ctx context.Context, output string) error {
+	if err := os.Remove(output); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing what was found earlier: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	// The container's own device file: a launcher's pod has one that its user may open, too.
+	if err := os.Chmod(kvmDevice, 0o666); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // see above
+		return fmt.Errorf("opening %s to libvirt: %w", kvmDevice, err)
+	}
+	private, err := os.MkdirTemp("", "host-")
+	if err != nil {
+		return fmt.Errorf("making a directory for libvirt: %w", err)
+	}
+	defer os.RemoveAll(private)
+	if err := os.Chown(private, launcherUser, launcherUser); err != nil {
+		return fmt.Errorf("making a directory for libvirt: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, "capabilities", "--private-dir", private) //nolint:gosec // this very program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: launcherUser, Gid: launcherUser}}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("asking libvirt: %w", err)
+	}
+	part := output + ".part"
+	if err := os.WriteFile(part, said.Bytes(), 0o644); err != nil { //nolint:gosec // nothing secret
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	if err := os.Rename(part, output); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// printCapabilities asks libvirt itself.
+func (o *options) printCapabilities(ctx context.Context) error {
+	if err := os.Setenv("LIBVIRT_AUTOSTART", "0"); err != nil {
+		return fmt.Errorf("preparing the environment: %w", err)
+	}
+	log, err := process.NewLogger("launcher", "info", "json")
+	if err != nil {
+		return err
+	}
+	// libvirt waits until the emulator that it tried out is gone: this process has to reap it, as the first one of a launcher's pod does.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("taking over orphans: %w", err)
+	}
+	reaper := orphans.New()
+	go reaper.Reap(context.WithoutCancel(ctx))
+	loop, err := libvirtd.StartEventLoop(log)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	works, why := kvm.Works(ctx, self, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
+	log.Info().Bool("kvm", works).Str("why", why).Msg("finding out what this host offers guests")
+	found, err := capabilities.Find(ctx, libvirtd.New(loop, libvirtd.Config{
+		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities, Domain: "none",
+	}, reaper, log), works)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+		return fmt.Errorf("printing the answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package capabilities
+
+import (
+	"fmt"
+	"slices"
+
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/launcher/domain"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// architecture as libvirt names it; others are not supported.
+const architecture = "x86_64"
+
+// From reads libvirt's answers: the host's capabilities, those of a domain of the given type, and the host model with all its features.
+func From(host, guest, baseline, virtType string) (contract.HostCapabilities, error) {
+	out := contract.HostCapabilities{VirtType: virtType}
+	var caps libvirtxml.Caps
+	if err := caps.Unmarshal(host); err != nil {
+		return out, fmt.Errorf("reading the host's capabilities: %w", err)
+	}
+	var dom libvirtxml.DomainCaps
+	if err := dom.Unmarshal(guest); err != nil {
+		return out, fmt.Errorf("reading the domain's capabilities: %w", err)
+	}
+	var full libvirtxml.DomainCPU
+	if err := full.Unmarshal(baseline); err != nil {
+		return out, fmt.Errorf("reading the host's CPU: %w", err)
+	}
+	out.MachineTypes = machineTypes(&caps, virtType)
+	for _, f := range full.Features {
+		if f.Policy == "require" || f.Policy == "" {
+			out.CPUFeatures = append(out.CPUFeatures, f.Name)
+		}
+	}
+	if dom.CPU != nil {
+		for _, mode := range dom.CPU.Modes {
+			switch {
+			case mode.Name == "custom":
+				for _, m := range mode.Models {
+					if m.Usable == "yes" {
+						out.CPUModels = append(out.CPUModels, m.Name)
+					}
+				}
+			case mode.Name == "host-model" && mode.Supported == "yes" && virtType == "kvm":
+				out.HostModel, out.HostModelFeatures = hostModel(mode)
+			}
+		}
+	}
+	if virtType != "kvm" {
+		// What a guest gets that asks for the host's model where nothing is the host's.
+		out.HostModel = domain.EmulatedModel
+	} else if cpu := caps.Host.CPU; cpu != nil && cpu.Counter != nil && cpu.Counter.Name == "tsc" {
+		out.TSCFrequency, out.TSCScalable = uint64(cpu.Counter.Frequency), cpu.Counter.Scaling == "yes"
+	}
+	for _, list := range []*[]string{&out.MachineTypes, &out.CPUModels, &out.CPUFeatures, &out.HostModelFeatures} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return out, nil
+}
+
+// machineTypes are those of the architecture, with their other names.
+func machineTypes(caps *libvirtxml.Caps, virtType string) []string {
+	var out []string
+	for _, g := range caps.Guests {
+		if g.OSType != "hvm" || g.Arch.Name != architecture {
+			continue
+		}
+		machines := g.Arch.Machines
+		for _, d := range g.Arch.Domains {
+			if d.Type == virtType && len(d.Machines) > 0 {
+				machines = d.Machines
+			}
+		}
+		for _, m := range machines {
+			out = append(out, m.Name)
+			if m.Canonical != "" {
+				out = append(out, m.Canonical)
+			}
+		}
+	}
+	return out
+}
+
+func hostModel(mode libvirtxml.DomainCapsCPUMode) (model string, features []string) {
+	for _, m := range mode.Models {
+		model = m.Name
+	}
+	for _, f := range mode.Features {
+		if f.Policy == "require" {
+			features = append(features, f.Name)
+		}
+	}
+	return model, features
+}

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func offered() contract.HostCapabilities {
+	return contract.HostCapabilities{
+		VirtType: "kvm", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"Penryn", "qemu64", "486-v1"}, CPUFeatures: []string{"aes"},
+		HostModel: "Skylake-Client-IBRS", HostModelFeatures: []string{"ss"}, TSCFrequency: 2400000000, TSCScalable: true,
+	}
+}
+
+func TestCapabilityLabels(t *testing.T) {
+	require.Equal(t, map[string]string{
+		"machine-type.node.kubevirt.io/q35": "true", "machine-type.node.kubevirt.io/pc-q35-7.2": "true",
+		"cpu-model.node.kubevirt.io/Penryn": "true", "cpu-model-migration.node.kubevirt.io/Penryn": "true",
+		"cpu-feature.node.kubevirt.io/aes":                    "true",
+		"host-model-cpu.node.kubevirt.io/Skylake-Client-IBRS": "true", "cpu-model-migration.node.kubevirt.io/Skylake-Client-IBRS": "true",
+		"host-model-required-features.node.kubevirt.io/ss": "true",
+		"cpu-timer.node.kubevirt.io/tsc-frequency":         "2400000000", "cpu-timer.node.kubevirt.io/tsc-scalable": "true",
+		"virtflow.io/virt-type": "kvm",
+	}, CapabilityLabels(offered()))
+
+	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"})
+	require.Equal(t, "true", old["node-labeller.kubevirt.io/obsolete-host-model"])
+	require.NotContains(t, old, "cpu-model-migration.node.kubevirt.io/Opteron_G2")
+	for key := range CapabilityLabels(offered()) {
+		require.True(t, contract.IsCapability(key), "%s is never removed", key)
+	}
+}
+
+func TestWhatIsNoLabelIsLeftOut(t *testing.T) {
+	bad := []string{"", "a b", "a/b", "-a", strings.Repeat("x", 64), "a\nb"}
+	require.Equal(t, map[string]string{"machine-type.node.kubevirt.io/ok": "true"}, CapabilityLabels(contract.HostCapabilities{
+		VirtType: "a/b", MachineTypes: append(slices.Clone(bad), "ok"), CPUModels: bad, CPUFeatures: bad, HostModel: "a b", HostModelFeatures: bad,
+	}))
+	require.Len(t, CapabilityLabels(contract.HostCapabilities{MachineTypes: slices.Repeat([]string{"a", "b"}, 1000)}), 2)
+}
+
+func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(10 * time.Second)
+	var wrote []contract.PatchNodeInput
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
+		wrote = append(wrote, in)
+		return contract.DeleteResult{}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
+	c := offered()
+	report := contract.NodeReport{Incarnation: "a", Sequence: 1, Capabilities: &c}
+	observe := func(version, digest string) func() {
+		return func() {
+			env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", ResourceVersion: version, Ready: true, WorkerReady: true,
+				Labels: map[string]string{contract.LabelSchedulable: "true"}, Capabilities: digest})
+		}
+	}
+	digest := contract.CapabilityDigest(CapabilityLabels(c))
+	env.RegisterDelayedCallback(observe("1", ""), 0)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalReportNode, report) }, time.Second)
+	env.RegisterDelayedCallback(observe("2", digest), 2*time.Second)
+	env.RegisterDelayedCallback(func() { require.Len(t, wrote, 1) }, 3*time.Second)
+	env.RegisterDelayedCallback(observe("3", "somebody's"), 4*time.Second)
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
+	}, 10*time.Second)
+	env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})
+	require.True(t, env.IsWorkflowCompleted())
+	require.Len(t, wrote, 2)
+	for _, in := range wrote {
+		require.Equal(t, CapabilityLabels(c), in.Capabilities)
+		require.Empty(t, in.Labels)
+	}
+}
