@@ -135,13 +135,13 @@ func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEve
 
 // still makes every informer one that never runs.
 func (s *store) still() {
-	for _, i := range []*cache.SharedIndexInformer{&s.vms, &s.vmis, &s.pods, &s.nodes, &s.workers} {
+	for _, i := range []*cache.SharedIndexInformer{&s.vms, &s.vmis, &s.sets, &s.pods, &s.nodes, &s.workers} {
 		*i = &still{SharedIndexInformer: *i}
 	}
 }
 
 func strips() []cache.TransformFunc {
-	return []cache.TransformFunc{stripVM, stripVMI, stripPod, stripNode}
+	return []cache.TransformFunc{stripVM, stripVMI, stripReplicaSet, stripPod, stripNode}
 }
 
 // informerOf is the informer that would hold an object; nil: none.
@@ -152,6 +152,8 @@ func (s *store) informerOf(o metav1.Object) *still {
 		i = s.vms
 	case *kubevirt.VirtualMachineInstance:
 		i = s.vmis
+	case *kubevirt.VirtualMachineInstanceReplicaSet:
+		i = s.sets
 	case *corev1.Node:
 		i = s.nodes
 	case *corev1.Pod:

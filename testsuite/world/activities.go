@@ -66,6 +66,7 @@ type call struct {
 	name            string
 	ordinal         int
 	input           reflect.Value
+	text            string // the input as JSON
 	queue           string
 	startToClose    time.Duration
 	scheduleToStart time.Duration
@@ -116,15 +117,20 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 		panic("no activity is registered as " + name)
 	}
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
-	payloads, err := converter.GetDefaultDataConverter().ToPayloads(args...)
-	if err != nil {
-		panic(fmt.Sprintf("encoding the input of %s: %v", name, err))
+	var in reflect.Value
+	text := ""
+	if len(args) > 0 {
+		payloads, err := converter.GetDefaultDataConverter().ToPayloads(args...)
+		if err != nil {
+			panic(fmt.Sprintf("encoding the input of %s: %v", name, err))
+		}
+		in = reflect.New(f.Type().In(1))
+		if err := converter.GetDefaultDataConverter().FromPayloads(payloads, in.Interface()); err != nil {
+			panic(fmt.Sprintf("decoding the input of %s: %v", name, err))
+		}
+		in = in.Elem()
+		text = string(payloads.GetPayloads()[0].GetData())
 	}
-	in := reflect.New(f.Type().In(1))
-	if err := converter.GetDefaultDataConverter().FromPayloads(payloads, in.Interface()); err != nil {
-		panic(fmt.Sprintf("decoding the input of %s: %v", name, err))
-	}
-	text := string(payloads.GetPayloads()[0].GetData())
 	before, again := a.failed[id]
 	delete(a.failed, id)
 	ordinal := before.ordinal
@@ -134,7 +140,7 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 		a.invocations = append(a.invocations, name)
 	}
 	a.world.tracef("%s: %s#%d %s", id, name, ordinal, short(text))
-	return &call{name: name, ordinal: ordinal, input: in.Elem()}
+	return &call{name: name, ordinal: ordinal, input: in, text: text}
 }
 
 // run makes attempts until one succeeds or no other is allowed. Who cancels does not wait; an attempt under way goes on.
@@ -151,8 +157,7 @@ func (a *activities) run(ctx workflow.Context, c *call, local bool) workflow.Fut
 		if err != nil {
 			a.world.tracef("%s: %s#%d failed: %s", id, c.name, c.ordinal, short(err.Error()))
 			if local {
-				text, _ := converter.GetDefaultDataConverter().ToPayloads(c.input.Interface()) //nolint:errcheck // it was encoded before
-				a.failed[id] = failedCall{c.name, string(text.GetPayloads()[0].GetData()), c.ordinal}
+				a.failed[id] = failedCall{c.name, c.text, c.ordinal}
 			}
 		}
 		result.Set(value, err)
@@ -263,8 +268,11 @@ func (r *attempts) one(attempt int) (any, error) {
 
 // perform calls the activity. What it returns travels as it would through Temporal.
 func (r *attempts) perform() (any, error) {
-	if r.name == contract.ActivityStartDomain {
+	switch r.name {
+	case contract.ActivityStartDomain:
 		return r.startDomain()
+	case contract.ActivityReportNode:
+		return contract.ReportNodeResult{Report: r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))].report()}, nil
 	}
 	out := r.functions[r.name].Call([]reflect.Value{reflect.ValueOf(context.Background()), r.input})
 	if err, ok := out[len(out)-1].Interface().(error); ok && err != nil {

@@ -26,7 +26,7 @@ type Chaos struct {
 	Seed      uint64
 	Duplicate float64 // sent twice, the second time up to LateBy later
 	Delay     float64 // sent up to LateBy later, and so out of order
-	Drop      float64 // never sent; the next resync tells it
+	Drop      float64 // never sent; the next resync, which is every five minutes then, tells it
 	LateBy    time.Duration
 }
 
@@ -38,6 +38,8 @@ type delivery struct {
 	random  *rand.Rand
 	// down says that no crdwatch leads: nothing is told until one does.
 	down bool
+	// certain says that what is sent now is not dropped.
+	certain bool
 
 	Sent, Duplicated, Delayed, Dropped int
 }
@@ -83,7 +85,7 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	late := func() time.Duration { return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))) }
 	wait := signalLag
 	switch {
-	case d.chaos.Drop > 0 && d.random.Float64() < d.chaos.Drop:
+	case d.chaos.Drop > 0 && !d.certain && d.random.Float64() < d.chaos.Drop:
 		d.Dropped++
 		d.world.tracef("chaos: %s of %s to %s is lost", x.Signal, x.UID, x.Workflow)
 		return
@@ -100,9 +102,10 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 
 // resync is a new leader: everything is told, and what vanished unseen is looked for.
 func (d *delivery) resync() {
-	d.down = false
+	d.down, d.certain = false, true
 	d.offline.Lead()
 	d.repair(true)
+	d.certain = false
 }
 
 func (d *delivery) repair(first bool) {

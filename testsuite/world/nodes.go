@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func (w *World) addHost(name string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}}}
 	w.must(kube.Put(w.Kube, node))
 	w.must(kube.Edit(w.Kube, "", name, "status", func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now())}}
 	}))
 	w.must(kube.Put(w.Kube, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "virtflow-node-worker-" + name, Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
@@ -56,9 +57,11 @@ func (h *host) reportNode() {
 		h.world.after(time.Second, h.reportNode)
 		return
 	}
-	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report", Payload: contract.NodeReport{
-		Incarnation: h.name + "-" + time.Duration(h.epoch).String(), Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
-	}})
+	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report", Payload: h.report()})
+}
+
+func (h *host) report() contract.NodeReport {
+	return contract.NodeReport{Incarnation: h.name + "-" + strconv.Itoa(h.epoch), Sequence: 1, Arch: "amd64", CPUVendor: "AMD"}
 }
 
 func (h *host) polls() bool { return h.alive() && h.worker }
@@ -173,7 +176,7 @@ func (w *World) notice(h *host) {
 // nodeLooks writes whether a node is Ready, and the taint that goes with it.
 func (w *World) nodeLooks(h *host, ready corev1.ConditionStatus) {
 	_, _ = kube.Edit(w.Kube, "", h.name, "status", func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(w.Now())}}
 	})
 	_, _ = kube.Edit(w.Kube, "", h.name, "", func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUnreachable })

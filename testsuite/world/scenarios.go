@@ -105,16 +105,27 @@ func (w *World) wipe() {
 			w.Delete(m.Name)
 		}
 	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace) {
+		if m.DeletionTimestamp == nil {
+			w.DeleteSet(m.Name)
+		}
+	}
 	for _, m := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
 		if m.DeletionTimestamp == nil && metav1.GetControllerOf(m) == nil {
 			w.DeleteInstance(m.Name)
 		}
 	}
-	w.Until(partyOverWait, func() bool {
+	over := func() bool {
 		return len(kube.List[kubevirt.VirtualMachine](w.Kube, Namespace)) == 0 &&
+			len(kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) == 0 &&
 			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && w.entities() == 0
-	})
+	}
+	w.Until(partyOverWait, over)
+	if w.Chaos.LateBy > 0 { // what comes too late may start an entity again, which finds out by itself
+		w.Sleep(w.Chaos.LateBy)
+		w.Until(partyOverWait, over)
+	}
 	w.Sleep(time.Second)
 	w.expectClean()
 }

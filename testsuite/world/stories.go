@@ -14,6 +14,8 @@ func Scenarios() []Scenario {
 	all = append(all, deletions()...)
 	all = append(all, superseded()...)
 	all = append(all, nodeStories()...)
+	all = append(all, setStories()...)
+	all = append(all, controlStories()...)
 	return all
 }
 

@@ -22,22 +22,25 @@ func (c temporalClient) ListWorkflow(context.Context, *workflowservice.ListWorkf
 	out := &workflowservice.ListWorkflowExecutionsResponse{}
 	for _, id := range c.world.workflows.names() {
 		if !isTransition(c.world.workflows.runs[id].kind) {
-			out.Executions = append(out.Executions, c.info(id))
+			out.Executions = append(out.Executions, info(id, c.world.workflows.runs[id]))
 		}
 	}
 	return out, nil
 }
 
-// DescribeWorkflowExecution tells of one that runs.
+// DescribeWorkflowExecution tells of one that runs or has run.
 func (c temporalClient) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	if c.world.workflows.closed(id) {
+	r := c.world.workflows.runs[id]
+	if r == nil {
+		r = c.world.workflows.ended[id]
+	}
+	if r == nil {
 		return nil, serviceerror.NewNotFound("no workflow " + id)
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: c.info(id)}, nil
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info(id, r)}, nil
 }
 
-func (c temporalClient) info(id string) *workflowpb.WorkflowExecutionInfo {
-	r := c.world.workflows.runs[id]
+func info(id string, r *run) *workflowpb.WorkflowExecutionInfo {
 	fields := map[string]*commonpb.Payload{}
 	for k, v := range r.attributes {
 		if p, err := converter.GetDefaultDataConverter().ToPayload(v); err == nil {

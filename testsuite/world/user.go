@@ -17,7 +17,9 @@ import (
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // users is everybody who writes through the API server's admission.
@@ -185,6 +187,55 @@ func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestActio
 
 // Restart asks for a restart.
 func (w *World) Restart(name string) { w.Request(name, kubevirt.StopRequest, kubevirt.StartRequest) }
+
+// CreateSet makes a replica set.
+func (w *World) CreateSet(name string, replicas int32) {
+	w.tracef("user: create replica set %s of %d", name, replicas)
+	labels := map[string]string{"set": name}
+	set := &kubevirt.VirtualMachineInstanceReplicaSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstanceReplicaSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: instanceSpec(resource.MustParse("128Mi")),
+			},
+		},
+	}
+	admitted := &kubevirt.VirtualMachineInstanceReplicaSet{}
+	err := w.users.admit(virtadmission.PathMutateVMIRS, virtadmission.PathValidateVMIRS, nil, set, admitted)
+	if err == nil {
+		_, err = kube.Put(w.Kube, admitted)
+	}
+	w.userError(err)
+}
+
+// Scale sets how many replicas there shall be, past the webhooks, as the scale subresource does.
+func (w *World) Scale(name string, replicas int32) {
+	w.tracef("user: scale %s to %d", name, replicas)
+	_, err := kube.Edit(w.Kube, Namespace, name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) { set.Spec.Replicas = &replicas })
+	w.userError(err)
+}
+
+// DeleteSet deletes a replica set; the garbage collector deletes its instances.
+func (w *World) DeleteSet(name string) {
+	w.tracef("user: delete replica set %s", name)
+	w.userError(kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name, nil))
+}
+
+// Set is the object, or nil.
+func (w *World) Set(name string) *kubevirt.VirtualMachineInstanceReplicaSet {
+	return kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name)
+}
+
+// Control sends a manual control to an entity, as a signal.
+func (w *World) Control(workflow, control string, request contract.ControlRequest) {
+	if request.Actor == "" {
+		request.Actor = "bob"
+	}
+	w.tracef("user: %s: %s", workflow, control)
+	w.send(&crdwatch.Delivery{Workflow: workflow, Signal: control, Kind: "control", Payload: request})
+}
 
 // Delete deletes a VM; DeleteInstance a VMI; DeletePod the launcher pod of a VMI, with a grace period where that is not nil.
 func (w *World) Delete(name string) {

@@ -28,6 +28,8 @@ type run struct {
 type workflows struct {
 	world *World
 	runs  map[string]*run
+	// ended are the last runs of those that do not run any more: Temporal remembers them.
+	ended map[string]*run
 	// starting are deliveries that wait for their workflow to be started.
 	starting map[string][]*crdwatch.Delivery
 	// taken counts the signals that the workflows' channels have taken, by workflow and signal.
@@ -80,6 +82,7 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 			f.world.breakf("entity %s failed: %v", id, err)
 		}
 		f.world.tracef("%s: ended", id)
+		f.ended[id] = f.runs[id]
 		delete(f.runs, id)
 	})
 }
@@ -140,7 +143,10 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if r == nil && info.ParentWorkflowExecution != nil { // a transition
 		r = &run{kind: info.WorkflowType.Name, attributes: map[string]string{}, began: workflow.Now(ctx)}
 		w.workflows.runs[id] = r
-		if t, ok := in.Args[0].(contract.TransitionInput); ok {
+		switch t := in.Args[0].(type) {
+		case contract.TransitionInput:
+			r.deadline = t.Deadline
+		case contract.ReplicateInput:
 			r.deadline = t.Deadline
 		}
 		w.tracef("%s: began", id)
@@ -165,13 +171,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	return out, err
 }
 
-func isTransition(kind string) bool {
-	switch kind {
-	case contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode:
-		return false
-	}
-	return kind != "" && !slices.Contains(entityKinds(), kind)
-}
+func isTransition(kind string) bool { return !slices.Contains(entityKinds(), kind) }
 
 func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	info := workflow.GetInfo(ctx)

@@ -19,8 +19,8 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/settings"
-	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/crdwatch"
 	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
@@ -101,7 +101,7 @@ func New(o Options) (*World, error) {
 		return nil, err
 	}
 	w.activities = newActivities(w)
-	w.workflows = &workflows{world: w, runs: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, taken: map[string]int{}}
+	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, taken: map[string]int{}}
 	if w.delivery, err = newDelivery(w, o.Chaos); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,12 @@ func (w *World) newProcess() error {
 		return fmt.Errorf("making the activities: %w", err)
 	}
 	control.RegisterActivities(w.activities, a)
-	w.activities.RegisterActivityWithOptions((&node.Activities{}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	for name, f := range map[string]any{
+		contract.ActivityStartDomain: (&node.Activities{}).StartDomain,
+		contract.ActivityReportNode:  (&node.Activities{}).ReportNode,
+	} {
+		w.activities.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
 	return nil
 }
 
@@ -309,5 +314,5 @@ func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
 func entityKinds() []string {
-	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode})
+	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode, contract.WorkflowReplicaSet})
 }

@@ -37,6 +37,9 @@ type decision struct {
 func (s *State) decide(now time.Time) decision { return s.held(s.choose(now), now) }
 
 func (s *State) choose(now time.Time) decision {
+	if s.Set == nil && s.Missed {
+		return decision{Action: actFinish, Why: "the VirtualMachineInstanceReplicaSet was gone before it was seen"}
+	}
 	if s.Set == nil {
 		return decision{Waiting: "the first observation of the VirtualMachineInstanceReplicaSet"}
 	}

@@ -19,6 +19,8 @@ type State struct {
 	Set    *contract.ReplicaSetObservation `json:"set,omitempty"`
 	// Next is a newer incarnation of the name, taken up when this one is gone.
 	Next *contract.ReplicaSetObservation `json:"next,omitempty"`
+	// Missed says that the set was gone before it was seen: something old and late has started this entity.
+	Missed bool `json:"missed,omitempty"`
 
 	// Replicas are the instances that the set controls, might adopt or has just released, ordered by UID.
 	Replicas []contract.ReplicaObservation `json:"replicas,omitempty"`
@@ -94,7 +96,7 @@ type Failure struct {
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
 	switch {
 	case s.Set == nil:
-		if !o.Gone {
+		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 	case o.UID == s.Object.UID:

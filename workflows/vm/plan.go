@@ -40,6 +40,9 @@ func (s *State) decide(now time.Time) decision {
 		if s.VMI != nil && s.VMI.Gone {
 			return decision{Action: actFinish, Why: "its instance is gone, and no VirtualMachine was seen"}
 		}
+		if s.Missed {
+			return decision{Action: actFinish, Why: "the VirtualMachine was gone before it was seen"}
+		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
 	}
 	if d, ok := s.decideTelling(); ok {

@@ -14,6 +14,8 @@ type State struct {
 	VMI    *contract.VMIObservation `json:"vmi,omitempty"`
 	// Next is a newer incarnation of the name, taken up when this one is gone.
 	Next *contract.VMObservation `json:"next,omitempty"`
+	// Missed says that the VM was gone before it was seen: something old and late has started this entity.
+	Missed bool `json:"missed,omitempty"`
 
 	// Open is the transition in flight, and Count numbers them.
 	Open  *Transition `json:"open,omitempty"`
@@ -103,7 +105,7 @@ type Failure struct {
 func (s *State) observeVM(o contract.VMObservation) {
 	switch {
 	case s.Object.UID == "":
-		if !o.Gone {
+		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 	case o.UID == s.Object.UID:

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,4 +33,14 @@ func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "old"})
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "10"})
 	require.Equal(t, Absent, s.situation())
+}
+
+func TestAnEntityThatCameTooLateEnds(t *testing.T) {
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "vm"})
+	require.Equal(t, actNone, s.decide(time.Time{}).Action, "its VirtualMachine may be told next")
+	s.observeVM(contract.VMObservation{UID: "vm", Gone: true})
+	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
+	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "9"})
+	require.NotEqual(t, actFinish, s.decide(time.Time{}).Action)
 }

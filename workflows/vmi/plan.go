@@ -72,6 +72,8 @@ func (s *State) urgent(now time.Time) decision {
 // decideOrphan is about a pod whose VMI nobody has seen: it is being garbage collected and must not be held for ever.
 func (s *State) decideOrphan(now time.Time) decision {
 	switch {
+	case s.Pod == nil && s.Missed:
+		return decision{Action: actFinish, Why: "the VirtualMachineInstance was gone before it was seen"}
 	case s.Pod == nil:
 		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
 	case s.Pod.Gone && s.Next != nil:

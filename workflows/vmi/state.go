@@ -17,6 +17,8 @@ type State struct {
 	Domain *contract.DomainObservation `json:"domain,omitempty"`
 	// Next is a newer incarnation of the name, taken up when this one's business has ended.
 	Next *contract.VMIObservation `json:"next,omitempty"`
+	// Missed says that the VMI was gone before it was seen: something old and late has started this entity.
+	Missed bool `json:"missed,omitempty"`
 
 	// Node is how the pod's node is (nil: ready, as far as anybody said), NodeGoneAt since when it is known to exist no more, and Fenced why
 	// the guest on it is known to be off.
@@ -81,7 +83,7 @@ type Failure struct {
 func (s *State) observeVMI(o contract.VMIObservation) {
 	switch {
 	case s.Object.UID == "" && !s.podOfAnother(o.UID):
-		if !o.Gone {
+		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 	case o.UID == s.Object.UID:
@@ -118,6 +120,10 @@ func (s *State) podOfAnother(uid string) bool {
 
 // adopt takes up an incarnation: what its status says already is believed, so that history lost is not time lost.
 func (s *State) adopt(o contract.VMIObservation) {
+	if s.Pod != nil && s.Pod.VMIUID != "" && s.Pod.VMIUID != o.UID {
+		// An old observation of another incarnation's pod, which is gone: this one has not had any yet.
+		s.Pod, s.Domain = nil, nil
+	}
 	s.Object.UID = o.UID
 	s.VMI = &o
 	s.Phase = Phase(o.Phase)

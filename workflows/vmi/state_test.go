@@ -54,3 +54,18 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	require.Equal(t, "new", s.Object.UID)
 	require.Nil(t, s.Pod)
 }
+
+func TestThePodOfAnEarlierObjectIsNotTakenForItsOwn(t *testing.T) {
+	s := State{}
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "5", Phase: "Succeeded"})
+	s.found(nil)
+	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "10", Phase: "Pending"})
+	s.refresh(time.Time{})
+	require.Equal(t, actCreatePod, s.decide(time.Time{}).Action)
+}
+
+func TestAnEntityThatCameTooLateEnds(t *testing.T) {
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
+	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
+}

@@ -1,0 +1,69 @@
+package world_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/world"
+)
+
+// seeds are how often each story is told with each kind of chaos.
+const seeds = 3
+
+// kinds of chaos: each alone, and all of them at once.
+func kinds() map[string]world.Chaos {
+	return map[string]world.Chaos{
+		"duplicated": {Duplicate: 1, LateBy: 30 * time.Second},
+		"delayed":    {Delay: 0.5, LateBy: 20 * time.Second},
+		"reordered":  {Delay: 0.9, LateBy: 300 * time.Millisecond},
+		"dropped":    {Drop: 0.3},
+		"everything": {Duplicate: 0.3, Delay: 0.4, Drop: 0.2, LateBy: 2 * time.Minute},
+	}
+}
+
+// TestSignalChaos tells every story with observations that come twice, late, out of order, or not before the next resync. In the end all
+// must be as it would have been.
+func TestSignalChaos(t *testing.T) {
+	first := seed(t)
+	var runs, broken atomic.Int64
+	t.Cleanup(func() { figure(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load()) })
+	for _, s := range world.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			for kind, chaos := range kinds() {
+				for i := range seeds {
+					chaos.Seed = first + uint64(i)
+					t.Run(fmt.Sprintf("%s-%d", kind, chaos.Seed), func(t *testing.T) {
+						o := s.Options
+						o.Chaos = chaos
+						o.AlwaysAnew = i%2 == 1
+						w, err := world.New(o)
+						require.NoError(t, err)
+						s.Tell(w)
+						runs.Add(1)
+						broken.Add(int64(len(w.Broken)))
+						complain(t, w)
+					})
+				}
+			}
+		})
+	}
+}
+
+// seed is $VIRTFLOW_SEED, or 1: what fails once fails again.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("VIRTFLOW_SEED")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err)
+	return n
+}

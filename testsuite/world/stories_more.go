@@ -1,0 +1,127 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// set is the name of the replica set in most stories.
+const set = "farm"
+
+// scaled wants a set to have so many instances, all of them ready.
+func scaled(want int) func(*World) error {
+	return func(w *World) error {
+		s := w.Set(set)
+		if s == nil {
+			return fmt.Errorf("replica set %s is gone", set)
+		}
+		there := 0
+		for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+			if metav1.IsControlledBy(v, s) {
+				there++
+			}
+		}
+		if there != want || int(s.Status.Replicas) != want || int(s.Status.ReadyReplicas) != want {
+			return fmt.Errorf("replica set %s has %d instances, says %d, and %d ready, wanted are %d", set, there, s.Status.Replicas, s.Status.ReadyReplicas, want)
+		}
+		return nil
+	}
+}
+
+// grown makes a set of two and waits for it.
+func grown(w *World) {
+	w.CreateSet(set, 2)
+	w.Until(w.patience(), func() bool { return scaled(2)(w) == nil })
+}
+
+func setStories() []Scenario {
+	return []Scenario{
+		{Name: "scale-up", Story: func(w *World) { grown(w); w.Scale(set, 4) }, Wish: scaled(4)},
+		{Name: "scale-down", Story: func(w *World) { grown(w); w.Scale(set, 1) }, Wish: scaled(1)},
+		{Name: "scale-superseded", Story: func(w *World) {
+			w.CreateSet(set, 4)
+			w.Sleep(400 * time.Millisecond)
+			w.Scale(set, 1)
+			w.Sleep(time.Second)
+			w.Scale(set, 2)
+		}, Wish: scaled(2)},
+		{Name: "replica-lost", Story: func(w *World) {
+			grown(w)
+			if len(w.domains) > 0 {
+				w.domains[0].panics()
+			}
+		}, Wish: scaled(2)},
+		{Name: "set-deleted", Story: func(w *World) { grown(w); w.DeleteSet(set) }, Wish: func(w *World) error {
+			if w.Set(set) != nil || len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) > 0 || len(kube.List[corev1.Pod](w.Kube, Namespace)) > 0 {
+				return fmt.Errorf("replica set %s or something of it is not gone", set)
+			}
+			return nil
+		}},
+	}
+}
+
+func controlStories() []Scenario {
+	entity := contract.VMID(Namespace, vm)
+	return []Scenario{
+		{Name: "held-and-released", Story: func(w *World) {
+			up(w)
+			w.Control(entity, contract.ControlHold, contract.ControlRequest{Reason: "maintenance"})
+			w.Sleep(time.Second)
+			if l := w.Launcher(vm); l != nil {
+				l.powersOff()
+			}
+			w.Sleep(5 * time.Minute)
+			if w.Started[key] > 1 {
+				w.breakf("a machine that is held was started")
+			}
+			w.Control(entity, contract.ControlRelease, contract.ControlRequest{})
+		}, Wish: restarted(2)},
+		{Name: "approved", Story: func(w *World) {
+			m := Machine(vm, kubevirt.RunStrategyAlways)
+			m.Annotations = map[string]string{contract.AnnotationApproval: "start"}
+			w.Create(m)
+			w.Sleep(2 * time.Minute)
+			if w.Started[key] > 0 {
+				w.breakf("a machine was started that waits for approval")
+			}
+			w.insist(contract.ControlApprove, entity)
+		}, Wish: runs(vm)},
+		{Name: "fence-confirmed", Story: func(w *World) {
+			up(w)
+			node := w.nodeOf(vm)
+			w.PowerOff(node)
+			w.Sleep(8 * time.Minute)
+			w.vouch(node)
+			w.insist(contract.ControlFenceConfirmed, contract.VMIID(Namespace, vm))
+		}, Wish: restarted(2)},
+	}
+}
+
+// insist sends a control now and then, for as long as the machine has no other domain than before: a person would.
+func (w *World) insist(control, entity string) {
+	before := w.Started[key]
+	w.Until(w.patience(), func() bool {
+		if w.Started[key] > before {
+			return true
+		}
+		w.Control(entity, control, contract.ControlRequest{})
+		w.Sleep(time.Minute)
+		return w.Started[key] > before
+	})
+}
+
+// vouch notes that a person knows a node to be off.
+func (w *World) vouch(node string) {
+	for k, n := range w.ghosts {
+		if n == node {
+			delete(w.ghosts, k)
+		}
+	}
+}
