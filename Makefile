@@ -54,9 +54,11 @@ tools: ## Put temporal and tctl beside kubectl, on the PATH of make env. 1 s; th
 ##@ Development
 
 .PHONY: test
-test: ## Unit tests, workflow tests, replay: all that needs no node. 2 minutes; the first time more, for compiling.
+test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no node. 6 minutes; the first time more, for compiling.
 	@$(DEV) packages test
-	@go test $(TEST_FLAGS) $(TEST_PACKAGES)
+	@mkdir -p .build; figures=$$(mktemp -d .build/figures.XXXXXX); trap 'rm -rf "$$figures"' EXIT; failed=0; \
+	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 30m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
+	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 .PHONY: test-launcher
 test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 minutes.

@@ -149,6 +149,9 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		case contract.ReplicateInput:
 			r.deadline = t.Deadline
 		}
+		if r.deadline.IsZero() {
+			w.breakf("transition %s has no deadline", id)
+		}
 		w.tracef("%s: began", id)
 	}
 	if r == nil {

@@ -1,0 +1,235 @@
+package world_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// bound says what ends a wait, or what users see while it lasts.
+type bound struct {
+	deadline  string // it ends by itself, by this
+	condition string // it is visible as this
+	settled   bool   // nothing is awaited but the next wish: this is what was asked for
+}
+
+// waitsOf are the waits of each entity by how their words begin, and what bounds each. A wait that is in the code and not here fails the
+// test, and so does one that is here and not in the code.
+func waitsOf() map[string]map[string]bound {
+	deleting := bound{condition: "deletionTimestamp and finalizers of the object itself"}
+	first := bound{deadline: "crdwatch's repair, every five minutes: it tells the object, or that there is none"}
+	retry := bound{deadline: "the pause between attempts, two minutes at most", condition: "the Failure or Synchronized condition"}
+	held := bound{condition: "the condition and the current details that say who holds it, and which control lets it go"}
+	transition := bound{deadline: "the transition's own deadline"}
+	return map[string]map[string]bound{
+		"vm": {
+			"the first observation of the VirtualMachine":     first,
+			"a person: the VM is ":                            held,
+			"a person: the %s needs approval":                 held,
+			"another run strategy: ":                          {condition: "Failure"},
+			"the  transition to let go":                       transition,
+			"the instance to be gone":                         transition,
+			"other finalizers of the VirtualMachine":          deleting,
+			"the  transition":                                 transition,
+			"the  transition to unwind":                       transition,
+			"the back-off after an instance":                  {deadline: "status.startFailure.retryAfterTimestamp", condition: "CrashLoopBackOff"},
+			"nothing: this is what the run strategy asks for": {settled: true},
+			"another attempt: ":                               retry,
+		},
+		"vmi": {
+			"the first observation of the VirtualMachineInstance": first,
+			"the VirtualMachineInstance of pod ":                  {deadline: "the next look for the pod"},
+			"another attempt to ":                                 retry,
+			"the guest to shut down and its pod to end":           {deadline: "the next look for the pod", condition: "Ready is False with reason PodTerminating"},
+			"the attempt to start the domain to be called off":    {deadline: "a cancelled activity is not waited for"},
+			"other finalizers of the VirtualMachineInstance":      deleting,
+			"word of the launcher pod":                            {deadline: "crdwatch's repair, every five minutes: it tells the pod, or that there is none"},
+			"a node for the launcher pod: ":                       {condition: "PodScheduled is False with reason Unschedulable"},
+			"the launcher pod's images: ":                         {condition: "Synchronized is False with the reason that the kubelet gives"},
+			"the launcher pod to run":                             {condition: "Synchronized is False with reason LauncherPodNotRunning, after two minutes"},
+			"the node's worker to start the domain":               {deadline: "the activity's own: three minutes", condition: "Synchronized is False"},
+			"the kubelet to call the pod ready":                   {condition: "Ready is False with the kubelet's reason"},
+			"the next observation":                                {deadline: "crdwatch's repair, every five minutes"},
+			"nothing: ":                                           {settled: true},
+		},
+		"replicaset": {
+			"the first observation of the VirtualMachineInstanceReplicaSet": first,
+			"the garbage collector: ":                       deleting,
+			"another specification: ":                       {condition: "ReplicaFailure"},
+			"spec.paused to be false":                       {condition: "ReplicaPaused"},
+			"the transition to unwind":                      transition,
+			"the transition to end":                         transition,
+			"the replicate transition":                      transition,
+			"nothing: there are as many replicas as wanted": {settled: true},
+			"the back-off after %d replicas":                {deadline: "the back-off's own time", condition: "the current details"},
+			"a person: the replica set is ":                 held,
+			"another attempt: ":                             retry,
+		},
+		"node": {
+			"the first observation of the Node":     first,
+			"the node's worker to report its host":  {deadline: "the next time that it is asked", condition: "kubevirt.io/schedulable is false"},
+			"changes of the node or of its host":    {settled: true},
+			"another attempt to write the labels: ": retry,
+		},
+		"entity": {
+			"the repair to be taken up":  {deadline: "the next turn of the loop"},
+			"the planner did not settle": {deadline: "one minute"},
+		},
+	}
+}
+
+// awaits are the places where workflows block, by function, and what ends each.
+func awaits() map[string]string {
+	return map[string]string{
+		"vm.awaitRunning AwaitWithTimeout":  "the transition's deadline",
+		"vm.takeAway AwaitWithTimeout":      "the transition's deadline",
+		"vm.newTransition Receive":          "a listener of its own; nothing waits for it",
+		"replicaset.newReplication Receive": "a listener of its own; nothing waits for it",
+		"replicaset.await AwaitWithTimeout": "the transition's deadline",
+		"entity.Run Await":                  "handlers of updates: each is one turn of the loop",
+		"entity.sleep Await":                "the waits of the planners",
+	}
+}
+
+// TestDeadlines lists every wait of the planners and every place where a workflow blocks, and wants each to have a deadline or to be visible.
+func TestDeadlines(t *testing.T) {
+	known, blocking := waitsOf(), awaits()
+	seen := map[string]bool{}
+	total, unbounded := 0, 0
+	t.Cleanup(func() { figure(t, "deadlines: waits %d, unbounded: %d", total, unbounded) })
+	for pkg, bounds := range known {
+		texts, blocks := waitsIn(t, pkg)
+		for _, text := range texts {
+			total++
+			key := ""
+			for k := range bounds {
+				if strings.HasPrefix(text, k) && len(k) > len(key) {
+					key = k
+				}
+			}
+			b, ok := bounds[key]
+			if !ok {
+				unbounded++
+				t.Errorf("workflows/%s waits for %q: name its deadline, or the condition that shows it", pkg, text)
+				continue
+			}
+			require.True(t, b.settled || b.deadline != "" || b.condition != "", "workflows/%s waits for %q without deadline or condition", pkg, text)
+			seen[pkg+key] = true
+		}
+		for k := range bounds {
+			require.True(t, seen[pkg+k], "workflows/%s no longer waits for %q: take it off the list", pkg, k)
+		}
+		for _, b := range blocks {
+			total++
+			require.Contains(t, blocking, b, "workflows/%s blocks in a place that has no deadline on the list", pkg)
+			delete(blocking, b)
+		}
+	}
+	require.Empty(t, blocking, "no longer in the code: take it off the list")
+	presets(t)
+}
+
+// presets: every activity has the time-outs that end it.
+func presets(t *testing.T) {
+	t.Helper()
+	require.NotZero(t, entity.LocalOptions().StartToCloseTimeout)
+	require.NotZero(t, entity.LocalOptions().ScheduleToCloseTimeout)
+	require.NotZero(t, entity.ClusterOptions().StartToCloseTimeout)
+	require.NotZero(t, entity.ClusterOptions().ScheduleToCloseTimeout)
+	require.NotZero(t, entity.NodeOptions("n").StartToCloseTimeout)
+	require.NotZero(t, entity.NodeOptions("n").ScheduleToStartTimeout)
+	require.NotZero(t, entity.NodeOptions("n").ScheduleToCloseTimeout)
+}
+
+// waitsIn reads a package of workflows: the words of its waits, and where it blocks.
+func waitsIn(t *testing.T, pkg string) (texts, blocks []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "workflows", pkg, "*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, 0)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			function, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				texts = append(texts, wordsOf(n, pkg+"."+function.Name.Name)...)
+				if b := blockOf(n); b != "" {
+					blocks = append(blocks, fmt.Sprintf("%s.%s %s", pkg, function.Name.Name, b))
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts), blocks
+}
+
+// wordsOf are the words of a wait, if a node of the syntax has some: a field or variable Waiting, what or and still are given, or what a function waiting returns.
+func wordsOf(n ast.Node, function string) []string {
+	var value ast.Expr
+	switch n := n.(type) {
+	case *ast.KeyValueExpr:
+		if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Waiting" {
+			value = n.Value
+		}
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "Waiting" && i < len(n.Rhs) {
+				value = n.Rhs[i]
+			}
+		}
+	case *ast.CallExpr:
+		if s, ok := n.Fun.(*ast.SelectorExpr); ok && (s.Sel.Name == "or" || s.Sel.Name == "still") {
+			value = n.Args[len(n.Args)-1]
+		}
+	}
+	if r, ok := n.(*ast.ReturnStmt); ok && function == "vmi.waiting" {
+		value = r.Results[0]
+	}
+	if value == nil {
+		return nil
+	}
+	text := ""
+	ast.Inspect(value, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if s, err := strconv.Unquote(l.Value); err == nil {
+				text += s
+			}
+		}
+		return true
+	})
+	if text == "" {
+		return nil // passed on from elsewhere
+	}
+	return []string{text}
+}
+
+// blockOf names what blocks, if a node of the syntax does.
+func blockOf(n ast.Node) string {
+	c, ok := n.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Await", "AwaitWithTimeout", "AwaitWithOptions", "Select", "Receive", "Sleep"}, s.Sel.Name) {
+		return ""
+	}
+	return s.Sel.Name
+}

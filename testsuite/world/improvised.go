@@ -1,0 +1,91 @@
+package world
+
+import (
+	"fmt"
+
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// Improvised is a scenario of arbitrary steps. Once they are over and the cluster is whole again, every machine must get to where its run
+// strategy wants it, whatever went before.
+func Improvised(steps []func(*World)) Scenario {
+	return Scenario{
+		Name: "improvised",
+		Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			for _, s := range steps {
+				s(w)
+			}
+			for _, name := range []string{"node1", "node2"} {
+				w.InService(name)
+				if !w.hosts[name].alive() {
+					w.Return(name)
+				}
+			}
+			w.StartCRDWatch()
+		},
+		Wish: settled,
+	}
+}
+
+// settled says that nothing of any machine is between two states.
+func settled(w *World) error {
+	if v := w.VM(vm); v != nil {
+		switch *v.Spec.RunStrategy {
+		case kubevirt.RunStrategyManual, kubevirt.RunStrategyRerunOnFailure:
+			if err := consistent(w, v); err != nil {
+				return err
+			}
+		default:
+			if err := wished(vm)(w); err != nil {
+				return err
+			}
+		}
+	}
+	if s := w.Set(set); s != nil {
+		return scaled(int(*s.Spec.Replicas))(w)
+	}
+	return nil
+}
+
+// consistent: what the VM says is what is there, where its strategy leaves open which that is.
+func consistent(w *World, v *kubevirt.VirtualMachine) error {
+	n := w.Domains(key)
+	switch s := v.Status.PrintableStatus; s {
+	case kubevirt.VirtualMachineStatusRunning:
+		if n == 1 {
+			return nil
+		}
+	case kubevirt.VirtualMachineStatusStopped:
+		if n == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("VM %s says %q and has %d domains", v.Name, v.Status.PrintableStatus, n)
+}
+
+// StopCRDWatch leaves the cluster unobserved; StartCRDWatch is a new leader.
+func (w *World) StopCRDWatch() {
+	w.tracef("crdwatch: gone")
+	w.delivery.down = true
+}
+
+// StartCRDWatch is a new leader.
+func (w *World) StartCRDWatch() {
+	w.tracef("crdwatch: leads")
+	w.delivery.resync()
+}
+
+// GuestPowersOff ends the guest of a VM from within.
+func (w *World) GuestPowersOff(name string) {
+	if l := w.Launcher(name); l != nil && l.host.powered {
+		l.powersOff()
+	}
+}
+
+// GuestPanics is the other way.
+func (w *World) GuestPanics(name string) {
+	if l := w.Launcher(name); l != nil && l.host.powered {
+		l.panics()
+	}
+}
