@@ -105,6 +105,8 @@ func domain() []Field {
 func devices() []Field {
 	return []Field{
 		{Path: "domain.devices.rng"},
+		// The other models need a newer libvirt than Debian 12's, or a guest that is Windows.
+		{Path: "domain.devices.panicDevices[].model", Values: []string{"isa"}},
 		{Path: "domain.devices.useVirtioTransitional"},
 		{Path: "domain.devices.disableHotplug"},
 		{Path: "domain.devices.blockMultiQueue"},

@@ -61,9 +61,17 @@ func vmCondition(vm *kubevirt.VirtualMachine, kind string) *kubevirt.VirtualMach
 	return nil
 }
 
+// withPanicDevice is newMachine for a guest whose host learns that it has panicked: without such a device a guest that panics hangs, as in KubeVirt.
+func withPanicDevice(t *testing.T, name, strategy string) *machine {
+	t.Helper()
+	m := &machine{t: t, namespace: newNamespace(t), name: name, taps: taps()}
+	apply(t, strings.Replace(m.manifest(strategy, ""), "        devices:\n", "        devices:\n          panicDevices: [{model: isa}]\n", 1))
+	return m
+}
+
 // TestAGuestThatPanicsUnderAlways: a guest that ran is started again at once, each time.
 func TestAGuestThatPanicsUnderAlways(t *testing.T) {
-	m := newMachine(t, "panics", "Always", "")
+	m := withPanicDevice(t, "panics", "Always")
 	vmi := m.untilBooted()
 	for range 2 {
 		m.inGuest("panic")
@@ -100,7 +108,7 @@ func TestCrashLoop(t *testing.T) {
 
 // TestRerunOnFailure: a guest that panics is started again; one that powers off is not, until somebody asks.
 func TestRerunOnFailure(t *testing.T) {
-	m := newMachine(t, "rerun", "RerunOnFailure", "")
+	m := withPanicDevice(t, "rerun", "RerunOnFailure")
 	first := m.untilBooted()
 	m.inGuest("panic")
 	second := m.untilReplaced(first)
