@@ -39,7 +39,8 @@ func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 		next := new(S)
 		d := json.NewDecoder(bytes.NewReader(patched))
 		d.DisallowUnknownFields()
-		if err := d.Decode(next); err != nil { //workflowcheck:ignore the same bytes give the same state
+		err = d.Decode(next) //workflowcheck:ignore the same bytes give the same state
+		if err != nil {
 			return nil, fmt.Errorf("state: does not give a state: %w", err)
 		}
 		if err := sound(state, next); err != nil {
