@@ -50,18 +50,11 @@ func settled(w *World) error {
 
 // consistent: what the VM says is what is there, where its strategy leaves open which that is.
 func consistent(w *World, v *kubevirt.VirtualMachine) error {
-	n := w.Domains(key)
-	switch s := v.Status.PrintableStatus; s {
-	case kubevirt.VirtualMachineStatusRunning:
-		if n == 1 {
-			return nil
-		}
-	case kubevirt.VirtualMachineStatusStopped:
-		if n == 0 {
-			return nil
-		}
+	n, said := w.Domains(key), v.Status.PrintableStatus
+	if said == kubevirt.VirtualMachineStatusRunning && n == 1 || said == kubevirt.VirtualMachineStatusStopped && n == 0 {
+		return nil
 	}
-	return fmt.Errorf("VM %s says %q and has %d domains", v.Name, v.Status.PrintableStatus, n)
+	return fmt.Errorf("VM %s says %q and has %d domains", v.Name, said, n)
 }
 
 // StopCRDWatch leaves the cluster unobserved; StartCRDWatch is a new leader.

@@ -247,6 +247,7 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 			return absent
 		case lifecycle.Idle:
 			return absent
+		case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
 		}
 		if l.dead {
 			return absent

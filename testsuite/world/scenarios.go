@@ -86,6 +86,12 @@ func (w *World) state() string {
 			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace) {
+		fmt.Fprintf(&b, "; replica set %s: %d", m.Name, m.Status.Replicas)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
 	for _, id := range w.workflows.names() {
 		fmt.Fprintf(&b, "; %s waits for %s", id, w.waiting(id))
 	}

@@ -28,19 +28,19 @@ func lifecycles() []Scenario {
 			w.Sleep(5 * time.Second)
 			w.Request(vm, kubevirt.StartRequest)
 		}, Wish: runs(vm)},
-		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Wish: restarted(2)},
+		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Wish: restarted},
 		{Name: "guest-panics", Story: func(w *World) {
 			up(w)
 			if l := w.Launcher(vm); l != nil {
 				l.panics()
 			}
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "guest-powers-off", Story: func(w *World) {
 			up(w)
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
 			}
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "crash-loop", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}}, Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Until(w.patience(), func() bool {
@@ -71,8 +71,8 @@ func lifecycles() []Scenario {
 			})
 			w.cordon(false)
 		}, Wish: runs(vm)},
-		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Wish: restarted(2)},
-		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Wish: restarted(2)},
+		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Wish: restarted},
+		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Wish: restarted},
 		{Name: "worker-crashes", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(40 * time.Millisecond)
@@ -83,14 +83,12 @@ func lifecycles() []Scenario {
 	}
 }
 
-// restarted wants the VM to run, in its n-th domain or a later one.
-func restarted(n int) func(*World) error {
-	return func(w *World) error {
-		if w.Started[key] < n {
-			return fmt.Errorf("VM %s has had %d domains so far", vm, w.Started[key])
-		}
-		return runs(vm)(w)
+// restarted wants the VM to run, in its second domain or a later one.
+func restarted(w *World) error {
+	if w.Started[key] < 2 {
+		return fmt.Errorf("VM %s has had %d domains so far", vm, w.Started[key])
 	}
+	return runs(vm)(w)
 }
 
 func deletions() []Scenario {
@@ -172,9 +170,9 @@ func superseded() []Scenario {
 	}
 }
 
-// nodeOf is the node that the VM's guest runs on; node1 where it does not.
-func (w *World) nodeOf(name string) string {
-	if l := w.Launcher(name); l != nil {
+// guestsNode is the node that the VM's guest runs on; node1 where it does not.
+func (w *World) guestsNode() string {
+	if l := w.Launcher(vm); l != nil {
 		return l.host.name
 	}
 	return "node1"
@@ -184,7 +182,7 @@ func nodeStories() []Scenario {
 	return []Scenario{
 		{Name: "node-cut-off-shortly", Story: func(w *World) {
 			up(w)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.Cut(node)
 			w.Sleep(2 * time.Minute)
 			w.Return(node)
@@ -196,25 +194,25 @@ func nodeStories() []Scenario {
 		}},
 		{Name: "node-cut-off-for-long", Story: func(w *World) {
 			up(w)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.Cut(node)
 			w.Sleep(15 * time.Minute)
 			w.Return(node)
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "node-loses-power", Story: func(w *World) {
 			up(w)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.PowerOff(node)
 			w.Sleep(10 * time.Minute)
 			w.Return(node)
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "node-fenced", Story: func(w *World) {
 			up(w)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.PowerOff(node)
 			w.Sleep(8 * time.Minute)
 			w.OutOfService(node)
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "node-lost-while-starting", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(850 * time.Millisecond)
@@ -224,9 +222,9 @@ func nodeStories() []Scenario {
 		}, Wish: runs(vm)},
 		{Name: "node-worker-restarts", Story: func(w *World) {
 			up(w)
-			w.RestartWorker(w.nodeOf(vm))
+			w.RestartWorker(w.guestsNode())
 			w.Sleep(time.Second)
 			w.Restart(vm)
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 	}
 }

@@ -82,7 +82,7 @@ func controlStories() []Scenario {
 				w.breakf("a machine that is held was started")
 			}
 			w.Control(entity, contract.ControlRelease, contract.ControlRequest{})
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 		{Name: "approved", Story: func(w *World) {
 			m := Machine(vm, kubevirt.RunStrategyAlways)
 			m.Annotations = map[string]string{contract.AnnotationApproval: "start"}
@@ -95,12 +95,12 @@ func controlStories() []Scenario {
 		}, Wish: runs(vm)},
 		{Name: "fence-confirmed", Story: func(w *World) {
 			up(w)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.PowerOff(node)
 			w.Sleep(8 * time.Minute)
 			w.vouch(node)
 			w.insist(contract.ControlFenceConfirmed, contract.VMIID(Namespace, vm))
-		}, Wish: restarted(2)},
+		}, Wish: restarted},
 	}
 }
 
