@@ -66,6 +66,11 @@ test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 
 	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
 	@go test -tags libvirt -count 1 -timeout 20m $(TEST_FLAGS) ./launcher/realtest
 
+.PHONY: test-crash
+test-crash: ## Kill the control worker after every event of every scenario, and mix it with a release, on a real Temporal. 8 minutes.
+	@$(DEV) packages test
+	@go test -tags crash -count 1 -timeout 30m -v $(TEST_FLAGS) ./testsuite/crash
+
 .PHONY: e2e
 e2e: up deploy ## The end-to-end tests on the local cluster, with real nodes and guests. 10 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 45m -v $(E2E_FLAGS) ./testsuite/e2e/...

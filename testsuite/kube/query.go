@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,7 +9,9 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // query is a request by what it means.
@@ -70,7 +73,24 @@ func (s *Server) parse(r *http.Request) (query, error) {
 		return q, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
 	}
 	q.body = body
+	if q.contentType == runtime.ContentTypeProtobuf {
+		return q, q.fromProtobuf()
+	}
 	return q, nil
+}
+
+// fromProtobuf makes JSON of a body that a client sent as it does unless it is told otherwise. Answers are always JSON, which such clients
+// accept.
+func (q *query) fromProtobuf() error {
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(q.body, nil, nil)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if q.body, err = json.Marshal(o); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	q.contentType = runtime.ContentTypeJSON
+	return nil
 }
 
 func (q query) verbOf(method string) string {

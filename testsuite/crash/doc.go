@@ -1,0 +1,13 @@
+// Package crash kills the control worker, a real process, with SIGKILL after every single event of the histories of each scenario, and lets
+// old and new releases of it work at the same time (`make test-crash`). Temporal is the real server; Kubernetes is the API server in memory
+// (testsuite/kube), which the worker reaches over HTTP; crdwatch is the real one; scheduler, kubelet, launchers and guests are played.
+//
+//	temporal_test.go   a Temporal server of the test's own
+//	programs_test.go   the control worker as it is, and as it was in a release
+//	lane_test.go       one cluster: a Temporal namespace, an API server, crdwatch, a node, a control worker
+//	node_test.go       the node: scheduler, kubelet, launchers, guests
+//	follow_test.go     the histories of one scenario, event by event
+//	scenarios_test.go  what is asked for, and what must come of it
+//	crash_test.go      a kill after each event
+//	mixed_test.go      old and new workers in turns, and at once
+package crash

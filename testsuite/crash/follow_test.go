@@ -1,0 +1,218 @@
+//go:build crash
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+)
+
+// follower reads the histories of one scenario as they grow: of the entities that it is given, of their children, and of what follows them.
+type follower struct {
+	temporal client.Client
+	ctx      context.Context
+	// counted is called for each event that counts, with its number, from one.
+	counted func(int)
+
+	mu     sync.Mutex
+	armed  bool
+	count  int
+	open   map[string]string // workflow ID of runs that are open, by run
+	closed []string          // workflow ID and how it ended
+	marks  []mark            // of the events that were counted
+	trace  []string
+	last   time.Time
+}
+
+func follow(ctx context.Context, c client.Client, counted func(int)) *follower {
+	return &follower{temporal: c, ctx: ctx, counted: counted, open: map[string]string{}, last: time.Now()}
+}
+
+// entity follows every run of a workflow ID, one after the other. Between runs it looks for the next one, often at first and after each nudge.
+func (f *follower) entity(id string, nudge <-chan struct{}) {
+	const soon, seldom = 10 * time.Millisecond, 500 * time.Millisecond
+	last := ""
+	for wait := soon; f.ctx.Err() == nil; wait = min(wait*5/4, seldom) {
+		d, err := f.temporal.DescribeWorkflowExecution(f.ctx, id, "")
+		if err == nil && d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != last {
+			last = f.run(id, d.GetWorkflowExecutionInfo().GetExecution().GetRunId())
+			wait = soon
+		}
+		select {
+		case <-f.ctx.Done():
+		case <-nudge:
+			wait = soon
+		case <-time.After(wait):
+		}
+	}
+}
+
+// run follows one run to its end, and those that continue it; it returns the last one.
+func (f *follower) run(id, run string) string {
+	for f.ctx.Err() == nil {
+		f.mu.Lock()
+		f.open[run] = id
+		f.mu.Unlock()
+		next := ""
+		events := f.temporal.GetWorkflowHistory(f.ctx, id, run, true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for seen := false; events.HasNext(); seen = true {
+			e, err := events.Next()
+			if err != nil {
+				if f.ctx.Err() != nil || seen {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+				break
+			}
+			next = f.event(id, run, e)
+		}
+		if next == "" {
+			return run
+		}
+		run = next
+	}
+	return run
+}
+
+// event counts one; it returns the run that continues this one.
+func (f *follower) event(id, run string, e *history.HistoryEvent) string {
+	f.mu.Lock()
+	if f.armed {
+		f.count++
+		f.marks = append(f.marks, mark{run, e.GetTaskId()})
+	}
+	f.last = time.Now()
+	f.trace = append(f.trace, fmt.Sprintf("%4d %s %s %d %s", f.count, f.last.Format("05.000"), id, e.GetEventId(), detail(e)))
+	number, counts := f.count, f.armed
+	next := ""
+	if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
+		child := a.GetWorkflowExecution()
+		f.open[child.GetRunId()] = child.GetWorkflowId()
+		go f.run(child.GetWorkflowId(), child.GetRunId())
+	}
+	if how, ok := ending(e); ok {
+		delete(f.open, run)
+		next = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+		if next == "" {
+			f.closed = append(f.closed, id+" "+how)
+		} else {
+			f.open[next] = id
+		}
+	}
+	f.mu.Unlock()
+	if counts {
+		f.counted(number)
+	}
+	return next
+}
+
+// ending says whether an event ends a run, and how.
+func ending(e *history.HistoryEvent) (string, bool) {
+	switch e.GetEventType() { //nolint:exhaustive // the others do not
+	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		return strings.TrimPrefix(e.GetEventType().String(), "WorkflowExecution"), true
+	default:
+		return "", false
+	}
+}
+
+// mark is where an event was written: Temporal numbers the events of one transaction without a gap.
+type mark struct {
+	run string
+	id  int64
+}
+
+// moments are the counts at which a transaction was complete. Events of one transaction become true at once: a kill between them is none.
+func (f *follower) moments() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []int
+	for i, m := range f.marks {
+		if !slices.Contains(f.marks[i+1:], mark{m.run, m.id + 1}) {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
+// arm begins to count.
+func (f *follower) arm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed = true
+}
+
+// total is the events counted.
+func (f *follower) total() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+// transitions are those that are open, and how the others ended, without their objects' names.
+func (f *follower) transitions() (open, closed []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.open {
+		if strings.Count(id, "/") > 2 {
+			open = append(open, id)
+		}
+	}
+	for _, s := range f.closed {
+		if parts := strings.Split(s, "/"); len(parts) > 3 {
+			closed = append(closed, strings.Join(parts[len(parts)-2:], "/"))
+		}
+	}
+	slices.Sort(open)
+	slices.Sort(closed)
+	return open, closed
+}
+
+// entities fails while one of the entities is open.
+func (f *follower) entities() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.open) > 0 {
+		return fmt.Errorf("open: %v", f.open)
+	}
+	for _, s := range f.closed {
+		if strings.Count(s, "/") == 2 && !strings.HasSuffix(s, " Completed") {
+			return fmt.Errorf("ended otherwise: %s", s)
+		}
+	}
+	return nil
+}
+
+// detail says what an event is about, for a person who looks for what went wrong.
+func detail(e *history.HistoryEvent) string {
+	out := e.GetEventType().String()
+	switch {
+	case e.GetWorkflowExecutionSignaledEventAttributes() != nil:
+		out += " " + e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()
+	case e.GetActivityTaskScheduledEventAttributes() != nil:
+		out += " " + e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()
+	case e.GetWorkflowTaskFailedEventAttributes() != nil:
+		out += " " + e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage()
+	case e.GetWorkflowExecutionFailedEventAttributes() != nil:
+		out += " " + e.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetMessage()
+	case e.GetMarkerRecordedEventAttributes() != nil:
+		out += " " + e.GetMarkerRecordedEventAttributes().GetMarkerName()
+	}
+	return out
+}
+
+// tail is the last events.
+func (f *follower) tail(n int) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.trace[max(0, len(f.trace)-n):], "\n")
+}

@@ -1,0 +1,141 @@
+//go:build crash
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/crdwatch"
+	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workers/control"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// lane is one cluster with its control plane. One scenario at a time runs in it.
+type lane struct {
+	t        *testing.T
+	name     string
+	dir      string
+	server   *temporalServer
+	temporal client.Client
+	kube     *kube.Server
+	url      string
+	machine  *machine
+
+	mu      sync.Mutex
+	workers []*exec.Cmd
+}
+
+const systemNamespace = "virtflow"
+
+func newLane(t *testing.T, s *temporalServer, name string) *lane {
+	t.Helper()
+	l := &lane{t: t, name: name, dir: t.TempDir(), server: s, kube: kube.New(kube.Options{Namespaces: []string{systemNamespace}})}
+	var err error
+	l.temporal, err = client.Dial(s.options(name))
+	require.NoError(t, err)
+	t.Cleanup(l.temporal.Close)
+	require.NoError(t, control.EnsureNamespace(t.Context(), l.temporal, name, zerolog.Nop()))
+	web := httptest.NewServer(l.kube)
+	t.Cleanup(web.CloseClientConnections)
+	l.url = web.URL
+	l.machine = newMachine(l.kube, l.temporal)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go l.machine.run(ctx)
+	_, err = kube.Put(l.kube, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	require.NoError(t, err)
+	l.startNodeWorker()
+	l.startCrdwatch(ctx)
+	return l
+}
+
+// startNodeWorker runs the real activities of a node worker in front of launchers that are played.
+func (l *lane) startNodeWorker() {
+	w := worker.New(l.temporal, contract.NodeTaskQueue(nodeName), worker.Options{DisableWorkflowWorker: true})
+	w.RegisterActivityWithOptions((&node.Activities{Starter: l.machine}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	require.NoError(l.t, w.Start())
+	l.t.Cleanup(w.Stop)
+}
+
+// startCrdwatch runs the real crdwatch in this process: it is not the one that is killed here.
+func (l *lane) startCrdwatch(ctx context.Context) {
+	clients, err := kubernetes.NewForConfig(l.kube.Config())
+	require.NoError(l.t, err)
+	kv, err := crdkube.New(l.kube.Config())
+	require.NoError(l.t, err)
+	w, err := crdwatch.New(crdwatch.Options{
+		Kubernetes: clients, KubeVirt: kv, Temporal: l.temporal, Namespace: systemNamespace, Identity: l.name, Workers: 4, Log: zerolog.Nop(),
+	})
+	require.NoError(l.t, err)
+	go func() { _ = w.Run(ctx) }()
+}
+
+// startWorker starts a control worker: the program as it is deployed, without a cache of workflows.
+func (l *lane) startWorker(program string) *exec.Cmd {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	config := filepath.Join(l.dir, "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, l.url)
+	require.NoError(l.t, os.WriteFile(config, []byte(text), 0o600))
+	cmd := start(l.t, filepath.Join(l.dir, "worker.log"), nil, program,
+		"--kubeconfig", config, "--namespace", systemNamespace, "--launcher-image", "localhost/virtflow/launcher:dev",
+		"--cached-workflows", "0", "--max-concurrent", "20", "--metrics-address", "", "--log-level", "warn",
+		"--temporal-address", l.server.address, "--temporal-namespace", l.name, "--temporal-tls-server-name", "localhost",
+		"--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"), "--temporal-tls-cert", filepath.Join(l.server.tls, "client.crt"),
+		"--temporal-tls-key", filepath.Join(l.server.tls, "client.key"))
+	l.workers = append(l.workers, cmd)
+	return cmd
+}
+
+// killWorkers kills all control workers with SIGKILL.
+func (l *lane) killWorkers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, cmd := range l.workers {
+		end(cmd)
+	}
+	l.workers = nil
+}
+
+// log is the end of what the workers said.
+func (l *lane) log() string {
+	text, err := os.ReadFile(filepath.Join(l.dir, "worker.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// broken takes what the machine found wrong.
+func (l *lane) broken() []string {
+	l.machine.mu.Lock()
+	defer l.machine.mu.Unlock()
+	out := l.machine.broken
+	l.machine.broken = nil
+	return out
+}
+
+const patience = 90 * time.Second

@@ -1,0 +1,161 @@
+//go:build crash
+
+package crash
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"github.com/virtflow/virtflow/deploy/dev/pki"
+)
+
+// temporalServer is a Temporal server that ends with the test.
+type temporalServer struct {
+	address string
+	tls     string // folder of the certificates
+}
+
+// taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds, would be most of what
+// each case takes.
+const taskTimeout = "2s"
+
+// startTemporal starts the development server with ports and a database of its own.
+func startTemporal(t *testing.T) *temporalServer {
+	t.Helper()
+	folder := strings.TrimSpace(run(t, root(t), "go", "run", "-trimpath", "-buildvcs=false", "./deploy/dev", "build", "temporal"))
+	dir := t.TempDir()
+	s := &temporalServer{tls: filepath.Join(dir, "tls")}
+	ca, err := pki.OpenAuthority(s.tls, "crash test")
+	require.NoError(t, err)
+	require.NoError(t, ca.Ensure(pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"}, ClientToo: true}))
+	require.NoError(t, ca.Ensure(pki.Request{Name: "client", CommonName: "client"}))
+	text, err := os.ReadFile(filepath.Join(root(t), "temporal-dev.yaml"))
+	require.NoError(t, err)
+	const section = "\ndynamicConfig:\n"
+	require.Contains(t, string(text), section)
+	config := filepath.Join(dir, "temporal.yaml")
+	changed := strings.Replace(string(text), section, section+"  history.defaultWorkflowTaskTimeout:\n    - value: "+taskTimeout+"\n", 1)
+	require.NoError(t, os.WriteFile(config, []byte(changed), 0o600))
+	ports := freePorts(t, 6)
+	local := func(i int) string { return net.JoinHostPort("127.0.0.1", ports[i]) }
+	s.address = local(0)
+	start(t, filepath.Join(dir, "temporal.log"), []string{"TEMPORAL_DEV_SYNCHRONOUS=0"}, filepath.Join(folder, "virtflow-temporal"),
+		"--config", config, "--data", filepath.Join(dir, "data"), "--tls", s.tls, "--address", s.address, "--ui-address", local(1),
+		"--metrics-address", local(2), "--history-port", ports[3], "--matching-port", ports[4], "--worker-port", ports[5], "--log-level", "error")
+	until(t, time.Minute, "Temporal serves", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		c, err := client.DialContext(ctx, s.options("default"))
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	return s
+}
+
+func (s *temporalServer) options(namespace string) client.Options {
+	pool := x509.NewCertPool()
+	if pem, err := os.ReadFile(filepath.Join(s.tls, "ca.crt")); err == nil {
+		pool.AppendCertsFromPEM(pem)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(s.tls, "client.crt"), filepath.Join(s.tls, "client.key"))
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: "localhost"}
+	if err == nil {
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return client.Options{HostPort: s.address, Namespace: namespace, ConnectionOptions: client.ConnectionOptions{TLS: config}, Logger: silent{}}
+}
+
+// silent drops the SDK's log: that workers go away is what this is about.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+// freePorts finds loopback ports that nobody uses at the moment.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		_, err = strconv.Atoi(port)
+		require.NoError(t, err)
+		out = append(out, port)
+	}
+	return out
+}
+
+// start runs a program in the background; it ends with the test, if not before.
+func start(t *testing.T, log string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer out.Close()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also when the test itself is killed
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { end(cmd) })
+	return cmd
+}
+
+// end kills a process as a crash does. Doing it again does nothing.
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s", name, strings.Join(args, " "))
+	return string(out)
+}
+
+// root is the folder of the checkout.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return dir
+}
+
+// until polls a condition until it holds or the time is over.
+func until(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	require.NoError(t, await(limit, check), "after %s still not: %s", limit, what)
+}
+
+func await(limit time.Duration, check func() error) error {
+	end := time.Now().Add(limit)
+	for {
+		err := check()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
