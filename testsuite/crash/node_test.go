@@ -68,8 +68,7 @@ func newMachine(s *kube.Server, c client.Client) *machine {
 		made: map[string]*tally{}, plans: map[string]string{},
 	}
 	s.OnChange(func(c kube.Change) {
-		switch o := c.New.(type) {
-		case *corev1.Pod:
+		if o, ok := c.New.(*corev1.Pod); ok {
 			m.later(lag, func() { m.sync(o.Namespace, o.Name, string(o.UID)) })
 		}
 		if c.Type == kube.Added {

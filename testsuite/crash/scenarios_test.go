@@ -321,10 +321,10 @@ func (s *story) says() error {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.names())
 	for _, vm := range kube.List[kubevirt.VirtualMachine](s.kube, s.namespace) {
-		b.WriteString(inJSON("vm", vm.ObjectMeta.Finalizers, vm.Status))
+		b.WriteString(inJSON("vm", vm.Finalizers, vm.Status))
 	}
 	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
-		b.WriteString(inJSON("vmi "+vmi.Name, vmi.ObjectMeta.Finalizers, vmi.Status))
+		b.WriteString(inJSON("vmi "+vmi.Name, vmi.Finalizers, vmi.Status))
 	}
 	for _, pod := range kube.List[corev1.Pod](s.kube, s.namespace) {
 		b.WriteString(inJSON("pod "+pod.Name, pod.ObjectMeta, pod.Status))

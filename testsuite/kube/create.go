@@ -54,7 +54,7 @@ func (s *Server) create(st *store, q query) (any, error) {
 // prepare gives a new object what the server decides.
 func (o *object) prepare(now metav1.Time) {
 	m := &o.meta
-	m.CreationTimestamp, m.DeletionTimestamp, m.DeletionGracePeriodSeconds, m.SelfLink = now, nil, nil, ""
+	m.CreationTimestamp, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = now, nil, nil
 	m.Generation = 0
 	if o.kind.generation {
 		m.Generation = 1
