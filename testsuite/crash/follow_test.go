@@ -210,9 +210,16 @@ func detail(e *history.HistoryEvent) string {
 	return out
 }
 
-// tail is the last events.
+// tail is the last events, and what the open runs wait for.
 func (f *follower) tail(n int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return strings.Join(f.trace[max(0, len(f.trace)-n):], "\n")
+	lines := slices.Clone(f.trace[max(0, len(f.trace)-n):])
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for run, id := range f.open {
+		d, err := f.temporal.DescribeWorkflowExecution(ctx, id, run)
+		lines = append(lines, fmt.Sprintf("%s: task %v, activities %v, %v", id, d.GetPendingWorkflowTask(), d.GetPendingActivities(), err))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -29,8 +29,8 @@ type temporalServer struct {
 }
 
 // taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds, would be most of what
-// each case takes.
-const taskTimeout = "2s"
+// each case takes; a worker on a machine that is busy otherwise needs some.
+const taskTimeout = "5s"
 
 // startTemporal starts the development server with ports and a database of its own.
 func startTemporal(t *testing.T) *temporalServer {
