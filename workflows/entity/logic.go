@@ -9,11 +9,21 @@ const (
 	LogicFirst = 0
 	// LogicThrifty writes no status that the next step makes old at once: fewer requests for a stop and a deletion.
 	LogicThrifty = 1
+	// LogicSealed decides as LogicThrifty does, and keeps workers of before there were versions away from the run.
+	LogicSealed = 2
 
-	logicLatest = LogicThrifty
+	logicLatest = LogicSealed
 )
 
 // Logic is the version of this run: the latest when it begins now, or the one that it began with when it is replayed.
+//
+// In a rolling update a worker that is older may get the run's next task. One that knows of versions fails the task, as it does not know this one,
+// and the task waits for a newer worker. One from before skips the version's marker when it replays, and would go on by its own logic, with what
+// no newer worker could replay any more; the marker of a side effect it cannot skip.
 func Logic(ctx workflow.Context) int {
-	return max(LogicFirst, int(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, logicLatest)))
+	version := max(LogicFirst, int(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, logicLatest)))
+	if version >= LogicSealed {
+		workflow.SideEffect(ctx, func(workflow.Context) any { return version })
+	}
+	return version
 }
