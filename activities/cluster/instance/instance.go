@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -102,9 +103,10 @@ func firstStatus(vmi *kubevirt.VirtualMachineInstance, revision string, at time.
 	return status
 }
 
-// Revision keeps the specification that a VM is being started with.
+// Revision keeps the specification that a VM is being started with. Its data cannot be changed, and are written as the API server itself
+// writes JSON, with sorted keys: else each patch of the revision, even of its owner by the garbage collector, would count as such a change.
 func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
-	data, err := json.Marshal(map[string]any{"spec": vm.Spec})
+	data, err := sorted(map[string]any{"spec": vm.Spec})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the specification of VirtualMachine %s/%s: %w", vm.Namespace, vm.Name, err)
 	}
@@ -117,6 +119,21 @@ func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
 		Data:     k8sruntime.RawExtension{Raw: data},
 		Revision: vm.Generation,
 	}, nil
+}
+
+// sorted is a value as JSON with the keys of every object in order.
+func sorted(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var tree any
+	if err := d.Decode(&tree); err != nil {
+		return nil, err
+	}
+	return json.Marshal(tree)
 }
 
 // Architecture is that of an instance; those without one run on the control plane's own, as in a cluster of one kind.
