@@ -143,6 +143,26 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 	})
 }
 
+// TestAMachineTypeThatNoNodeHasWaitsWithAReason: the instance is not started to fail.
+func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
+	m := &machine{t: t, namespace: newNamespace(t), name: "odd"}
+	m.apply("Halted", "")
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"runStrategy":"Always","template":{"spec":{"domain":{"machine":{"type":"pc-q35-0.1"}}}}}}`)
+	m.untilStatus("ErrorUnschedulable")
+	vmi, err := m.vmi()
+	require.NoError(t, err)
+	found := ""
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == "PodScheduled" {
+			found = c.Reason + ": " + c.Message
+		}
+	}
+	require.Contains(t, found, "Unschedulable: ")
+	require.Contains(t, found, "node(s) didn't match Pod's node affinity/selector")
+	require.Contains(t, m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.spec.nodeSelector}"), "machine-type.node.kubevirt.io/pc-q35-0.1")
+	m.remove()
+}
+
 // TestASecretThatComesAfterItsVM: the pod waits for it, and the guest then has what it says.
 func TestASecretThatComesAfterItsVM(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "patient"}

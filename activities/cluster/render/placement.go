@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// nodeSelector: nodes of the guest's architecture. What the administrator and the user ask for comes on top.
+// nodeSelector: nodes of the guest's architecture, whose libvirt and QEMU offer the guest's machine type, CPU model and features. What the administrator and the user ask for comes on top.
 //
 // Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node does not meet any
 // more, running or not. A node without a node worker has none of the devices that every launcher asks for, and one that is cordoned, lost or
@@ -22,7 +22,38 @@ func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map
 	maps.Copy(n, vmi.Spec.NodeSelector)
 	delete(n, contract.LabelSchedulable)
 	n[corev1.LabelArchStable] = instance.Architecture(&vmi.Spec)
+	if machine := machineType(vmi); machine != "" {
+		n[kubevirt.SupportedMachineTypeLabel+machine] = "true"
+	}
+	cpu := vmi.Spec.Domain.CPU
+	if cpu == nil {
+		return n
+	}
+	if !hostCPU(cpu) {
+		n[kubevirt.CPUModelLabel+cpu.Model] = "true"
+	}
+	for _, f := range cpu.Features {
+		if f.Policy == "" || f.Policy == "require" {
+			n[kubevirt.CPUFeatureLabel+f.Name] = "true"
+		}
+	}
 	return n
+}
+
+// machineType is the one that the guest has, or gets.
+func machineType(vmi *kubevirt.VirtualMachineInstance) string {
+	if m := vmi.Status.Machine; m != nil && m.Type != "" {
+		return m.Type
+	}
+	if m := vmi.Spec.Domain.Machine; m != nil {
+		return m.Type
+	}
+	return ""
+}
+
+// hostCPU says that the guest takes what the host has.
+func hostCPU(cpu *kubevirt.CPU) bool {
+	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel || cpu.Model == kubevirt.CPUModeHostPassthrough
 }
 
 // affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest should get, and a wish

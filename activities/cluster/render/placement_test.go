@@ -6,7 +6,32 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/settings"
 )
+
+func TestNodeSelectorAsksForWhatTheGuestNeeds(t *testing.T) {
+	vmi := example()
+	vmi.Spec.Domain.Machine = &kubevirt.Machine{Type: "q35"}
+	vmi.Spec.Domain.CPU = &kubevirt.CPU{Model: "Nehalem", Features: []kubevirt.CPUFeature{
+		{Name: "aes"}, {Name: "avx", Policy: "require"}, {Name: "pcid", Policy: "optional"}, {Name: "svm", Policy: "forbid"},
+	}}
+	base := map[string]string{"kubernetes.io/arch": "amd64"}
+	want := map[string]string{
+		"machine-type.node.kubevirt.io/q35": "true", "cpu-model.node.kubevirt.io/Nehalem": "true",
+		"cpu-feature.node.kubevirt.io/aes": "true", "cpu-feature.node.kubevirt.io/avx": "true",
+	}
+	for k, v := range base {
+		want[k] = v
+	}
+	require.Equal(t, want, nodeSelector(vmi, settings.Default()))
+	for _, model := range []string{"", "host-model", "host-passthrough"} {
+		vmi.Spec.Domain.CPU, vmi.Spec.Domain.Machine = &kubevirt.CPU{Model: model}, nil
+		require.Equal(t, base, nodeSelector(vmi, settings.Default()))
+	}
+	vmi.Spec.Domain.Machine, vmi.Status.Machine = &kubevirt.Machine{Type: "q35"}, &kubevirt.Machine{Type: "pc-q35-7.2"}
+	require.Equal(t, "true", nodeSelector(vmi, settings.Default())["machine-type.node.kubevirt.io/pc-q35-7.2"])
+}
 
 func TestAffinityLeavesNodesOutInEveryAlternative(t *testing.T) {
 	vmi := example()
