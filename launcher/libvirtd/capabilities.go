@@ -55,7 +55,7 @@ func hostModel(domain string) (string, error) {
 		}
 		cpu := libvirtxml.DomainCPU{Model: &libvirtxml.DomainCPUModel{Value: mode.Models[0].Name, Fallback: "forbid"}, Vendor: mode.Vendor}
 		for _, f := range mode.Features {
-			cpu.Features = append(cpu.Features, libvirtxml.DomainCPUFeature{Name: f.Name, Policy: f.Policy})
+			cpu.Features = append(cpu.Features, libvirtxml.DomainCPUFeature(f))
 		}
 		text, err := cpu.Marshal()
 		if err != nil {

@@ -32,14 +32,13 @@ func probe(p *kubevirt.Probe) *corev1.Probe {
 		SuccessThreshold:    p.SuccessThreshold,
 		FailureThreshold:    p.FailureThreshold,
 	}
-	var command []string
 	timeout := max(1, p.TimeoutSeconds) // Kubernetes' own default
-	begin := []string{launcherProgram, "probe", "--timeout-seconds", strconv.Itoa(int(timeout))}
+	command := []string{launcherProgram, "probe", "--timeout-seconds", strconv.Itoa(int(timeout))}
 	switch {
 	case p.GuestAgentPing != nil:
-		command = append(begin, "--guest-agent-ping")
+		command = append(command, "--guest-agent-ping")
 	case p.Exec != nil && len(p.Exec.Command) > 0:
-		command = append(begin, "--command", p.Exec.Command[0], "--")
+		command = append(command, "--command", p.Exec.Command[0], "--")
 		command = append(command, p.Exec.Command[1:]...)
 	case p.HTTPGet == nil && p.TCPSocket == nil:
 		return nil
