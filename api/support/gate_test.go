@@ -104,3 +104,11 @@ func exists(at reflect.Type, parts []string) bool {
 	}
 	return false
 }
+
+func TestProbesOfEveryKindAreServed(t *testing.T) {
+	for _, probe := range []string{
+		`{"httpGet": {"port": 80}}`, `{"tcpSocket": {"port": 22}}`, `{"guestAgentPing": {}}`, `{"exec": {"command": ["test", "-e", "/run/ready"]}, "timeoutSeconds": 3}`,
+	} {
+		require.Empty(t, check(t, `{"readinessProbe": `+probe+`, "livenessProbe": `+probe+`}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{}), probe)
+	}
+}
