@@ -7,10 +7,9 @@ import (
 	"time"
 
 	v1 "kubevirt.io/api/core/v1"
-)
 
-// defaultGrace is a guest's grace period when its VMI names none, in seconds.
-const defaultGrace = v1.DefaultGracePeriodSeconds
+	"github.com/virtflow/virtflow/workflows/contract"
+)
 
 // ReadVMI reads the VMI that Kubernetes has put into the pod.
 func ReadVMI(path string) (*v1.VirtualMachineInstance, error) {
@@ -30,9 +29,5 @@ func ReadVMI(path string) (*v1.VirtualMachineInstance, error) {
 
 // GracePeriod is how long the guest has to shut down; 0: none.
 func GracePeriod(vmi *v1.VirtualMachineInstance) time.Duration {
-	seconds := defaultGrace
-	if s := vmi.Spec.TerminationGracePeriodSeconds; s != nil {
-		seconds = max(0, *s)
-	}
-	return time.Duration(seconds) * time.Second
+	return contract.Grace(vmi.Spec.TerminationGracePeriodSeconds)
 }

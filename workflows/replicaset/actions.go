@@ -272,10 +272,5 @@ func (s *State) waiting() bool {
 	})) > 0
 }
 
-// grace is how long a guest may take to shut down, in KubeVirt's terms: 30 s when the template does not say.
-func (s *State) grace() time.Duration {
-	if g := s.Set.GracePeriodSeconds; g != nil {
-		return time.Duration(*g) * time.Second
-	}
-	return 30 * time.Second
-}
+// grace is how long a guest's end is waited for, before it is killed.
+func (s *State) grace() time.Duration { return contract.GraceWait(s.Set.GracePeriodSeconds) }

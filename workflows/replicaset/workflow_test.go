@@ -391,3 +391,21 @@ func TestCalledOffByHandIsHeld(t *testing.T) {
 	w.run()
 	require.Contains(t, w.results[0], "anceled")
 }
+
+func TestAGracePeriodOfCenturiesDoesNotStopTheSet(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() {
+		w.ChangeSet(func(o *contract.ReplicaSetObservation) {
+			o.Replicas, o.GracePeriodSeconds = 2, new(int64(9_300_000_000))
+		})
+	})
+	w.at(time.Minute, func() { w.status(2, 2); w.Scale(0) })
+	w.at(2*time.Minute, func() {
+		w.status(0, 0)
+		for _, in := range w.inputs {
+			require.WithinDuration(t, w.env.Now(), in.Deadline, 8*24*time.Hour)
+		}
+	})
+	w.gone(3 * time.Minute)
+	w.run()
+}

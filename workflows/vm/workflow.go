@@ -153,10 +153,10 @@ func (e *instance) transitionAttributes(t Transition) temporal.SearchAttributes 
 	return temporal.NewSearchAttributes(set...)
 }
 
-// grace is how long the guest may take to shut down, in KubeVirt's terms: 30 s when the VMI does not say.
+// grace is how long the guest's end is waited for, before it is killed.
 func (s *State) grace() time.Duration {
-	if s.VMI != nil && s.VMI.GracePeriodSeconds != nil {
-		return time.Duration(*s.VMI.GracePeriodSeconds) * time.Second
+	if s.VMI == nil {
+		return contract.GraceWait(nil)
 	}
-	return 30 * time.Second
+	return contract.GraceWait(s.VMI.GracePeriodSeconds)
 }

@@ -271,3 +271,21 @@ func TestRestartRequestCallsOffAStart(t *testing.T) {
 	w.bye(5 * time.Second)
 	w.run(t)
 }
+
+func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() {
+		w.VMI.GracePeriodSeconds = new(int64(9_300_000_000))
+		w.SetVMIPhase("Running")
+	})
+	w.at(2*time.Second, func() { w.SetStrategy("Halted") })
+	w.at(6*24*time.Hour, func() {
+		require.NotNil(t, w.VMI.DeletionTimestamp)
+		require.Len(t, w.transitions, 2, "the stop waits for the guest")
+		w.RemoveVMI()
+	})
+	w.at(6*24*time.Hour+time.Second, func() { w.status(t, "Stopped") })
+	w.bye(7 * 24 * time.Hour)
+	w.run(t)
+}

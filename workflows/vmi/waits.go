@@ -18,13 +18,8 @@ const (
 	slowEnd = 30 * time.Second
 )
 
-const (
-	// defaultGrace is what a VMI without terminationGracePeriodSeconds gets, in seconds, and graceMargin how much longer its pod has.
-	defaultGrace int64 = 30
-	graceMargin  int64 = 30
-	// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
-	atOnce int64 = 1
-)
+// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
+const atOnce int64 = 1
 
 // thrifty says that this run keeps to the planner that writes less, and shows every wait.
 func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
@@ -35,15 +30,12 @@ func (s *State) graceOverride() *int64 {
 	if s.VMI == nil || s.Pod == nil || s.Pod.GraceSeconds == nil {
 		return nil
 	}
-	grace := defaultGrace
-	if g := s.VMI.GracePeriodSeconds; g != nil {
-		grace = *g
-	}
-	seconds := grace + graceMargin
+	grace := s.VMI.GracePeriodSeconds
+	seconds := contract.PodGrace(grace)
 	switch {
 	case seconds == *s.Pod.GraceSeconds:
 		return nil
-	case grace == 0:
+	case contract.Grace(grace) == 0:
 		seconds = atOnce
 	}
 	return &seconds

@@ -26,11 +26,6 @@ type Options struct {
 const (
 	// user is KubeVirt's qemu user: user, group and fsGroup of every launcher.
 	user int64 = 107
-	// defaultGrace is what a VMI without terminationGracePeriodSeconds gets, in seconds.
-	defaultGrace int64 = 30
-	// graceMargin is how much longer the kubelet waits than the guest is given, in seconds: the launcher kills the guest itself
-	// and says so in its termination message.
-	graceMargin int64 = 30
 	// VMIFile is where the launcher finds the VMI.
 	VMIFile = "/etc/virtflow/vmi.json"
 	compute = "compute"
@@ -47,11 +42,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	grace := defaultGrace
-	if g := vmi.Spec.TerminationGracePeriodSeconds; g != nil {
-		grace = *g
-	}
-	grace += graceMargin
+	grace := contract.PodGrace(vmi.Spec.TerminationGracePeriodSeconds)
 	uid, no := user, false
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
