@@ -80,6 +80,18 @@ type call struct {
 // calls are the requests about objects of a Kubernetes namespace that were received since then.
 func calls(t *testing.T, namespace string, since time.Time) []call {
 	t.Helper()
+	return audited(t, since, func(c call) bool { return c.Object.Namespace == namespace })
+}
+
+// ownCalls are virtflow's requests about anything that were received since then.
+func ownCalls(t *testing.T, since time.Time) []call {
+	t.Helper()
+	return audited(t, since, func(c call) bool { return strings.HasPrefix(c.UserAgent, "virtflow-") })
+}
+
+// audited reads the audit log.
+func audited(t *testing.T, since time.Time, keep func(call) bool) []call {
+	t.Helper()
 	f, err := os.Open(os.Getenv("VIRTFLOW_AUDIT_LOG"))
 	require.NoError(t, err)
 	defer f.Close()
@@ -88,7 +100,7 @@ func calls(t *testing.T, namespace string, since time.Time) []call {
 	s.Buffer(make([]byte, 1<<20), 8<<20)
 	for s.Scan() {
 		var c call
-		if json.Unmarshal(s.Bytes(), &c) != nil || c.Stage != "ResponseComplete" || c.Object.Namespace != namespace || c.Received.Before(since) {
+		if json.Unmarshal(s.Bytes(), &c) != nil || c.Stage != "ResponseComplete" || !keep(c) || c.Received.Before(since) {
 			continue
 		}
 		out = append(out, c)
@@ -192,6 +204,27 @@ func TestBudget(t *testing.T) {
 	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
 	fmt.Printf("budget: time by leg\n%s", m.legs(list))
 	fmt.Printf("budget: resident memory\n%s", residents())
+
+	vmi, err := m.vmi()
+	require.NoError(t, err)
+	restarted := time.Now()
+	m.request(stopOf(vmi) + "," + startIt)
+	until(t, 2*bootTime, "another instance's guest agent is connected", func() error {
+		now, err := m.vmi()
+		if err != nil {
+			return err
+		}
+		if now.UID == vmi.UID || !slices.ContainsFunc(now.Status.Conditions, func(c kubevirt.VirtualMachineInstanceCondition) bool { return c.Type == "AgentConnected" }) {
+			return fmt.Errorf("instance %s is %s", now.UID, now.Status.Phase)
+		}
+		return nil
+	})
+	list = settled(t, m.namespace, restarted)
+	_, eventsAgain, tasksAgain := history(t, c, m.namespace)
+	table, total, told = own(list, time.Now())
+	fmt.Printf("budget: one VM's restart, until its guest agent has answered: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n%s",
+		total, told, eventsAgain-eventsUp, tasksAgain-tasksUp, table)
+	eventsUp, tasksUp = eventsAgain, tasksAgain
 
 	stopped := time.Now()
 	m.strategy("Halted")

@@ -1,0 +1,45 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// idleTime is how long nothing is done and every request counted. It is no wait for anything: it is the measurement.
+const idleTime = time.Minute
+
+// TestIdleSystemPollsNothing looks on while a VM runs and nobody asks for anything: no process of virtflow may send a request but the renewal of
+// a leader's lease and the watches that API servers end now and then, and no workflow may be woken.
+func TestIdleSystemPollsNothing(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "idle", "Always", "")
+	m.untilBooted()
+	m.untilCondition("AgentConnected", "")
+	settled(t, m.namespace, time.Now().Add(-time.Minute))
+	c := temporal(t)
+	_, before, _ := history(t, c, m.namespace)
+	begun := time.Now()
+	time.Sleep(idleTime)
+	_, after, _ := history(t, c, m.namespace)
+	var asked []string
+	leases := 0
+	for _, call := range ownCalls(t, begun) {
+		switch {
+		case call.Object.Resource == "leases":
+			leases++
+		case call.Verb == "watch":
+		default:
+			asked = append(asked, fmt.Sprintf("%s %s %s/%s %s/%s", call.UserAgent, call.Verb, call.Object.Resource, call.Object.Subresource, call.Object.Namespace, call.Object.Name))
+		}
+	}
+	fmt.Printf("budget: %s of idling with one VM: own API calls %d, lease renewals %d, Temporal events %d\n", idleTime, len(asked), leases, after-before)
+	require.Empty(t, asked)
+	require.Zero(t, after-before, "events in the histories of a VM that nobody does anything to")
+	require.NotZero(t, leases, "the audit log shows nothing at all of virtflow: what was counted?")
+	m.remove()
+}
