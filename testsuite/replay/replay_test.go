@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/workers/control"
 )
 
@@ -43,7 +44,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	for kind, least := range manifest(t) {
 		require.GreaterOrEqual(t, found[kind], least, "histories of %s are missing: the folder must not shrink", kind)
 	}
-	fmt.Printf("replay: histories %d, replays with prefixes %d\n", len(files), replays)
+	figures.Print(t, "replay: histories %d, replays with prefixes %d", len(files), replays)
 }
 
 func read(t *testing.T, file string, lastEvent int64) *historypb.History {

@@ -1,12 +1,12 @@
 package tables_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/tables"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
@@ -16,7 +16,7 @@ func TestTheTablesHaveNoHoles(t *testing.T) {
 	require.Empty(t, tables.CheckStrategies(vm.Strategies()))
 	require.Empty(t, tables.CheckPhases(vmi.Rules()))
 	require.Empty(t, tables.CheckPrintables(vm.Printables()))
-	fmt.Printf("state tables: rows %d, holes and unreachable states 0\n", len(vm.Strategies())+len(vmi.Rules())+len(vm.Printables()))
+	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0", len(vm.Strategies())+len(vmi.Rules())+len(vm.Printables()))
 }
 
 // TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules is left that lead to

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
@@ -32,7 +33,7 @@ func kinds() map[string]world.Chaos {
 func TestSignalChaos(t *testing.T) {
 	first := seed(t)
 	var runs, broken atomic.Int64
-	t.Cleanup(func() { figure(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load()) })
+	t.Cleanup(func() { figures.Print(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load()) })
 	for _, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

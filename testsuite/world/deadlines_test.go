@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -106,7 +107,7 @@ func TestDeadlines(t *testing.T) {
 	known, blocking := waitsOf(), awaits()
 	seen := map[string]bool{}
 	total, unbounded := 0, 0
-	t.Cleanup(func() { figure(t, "deadlines: waits %d, unbounded: %d", total, unbounded) })
+	t.Cleanup(func() { figures.Print(t, "deadlines: waits %d, unbounded: %d", total, unbounded) })
 	for pkg, bounds := range known {
 		texts, blocks := waitsIn(t, pkg)
 		for _, text := range texts {

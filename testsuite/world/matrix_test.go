@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
@@ -14,7 +15,7 @@ import (
 // come to its end, or say what failed; and when everything is deleted, nothing may be left.
 func TestFaultMatrix(t *testing.T) {
 	var cases, broken atomic.Int64
-	t.Cleanup(func() { figure(t, "fault matrix: cases %d, invariants broken: %d", cases.Load(), broken.Load()) })
+	t.Cleanup(func() { figures.Print(t, "fault matrix: cases %d, invariants broken: %d", cases.Load(), broken.Load()) })
 	for _, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

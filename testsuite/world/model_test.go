@@ -11,6 +11,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
@@ -77,7 +78,7 @@ func TestModel(t *testing.T) {
 	}
 	sequences, broken := 0, 0
 	t.Cleanup(func() {
-		figure(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken, flag.Lookup("rapid.seed").Value)
+		figures.Print(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken, flag.Lookup("rapid.seed").Value)
 	})
 	all, pauses := steps(), waits()
 	rapid.Check(t, func(t *rapid.T) {

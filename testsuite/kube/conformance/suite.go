@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
 )
 
 // Group is the API group that the API server must serve the custom resources under.
@@ -56,7 +58,7 @@ func Run(t *testing.T, config *rest.Config, server string) {
 			passed++
 		}
 	}
-	fmt.Printf("conformance: cases %d, passed %d (%s)\n", len(all), passed, server)
+	figures.Print(t, "conformance: cases %d, passed %d (%s)", len(all), passed, server)
 	require.NotEmpty(t, all)
 }
 
