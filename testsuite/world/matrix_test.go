@@ -2,6 +2,7 @@ package world_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must hold; the story must
@@ -22,6 +24,9 @@ func TestFaultMatrix(t *testing.T) {
 			clean := tell(t, s, nil)
 			require.Empty(t, clean.Broken, "without any fault")
 			for _, f := range clean.Invocations() {
+				if ofNodes(f.Activity) && s.Name != "start" && !strings.HasPrefix(s.Name, "node-") {
+					continue // every story begins with the same calls about its two nodes
+				}
 				for _, m := range world.Modes() {
 					f.Mode = m
 					t.Run(fmt.Sprintf("%s#%d/%s", f.Activity, f.Ordinal, m), func(t *testing.T) {
@@ -34,6 +39,10 @@ func TestFaultMatrix(t *testing.T) {
 			}
 		})
 	}
+}
+
+func ofNodes(activity string) bool {
+	return activity == contract.ActivityPatchNode || activity == contract.ActivityReportNode
 }
 
 // tell tells a story with a fault in it.
