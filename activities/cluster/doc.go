@@ -9,13 +9,16 @@
 //	kubevirt.io   virtualmachines                     get, patch
 //	kubevirt.io   virtualmachines/status              patch
 //	kubevirt.io   virtualmachines/finalizers          update   (blockOwnerDeletion on the instance)
-//	kubevirt.io   virtualmachineinstances             get, create, delete, patch
+//	kubevirt.io   virtualmachineinstances             get, list, create, delete, patch
 //	kubevirt.io   virtualmachineinstances/finalizers  update   (blockOwnerDeletion on the pod)
+//	kubevirt.io   virtualmachineinstancereplicasets             get
+//	kubevirt.io   virtualmachineinstancereplicasets/status      patch
+//	kubevirt.io   virtualmachineinstancereplicasets/finalizers  update   (blockOwnerDeletion on the instance)
 //	apps          controllerrevisions                 get, list, create, delete
 //	""            pods                                get, create, delete, patch
 //	""            pods/status                         patch
 //	""            secrets                             create
 //	""            events                              create
-//	""            nodes                               patch
+//	""            nodes                               get, patch
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
 package cluster

@@ -11,8 +11,10 @@
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
 //	user.go         what users do, through the real admission
 //	invariants.go   what must hold at every change, and when all is over
-//	scenarios.go    the stories
+//	scenarios.go, stories.go, stories_more.go   the stories
+//	improvised.go   a story of arbitrary steps
 //
 // The suites (*_test.go): every activity invocation of every story failing in every way (matrix), signals duplicated, delayed, reordered
-// and lost (chaos), random sequences of wishes and failures (model), and a list of every wait with its deadline (deadlines).
+// and lost (chaos), random sequences of wishes and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
+// prints what came of them, and how to run a case alone.
 package world

@@ -8,8 +8,8 @@ import (
 // Controls: what a person may ask of an entity through Temporal. Each is an Update of this name, which is checked and answered, and a signal
 // of the same name for tools that send none.
 const (
-	ControlHold             = "hold"              // VM: open no transition until released
-	ControlRelease          = "release"           // VM: go on
+	ControlHold             = "hold"              // VM, replica set: open no transition until released
+	ControlRelease          = "release"           // VM, replica set: go on
 	ControlRetryNow         = "retry-now"         // every entity: do not wait for the next attempt
 	ControlCancelTransition = "cancel-transition" // VM, replica set: call off what is open, and hold
 	ControlApprove          = "approve"           // VM: let the transition that waits for approval begin
@@ -17,7 +17,7 @@ const (
 	ControlRepair           = "repair"            // every entity: go on from a corrected state
 )
 
-// Conditions of a VM that a person is behind.
+// Conditions that a person is behind: the first of a VM or a replica set, the second of a VM.
 const (
 	ConditionHeld             = "Held"             // no transition is opened until it is released
 	ConditionApprovalRequired = "ApprovalRequired" // a transition waits for approval

@@ -104,6 +104,8 @@ func (s *State) checkCancel() error {
 		return errors.New("no transition is open")
 	case s.Open.Cancelled || s.Open.CallOff != "":
 		return errors.New("the transition is called off already")
+	case s.deleting():
+		return errors.New("the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway")
 	}
 	return nil
 }

@@ -200,3 +200,33 @@ func TestBuriedIsBounded(t *testing.T) {
 	}
 	require.Len(t, s.Buried, maxBuried)
 }
+
+func TestWhatCanBeCalledOff(t *testing.T) {
+	at := begin()
+	for name, c := range map[string]struct {
+		change func(*State)
+		why    string
+	}{
+		"an open transition": {func(s *State) { s.Open = &Transition{} }, ""},
+		"none":               {func(*State) {}, "no transition is open"},
+		"once more":          {func(s *State) { s.Open = &Transition{CallOff: "called off by bob (claimed)"} }, "the transition is called off already"},
+		"of a set that is being deleted": {func(s *State) {
+			s.Open = &Transition{}
+			s.Set.DeletionTimestamp = &at
+		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway"},
+		"of a set that is gone": {func(s *State) {
+			s.Open = &Transition{}
+			s.Set.Gone = true
+		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settledState(1, running("a", 1))
+			c.change(s)
+			if c.why == "" {
+				require.NoError(t, s.checkCancel())
+				return
+			}
+			require.EqualError(t, s.checkCancel(), c.why)
+		})
+	}
+}

@@ -3,6 +3,7 @@
 //	strategy.go   run strategies as a table: what is wished for, given the strategy and what the VMI does
 //	state.go      what is known, and how observations are folded into it
 //	plan.go       the planner: what to do next, from the state alone
+//	controls.go   what a person may ask of it: hold, release, approval and the like
 //	backoff.go    the pause after instances that never ran
 //	conditions.go the conditions, from the state alone
 //	status.go     the status that users see, from the state alone
