@@ -182,7 +182,7 @@ func (e *evaluator) pod(key string, first bool) {
 	e.toldPod[o.UID] = o
 	e.outbox.Put(Delivery{
 		Workflow: contract.VMIID(pod.Namespace, ref.Name), Signal: contract.SignalObservePod, UID: o.UID, Kind: kindPod, Payload: o,
-		Start: startVMI(pod.Namespace, ref.Name, string(ref.UID)),
+		Start: startVMI(pod.Namespace, ref.Name, ref.UID),
 	})
 }
 
@@ -198,7 +198,7 @@ func (e *evaluator) podGone(pod *corev1.Pod) {
 	delete(e.toldState, uid)
 	e.outbox.Put(Delivery{
 		Workflow: contract.VMIID(pod.Namespace, ref.Name), Signal: contract.SignalObservePod, UID: uid, Kind: kindPod,
-		Payload: observe.GonePod(uid, pod.Name, string(ref.UID)),
+		Payload: observe.GonePod(uid, pod.Name, ref.UID),
 	})
 }
 

@@ -60,7 +60,7 @@ func newStore(clients kubernetes.Interface, kv *kube.Client, namespace string) (
 	if err := s.pods.AddIndexers(cache.Indexers{byOwner: func(o any) ([]string, error) {
 		if pod, ok := o.(*corev1.Pod); ok {
 			if ref := observe.Owner(pod); ref != nil {
-				return []string{string(ref.UID)}, nil
+				return []string{ref.UID}, nil
 			}
 		}
 		return nil, nil
@@ -136,7 +136,7 @@ func (s *store) workerReady(node string) bool {
 	return false
 }
 
-// ownedBy lists launcher pods in the informer that a VMI controls, by the VMI's UID.
+// ownedBy lists launcher pods in the informer that were made for a VMI, by the VMI's UID.
 func (s *store) ownedBy(uid string) []*corev1.Pod {
 	objects, err := s.pods.GetIndexer().ByIndex(byOwner, uid)
 	if err != nil {

@@ -89,8 +89,17 @@ func stripPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
+	meta := stripMeta(pod.ObjectMeta, contract.AnnotationDomain)
+	for _, name := range []string{contract.LabelLauncher, contract.LabelCreatedBy} { // whose it is
+		if v, ok := pod.Labels[name]; ok {
+			if meta.Labels == nil {
+				meta.Labels = map[string]string{}
+			}
+			meta.Labels[name] = v
+		}
+	}
 	out := &corev1.Pod{
-		ObjectMeta: stripMeta(pod.ObjectMeta),
+		ObjectMeta: meta,
 		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
 		Status: corev1.PodStatus{
 			Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs, QOSClass: pod.Status.QOSClass,

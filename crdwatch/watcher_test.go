@@ -21,6 +21,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/crdwatch/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -101,6 +102,31 @@ func TestWhoIsToldWhat(t *testing.T) {
 	e.vmGone(vm)
 	require.Equal(t, []string{"observe-pod p", "observe-vmi i"}, waiting(e, "vmi/a/web"))
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
+}
+
+// TestAnOrphanedPodIsStillTold: the garbage collector takes the ownerReference off the pod of a VMI deleted with --cascade=orphan.
+func TestAnOrphanedPodIsStillTold(t *testing.T) {
+	e := newTestEvaluator(t)
+	whole := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod},
+			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "i", "x": "y"},
+			Annotations: map[string]string{contract.AnnotationDomain: "web.with.dots"},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed},
+	}
+	stripped, err := stripPod(whole)
+	require.NoError(t, err)
+	pod := stripped.(*corev1.Pod) //nolint:forcetypeassert // it gets one
+	require.NoError(t, e.store.pods.GetStore().Add(pod))
+	require.Len(t, e.store.ownedBy("i"), 1)
+	e.pod("a/p", false)
+	require.Equal(t, "i", e.toldPod["p"].VMIUID)
+	require.Equal(t, []string{"observe-pod+ p"}, waiting(e, "vmi/a/web.with.dots"))
+	e.podGone(pod)
+	require.Equal(t, []string{"observe-pod p"}, waiting(e, "vmi/a/web.with.dots"))
+	delete(pod.Labels, contract.LabelLauncher)
+	require.Nil(t, observe.Owner(pod), "anybody may give a pod the other label")
 }
 
 func TestNodeAndItsWorker(t *testing.T) {

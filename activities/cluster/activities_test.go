@@ -20,6 +20,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/activities/cluster/settings"
 	"github.com/virtflow/virtflow/crdwatch/kube"
 	"github.com/virtflow/virtflow/crdwatch/observe"
@@ -385,4 +386,36 @@ func TestPatchNodeAndEvents(t *testing.T) {
 	in.UID = "ffffffff-0000-4000-8000-000000000000"
 	_, err = w.PatchNode(ctx, in)
 	require.Equal(t, contract.ErrorGone, errorType(err))
+}
+
+// TestAnOrphanedPodIsFound: a VMI deleted with --cascade=orphan has its pod's ownerReference taken off.
+func TestAnOrphanedPodIsFound(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: "the-vmi"}
+	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        render.PodName(vmi.Name, vmi.UID),
+			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: vmi.UID},
+			Annotations: map[string]string{contract.AnnotationDomain: vmi.Name},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "compute", Image: "launcher"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	found, err := w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
+	require.NoError(t, err)
+	require.Equal(t, string(pod.UID), found.Pod.UID)
+	require.Equal(t, vmi.UID, found.Pod.VMIUID)
+
+	pod.Labels, pod.Annotations = nil, nil
+	_, err = w.kubernetes.CoreV1().Pods(w.ns).Update(ctx, pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	_, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
+	require.Equal(t, contract.ErrorConflict, errorType(err), "a pod that has the name is not reported as none")
+	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, PodUID: string(pod.UID)})
+	require.NoError(t, err)
+	require.Equal(t, string(pod.UID), found.Pod.UID, "the pod in hand is known by its UID")
+	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, PodUID: "earlier"})
+	require.NoError(t, err)
+	require.Nil(t, found.Pod)
 }

@@ -104,11 +104,21 @@ func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name stri
 	return &o, nil
 }
 
-// FindLauncherPod looks for the pod of an instance. It only reads.
+// FindLauncherPod looks for the pod of an instance. It only reads. The name is derived from the instance's UID, so that a pod which has it is
+// the instance's; one that does not say so is never taken for none.
 func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
 	found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
-	if err != nil || found == nil || found.VMIUID != in.VMI.UID {
+	switch {
+	case err != nil || found == nil:
 		return contract.FindPodResult{}, err
+	case found.UID == in.PodUID:
+		found.VMIUID = in.VMI.UID
+	case found.VMIUID == in.VMI.UID:
+	case in.PodUID != "": // the one in hand is gone, or its name would not be free
+		return contract.FindPodResult{}, nil
+	default:
+		return contract.FindPodResult{}, final(contract.ErrorConflict,
+			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: delete it", found.Name, found.UID))
 	}
 	return contract.FindPodResult{Pod: found}, nil
 }

@@ -11,8 +11,21 @@ import (
 // ComputeContainer is the container of a launcher pod that runs the guest.
 const ComputeContainer = "compute"
 
-// Owner is the VirtualMachineInstance that controls a launcher pod, or nil.
-func Owner(pod *corev1.Pod) *metav1.OwnerReference { return controller(pod, "VirtualMachineInstance") }
+// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. A launcher's label and annotation say so for as long as it
+// exists; its ownerReference does not: when the VMI is deleted with --cascade=orphan, the garbage collector takes that off.
+func Owner(pod *corev1.Pod) *contract.Object {
+	owner := contract.Object{Namespace: pod.Namespace}
+	if pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue {
+		owner.UID, owner.Name = pod.Labels[contract.LabelCreatedBy], pod.Annotations[contract.AnnotationDomain]
+	}
+	if ref := controller(pod, "VirtualMachineInstance"); ref != nil && (owner.UID == "" || owner.Name == "") {
+		owner.UID, owner.Name = string(ref.UID), ref.Name
+	}
+	if owner.UID == "" || owner.Name == "" {
+		return nil
+	}
+	return &owner
+}
 
 // OwnerVM is the VirtualMachine that controls a VMI, or nil.
 func OwnerVM(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
@@ -34,7 +47,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 		GraceSeconds: pod.Spec.TerminationGracePeriodSeconds, DeletionGraceSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	if ref := Owner(pod); ref != nil {
-		o.VMIUID = string(ref.UID)
+		o.VMIUID = ref.UID
 	}
 	for i, ip := range pod.Status.PodIPs {
 		if i < maxIPs {

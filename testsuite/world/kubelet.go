@@ -102,7 +102,7 @@ func (h *host) start(pod *corev1.Pod) {
 			return
 		}
 		box.launcher = &launcher{
-			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: string(ref.UID), podUID: box.uid, grace: grace,
+			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: ref.UID, podUID: box.uid, grace: grace,
 			guest: h.world.Guests[pod.Namespace+"/"+ref.Name], machine: lifecycle.New(),
 		}
 		h.update(box, func(p *corev1.Pod) {

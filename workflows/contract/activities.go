@@ -143,9 +143,12 @@ type CreatePodResult struct {
 // FindPodInput asks for the launcher pod of a VMI by its derived name, without making one.
 type FindPodInput struct {
 	VMI Object `json:"vmi"`
+	// PodUID is that of the pod in hand ("": none): a pod of that UID is the one, whatever it says of itself.
+	PodUID string `json:"podUID,omitempty"`
 }
 
-// FindPodResult has the pod, or nil when there is none that belongs to the VMI.
+// FindPodResult has the pod, or nil when there is none that belongs to the VMI. Where none is in hand and the name is taken by a pod that says
+// it is somebody else's, the answer is an error of type ErrorConflict.
 type FindPodResult struct {
 	Pod *PodObservation `json:"pod,omitempty"`
 }

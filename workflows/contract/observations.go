@@ -17,6 +17,8 @@ const (
 	AnnotationVMGeneration = "kubevirt.io/vm-generation"
 	// AnnotationVMISpec on a launcher pod is the VMI that the launcher builds its domain from, without anything secret.
 	AnnotationVMISpec = "virtflow.io/vmi"
+	// AnnotationDomain on a launcher pod is the name of its VMI.
+	AnnotationDomain = "kubevirt.io/domain"
 
 	// LabelNodeName on a VMI and its pod names the node that the guest runs on.
 	LabelNodeName = "kubevirt.io/nodeName"
@@ -116,11 +118,11 @@ type PhaseTime struct {
 	Time  time.Time `json:"time"`
 }
 
-// PodObservation is what crdwatch tells a VMI entity about a launcher pod that its VMI controls.
+// PodObservation is what crdwatch tells a VMI entity about its launcher pod.
 type PodObservation struct {
 	UID               string     `json:"uid"`
 	Name              string     `json:"name,omitempty"`
-	VMIUID            string     `json:"vmiUID,omitempty"` // the controlling VMI
+	VMIUID            string     `json:"vmiUID,omitempty"` // the VMI that it was made for
 	ResourceVersion   string     `json:"resourceVersion,omitempty"`
 	Gone              bool       `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`

@@ -65,7 +65,11 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
-	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), contract.FindPodInput{VMI: e.state.owner()})
+	in := contract.FindPodInput{VMI: e.state.owner()}
+	if e.state.Pod != nil {
+		in.PodUID = e.state.Pod.UID
+	}
+	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), in)
 	if err == nil {
 		e.state.found(r.Pod)
 	}

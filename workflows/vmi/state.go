@@ -149,8 +149,7 @@ func (s *State) observePod(o contract.PodObservation) {
 			// is never a second at the same time.
 			return
 		}
-		s.Pod = &o
-		s.PodDeleted, s.PodExpelled, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
+		s.hold(&o)
 		return
 	}
 	if s.Pod.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Pod.ResourceVersion)) {
@@ -164,12 +163,20 @@ func (s *State) observePod(o contract.PodObservation) {
 	s.Pod = &o
 }
 
+// hold takes up another pod than the one in hand.
+func (s *State) hold(o *contract.PodObservation) {
+	s.Pod = o
+	s.PodDeleted, s.PodExpelled, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
+}
+
 // found folds what the API server says of the pod when it is asked; nil: there is none.
 func (s *State) found(o *contract.PodObservation) {
 	s.LookAt = time.Time{}
 	switch {
 	case o != nil && (s.Pod == nil || s.Pod.UID == o.UID):
 		s.Pod = o
+	case o != nil && s.thrifty(): // another pod of this VMI: it is to be ended as the one in hand was
+		s.hold(o)
 	case s.Pod == nil:
 		s.Pod = &contract.PodObservation{Gone: true}
 	default:

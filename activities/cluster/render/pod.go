@@ -114,7 +114,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)
 	}
 	a[contract.AnnotationVMISpec] = string(launched)
-	a["kubevirt.io/domain"] = vmi.Name
+	a[contract.AnnotationDomain] = vmi.Name
 	a["kubectl.kubernetes.io/default-container"] = compute
 	a["descheduler.alpha.kubernetes.io/request-evict-only"] = ""
 	return a, nil
