@@ -44,6 +44,8 @@ type Cluster struct {
 	Sync func(vm contract.VMObservation) contract.SyncInstanceResult
 	// Fail is asked before each activity; an error fails it without effect.
 	Fail func(activity string) error
+	// Conflicts makes every write of the VM meet a conflict.
+	Conflicts bool
 	// Changed is called after each change, outside the lock, with what crdwatch would send.
 	Changed func(signal string, payload any)
 
@@ -342,7 +344,7 @@ func (c *Cluster) PatchVM(_ context.Context, in contract.PatchVMInput) (r contra
 			r.Gone = true
 			return nil
 		}
-		if c.VM.ResourceVersion != in.ResourceVersion {
+		if c.VM.ResourceVersion != in.ResourceVersion || c.Conflicts {
 			r.Conflict = true
 			now := *c.VM
 			r.Current = &now

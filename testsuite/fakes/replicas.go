@@ -40,6 +40,8 @@ type ReplicaCluster struct {
 	Ends time.Duration
 	// Fail is asked before each activity; an error fails it without effect.
 	Fail func(activity string) error
+	// Conflicts makes every write of the set meet a conflict.
+	Conflicts bool
 	// Changed is called after each change with what crdwatch would send.
 	Changed func(signal string, payload any)
 }
@@ -268,7 +270,7 @@ func (c *ReplicaCluster) Patch(_ context.Context, in contract.PatchReplicaSetInp
 	switch {
 	case c.Set == nil:
 		return contract.PatchReplicaSetResult{Gone: true}, nil
-	case in.ResourceVersion != c.Set.ResourceVersion:
+	case in.ResourceVersion != c.Set.ResourceVersion || c.Conflicts:
 		o := *c.Set
 		return contract.PatchReplicaSetResult{Conflict: true, Current: &o}, nil
 	}

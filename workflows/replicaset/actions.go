@@ -1,6 +1,7 @@
 package replicaset
 
 import (
+	"errors"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -83,12 +84,38 @@ func (e *set) write(ctx workflow.Context) error {
 	if r.Written {
 		s.Written = &st
 	}
-	if r.Current != nil {
+	if r.Conflict && s.thrifty() {
+		if err := s.met(r.Current); err != nil {
+			return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
+		}
+	} else if r.Current != nil {
 		s.observeSet(*r.Current)
+	}
+	if r.Written {
+		s.Conflicts = 0
 	}
 	e.succeeded(string(actWrite))
 	e.describe(ctx)
 	return nil
+}
+
+// met takes in what a write met instead of the version that it was made for: the set as it is now, whatever its version. An error says
+// that there was nothing new in it once more: the same write would meet the same.
+func (s *State) met(now *contract.ReplicaSetObservation) error {
+	was := s.Set.ResourceVersion
+	if now != nil && now.UID == s.Object.UID && !s.Set.Gone {
+		s.takeSet(*now)
+	} else if now != nil {
+		s.observeSet(*now)
+	}
+	if s.Set.ResourceVersion != was || s.Set.Gone {
+		s.Conflicts = 0
+		return nil
+	}
+	if s.Conflicts++; s.Conflicts < 2 {
+		return nil
+	}
+	return errors.New("the VirtualMachineInstanceReplicaSet is said to have changed, and has not: its version is still " + was)
 }
 
 // open starts a transition as a child workflow and follows it from a coroutine of its own.

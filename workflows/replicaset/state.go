@@ -47,6 +47,8 @@ type State struct {
 
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
+	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
+	Conflicts int `json:"conflicts,omitempty"`
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
 }
@@ -108,10 +110,7 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 			last.Gone = true
 			o = last
 		}
-		if o.Generation != s.Set.Generation {
-			s.wishChanged()
-		}
-		s.Set = &o
+		s.takeSet(o)
 	case o.Gone:
 		if s.Next != nil && s.Next.UID == o.UID {
 			s.Next = nil
@@ -126,6 +125,17 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 		s.Set = &last
 	}
 }
+
+// takeSet believes what was seen of the set.
+func (s *State) takeSet(o contract.ReplicaSetObservation) {
+	if o.Generation != s.Set.Generation {
+		s.wishChanged()
+	}
+	s.Set = &o
+}
+
+// thrifty says that this run decides as the planner does since entity.LogicThrifty.
+func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
 
 // wishChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) wishChanged() {

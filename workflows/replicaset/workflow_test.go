@@ -409,3 +409,37 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheSet(t *testing.T) {
 	w.gone(3 * time.Minute)
 	w.run()
 }
+
+func TestConflictsAreBelievedAndPaused(t *testing.T) {
+	w := newWorld(t)
+	writes := func() int {
+		n := 0
+		for _, c := range w.Calls {
+			if c == contract.ActivityPatchReplicaSet {
+				n++
+			}
+		}
+		return n
+	}
+	before := 0
+	w.at(0, func() { w.Scale(1) })
+	w.at(time.Minute, func() {
+		before = writes()
+		w.Set.ResourceVersion = "7" // older by number than what was seen
+		w.Change(w.Names()[0], func(o *contract.ReplicaObservation) { o.Ready = false })
+	})
+	w.at(2*time.Minute, func() {
+		w.status(1, 0)
+		require.Equal(t, 2, writes()-before)
+		before = writes()
+		w.Conflicts = true
+		w.Change(w.Names()[0], func(o *contract.ReplicaObservation) { o.Ready = true })
+	})
+	w.at(time.Hour, func() {
+		require.Less(t, writes()-before, 50, "a pause that doubles up to two minutes")
+		w.Conflicts = false
+	})
+	w.at(time.Hour+3*time.Minute, func() { w.status(1, 1) })
+	w.gone(2 * time.Hour)
+	w.run()
+}

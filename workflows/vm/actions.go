@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -81,12 +82,43 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 			s.VM.Finalizers = *in.Finalizers
 		}
 	}
-	if r.Current != nil {
+	if r.Conflict && s.thrifty() {
+		if err := s.met(r.Current); err != nil {
+			err = e.failed(ctx, string(a), "FailedUpdateError", err)
+			s.Failure.Conflict = true
+			return err
+		}
+	} else if r.Current != nil {
 		s.observeVM(*r.Current)
+	}
+	if r.Written {
+		s.Conflicts = 0
+		if s.Failure != nil && s.Failure.Conflict {
+			s.Failure = nil
+		}
 	}
 	e.succeeded(string(a))
 	e.describe(ctx)
 	return nil
+}
+
+// met takes in what a write met instead of the version that it was made for: the VM as it is now, whatever its version. An error says
+// that there was nothing new in it once more: the same write would meet the same.
+func (s *State) met(now *contract.VMObservation) error {
+	was := s.VM.ResourceVersion
+	if now != nil && now.UID == s.Object.UID && !s.VM.Gone {
+		s.takeVM(*now)
+	} else if now != nil {
+		s.observeVM(*now)
+	}
+	if s.VM.ResourceVersion != was || s.VM.Gone {
+		s.Conflicts = 0
+		return nil
+	}
+	if s.Conflicts++; s.Conflicts < 2 {
+		return nil
+	}
+	return errors.New("the VirtualMachine is said to have changed, and has not: its version is still " + was)
 }
 
 // open starts a transition as a child workflow and follows it from a coroutine of its own.

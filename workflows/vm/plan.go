@@ -25,6 +25,16 @@ const (
 	actLetGo     action = "release the VirtualMachine"
 )
 
+// writes says that a step writes to the VM, locked by what was seen of it last.
+func (a action) writes() bool {
+	switch a {
+	case actFinalizer, actRerun, actSetAlways, actWrite, actLetGo:
+		return true
+	default:
+		return false
+	}
+}
+
 // decision is what the planner answers before it is bound to activities and children.
 type decision struct {
 	Action    action
@@ -57,7 +67,11 @@ func (s *State) decide(now time.Time) decision {
 	w, known := s.wish()
 	if !known {
 		_, why := unserved(Strategy(s.VM.RunStrategy))
-		return s.or(s.decideStatus(now), "another run strategy: "+why)
+		d := s.or(s.decideStatus(now), "another run strategy: "+why)
+		if s.thrifty() {
+			d = s.held(d, now)
+		}
+		return d
 	}
 	return s.held(s.decideWish(w, now), now)
 }
@@ -212,10 +226,10 @@ func (s *State) held(d decision, now time.Time) decision {
 	if d.Action == actOpen {
 		step = string(d.Operation)
 	}
-	if step != s.Failure.Step {
+	if step != s.Failure.Step && !(s.Failure.Conflict && d.Action.writes()) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actLetGo {
+	if d.Action != actWrite && d.Action != actLetGo && !s.Failure.Conflict {
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}

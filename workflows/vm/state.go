@@ -43,6 +43,8 @@ type State struct {
 	// Terminating says that the status tells of the VM's deletion.
 	Terminating bool     `json:"terminating,omitempty"`
 	Failure     *Failure `json:"failure,omitempty"`
+	// Conflicts counts writes in a row that met another version of the VM in which there was nothing new.
+	Conflicts int `json:"conflicts,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
@@ -99,6 +101,8 @@ type Failure struct {
 	Message string    `json:"message"`
 	Count   int       `json:"count"`
 	RetryAt time.Time `json:"retryAt"`
+	// Conflict says that every write of the VM meets the same: none is tried before RetryAt.
+	Conflict bool `json:"conflict,omitempty"`
 }
 
 // observeVM folds what crdwatch saw of the VM object.
@@ -117,11 +121,7 @@ func (s *State) observeVM(o contract.VMObservation) {
 			last.Gone = true
 			o = last
 		}
-		if o.Generation != s.VM.Generation && s.Failure != nil {
-			// Somebody changed the specification: what failed before may go well now.
-			s.Failure.RetryAt = time.Time{}
-		}
-		s.VM = &o
+		s.takeVM(o)
 	case o.Gone:
 		if s.Next != nil && s.Next.UID == o.UID {
 			s.Next = nil
@@ -135,6 +135,15 @@ func (s *State) observeVM(o contract.VMObservation) {
 		last.Gone = true
 		s.VM = &last
 	}
+}
+
+// takeVM believes what was seen of the VM.
+func (s *State) takeVM(o contract.VMObservation) {
+	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflict && o.ResourceVersion != s.VM.ResourceVersion) {
+		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
+		s.Failure.RetryAt = time.Time{}
+	}
+	s.VM = &o
 }
 
 func (s *State) adopt(o contract.VMObservation) {

@@ -1,0 +1,67 @@
+package vm_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// calls is how often an activity was called.
+func (w *world) calls(activity string) int {
+	n := 0
+	for _, c := range w.Calls {
+		if c == activity {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAConflictIsBelieved: what the API server has may be older by number than what was seen (it was restored from a backup, say).
+func TestAConflictIsBelieved(t *testing.T) {
+	w := newWorld(t)
+	before := 0
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() {
+		before = w.calls(contract.ActivityPatchVM)
+		w.VM.ResourceVersion = "7"
+		w.SetVMIPhase("Running")
+	})
+	w.at(2*time.Second, func() {
+		w.status(t, "Running")
+		require.LessOrEqual(t, w.calls(contract.ActivityPatchVM)-before, 4)
+	})
+	w.bye(3 * time.Second)
+	w.run(t)
+}
+
+// TestConflictsWithoutNewsArePaused: none of the writes that such a conflict meets is repeated at once, whichever it is.
+func TestConflictsWithoutNewsArePaused(t *testing.T) {
+	for name, finalizers := range map[string][]string{"status": {contract.FinalizerVM}, "finalizer": {}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := 0
+			w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+			w.at(time.Second, func() {
+				before = w.calls(contract.ActivityPatchVM)
+				w.Conflicts = true
+				w.VM.Finalizers = slices.Clone(finalizers)
+				w.SetStrategy("WaitAsReceiver")
+			})
+			w.at(time.Hour, func() {
+				require.Less(t, w.calls(contract.ActivityPatchVM)-before, 50, "a pause that doubles up to two minutes")
+				w.Conflicts = false
+			})
+			w.at(time.Hour+3*time.Minute, func() {
+				require.Contains(t, w.VM.Finalizers, contract.FinalizerVM)
+				require.Equal(t, "UnsupportedSyncError", w.condition("Failure").Reason)
+			})
+			w.bye(2 * time.Hour)
+			w.run(t)
+		})
+	}
+}
