@@ -155,7 +155,19 @@ func (s *State) decideWish(w Wish, now time.Time) decision {
 	case s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	default:
-		return s.or(s.decideStatus(now), "nothing: this is what the run strategy asks for")
+		return s.or(s.decideStatus(now), s.rest())
+	}
+}
+
+// rest says in words what a VM waits for whose run strategy asks for nothing.
+func (s *State) rest() string {
+	switch {
+	case s.situation() == Deleting:
+		return "its instance to be gone"
+	case s.situation() == Alive && !s.running():
+		return "its instance to run: it is " + s.VMI.Phase
+	default:
+		return "nothing: this is what the run strategy asks for"
 	}
 }
 

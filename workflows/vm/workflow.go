@@ -100,7 +100,10 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\n%d instances in a row ended without running. Next try not before %s.", s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
 	}
 	if s.Failure != nil {
-		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s. Next try %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message, s.Failure.RetryAt.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message)
+		if s.situation() != Alive { // else it is not repeated: the instance is there
+			fmt.Fprintf(&b, " Next try %s.", s.Failure.RetryAt.UTC().Format(time.RFC3339))
+		}
 	}
 	if s.Last != nil {
 		fmt.Fprintf(&b, "\n\nLast transition: %s at %s", s.Last.Operation, s.Last.At.UTC().Format(time.RFC3339))
