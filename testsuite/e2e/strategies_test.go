@@ -207,7 +207,7 @@ func TestAnEditedVM(t *testing.T) {
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
 	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") == nil })
 
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other","domain":{"memory":{"guest":"144Mi"}}}}}}`)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":50,"domain":{"memory":{"guest":"144Mi"}}}}}}`)
 	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
 	require.Equal(t, "a non-live-updatable field was changed in the template spec", vmCondition(vm, "RestartRequired").Message)
 
