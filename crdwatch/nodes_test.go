@@ -70,7 +70,13 @@ func TestAVMIHearsOfItsNode(t *testing.T) {
 	e.pod("a/p", false)
 	change(func(n *corev1.Node) { n.ResourceVersion = "5" })
 	require.Nil(t, word(e), "it was told")
-	change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} })
+	change(func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule}}
+	})
+	require.Nil(t, word(e), "with another effect it says nothing of what runs there")
+	change(func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+	})
 	require.True(t, word(e).OutOfService)
 	e.nodeGone(node)
 	require.True(t, word(e).Gone)
@@ -126,7 +132,9 @@ func TestTransformsKeepWhatIsObserved(t *testing.T) {
 	stripped, err := stripPod(pod.DeepCopy())
 	require.NoError(t, err)
 	require.Equal(t, observe.Pod(pod), observe.Pod(stripped.(*corev1.Pod))) //nolint:forcetypeassert // it gets one
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "x"}, {Key: corev1.TaintNodeOutOfService}}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		{Key: "x"}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule},
+	}}}
 	set(node, corev1.ConditionTrue)
 	stripped, err = stripNode(node.DeepCopy())
 	require.NoError(t, err)

@@ -127,7 +127,7 @@ func stripNode(o any) (any, error) {
 	out.Annotations = map[string]string{observe.AnnotationCapabilities: contract.CapabilityDigest(node.Labels)}
 	for _, t := range node.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService {
-			out.Spec.Taints = []corev1.Taint{t}
+			out.Spec.Taints = append(out.Spec.Taints, t) // there is one for each effect
 		}
 	}
 	for _, c := range node.Status.Conditions {

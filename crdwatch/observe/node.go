@@ -60,10 +60,10 @@ func SameNodeState(a, b contract.NodeState) bool {
 	return a == b
 }
 
-// outOfService says that an administrator calls the node off: whatever ran there does so no more.
+// outOfService says that an administrator calls the node off: whatever ran there does so no more. Kubernetes means it only with that effect.
 func outOfService(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
-		if node.Spec.Taints[i].Key == corev1.TaintNodeOutOfService {
+		if t := &node.Spec.Taints[i]; t.Key == corev1.TaintNodeOutOfService && t.Effect == corev1.TaintEffectNoExecute {
 			return true
 		}
 	}

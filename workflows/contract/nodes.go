@@ -27,7 +27,7 @@ type NodeState struct {
 	Ready bool `json:"ready,omitempty"`
 	// Since is when the node became what Ready says.
 	Since time.Time `json:"since,omitzero"`
-	// OutOfService is the taint node.kubernetes.io/out-of-service: an administrator says that the node is off.
+	// OutOfService is the taint node.kubernetes.io/out-of-service with effect NoExecute: an administrator says that the node is off.
 	OutOfService bool `json:"outOfService,omitempty"`
 }
 

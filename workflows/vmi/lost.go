@@ -25,8 +25,50 @@ type Fencing struct {
 	At     time.Time `json:"at"`
 }
 
+// TaintSeen is at which newest versions of a pod's Node the taint out-of-service was seen while the node was ready, and was seen not to be there.
+// A maximum of each, so that it does not depend on the order in which they are told.
+type TaintSeen struct {
+	PodUID  string `json:"podUID,omitempty"`
+	Ready   string `json:"ready,omitempty"`
+	Without string `json:"without,omitempty"`
+}
+
+// observeTaint folds what a version of the Node says of the taint, even an old version.
+func (s *State) observeTaint(o contract.NodeState) {
+	if o.Gone || o.ResourceVersion == "" || s.Pod != nil && s.Pod.UID != o.PodUID {
+		return
+	}
+	if s.Taint.PodUID != o.PodUID {
+		s.Taint = TaintSeen{PodUID: o.PodUID}
+	}
+	at := &s.Taint.Without
+	if o.OutOfService {
+		if !o.Ready {
+			return
+		}
+		at = &s.Taint.Ready
+	}
+	if *at == "" || entity.Newer(o.ResourceVersion, *at) {
+		*at = o.ResourceVersion
+	}
+}
+
+// forgotten says that the taint is older than the outage: it was there while the node was ready, and has not been taken off since.
+func (s *State) forgotten() bool {
+	t := s.Taint
+	return s.Pod != nil && t.PodUID == s.Pod.UID && t.Ready != "" && (t.Without == "" || entity.Newer(t.Ready, t.Without))
+}
+
+// outOfService says that an administrator calls the node off, and means this outage: one that has lasted for long enough not to be a kubelet
+// that was started again, with a taint that was not left over from an earlier one.
+func (s *State) outOfService(now time.Time) bool {
+	n := s.node()
+	return !n.Gone && n.OutOfService && (!s.thrifty() || s.lost(now) && !s.forgotten())
+}
+
 // observeNode folds what crdwatch saw of the node that the pod is on.
 func (s *State) observeNode(o contract.NodeState) {
+	s.observeTaint(o)
 	old := s.Node
 	if old == nil || old.PodUID != o.PodUID {
 		if old != nil && s.Pod != nil && old.PodUID == s.Pod.UID {
@@ -89,7 +131,7 @@ func (s *State) refreshNode(now time.Time) {
 	switch {
 	case n.Gone && !now.Before(s.goneAt()):
 		s.fence(now, "node "+n.Name+" exists no more")
-	case !n.Gone && n.OutOfService:
+	case s.outOfService(now):
 		s.fence(now, "node "+n.Name+" is not ready, and an administrator has called it out of service")
 	}
 }
@@ -150,6 +192,9 @@ func (s *State) lostMessage() string {
 	what := fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Since.UTC().Format(time.RFC3339))
 	if n.Gone {
 		what = "node " + n.Name + " exists no more, and nothing has said that the pod ended"
+	}
+	if !n.Gone && n.OutOfService && s.forgotten() {
+		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it off, and set it again)"
 	}
 	return what + ": the guest may still run there, so it is not started elsewhere. It is taken up again if the node comes back. If the node is " +
 		"off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, delete the Node, or confirm it with the control fence-confirmed"

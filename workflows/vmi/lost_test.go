@@ -92,7 +92,8 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-func TestOutOfServiceFailsTheVMIOnlyWhileTheNodeIsNotReady(t *testing.T) {
+// TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant: a taint that was there while the node was ready was forgotten after an earlier one.
+func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() { w.node("1", func(o *contract.NodeState) { o.OutOfService = true }) })
@@ -100,7 +101,26 @@ func TestOutOfServiceFailsTheVMIOnlyWhileTheNodeIsNotReady(t *testing.T) {
 		require.Equal(t, "Running", w.VMIStatus.Phase, "a node that answers is not out of service")
 		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
 	})
-	w.endsAsFenced(t, time.Minute+time.Second, "out of service")
+	w.at(10*time.Minute, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Contains(t, w.condition(contract.ConditionNodeLost).Message, "take it off, and set it again")
+		w.node("3", func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-9*time.Minute) })
+	})
+	w.at(11*time.Minute, func() {
+		w.node("4", func(o *contract.NodeState) {
+			o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-10*time.Minute)
+		})
+	})
+	w.endsAsFenced(t, 11*time.Minute+time.Second, "out of service")
+}
+
+// TestOutOfServiceCountsOnceTheNodeIsLost: a kubelet that is started again is not ready for a moment.
+func TestOutOfServiceCountsOnceTheNodeIsLost(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(10*time.Second, func() { w.node("1", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false }) })
+	w.at(35*time.Second, func() { require.Equal(t, "Running", w.VMIStatus.Phase) })
+	w.endsAsFenced(t, 45*time.Second, "out of service")
 }
 
 func TestALostNodeThatIsDeleted(t *testing.T) {
@@ -184,7 +204,7 @@ func TestDeletedOnALostNode(t *testing.T) {
 		require.NotNil(t, w.VMI)
 		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason)
-		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
+		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
 	})
 	w.at(time.Hour+time.Second, func() { require.Nil(t, w.VMI) })
 	w.run(t)
@@ -262,7 +282,7 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 		require.Equal(t, "Synchronizing with the Domain failed.", w.condition("Synchronized").Reason)
 		require.True(t, w.VMIStatus.DomainUnknown)
 		require.Equal(t, "True", w.condition("AgentConnected").Status)
-		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
+		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
 	})
 	w.at(10*time.Minute+time.Second, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)

@@ -81,3 +81,31 @@ func TestWordOfAnotherPodsNode(t *testing.T) {
 	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", ResourceVersion: "4", Ready: true, Since: noon})
 	require.False(t, s.node().Ready)
 }
+
+// TestTheTaintInAnyOrder: whether a taint is left over does not depend on the order in which the versions of the Node are told.
+func TestTheTaintInAnyOrder(t *testing.T) {
+	at := func(version string, ready, tainted bool) contract.NodeState {
+		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready, OutOfService: tainted, Since: noon}
+	}
+	for name, c := range map[string]struct {
+		told   []contract.NodeState
+		fenced bool
+	}{
+		"set in the outage":        {[]contract.NodeState{at("9", true, false), at("10", false, false), at("11", false, true)}, true},
+		"left over":                {[]contract.NodeState{at("9", true, true), at("10", false, true), at("11", false, true)}, false},
+		"left over, and set again": {[]contract.NodeState{at("9", true, true), at("10", false, false), at("11", false, true)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+				for _, i := range order {
+					s.observeNode(c.told[i])
+				}
+				s.refresh(noon.Add(lostAfter - time.Second))
+				require.False(t, s.fenced())
+				s.refresh(noon.Add(lostAfter))
+				require.Equal(t, c.fenced, s.fenced(), "%v", order)
+			}
+		})
+	}
+}

@@ -25,6 +25,8 @@ type State struct {
 	Node       *contract.NodeState `json:"node,omitempty"`
 	NodeGoneAt time.Time           `json:"nodeGoneAt,omitzero"`
 	Fenced     *Fencing            `json:"fenced,omitempty"`
+	// Taint is what was seen of that node's taint out-of-service.
+	Taint TaintSeen `json:"taint,omitzero"`
 
 	Phase      Phase                `json:"phase,omitempty"`
 	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
