@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -162,6 +164,7 @@ type podFacts struct {
 	terminationMessage        string
 	unproven                  bool
 	deletionGrace             int64
+	others                    string
 }
 
 func decisive(o contract.PodObservation) podFacts {
@@ -176,6 +179,9 @@ func decisive(o contract.PodObservation) podFacts {
 	}
 	if o.DeletionGraceSeconds != nil {
 		f.deletionGrace = *o.DeletionGraceSeconds
+	}
+	if o.DeletionTimestamp != nil { // they may keep it when it has ended
+		f.others = strings.Join(o.Finalizers, ",")
 	}
 	if o.ComputeRunning { // before that they are on their way, and nothing waits for them
 		f.node = o.NodeName

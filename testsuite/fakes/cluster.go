@@ -44,7 +44,7 @@ type Cluster struct {
 	Sync func(vm contract.VMObservation) contract.SyncInstanceResult
 	// Fail is asked before each activity; an error fails it without effect.
 	Fail func(activity string) error
-	// Conflicts makes every write of the VM meet a conflict.
+	// Conflicts makes every write of the VM, and of the VMI, meet a conflict.
 	Conflicts bool
 	// Changed is called after each change, outside the lock, with what crdwatch would send.
 	Changed func(signal string, payload any)
@@ -461,7 +461,7 @@ func (c *Cluster) PatchVMI(_ context.Context, in contract.PatchVMIInput) (r cont
 			r.Gone = true
 			return nil
 		}
-		if c.VMI.ResourceVersion != in.ResourceVersion {
+		if c.VMI.ResourceVersion != in.ResourceVersion || c.Conflicts {
 			r.Conflict = true
 			now := *c.VMI
 			r.Current = &now

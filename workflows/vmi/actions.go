@@ -1,6 +1,8 @@
 package vmi
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -210,11 +212,34 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 			s.VMI.Finalizers = *finalizers
 		}
 	}
-	if r.Current != nil {
-		s.observeVMI(*r.Current)
+	if r.Conflict && s.thrifty() {
+		err = s.met(in.ResourceVersion, r.Current)
+	} else {
+		s.Conflicts = 0
+		if r.Current != nil {
+			s.observeVMI(*r.Current)
+		}
 	}
 	e.describe(ctx)
-	return e.settle(ctx, a, nil)
+	return e.settle(ctx, a, err)
+}
+
+// met takes in what a write of a version met instead: the VMI as it is now, whatever the order of the versions seems to be. An error says
+// that there was nothing new in it once more: the same write would meet the same.
+func (s *State) met(version string, now *contract.VMIObservation) error {
+	if now != nil && now.UID == s.Object.UID && !s.VMI.Gone && s.VMI.ResourceVersion == version {
+		s.VMI = now
+	} else if now != nil { // there has been word of it while the write was under way
+		s.observeVMI(*now)
+	}
+	if s.VMI.ResourceVersion != version || s.VMI.Gone {
+		s.Conflicts = 0
+		return nil
+	}
+	if s.Conflicts++; s.Conflicts < 2 {
+		return nil
+	}
+	return errors.New("the VirtualMachineInstance is said to have changed, and has not: its version is still " + version)
 }
 
 // gone notes that the API server no longer knows the VMI.

@@ -1,6 +1,8 @@
 package vmi
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -45,10 +47,39 @@ func sound(was, now *State) error {
 		return errors.New("logic: belongs to the run, not to the state")
 	case now.VMI == nil && was.VMI != nil:
 		return errors.New("vmi: what was seen of the VirtualMachineInstance cannot be forgotten; crdwatch would not tell it again")
+	case now.VMI != nil && now.VMI.UID != now.Object.UID:
+		return errors.New("vmi: a repair cannot put another VirtualMachineInstance in its place")
+	case now.Next != nil && !same(was.Next, now.Next):
+		return errors.New("next: can only be forgotten (null), not made up")
+	case !same(was.Fenced, now.Fenced):
+		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
 	case now.Starting:
 		return errors.New("starting: an attempt cannot be made up; only false is possible")
 	}
+	return soundPod(was, now)
+}
+
+// soundPod lets the pod be forgotten, so that it is looked for, but not be made another one, nor be said to exist no more while it may run.
+func soundPod(was, now *State) error {
+	p, q := was.Pod, now.Pod
+	switch {
+	case q == nil && p != nil && now.VMI == nil:
+		return errors.New("pod: nobody would look for it without its VirtualMachineInstance")
+	case q == nil:
+		return nil
+	case p == nil || p.UID != q.UID || p.Name != q.Name || p.VMIUID != q.VMIUID || p.NodeName != q.NodeName:
+		return errors.New("pod: a repair cannot make it another pod, or put it elsewhere; null has it looked for")
+	case p.Gone != q.Gone:
+		return errors.New("pod: whether it is gone is for the API server to say; null has it looked for")
+	}
 	return nil
+}
+
+// same says that two values are written the same.
+func same(a, b any) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && bytes.Equal(x, y)
 }
 
 // track notes what the entity is about: the boot of its instance, then its end.

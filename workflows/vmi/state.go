@@ -64,6 +64,8 @@ type State struct {
 	entity.Manual
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
+	// Conflicts counts writes in a row that met another version of the VMI in which there was nothing new.
+	Conflicts int `json:"conflicts,omitempty"`
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
 	Announced []string            `json:"announced,omitempty"`

@@ -80,6 +80,11 @@ func (s *State) refreshConditions(now time.Time) {
 			set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
 		}
 	}
+	if refused := s.RefusedCondition(); refused != nil {
+		set(*refused)
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, contract.ConditionControlRefused)
+	}
 	if s.domainUnknown() {
 		return
 	}
@@ -92,11 +97,6 @@ func (s *State) refreshConditions(now time.Time) {
 		set(contract.Condition{Type: "AgentVersionNotSupported", Status: "True", Reason: s.Domain.Guest.AgentProblem})
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
-	}
-	if refused := s.RefusedCondition(); refused != nil {
-		set(*refused)
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, contract.ConditionControlRefused)
 	}
 	if s.Phase == PhaseRunning && s.domainIn(contract.DomainPaused) {
 		set(contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"})
@@ -113,7 +113,7 @@ func (s *State) domainUnknown() bool {
 // urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
 func (s *State) urgentNews() bool {
 	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
-	return s.thrifty() && (lost || s.trouble())
+	return s.thrifty() && (lost || s.trouble() || s.RefusedCondition() != nil)
 }
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.

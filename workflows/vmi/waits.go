@@ -2,6 +2,7 @@ package vmi
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -60,8 +61,16 @@ type slow struct {
 
 // slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a word.
 func (s *State) slowness() *slow {
-	if !s.thrifty() || !s.podHeld() || s.podEnded() {
+	if !s.thrifty() || !s.podHeld() {
 		return nil
+	}
+	if s.podEnded() {
+		others := entity.Without(s.Pod.Finalizers, contract.FinalizerPod)
+		if s.Pod.DeletionTimestamp == nil || len(others) == 0 {
+			return nil
+		}
+		return &slow{Since: s.Pod.DeletionTimestamp.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
+			"pod %s has ended, but finalizers that are not virtflow's keep it: %s", s.Pod.Name, strings.Join(others, ", "))}
 	}
 	if at := s.Pod.DeletionTimestamp; at != nil {
 		return &slow{Since: at.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(

@@ -169,3 +169,40 @@ func TestTheReadinessGateFollowsThePause(t *testing.T) {
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
 	require.False(t, s.paused())
 }
+
+// TestAPodThatAnotherFinalizerKeeps has ended, and still holds its VMI: it says what keeps it.
+func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Succeeded", DeletionTimestamp: &noon}, contract.PodObservation{Phase: "Succeeded", NodeName: "n", DeletionTimestamp: &noon})
+	s.Pod.Finalizers, s.PodReleased, s.PodDeleted = []string{"example.com/keep"}, true, true
+	now := noon
+	for range 10 {
+		s.refresh(now)
+		d := s.decide(now)
+		if d.Action == actWrite {
+			st := s.status()
+			s.Written = &st
+			if c, ok := conditions.Get(st.Conditions, "Synchronized"); ok {
+				require.Equal(t, "FailedDelete", c.Reason)
+				require.Contains(t, c.Message, "example.com/keep")
+				require.False(t, now.Before(noon.Add(slowEnd)))
+				return
+			}
+			continue
+		}
+		require.Equal(t, actNone, d.Action)
+		now = d.WakeAt
+	}
+	t.Fatal("it never shows")
+}
+
+// TestARefusalShowsWhileTheDomainIsUnknown: whoever asked hears of it.
+func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, Unpaused: "True"})
+	s.Starting = true
+	require.True(t, s.domainUnknown())
+	s.Refused = &entity.Refusal{Control: contract.ControlFenceConfirmed, Why: "node n is ready", At: noon, Until: noon.Add(time.Hour)}
+	s.refresh(noon)
+	_, shown := conditions.Get(s.Conditions, contract.ConditionControlRefused)
+	require.True(t, shown)
+	require.Equal(t, actWrite, s.decide(noon.Add(settleTime)).Action)
+}

@@ -342,3 +342,41 @@ func TestThePodsEndIsLookedFor(t *testing.T) {
 	w.at(11*time.Minute, func() { require.Nil(t, w.VMI, "a missed observation must not hold it for ever") })
 	w.run(t)
 }
+
+// TestConflictsAreBelievedAndPaused: what a write meets is what there is; one that meets nothing new is made again after a pause.
+func TestConflictsAreBelievedAndPaused(t *testing.T) {
+	w := newWorld(t)
+	writes := func() int {
+		n := 0
+		for _, c := range w.Calls {
+			if c == contract.ActivityPatchVMI {
+				n++
+			}
+		}
+		return n
+	}
+	before := 0
+	w.boot()
+	w.at(time.Minute, func() {
+		before = writes()
+		w.VMI.ResourceVersion = "7" // older by number than what was seen
+		w.node("1", func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-time.Hour) })
+	})
+	w.at(2*time.Minute, func() {
+		require.NotEmpty(t, w.condition(contract.ConditionNodeLost).Type)
+		require.Equal(t, 2, writes()-before)
+		before = writes()
+		w.Conflicts = true
+		w.node("2", func(*contract.NodeState) {})
+	})
+	w.at(time.Hour, func() {
+		require.Less(t, writes()-before, 50, "a pause that doubles up to two minutes")
+		w.Conflicts = false
+	})
+	w.at(time.Hour+3*time.Minute, func() {
+		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
+		w.DeleteVMIByUser()
+	})
+	w.at(time.Hour+4*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}

@@ -1,0 +1,43 @@
+package vmi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestWhatARepairMayNotSay: what would have two guests run, or lose one.
+func TestWhatARepairMayNotSay(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*State)
+		ok     bool
+	}{
+		"nothing":                  {func(*State) {}, true},
+		"no failure":               {func(s *State) { s.Failure = nil }, true},
+		"look for the pod":         {func(s *State) { s.Pod = nil }, true},
+		"forget what comes next":   {func(s *State) { s.Next = nil }, true},
+		"the pod's phase":          {func(s *State) { s.Pod.Phase = "Pending" }, true},
+		"the pod is gone":          {func(s *State) { s.Pod.Gone = true }, false},
+		"another pod":              {func(s *State) { s.Pod.UID = "q" }, false},
+		"another name":             {func(s *State) { s.Pod.Name = "q" }, false},
+		"another VMI's pod":        {func(s *State) { s.Pod.VMIUID = "j" }, false},
+		"another node":             {func(s *State) { s.Pod.NodeName = "m" }, false},
+		"fenced":                   {func(s *State) { s.Fenced = &Fencing{PodUID: "p", At: noon} }, false},
+		"another VMI":              {func(s *State) { s.VMI.UID = "j" }, false},
+		"another one comes next":   {func(s *State) { s.Next.UID = "k" }, false},
+		"no pod of an unknown VMI": {func(s *State) { s.Pod, s.VMI = nil, nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			anew := func() *State {
+				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n"})
+				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &Failure{Step: string(actWrite)}
+				return s
+			}
+			was, now := anew(), anew()
+			c.change(now)
+			require.Equal(t, c.ok, sound(was, now) == nil)
+		})
+	}
+}
