@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/activities/cluster/revision"
@@ -41,6 +40,10 @@ func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceI
 	if err != nil {
 		return out, fmt.Errorf("encoding a patch: %w", err)
 	}
+	// The pod goes first: an attempt after a failure finds the instance as different as before, and comes by here again.
+	if err := a.annotatePod(ctx, subject); err != nil {
+		return out, err
+	}
 	now, err := a.KubeVirt.VMIs(in.VM.Namespace).Patch(ctx, in.VMI.Name, types.JSONPatchType, body, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsInvalid(err):
@@ -51,7 +54,7 @@ func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceI
 	out.Patched = revision.Changed(v.Patch)
 	o := observe.VMIForVM(observe.VMI(now))
 	out.VMI = &o
-	return out, a.annotatePod(ctx, subject.VMI, now)
+	return out, nil
 }
 
 func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
@@ -90,12 +93,17 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 	return s, nil
 }
 
-// annotatePod lets the launcher pod have those annotations of its instance that may change while it runs.
-func (a *Activities) annotatePod(ctx context.Context, before, after *kubevirt.VirtualMachineInstance) error {
+// annotatePod lets the launcher pod have those annotations of the VM's template that may change while it runs, as its instance is to have
+// them.
+func (a *Activities) annotatePod(ctx context.Context, s revision.Subject) error {
+	wanted := map[string]string{}
+	if t := s.VM.Spec.Template; t != nil {
+		wanted = t.ObjectMeta.Annotations
+	}
 	change := merge{}
 	for _, key := range revision.LiveAnnotations() {
-		was, had := before.Annotations[key]
-		is, has := after.Annotations[key]
+		was, had := s.VMI.Annotations[key]
+		is, has := wanted[key]
 		switch {
 		case has && (!had || was != is):
 			change[key] = is
@@ -110,8 +118,8 @@ func (a *Activities) annotatePod(ctx context.Context, before, after *kubevirt.Vi
 	if err != nil {
 		return err
 	}
-	name := render.PodName(after.Name, string(after.UID))
-	_, err = a.Kubernetes.CoreV1().Pods(after.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	name := render.PodName(s.VMI.Name, string(s.VMI.UID))
+	_, err = a.Kubernetes.CoreV1().Pods(s.VMI.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return failure("annotating pod "+name, err)
 	}

@@ -2,17 +2,20 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/settings"
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -207,4 +210,42 @@ func TestRequestsBeyondThoseObservedStay(t *testing.T) {
 	require.True(t, out.Written)
 	require.Equal(t, all[1:65], out.Current.StateChangeRequests)
 	require.Equal(t, 5, out.Current.MoreRequests)
+}
+
+// TestAPodThatCouldNotBeAnnotatedIsAnnotatedByTheNextAttempt: the pod follows although the attempt before got half way.
+func TestAPodThatCouldNotBeAnnotatedIsAnnotatedByTheNextAttempt(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("only the fake fails to order")
+	}
+	ctx := t.Context()
+	_, vm := w.vm(t)
+	created, err := w.CreateVMI(ctx, contract.CreateVMIInput{VM: vm})
+	require.NoError(t, err)
+	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
+	pod, err := w.CreateLauncherPod(ctx, contract.CreatePodInput{VMI: vmi})
+	require.NoError(t, err)
+	w.fake.Calls()
+	in := contract.SyncInstanceInput{VM: vm, VMI: vmi}
+	in.Generation = w.change(t, vm, 2, `{"spec": {"template": {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}}}}`)
+	for _, resource := range []string{"pods", "virtualmachineinstances"} {
+		w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+			if r.Call() == "PATCH "+resource {
+				return &fakekube.Fault{Status: &apierrors.NewInternalError(errors.New("broken")).ErrStatus}
+			}
+			return nil
+		})
+		_, err = w.SyncInstance(ctx, in)
+		require.ErrorContains(t, err, "broken", resource)
+	}
+	w.fake.Intercept(nil)
+	_, err = w.SyncInstance(ctx, in)
+	require.NoError(t, err)
+	const key = "descheduler.alpha.kubernetes.io/evict"
+	p, err := w.kubernetes.CoreV1().Pods(w.ns).Get(ctx, pod.Pod.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "true", p.Annotations[key])
+	stored, err := w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "true", stored.Annotations[key])
 }
