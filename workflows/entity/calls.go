@@ -62,16 +62,46 @@ func NodeOptions(node string) workflow.ActivityOptions {
 // Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After a
 // minute of attempts the error is returned; the planner decides what it means. What says in plain words what is done; the UI shows it.
 func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
-	var out Out
-	local := LocalOptions()
-	local.Summary = Summary(what)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, local), activity, in).Get(ctx, &out)
+	out, err := callLocally[Out](ctx, activity, what, in)
 	if err == nil || !Retryable(err) {
 		return out, err
 	}
+	return callAgain[Out](ctx, activity, what, in, err)
+}
+
+// CallThrough is Call for what must not be left half done: it goes on when ctx is cancelled, so that what it did is known to whoever undoes
+// it. It does nothing when ctx is cancelled before it begins.
+func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
+	if err := ctx.Err(); err != nil {
+		var none Out
+		return none, err
+	}
+	dctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	out, err := callLocally[Out](dctx, activity, what, in)
+	if err == nil || !Retryable(err) {
+		return out, err
+	}
+	if workflow.GetVersion(ctx, "call through", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		dctx = ctx // a run from before: its history may have the cancellation of the activity
+	}
+	return callAgain[Out](dctx, activity, what, in, err)
+}
+
+func callLocally[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
+	var out Out
+	o := LocalOptions()
+	o.Summary = Summary(what)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), activity, in).Get(ctx, &out)
+	return out, err
+}
+
+// callAgain calls an activity whose local attempts have ended with an error.
+func callAgain[Out any](ctx workflow.Context, activity, what string, in any, before error) (Out, error) {
+	var out Out
 	o := ClusterOptions()
-	o.Summary = Summary(what + ", after local attempts failed: " + Message(err))
-	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
+	o.Summary = Summary(what + ", after local attempts failed: " + Message(before))
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
 	return out, err
 }
 

@@ -183,7 +183,7 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 			// The API server has said so; the observation may be late, or never come.
 			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
 		}
-	case cancelled || temporal.IsCanceledError(err):
+	case temporal.IsCanceledError(err) || cancelled && !s.thrifty():
 		o.Error = "called off by a newer wish"
 		if person != "" {
 			o.Error = person

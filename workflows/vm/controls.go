@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ type Approval struct {
 	Operation contract.Operation `json:"operation"`
 	Actor     string             `json:"actor"` // claimed
 	At        time.Time          `json:"at"`
+	// Generation is that of the VM which was approved, and VMI the UID of the instance that may go ("": there was none).
+	Generation int64  `json:"generation,omitempty"`
+	VMI        string `json:"vmi,omitempty"`
 }
 
 // controls are what a person may ask of a VM entity.
@@ -70,7 +74,7 @@ func (e *instance) controls() []entity.Control {
 			Name: contract.ControlApprove, Does: "Let the transition that waits for approval begin.",
 			Check: func(r contract.ControlRequest) error { return s.checkApprove(r.Operation) },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
-				s.Approved = &Approval{Operation: s.Awaiting, Actor: r.Actor, At: now}
+				s.Approved = &Approval{Operation: s.Awaiting, Actor: r.Actor, At: now, Generation: s.VM.Generation, VMI: s.instanceUID()}
 				return "The " + string(s.Awaiting) + " is approved.", nil
 			},
 		},
@@ -87,10 +91,24 @@ func sound(was, now *State) error {
 		return errors.New("logic: belongs to the run, not to the state")
 	case now.VM == nil && was.VM != nil:
 		return errors.New("vm: what was seen of the VirtualMachine cannot be forgotten; crdwatch would not tell it again")
+	case now.VM != nil && now.VM.UID != now.Object.UID:
+		return errors.New("vm.uid: is not that of the object; a repair cannot make this the entity of another object")
+	case now.VMI != nil && !sameOwner(was, now):
+		return errors.New("vmi: belongs to somebody else than before; only null, or the same owner, is possible")
+	case now.Next != nil && !reflect.DeepEqual(now.Next, was.Next):
+		return errors.New("next: is another object; only null, or what it was, is possible")
 	case now.Open != nil:
 		return errors.New("open: a transition cannot be made up; only null is possible")
 	}
 	return nil
+}
+
+// sameOwner says that the corrected state has no instance of another VM, and none that was made up for one.
+func sameOwner(was, now *State) bool {
+	if was.VMI == nil {
+		return now.VMI.OwnerUID == now.Object.UID
+	}
+	return now.VMI.OwnerUID == was.VMI.OwnerUID
 }
 
 func (s *State) checkHold() error {
@@ -166,7 +184,7 @@ func (s *State) guard(d decision, now time.Time) decision {
 	switch {
 	case s.Hold != nil:
 		return s.or(s.decideStatus(now), "a person: the VM is "+s.Hold.Message)
-	case s.needsApproval(d.Operation) && (s.Approved == nil || s.Approved.Operation != d.Operation):
+	case s.needsApproval(d.Operation) && !s.approved(d.Operation):
 		return s.or(s.decideStatus(now), fmt.Sprintf("a person: the %s needs approval (annotation %s); the control %s gives it", d.Operation, contract.AnnotationApproval, contract.ControlApprove))
 	default:
 		return d
@@ -188,18 +206,33 @@ func (s *State) needsApproval(op contract.Operation) bool {
 	}
 }
 
+// approved says that somebody has approved of this operation on the VM as it is now, and, where an instance is to go, of that instance's end.
+func (s *State) approved(op contract.Operation) bool {
+	a := s.Approved
+	return a != nil && a.Operation == op && a.Generation == s.VM.Generation && (op == contract.OperationStart || a.VMI == s.instanceUID())
+}
+
+// instanceUID is the UID of the instance, "" while there is none.
+func (s *State) instanceUID() string {
+	if s.situation() == Absent {
+		return ""
+	}
+	return s.VMI.UID
+}
+
 // await notes which transition waits for approval, so that one can be given.
 func (s *State) await() {
 	s.Awaiting = contract.OperationNone
 	if s.VM == nil || s.deleting() || s.Open != nil || s.Hold != nil || len(s.VM.NeedsApproval) == 0 {
+		s.Approved = nil
 		return
 	}
 	w, _ := s.wish()
 	if s.needsApproval(w.Operation) {
 		s.Awaiting = w.Operation
 	}
-	if s.Approved != nil && s.Approved.Operation != s.Awaiting {
-		s.Approved = nil // for a wish that is no longer
+	if !s.approved(s.Awaiting) {
+		s.Approved = nil // for a wish, or a machine, that is no longer
 	}
 }
 

@@ -206,13 +206,17 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
 	w.at(time.Second, func() {
 		for body, why := range map[string]string{
-			"":                            "state: required",
-			`[]`:                          "state:",
-			`{"object": {"name": "a"}}`:   "entity of another object",
-			`{"nonsense": 1}`:             "unknown field",
-			`{"vm": null}`:                "cannot be forgotten",
-			`{"count": "a few"}`:          "does not give a state",
-			`{"open": {"operation": ""}}`: "only null is possible",
+			"":                          "state: required",
+			`[]`:                        "state:",
+			`{"object": {"name": "a"}}`: "entity of another object",
+			`{"nonsense": 1}`:           "unknown field",
+			`{"vm": null}`:              "cannot be forgotten",
+			`{"vm": {"uid": "other"}}`:  "vm.uid: is not that of the object",
+			`{"vmi": {"uid": "i", "ownerUID": "other"}}`: "vmi: belongs to somebody else",
+			`{"vmi": {"uid": "i"}}`:                      "vmi: belongs to somebody else",
+			`{"next": {"uid": "other"}}`:                 "next: is another object",
+			`{"count": "a few"}`:                         "does not give a state",
+			`{"open": {"operation": ""}}`:                "only null is possible",
 		} {
 			w.update(t, contract.ControlRepair, patch(body), why)
 		}
@@ -233,4 +237,40 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 	require.Equal(t, contract.Operation(contract.ControlRepair), last.Operation)
 	require.Equal(t, "alice", last.Actor)
 	require.True(t, strings.HasPrefix(last.Why, "a stuck"))
+}
+
+// TestAnApprovalIsForWhatWasSeen: a machine that was changed since, or held meanwhile, waits again.
+func TestAnApprovalIsForWhatWasSeen(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"changed": func(w *world) { w.SetStrategy("Always") },
+		"held":    func(w *world) { w.env.SignalWorkflow(contract.ControlHold, alice("")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			approve := func() { w.update(t, contract.ControlApprove, alice(""), "") }
+			w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted"); w.VM.NeedsApproval = []string{"start"} })
+			w.at(500*time.Millisecond, func() { w.SetStrategy("Always") })
+			w.at(time.Second, approve)
+			w.at(2*time.Second, func() { w.SetVMIPhase("Failed") })
+			w.at(3*time.Second, func() { w.RemoveVMI() })
+			w.at(4*time.Second, func() { w.status(t, "CrashLoopBackOff"); approve() })
+			w.at(5*time.Second, func() {
+				require.Empty(t, w.condition(contract.ConditionApprovalRequired).Type)
+				change(w)
+			})
+			w.at(6*time.Second, func() {
+				if name == "held" {
+					w.env.SignalWorkflow(contract.ControlRelease, alice(""))
+				}
+			})
+			w.at(time.Hour, func() {
+				require.Nil(t, w.VMI, "nobody has approved of what it is now")
+				require.NotEmpty(t, w.condition(contract.ConditionApprovalRequired).Type)
+				approve()
+			})
+			w.at(time.Hour+time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID) })
+			w.bye(2 * time.Hour)
+			w.run(t)
+		})
+	}
 }

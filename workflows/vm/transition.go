@@ -106,13 +106,17 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%sBecause %s.\n\n%s", who, t.in.Why, fmt.Sprintf(format, args...)))
 }
 
+// create makes the instance. Called off meanwhile, it still learns whether there is one, and takes it away.
 func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
 	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision}
-	r, err := entity.Call[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
+	r, err := entity.CallThrough[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be made: %s", entity.Message(err))
 		return r, err
+	}
+	if err := ctx.Err(); err != nil {
+		return r, t.unwind(ctx, r.VMI.UID, err)
 	}
 	return r, nil
 }

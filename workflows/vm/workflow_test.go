@@ -289,3 +289,51 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 	w.bye(7 * 24 * time.Hour)
 	w.run(t)
 }
+
+// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is called off, and then makes the instance.
+func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
+	w := newWorld(t)
+	attempts, calledOff := 0, make(chan struct{})
+	w.Fail = func(a string) error {
+		if a != contract.ActivityCreateVMI {
+			return nil
+		}
+		if attempts++; attempts < 3 { // both local attempts
+			return temporal.NewApplicationError("connection refused", "Unavailable")
+		}
+		<-calledOff
+		return nil
+	}
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(300*time.Millisecond, func() { w.update(t, contract.ControlCancelTransition, alice("wrong image"), "") })
+	w.at(350*time.Millisecond, func() { close(calledOff) })
+	w.at(3*time.Second, func() {
+		require.Equal(t, 3, attempts)
+		require.NotNil(t, w.VMI)
+		require.NotNil(t, w.VMI.DeletionTimestamp, "what the start has made after all goes with it")
+		w.RemoveVMI()
+	})
+	w.at(time.Hour, func() { require.Nil(t, w.VMI); w.status(t, "Stopped") })
+	w.bye(2 * time.Hour)
+	w.run(t)
+}
+
+// TestWhatACalledOffStartCouldNotUndoShows: that it was called off does not hide that its instance is still there.
+func TestWhatACalledOffStartCouldNotUndoShows(t *testing.T) {
+	w := newWorld(t)
+	refuses := false
+	w.Fail = func(a string) error {
+		if a == contract.ActivityDeleteVMI && refuses {
+			return temporal.NewNonRetryableApplicationError("a webhook says no", contract.ErrorInvalid, nil)
+		}
+		return nil
+	}
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { refuses = true; w.update(t, contract.ControlCancelTransition, alice(""), "") })
+	w.at(2*time.Second, func() {
+		require.Contains(t, w.condition("Failure").Message, "a webhook says no")
+		refuses = false
+	})
+	w.bye(time.Hour)
+	w.run(t)
+}
