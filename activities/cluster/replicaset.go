@@ -17,12 +17,20 @@ import (
 // pageSize is how many instances are read at once.
 const pageSize = 500
 
-// FindReplicas lists the instances that a set controls or might adopt. Nothing is changed.
+// FindReplicas lists the instances that a set controls or might adopt, contract.MaxReplicasSeen of them at most. Nothing is changed.
 func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasInput) (contract.FindReplicasResult, error) {
 	var out contract.FindReplicasResult
 	selector, err := labels.Parse(in.Selector)
 	if err != nil {
 		return out, final(contract.ErrorInvalid, "reading selector "+in.Selector+": "+err.Error())
+	}
+	var mine, free []contract.ReplicaObservation
+	keep := func(list []contract.ReplicaObservation, o contract.ReplicaObservation) []contract.ReplicaObservation {
+		if len(list) == contract.MaxReplicasSeen {
+			out.More++
+			return list
+		}
+		return append(list, o)
 	}
 	for page := ""; ; {
 		list, err := a.KubeVirt.VMIs(in.Set.Namespace).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: page})
@@ -31,12 +39,18 @@ func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasI
 		}
 		for i := range list.Items {
 			o := observe.Replica(&list.Items[i], selector)
-			if o.OwnerUID == in.Set.UID || o.OwnerUID == "" && o.Matches {
-				out.Replicas = append(out.Replicas, o)
+			switch {
+			case o.OwnerUID == in.Set.UID:
+				mine = keep(mine, o)
+			case o.OwnerUID == "" && o.Matches:
+				free = keep(free, o)
 			}
 		}
 		out.ResourceVersion = list.ResourceVersion
 		if page = list.Continue; page == "" {
+			room := min(len(free), contract.MaxReplicasSeen-len(mine))
+			out.More += len(free) - room
+			out.Replicas = append(mine, free[:room]...)
 			return out, nil
 		}
 	}

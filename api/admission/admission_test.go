@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -235,4 +236,28 @@ func TestLiveUpdatePromisesNoRoomToGrow(t *testing.T) {
 	causes, err = vmCauses(vm, live)
 	require.NoError(t, err)
 	require.Equal(t, "spec.template.spec.domain.cpu.maxSockets", causes[0].Field)
+}
+
+func TestReplicasNumbersAreNotTheUsers(t *testing.T) {
+	numbered := func(n string) string {
+		return strings.Replace(instance, `"name": "i",`, `"name": "i", "annotations": {"virtflow.io/replica": "`+n+`"},`, 1)
+	}
+	for _, c := range []struct {
+		old, now string
+		refused  bool
+	}{
+		{instance, numbered("7"), true},
+		{numbered("7"), numbered("8"), true},
+		{numbered("7"), instance, true},
+		{numbered("7"), numbered("7"), false},
+	} {
+		how := call{path: PathValidateVMIPatch, operation: admissionv1.Update, old: c.old}
+		resp := ask(t, how, c.now)
+		require.Equal(t, c.refused, !resp.Allowed, "%s", c.now)
+		if c.refused {
+			require.Contains(t, resp.Result.Message, "only virtflow sets or changes it")
+		}
+		how.user = own
+		require.True(t, ask(t, how, c.now).Allowed)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // DeprecatedRunning is the warning that comes with a VM that uses spec.running.
@@ -63,6 +64,7 @@ func VMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own b
 	causes = append(causes, someMemory(s)...)
 	if !own {
 		causes = append(causes, reservedLabels(vmi.Labels, nil, "metadata.labels", reservedOnCreate)...)
+		causes = append(causes, reservedAnnotation(vmi.Annotations, nil)...)
 	}
 	return causes
 }
@@ -75,7 +77,8 @@ func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, own bool) []metav1.S
 	if !reflect.DeepEqual(old.Spec, vmi.Spec) {
 		return []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueNotSupported, Message: "update of VMI object is restricted"}}
 	}
-	return reservedLabels(vmi.Labels, old.Labels, "", "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited")
+	causes := reservedLabels(vmi.Labels, old.Labels, "", "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited")
+	return append(causes, reservedAnnotation(vmi.Annotations, old.Annotations)...)
 }
 
 func volumesUsed(s subject) []metav1.StatusCause {
@@ -113,4 +116,15 @@ func reservedLabels(labels, old map[string]string, at, message string) []metav1.
 		}
 	}
 	return nil
+}
+
+// reservedAnnotation may be set by virtflow alone: a replica set counts on it.
+func reservedAnnotation(annotations, old map[string]string) []metav1.StatusCause {
+	value, set := annotations[contract.AnnotationReplica]
+	before, had := old[contract.AnnotationReplica]
+	if set == had && value == before {
+		return nil
+	}
+	return invalid(field.NewPath("metadata", "annotations").Key(contract.AnnotationReplica),
+		"annotation %s is the number that a replica set has given to an instance: only virtflow sets or changes it", contract.AnnotationReplica)
 }

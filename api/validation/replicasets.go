@@ -7,6 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // ReplicaSet applies the rules for a VirtualMachineInstanceReplicaSet whose template's spec has been filled in (expanded), as its VMIs' would
@@ -33,6 +34,9 @@ func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kube
 	}
 	if r := set.Spec.Replicas; r != nil && *r < 0 {
 		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d' must be greater than or equal to 0.", spec.Child("replicas"), *r)...)
+	} else if r != nil && *r > contract.MaxReplicas {
+		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d': a replica set can have %d replicas at most; make several sets for more.",
+			spec.Child("replicas"), *r, contract.MaxReplicas)...)
 	}
 	return causes
 }

@@ -211,3 +211,23 @@ func TestUnproven(t *testing.T) {
 		})
 	}
 }
+
+// TestOrdinalsThatNobodyGave: a user may have written anything.
+func TestOrdinalsThatNobodyGave(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "x": 0, "1073741824": 1 << 30, "1073741825": 0, "2147483648": 0, "99999999999999999999": 0} {
+		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.AnnotationReplica: text}}}
+		require.Equal(t, want, Ordinal(vmi), "%q", text)
+	}
+}
+
+func TestASetCanHaveSoManyReplicas(t *testing.T) {
+	labels := map[string]string{"app": "web"}
+	set := &kubevirt.VirtualMachineInstanceReplicaSet{Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: &kubevirt.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+	}}
+	for n, want := range map[int32]string{1000: "", 1001: "it asks for 1001 replicas, and a set can have 1000 at most"} {
+		set.Spec.Replicas = &n
+		require.Equal(t, want, ReplicaSet(set).Unusable)
+	}
+}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 
@@ -34,6 +35,8 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 		o.Unusable = "it has no selector, or its template no labels"
 	case !selector.Matches(labels.Set(set.Spec.Template.ObjectMeta.Labels)):
 		o.Unusable = "its selector does not match the labels of its template"
+	case o.Replicas > contract.MaxReplicas: // its scale subresource passes the webhook by
+		o.Unusable = fmt.Sprintf("it asks for %d replicas, and a set can have %d at most", o.Replicas, contract.MaxReplicas)
 	}
 	if err == nil {
 		o.Selector = selector.String()
@@ -98,7 +101,7 @@ func Replica(vmi *kubevirt.VirtualMachineInstance, selector labels.Selector) con
 // Ordinal is the number that a replica set has given to a VMI, or 0.
 func Ordinal(vmi *kubevirt.VirtualMachineInstance) int {
 	n, err := strconv.Atoi(vmi.Annotations[contract.AnnotationReplica])
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > contract.MaxOrdinal {
 		return 0
 	}
 	return n

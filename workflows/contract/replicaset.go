@@ -37,6 +37,16 @@ const (
 	AnnotationRequestedGeneration = "virtflow.io/requested-generation"
 )
 
+// MaxReplicas is how many replicas a set may have. What a set's entity knows of them is carried from run to run, and must stay small enough
+// for that. MaxReplicasSeen is how many instances it looks at, at once: those that end while others replace them are among them.
+const (
+	MaxReplicas     = 1000
+	MaxReplicasSeen = 2 * MaxReplicas
+)
+
+// MaxOrdinal is the highest number that an instance is believed to have in its set. A user may have written it.
+const MaxOrdinal = 1 << 30
+
 // ReplicaSetID is the workflow ID of the entity that owns a VirtualMachineInstanceReplicaSet object.
 func ReplicaSetID(namespace, name string) string {
 	return fmt.Sprintf("replicaset/%s/%s", namespace, name)
@@ -102,6 +112,8 @@ type FindReplicasInput struct {
 type FindReplicasResult struct {
 	ResourceVersion string               `json:"resourceVersion,omitempty"`
 	Replicas        []ReplicaObservation `json:"replicas,omitempty"`
+	// More is how many there are besides those in Replicas, which are at most MaxReplicasSeen: those that the set controls come first.
+	More int `json:"more,omitempty"`
 }
 
 // ClaimReplicasInput makes a set the controller of instances that match, and lets go of those that match no longer. Both are

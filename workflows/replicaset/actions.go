@@ -63,6 +63,7 @@ func (e *set) claim(ctx workflow.Context) error {
 	for _, o := range r.Replicas {
 		s.observeReplica(o)
 	}
+	s.lookAgain()
 	e.succeeded(string(actClaim))
 	return nil
 }
@@ -205,6 +206,7 @@ func (e *set) closed(ctx workflow.Context, in contract.ReplicateInput, r contrac
 	if err != nil || len(t.Unseen) > 0 {
 		s.Known = false // it may have done more than was observed
 	}
+	s.lookAgain()
 	switch {
 	case err == nil:
 		e.succeeded(string(actReplicate))

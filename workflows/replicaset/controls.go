@@ -3,6 +3,7 @@ package replicaset
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -78,6 +79,10 @@ func sound(was, now *State) error {
 		return errors.New("logic: belongs to the run, not to the state")
 	case now.Set == nil && was.Set != nil:
 		return errors.New("set: what was seen of the VirtualMachineInstanceReplicaSet cannot be forgotten; crdwatch would not tell it again")
+	case now.Set != nil && now.Set.UID != now.Object.UID:
+		return errors.New("set.uid: is not that of the object; a repair cannot make this the entity of another object")
+	case now.Next != nil && !reflect.DeepEqual(now.Next, was.Next):
+		return errors.New("next: is another object; only null, or what it was, is possible")
 	case now.Open != nil:
 		return errors.New("open: a transition cannot be made up; only null is possible")
 	}

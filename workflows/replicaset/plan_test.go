@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 const me = "set"
@@ -229,4 +230,44 @@ func TestWhatCanBeCalledOff(t *testing.T) {
 			require.EqualError(t, s.checkCancel(), c.why)
 		})
 	}
+}
+
+func TestARepairStaysWithItsObject(t *testing.T) {
+	was := settledState(1)
+	for name, change := range map[string]func(*State){
+		"set.uid": func(s *State) { s.Set = &contract.ReplicaSetObservation{UID: "other"} },
+		"next":    func(s *State) { s.Next = &contract.ReplicaSetObservation{UID: "other"} },
+		"open":    func(s *State) { s.Open = &Transition{} },
+	} {
+		now := *was
+		change(&now)
+		require.ErrorContains(t, sound(was, &now), name+":")
+	}
+	now := *was
+	now.Ordinal = 7
+	require.NoError(t, sound(was, &now))
+}
+
+// TestNoMoreInstancesAreRemembered: beyond the bound its own push out those that it might adopt, and it looks again when some have gone.
+func TestNoMoreInstancesAreRemembered(t *testing.T) {
+	s := settledState(1)
+	s.Logic = entity.LogicThrifty
+	free := func(i int) contract.ReplicaObservation {
+		return with(running(fmt.Sprintf("free-%05d", i), 1), func(r *contract.ReplicaObservation) { r.OwnerUID = "" })
+	}
+	for i := range contract.MaxReplicasSeen + 5 {
+		s.observeReplica(free(i))
+	}
+	require.Len(t, s.Replicas, contract.MaxReplicasSeen)
+	require.Equal(t, 5, s.More)
+	s.observeReplica(running("own", 1))
+	require.Len(t, s.Replicas, contract.MaxReplicasSeen)
+	require.Len(t, s.active(), 1)
+	require.True(t, s.Known)
+	s.observeReplica(contract.ReplicaObservation{UID: "free-00007", Gone: true})
+	require.False(t, s.Known)
+	s.found(contract.FindReplicasResult{ResourceVersion: "9", Replicas: []contract.ReplicaObservation{running("own", 1), free(1)}})
+	require.Len(t, s.Replicas, 2)
+	require.Zero(t, s.More)
+	require.True(t, s.Known)
 }

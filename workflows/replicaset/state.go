@@ -28,6 +28,8 @@ type State struct {
 	Buried []string `json:"buried,omitempty"`
 	// Known says that the replicas have been looked up, and nothing has happened since that might have been missed.
 	Known bool `json:"known,omitempty"`
+	// More is how many there are, or were when they were looked up, besides contract.MaxReplicasSeen.
+	More int `json:"more,omitempty"`
 	// Ordinal is the highest that was given to a replica.
 	Ordinal int `json:"ordinal,omitempty"`
 
@@ -186,6 +188,7 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 	if o.Gone {
 		if known {
 			s.Replicas = slices.Delete(s.Replicas, i, i+1)
+			s.lookAgain()
 		}
 		s.bury(o)
 		return
@@ -205,8 +208,30 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 		s.Replicas[i] = o
 	case known:
 		s.Replicas = slices.Delete(s.Replicas, i, i+1)
-	default:
+	case s.room(o):
+		i, _ = slices.BinarySearchFunc(s.Replicas, o.UID, byUID)
 		s.Replicas = slices.Insert(s.Replicas, i, o)
+	}
+}
+
+// room makes room for another instance, and says whether there is: its own are more to a set than those that it might adopt.
+func (s *State) room(o contract.ReplicaObservation) bool {
+	if !s.thrifty() || len(s.Replicas) < contract.MaxReplicasSeen {
+		return true
+	}
+	s.More++
+	free := slices.IndexFunc(s.Replicas, func(r contract.ReplicaObservation) bool { return !s.mine(r) })
+	if free < 0 || !s.mine(o) {
+		return false
+	}
+	s.Replicas = slices.Delete(s.Replicas, free, free+1)
+	return true
+}
+
+// lookAgain has the replicas looked up once more, when something was done about those that were looked at, and there are more.
+func (s *State) lookAgain() {
+	if s.More > 0 {
+		s.Known = false
 	}
 }
 
@@ -244,10 +269,13 @@ func (s *State) found(r contract.FindReplicasResult) {
 	there := make([]string, 0, len(r.Replicas))
 	for _, o := range r.Replicas {
 		there = append(there, o.UID)
-		s.observeReplica(o)
 	}
 	s.Replicas = slices.DeleteFunc(s.Replicas, func(o contract.ReplicaObservation) bool {
 		return !slices.Contains(there, o.UID) && !entity.Newer(o.ResourceVersion, r.ResourceVersion)
 	})
+	s.More = r.More
+	for _, o := range r.Replicas {
+		s.observeReplica(o)
+	}
 	s.Known = true
 }

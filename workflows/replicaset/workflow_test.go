@@ -443,3 +443,22 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	w.gone(2 * time.Hour)
 	w.run()
 }
+
+func TestMoreThanASetCanHaveIsRefusedAndShows(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.Scale(2) })
+	w.at(time.Minute, func() {
+		w.ChangeSet(func(o *contract.ReplicaSetObservation) { o.Replicas, o.Unusable = 1001, "it asks for too many" })
+	})
+	w.at(2*time.Minute, func() {
+		require.Len(t, w.Names(), 2)
+		c, _ := conditions.Get(w.Status.Conditions, "ReplicaFailure")
+		require.Equal(t, "it asks for too many", c.Message)
+	})
+	w.at(3*time.Minute, func() {
+		w.ChangeSet(func(o *contract.ReplicaSetObservation) { o.Replicas, o.Unusable = 3, "" })
+	})
+	w.at(4*time.Minute, func() { w.status(3, 3); require.Empty(t, w.Status.Conditions) })
+	w.gone(5 * time.Minute)
+	w.run()
+}
