@@ -17,7 +17,7 @@ const release = "c246051"
 // newWorker builds the control worker of this checkout.
 func newWorker(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "control-worker")
+	out := filepath.Join(t.TempDir(), "crash-worker")
 	run(t, root(t), "go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/control-worker")
 	return out
 }
@@ -32,7 +32,7 @@ func oldWorker(t *testing.T) string {
 		cache = filepath.Join(home, ".cache", "virtflow")
 	}
 	folder := filepath.Join(cache, "control-worker-"+release)
-	out := filepath.Join(folder, "control-worker")
+	out := filepath.Join(folder, "crash-worker")
 	if _, err := os.Stat(out); err == nil {
 		return out
 	}
