@@ -212,7 +212,9 @@ func (e *evaluator) node(name string) {
 	for _, pod := range e.store.launchersOn(name) {
 		e.stateOfNode(pod, false)
 	}
+	version := e.store.workers.LastSyncResourceVersion() // of two with the same version the one that comes last counts
 	o := observe.Node(node, e.store.workerReady(name))
+	o.WorkerVersion = version
 	if told, ok := e.toldNode[o.UID]; ok && observe.SameNode(told, o) {
 		e.metrics.count(kindNode, resultSkipped)
 		return

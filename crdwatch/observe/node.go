@@ -92,6 +92,9 @@ func WorkerReady(pod *corev1.Pod) bool {
 // of CPU models and features are left out: they are long, and written as a whole.
 func OwnedLabels(labels map[string]string) map[string]string {
 	var out map[string]string
+	if v, ok := labels[contract.LabelSchedulable]; ok { // whatever else there is: decisions rest on it
+		out = map[string]string{contract.LabelSchedulable: v}
+	}
 	for _, k := range sortedKeys(labels) {
 		if !ownedLabel(k) || len(out) == maxLabels {
 			continue

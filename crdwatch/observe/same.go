@@ -45,6 +45,8 @@ func SameCopy(a, b contract.VMIObservation) bool {
 
 // SameNode is SameVM for nodes.
 func SameNode(a, b contract.NodeObservation) bool {
-	a.ResourceVersion, b.ResourceVersion = "", ""
+	for _, o := range []*contract.NodeObservation{&a, &b} {
+		o.ResourceVersion, o.WorkerVersion = "", ""
+	}
 	return reflect.DeepEqual(a, b)
 }

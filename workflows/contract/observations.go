@@ -223,8 +223,11 @@ type NodeObservation struct {
 	Ready           bool   `json:"ready,omitempty"`
 	Unschedulable   bool   `json:"unschedulable,omitempty"`
 	// Cordoned is the same once more: entities whose run is older than this field did not act on Unschedulable, and replay so.
-	Cordoned     bool              `json:"cordoned,omitempty"`
-	WorkerReady  bool              `json:"workerReady,omitempty"`  // a node worker pod there is Ready
+	Cordoned    bool `json:"cordoned,omitempty"`
+	WorkerReady bool `json:"workerReady,omitempty"` // a node worker pod there is Ready
+	// WorkerVersion is how far the node workers' pods had been read for that; "": not known.
+	WorkerVersion string `json:"workerVersion,omitempty"`
+
 	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
 	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 	// Capabilities is the CapabilityDigest of its labels.

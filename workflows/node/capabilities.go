@@ -33,10 +33,15 @@ func obsolete(model string) bool {
 	}, strings.TrimSuffix(model, "-v1"))
 }
 
+// labelName matches what can be the name in a label's key, or its value.
+func labelName() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+}
+
 // CapabilityLabels are the labels that say what a host offers guests. What cannot be part of a label is left out.
 func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	out := map[string]string{}
-	valid := regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	valid := labelName()
 	add := func(prefix string, names ...string) {
 		for _, name := range names[:min(len(names), maxCapabilities)] {
 			if valid.MatchString(name) {

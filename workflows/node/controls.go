@@ -25,16 +25,21 @@ func (e *instance) controls(l *entity.Loop) []entity.Control {
 				return "The next attempt is made now.", nil
 			},
 		},
-		entity.Repair(l, s, func(was, now *State) error {
-			switch {
-			case now.Name != was.Name:
-				return errors.New("name: a repair cannot make this the entity of another node")
-			case now.Logic != was.Logic:
-				return errors.New("logic: belongs to the run, not to the state")
-			case now.Node == nil && was.Node != nil:
-				return errors.New("node: what was seen of the Node cannot be forgotten; crdwatch would not tell it again")
-			}
-			return nil
-		}),
+		entity.Repair(l, s, sound),
 	}
+}
+
+// sound refuses a corrected state that cannot be meant.
+func sound(was, now *State) error {
+	switch {
+	case now.Name != was.Name:
+		return errors.New("name: a repair cannot make this the entity of another node")
+	case now.Logic != was.Logic:
+		return errors.New("logic: belongs to the run, not to the state")
+	case now.Node == nil && was.Node != nil:
+		return errors.New("node: what was seen of the Node cannot be forgotten; crdwatch would not tell it again")
+	case now.Asking:
+		return errors.New("asking: a question cannot be made up; only false is possible")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -38,6 +39,10 @@ type State struct {
 }
 
 func (s *State) observe(o contract.NodeObservation) {
+	if s.thrifty() && s.Node != nil && s.Node.UID == o.UID && !o.Gone {
+		s.observeAgain(o)
+		return
+	}
 	if s.Node != nil && s.Node.UID == o.UID && !o.Gone && !entity.Newer(o.ResourceVersion, s.Node.ResourceVersion) && o.WorkerReady == s.Node.WorkerReady {
 		return
 	}
@@ -45,6 +50,23 @@ func (s *State) observe(o contract.NodeObservation) {
 		return
 	}
 	s.Node = &o
+}
+
+// observeAgain folds another observation of the Node in hand. What is said of the Node is as old as the Node's version; whether its worker is
+// ready has a version of its own.
+func (s *State) observeAgain(o contract.NodeObservation) {
+	old := *s.Node
+	ready, version := old.WorkerReady, old.WorkerVersion
+	known := o.WorkerVersion != "" && version != ""
+	if known && !entity.Newer(version, o.WorkerVersion) || !known && !entity.Newer(old.ResourceVersion, o.ResourceVersion) {
+		ready, version = o.WorkerReady, o.WorkerVersion
+	}
+	next := old
+	if !old.Gone && entity.Newer(o.ResourceVersion, old.ResourceVersion) {
+		next = o
+	}
+	next.WorkerReady, next.WorkerVersion = ready, version
+	s.Node = &next
 }
 
 func (s *State) report(r contract.NodeReport) {
@@ -102,7 +124,22 @@ func (s *State) labels() map[string]*string {
 	if _, why := s.obstacle(); why == "" {
 		want[contract.LabelSchedulable] = &yes
 	}
-	if s.Report != nil && s.Report.CPUVendor != "" {
+	if !s.thrifty() {
+		if s.Report != nil && s.Report.CPUVendor != "" {
+			want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
+		}
+		return want
+	}
+	if s.Report == nil {
+		return want
+	}
+	//workflowcheck:ignore fills a map: the order has no effect
+	for k := range s.Node.Labels {
+		if strings.HasPrefix(k, CPUVendorPrefix) {
+			want[k] = nil
+		}
+	}
+	if labelName().MatchString(s.Report.CPUVendor) {
 		want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
 	}
 	return want

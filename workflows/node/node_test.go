@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestSchedulableNeedsNodeWorkerAndReport(t *testing.T) {
@@ -69,4 +70,52 @@ func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
 	env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
+}
+
+// TestAnOldObservationTakesNothingBack but tells how the worker is, if that is newer.
+func TestAnOldObservationTakesNothingBack(t *testing.T) {
+	s := State{Name: "node1", Logic: entity.LogicThrifty}
+	see := func(version, workers string, o contract.NodeObservation) {
+		o.UID, o.ResourceVersion, o.WorkerVersion = "u", version, workers
+		s.observe(o)
+	}
+	see("20", "20", contract.NodeObservation{Ready: true, Cordoned: true, WorkerReady: true})
+	see("10", "30", contract.NodeObservation{})
+	require.True(t, s.Node.Ready)
+	require.True(t, s.Node.Cordoned)
+	require.False(t, s.Node.WorkerReady, "that is newer")
+	see("10", "25", contract.NodeObservation{WorkerReady: true})
+	require.False(t, s.Node.WorkerReady)
+	see("40", "25", contract.NodeObservation{Ready: true, WorkerReady: true})
+	require.False(t, s.Node.Cordoned, "the Node is newer")
+	require.False(t, s.Node.WorkerReady, "what is said of its worker is not")
+	see("40", "41", contract.NodeObservation{Ready: true, WorkerReady: true})
+	require.True(t, s.Node.WorkerReady)
+	see("30", "", contract.NodeObservation{})
+	require.True(t, s.Node.WorkerReady, "nothing says how old that is")
+	require.Equal(t, "40", s.Node.ResourceVersion)
+}
+
+// TestTheVendorIsOneLabel: that of an earlier processor goes, and what cannot be a label is none.
+func TestTheVendorIsOneLabel(t *testing.T) {
+	s := State{
+		Name: "node1", Logic: entity.LogicThrifty, Report: &contract.NodeReport{Incarnation: "a", CPUVendor: "AMD"},
+		Node: &contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true, Labels: map[string]string{
+			contract.LabelSchedulable: "true", CPUVendorPrefix + "Intel": "true",
+		}},
+	}
+	changes := s.changes()
+	require.Len(t, changes, 2)
+	require.Nil(t, changes[CPUVendorPrefix+"Intel"])
+	require.Equal(t, "true", *changes[CPUVendorPrefix+"AMD"])
+	s.Report.CPUVendor = "Genuine Intel/x"
+	require.Equal(t, map[string]*string{CPUVendorPrefix + "Intel": nil}, s.changes())
+}
+
+func TestARepairCannotMakeUpAQuestion(t *testing.T) {
+	was := State{Name: "node1"}
+	now := was
+	require.NoError(t, sound(&was, &now))
+	now.Asking = true
+	require.Error(t, sound(&was, &now))
 }
