@@ -316,8 +316,14 @@ func (s *story) gone() error {
 	return nil
 }
 
-// says is what a person would look at.
-func (s *story) says() error {
+// says is what a person would look at, put together when somebody does.
+func (s *story) says() error { return landscape{s} }
+
+type landscape struct{ story *story }
+
+// Error is what there is.
+func (l landscape) Error() string {
+	s := l.story
 	var b strings.Builder
 	fmt.Fprintln(&b, s.names())
 	for _, vm := range kube.List[kubevirt.VirtualMachine](s.kube, s.namespace) {
@@ -329,7 +335,7 @@ func (s *story) says() error {
 	for _, pod := range kube.List[corev1.Pod](s.kube, s.namespace) {
 		b.WriteString(inJSON("pod "+pod.Name, pod.ObjectMeta, pod.Status))
 	}
-	return errors.New(b.String())
+	return b.String()
 }
 
 func inJSON(what string, parts ...any) string {
