@@ -35,90 +35,117 @@ func lanes(t *testing.T) int {
 	return 16
 }
 
-// kill is one case: the worker is killed after that many events of a scenario.
+// kill is one case: the worker is killed once, after an event of a scenario, or at a write.
 type kill struct {
 	scenario scenario
-	after    int
+	event    int // after which one, or
+	write    int // at which one: it takes effect, and the worker never hears so
 	want     string
 }
 
-func (k kill) String() string { return fmt.Sprintf("%s after event %d", k.scenario.name, k.after) }
+func (k kill) String() string {
+	if k.write > 0 {
+		return fmt.Sprintf("%s at write %d", k.scenario.name, k.write)
+	}
+	return fmt.Sprintf("%s after event %d", k.scenario.name, k.event)
+}
 
 // TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed after it (events that
-// are written together count as one). The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, and
-// VIRTFLOW_CRASH_ONLY=start all of one scenario.
+// are written together count as one), and once for each write to Kubernetes with the worker killed before it hears the answer. The end is the
+// same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, and VIRTFLOW_CRASH_ONLY=start all of one scenario.
 func TestKilledAfterEveryEvent(t *testing.T) {
-	program := newWorker(t)
-	temporal := startTemporal(t)
-	only := os.Getenv("VIRTFLOW_CRASH_ONLY")
 	began := time.Now()
-	all := make([]*lane, lanes(t))
-	for i := range all {
-		all[i] = newLane(t, temporal, fmt.Sprintf("lane-%d", i))
-		all[i].startWorker(program)
+	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began}
+	temporal := startTemporal(t)
+	for i := range lanes(t) {
+		l := newLane(t, temporal, fmt.Sprintf("lane-%d", i))
+		l.startWorker(s.program)
+		s.lanes = append(s.lanes, l)
 	}
-
-	var cases []kill
-	events := 0
-	var mu sync.Mutex
 	var undisturbed sync.WaitGroup
 	for i, sc := range scenarios() {
-		if !strings.HasPrefix(only, sc.name) && only != "" {
-			continue
+		if s.only == "" || strings.HasPrefix(s.only, sc.name) {
+			undisturbed.Go(func() { s.undisturbed(s.lanes[i%len(s.lanes)], sc) })
 		}
-		l := all[i%len(all)]
-		undisturbed.Go(func() {
-			s, want, err := l.tell(sc, slug(sc.name), func() {}, func(int) {})
-			if err != nil {
-				t.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, s.tail(60), l.log())
-				return
-			}
-			moments := s.moments()
-			t.Logf("%s: %d events in %d transactions, after which:\n%s", sc.name, s.total(), len(moments), want)
-			mu.Lock()
-			defer mu.Unlock()
-			events += s.total()
-			for _, n := range moments {
-				if k := (kill{sc, n, want}); only == "" || only == sc.name || only == k.String() {
-					cases = append(cases, k)
-				}
-			}
-		})
 	}
 	undisturbed.Wait()
 	if t.Failed() {
 		return
 	}
-	require.NotEmpty(t, cases)
+	require.NotEmpty(t, s.cases)
+	s.run()
+	fmt.Printf("crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants broken: %d (%s)\n",
+		s.kills.Load(), len(scenarios()), s.events, s.writes, s.broken.Load(), time.Since(began).Round(time.Second))
+	require.Greater(t, int(s.kills.Load()), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
+}
 
-	queue := make(chan kill, len(cases))
-	for _, k := range cases {
+// suite is one run of all cases.
+type suite struct {
+	*testing.T
+	program, only string
+	began         time.Time
+	lanes         []*lane
+
+	mu             sync.Mutex
+	cases          []kill
+	events, writes int
+
+	kills, broken atomic.Int64
+}
+
+// undisturbed runs a scenario to see where the worker can be killed, and what must be at the end.
+func (s *suite) undisturbed(l *lane, sc scenario) {
+	told, want, err := l.tell(sc, slug(sc.name), func() { l.onWrite(func(int) bool { return false }) }, func(int) {})
+	if err != nil {
+		s.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, told.tail(60), l.log())
+		return
+	}
+	moments := told.moments()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, told.total(), len(moments), told.writes, want)
+	s.events += told.total()
+	s.writes += told.writes
+	var all []kill
+	for _, n := range moments {
+		all = append(all, kill{scenario: sc, event: n, want: want})
+	}
+	for n := range told.writes {
+		all = append(all, kill{scenario: sc, write: n + 1, want: want})
+	}
+	for _, k := range all {
+		if s.only == "" || s.only == sc.name || s.only == k.String() {
+			s.cases = append(s.cases, k)
+		}
+	}
+}
+
+// run shares the cases out to the lanes.
+func (s *suite) run() {
+	queue := make(chan kill, len(s.cases))
+	for _, k := range s.cases {
 		queue <- k
 	}
 	close(queue)
-	var kills, broken atomic.Int64
 	var working sync.WaitGroup
-	for _, l := range all {
+	for _, l := range s.lanes {
 		working.Go(func() {
 			for k := range queue {
 				if n := len(queue); n%50 == 0 {
-					t.Logf("%d cases to go after %s", n, time.Since(began).Round(time.Second))
+					s.Logf("%d cases to go after %s", n, time.Since(s.began).Round(time.Second))
 				}
-				struck, wrong := l.disturbed(k, program)
+				struck, wrong := l.disturbed(k, s.program)
 				if struck {
-					kills.Add(1)
+					s.kills.Add(1)
 				}
 				if len(wrong) > 0 {
-					broken.Add(1)
-					t.Errorf("%s (VIRTFLOW_CRASH_ONLY=%q make test-crash):\n%s\n%s", k, k, strings.Join(wrong, "\n"), l.log())
+					s.broken.Add(1)
+					s.Errorf("%s (VIRTFLOW_CRASH_ONLY=%q make test-crash):\n%s\n%s", k, k, strings.Join(wrong, "\n"), l.log())
 				}
 			}
 		})
 	}
 	working.Wait()
-	fmt.Printf("crash at every event: kills %d (%d scenarios with %d events), invariants broken: %d (%s)\n",
-		kills.Load(), len(scenarios()), events, broken.Load(), time.Since(began).Round(time.Second))
-	require.Greater(t, int(kills.Load()), len(cases)*9/10, "most strikes must hit a scenario that still runs")
 }
 
 func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
@@ -126,15 +153,26 @@ func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
 // disturbed runs one case. It says whether the worker was killed while the scenario ran, and what was wrong.
 func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 	var once sync.Once
-	s, got, err := l.tell(k.scenario, fmt.Sprintf("%s-%d", slug(k.scenario.name), k.after), func() {}, func(n int) {
-		if n != k.after {
-			return
-		}
+	strike := func() {
 		once.Do(func() {
 			l.killWorkers()
 			l.startWorker(program)
 			struck = true
 		})
+	}
+	defer l.stopWrites()
+	namespace := strings.ReplaceAll(k.String(), " ", "-")
+	s, got, err := l.tell(k.scenario, namespace, func() {
+		l.onWrite(func(n int) bool {
+			if n == k.write {
+				strike()
+			}
+			return n == k.write
+		})
+	}, func(n int) {
+		if n == k.event {
+			strike()
+		}
 	})
 	if err != nil {
 		wrong = append(wrong, err.Error(), s.tail(80))

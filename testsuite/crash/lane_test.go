@@ -4,12 +4,15 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +46,7 @@ type lane struct {
 
 	mu      sync.Mutex
 	workers []*exec.Cmd
+	written atomic.Int64
 }
 
 const systemNamespace = "virtflow"
@@ -118,6 +122,33 @@ func (l *lane) killWorkers() {
 		end(cmd)
 	}
 	l.workers = nil
+}
+
+// onWrite asks strike about each write of the control worker to the API server, by its number from now on. One that strike says yes to takes
+// effect, and its answer is lost.
+func (l *lane) onWrite(strike func(n int) bool) {
+	l.written.Store(0)
+	l.kube.Intercept(func(r kube.Request) *kube.Fault {
+		switch r.Verb {
+		case "get", "list", "watch":
+			return nil
+		}
+		if !strings.HasPrefix(r.UserAgent(), "virtflow-control-worker") {
+			return nil
+		}
+		if strike(int(l.written.Add(1))) {
+			return &kube.Fault{After: true, Err: errKilled}
+		}
+		return nil
+	})
+}
+
+var errKilled = errors.New("the worker was killed")
+
+// stopWrites ends the count of writes, and returns it.
+func (l *lane) stopWrites() int {
+	l.kube.Intercept(nil)
+	return int(l.written.Load())
 }
 
 // log is the end of what the workers said.

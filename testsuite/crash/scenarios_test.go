@@ -69,6 +69,7 @@ type story struct {
 	*lane
 	*follower
 	namespace string
+	writes    int // of the control worker, to Kubernetes, until the end was reached
 
 	mu        sync.Mutex
 	following map[string]chan struct{}
@@ -109,7 +110,7 @@ func (l *lane) tell(sc scenario, namespace string, begins func(), counted func(i
 	if err := await(patience, func() error { return errors.Join(sc.done(s), s.quiet()) }); err != nil {
 		return s, "", fmt.Errorf("the end is not reached: %w", err)
 	}
-	summary = s.summary()
+	summary, s.writes = s.summary(), l.stopWrites()
 	if made := s.machine.total(namespace); made != sc.makes {
 		err = fmt.Errorf("made were %+v instead of %+v", made, sc.makes)
 	}
