@@ -72,7 +72,7 @@ test-crash: ## Kill the control worker after every event of every scenario, and 
 	@go test -tags crash -count 1 -timeout 30m -v $(TEST_FLAGS) ./testsuite/crash
 
 .PHONY: e2e
-e2e: up deploy ## The end-to-end tests on the local cluster, with real nodes and guests. 35 minutes.
+e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 35 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 .PHONY: lint

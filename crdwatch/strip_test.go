@@ -22,7 +22,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 	seed := rand.Uint64()
 	fill := randfill.NewWithSeed(int64(seed)).NilChance(0.2).NumElements(1, 3).MaxDepth(12).Funcs(
 		func(q *resource.Quantity, _ randfill.Continue) { *q = resource.MustParse("1Mi") },
-		func(m *metav1.FieldsV1, _ randfill.Continue) { m.Raw = nil },
+		func(m *metav1.FieldsV1, _ randfill.Continue) { *m = metav1.FieldsV1{} },
 	)
 	words := func(m *metav1.ObjectMeta) {
 		if m.Annotations == nil {

@@ -48,9 +48,9 @@ func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasI
 		}
 		out.ResourceVersion = list.ResourceVersion
 		if page = list.Continue; page == "" {
-			room := min(len(free), contract.MaxReplicasSeen-len(mine))
+			room := max(0, min(len(free), contract.MaxReplicasSeen-len(mine)))
 			out.More += len(free) - room
-			out.Replicas = append(mine, free[:room]...)
+			out.Replicas = slices.Concat(mine, free[:room])
 			return out, nil
 		}
 	}

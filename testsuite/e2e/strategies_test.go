@@ -215,10 +215,10 @@ func TestAnEditedVM(t *testing.T) {
 	second := m.untilReplaced(first)
 	require.Equal(t, "144Mi", second.Spec.Domain.Memory.Guest.String())
 	require.Equal(t, "front", second.Labels["tier"])
-	vm = m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
+	m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
 		return vmCondition(vm, "RestartRequired") == nil && vm.Status.ObservedGeneration == vm.Generation && len(vm.Status.StateChangeRequests) == 0
 	})
-	require.Equal(t, string(second.Status.VirtualMachineRevisionName), strings.TrimSpace(m.kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.name}")),
+	require.Equal(t, second.Status.VirtualMachineRevisionName, strings.TrimSpace(m.kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.name}")),
 		"one revision is kept")
 	m.remove()
 }

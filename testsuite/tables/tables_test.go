@@ -36,7 +36,7 @@ func TestAHoleIsFound(t *testing.T) {
 		}
 	}
 	require.Contains(t, tables.CheckPhases(toRunning), `nothing leads to "Running"`)
-	stuck := append(vmi.Rules()[:0:0], vmi.Rules()...)
+	stuck := vmi.Rules()
 	for i := range stuck {
 		if stuck[i].To.Final() {
 			stuck[i].From = []vmi.Phase{vmi.PhaseScheduled}

@@ -238,7 +238,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if d.Action == actOpen {
 		step = string(d.Operation)
 	}
-	if step != s.Failure.Step && !(s.Failure.Conflict && d.Action.writes()) {
+	if step != s.Failure.Step && (!s.Failure.Conflict || !d.Action.writes()) {
 		return d
 	}
 	if d.Action != actWrite && d.Action != actLetGo && !s.Failure.Conflict {
