@@ -44,6 +44,8 @@ func waitsOf() map[string]map[string]bound {
 			"the  transition":                                 transition,
 			"the  transition to unwind":                       transition,
 			"the back-off after an instance":                  {deadline: "status.startFailure.retryAfterTimestamp", condition: "CrashLoopBackOff"},
+			"its instance to be gone":                         {condition: "Stopping, and the instance's own conditions"},
+			"its instance to run: ":                           {condition: "Starting, and the instance's own conditions"},
 			"nothing: this is what the run strategy asks for": {settled: true},
 			"another attempt: ":                               retry,
 		},
@@ -201,7 +203,7 @@ func wordsOf(n ast.Node, function string) []string {
 			value = n.Args[len(n.Args)-1]
 		}
 	}
-	if r, ok := n.(*ast.ReturnStmt); ok && function == "vmi.waiting" {
+	if r, ok := n.(*ast.ReturnStmt); ok && slices.Contains(speakers(), function) {
 		value = r.Results[0]
 	}
 	if value == nil {
@@ -216,11 +218,19 @@ func wordsOf(n ast.Node, function string) []string {
 		}
 		return true
 	})
+	if c, ok := value.(*ast.CallExpr); ok && text == "" {
+		if s, ok := c.Fun.(*ast.SelectorExpr); ok && !slices.Contains(speakers(), strings.SplitN(function, ".", 2)[0]+"."+s.Sel.Name) {
+			return []string{"what " + s.Sel.Name + " says: list it among the speakers"}
+		}
+	}
 	if text == "" {
 		return nil // passed on from elsewhere
 	}
 	return []string{text}
 }
+
+// speakers are the functions that return the words of a wait.
+func speakers() []string { return []string{"vmi.waiting", "vm.rest"} }
 
 // blockOf names what blocks, if a node of the syntax does.
 func blockOf(n ast.Node) string {

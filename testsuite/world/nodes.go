@@ -61,7 +61,9 @@ func (h *host) reportNode() {
 }
 
 func (h *host) report() contract.NodeReport {
-	return contract.NodeReport{Incarnation: h.name + "-" + strconv.Itoa(h.epoch), Sequence: 1, Arch: "amd64", CPUVendor: "AMD"}
+	return contract.NodeReport{Incarnation: h.name + "-" + strconv.Itoa(h.epoch), Sequence: 1, Arch: "amd64", CPUVendor: "AMD", Capabilities: &contract.HostCapabilities{
+		VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"}, HostModel: "EPYC",
+	}}
 }
 
 func (h *host) polls() bool { return h.alive() && h.worker }

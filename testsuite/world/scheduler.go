@@ -19,7 +19,9 @@ func (w *World) schedule(namespace, name string) {
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) || pod.Spec.SchedulerName == "none" {
 		return
 	}
-	for _, node := range kube.List[corev1.Node](w.Kube, "") {
+	nodes := kube.List[corev1.Node](w.Kube, "")
+	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return liking(pod, b) - liking(pod, a) })
+	for _, node := range nodes {
 		if !fits(pod, node) {
 			continue
 		}
@@ -46,9 +48,52 @@ func fits(pod *corev1.Pod, node *corev1.Node) bool {
 			return false
 		}
 	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return meets(node, t) }) {
+			return false
+		}
+	}
 	return !node.Spec.Unschedulable && nodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 	})
+}
+
+// liking is how much a pod would like to be on a node.
+func liking(pod *corev1.Pod, node *corev1.Node) int {
+	sum := 0
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		for _, t := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			if meets(node, t.Preference) {
+				sum += int(t.Weight)
+			}
+		}
+	}
+	return sum
+}
+
+// meets says that a node has what a term asks for.
+func meets(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
+	for _, e := range term.MatchExpressions {
+		value, there := node.Labels[e.Key]
+		var ok bool
+		switch e.Operator {
+		case corev1.NodeSelectorOpIn:
+			ok = there && slices.Contains(e.Values, value)
+		case corev1.NodeSelectorOpNotIn:
+			ok = !slices.Contains(e.Values, value)
+		case corev1.NodeSelectorOpExists:
+			ok = there
+		case corev1.NodeSelectorOpDoesNotExist:
+			ok = !there
+		default:
+			panic("the scheduler does not know " + e.Operator)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 func nodeReady(node *corev1.Node) bool {

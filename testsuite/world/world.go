@@ -182,7 +182,6 @@ func (w *World) script() {
 	w.began = w.Now()
 	w.addHost("node1")
 	w.addHost("node2")
-	w.every(podGCEvery, w.podGC)
 	w.every(repairEvery, func() {
 		if w.Chaos.Drop > 0 {
 			w.delivery.resync()
@@ -208,6 +207,9 @@ func (w *World) changed(c kube.Change) {
 		if !ok || p.Namespace == systemNamespace {
 			return
 		}
+		if p.DeletionTimestamp != nil {
+			w.after(podGCEvery, w.podGC)
+		}
 		if p.Spec.NodeName == "" {
 			w.after(schedulerLag, func() { w.schedule(p.Namespace, p.Name) })
 		} else if h := w.hosts[p.Spec.NodeName]; h != nil {
@@ -215,6 +217,7 @@ func (w *World) changed(c kube.Change) {
 		}
 	case "nodes":
 		w.after(schedulerLag, w.scheduleAll)
+		w.after(podGCEvery, w.podGC)
 	}
 }
 
@@ -269,7 +272,7 @@ func (w *World) Until(limit time.Duration, holds func() bool) bool {
 			return false
 		}
 		w.Sleep(step)
-		step = min(step+step/8, 20*time.Second)
+		step = min(step+step/8, limit/60)
 	}
 }
 
