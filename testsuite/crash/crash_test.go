@@ -52,7 +52,8 @@ func (k kill) String() string {
 
 // TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed after it (events that
 // are written together count as one), and once for each write to Kubernetes with the worker killed before it hears the answer. The end is the
-// same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, and VIRTFLOW_CRASH_ONLY=start all of one scenario.
+// same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, VIRTFLOW_CRASH_ONLY=start all of
+// one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
 	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began}
@@ -114,7 +115,7 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 		all = append(all, kill{scenario: sc, write: n + 1, want: want})
 	}
 	for _, k := range all {
-		if s.only == "" || s.only == sc.name || s.only == k.String() {
+		if s.only == "" || s.only == k.String() || strings.HasPrefix(k.String(), s.only+" ") {
 			s.cases = append(s.cases, k)
 		}
 	}
