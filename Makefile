@@ -57,7 +57,7 @@ tools: ## Put temporal and tctl beside kubectl, on the PATH of make env. 1 s; th
 test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no node. 6 minutes; the first time more, for compiling.
 	@$(DEV) packages test
 	@mkdir -p .build; figures=$$(mktemp -d .build/figures.XXXXXX); trap 'rm -rf "$$figures"' EXIT; failed=0; \
-	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 30m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
+	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 .PHONY: test-launcher

@@ -2,6 +2,7 @@ package world_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,20 +15,21 @@ import (
 )
 
 // TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must hold; the story must
-// come to its end, or say what failed; and when everything is deleted, nothing may be left.
+// come to its end, or say what failed; and when everything is deleted, nothing may be left. The ways to fail take turns, so that each
+// invocation meets half of them, and each activity all of them over the stories; VIRTFLOW_MATRIX=whole lets every one meet all.
 func TestFaultMatrix(t *testing.T) {
 	var cases, broken atomic.Int64
 	t.Cleanup(func() { figures.Print(t, "fault matrix: cases %d, invariants broken: %d", cases.Load(), broken.Load()) })
-	for _, s := range world.Scenarios() {
+	for story, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			clean := tell(t, s, nil)
 			require.Empty(t, clean.Broken, "without any fault")
-			for _, f := range clean.Invocations() {
+			for i, f := range clean.Invocations() {
 				if ofNodes(f.Activity) && s.Name != "start" && !strings.HasPrefix(s.Name, "node-") {
 					continue // every story begins with the same calls about its two nodes
 				}
-				for _, m := range world.Modes() {
+				for _, m := range modes(story + i) {
 					f.Mode = m
 					t.Run(fmt.Sprintf("%s#%d/%s", f.Activity, f.Ordinal, m), func(t *testing.T) {
 						cases.Add(1)
@@ -39,6 +41,21 @@ func TestFaultMatrix(t *testing.T) {
 			}
 		})
 	}
+}
+
+// modes are the ways to fail whose turn it is.
+func modes(turn int) []world.Mode {
+	all := world.Modes()
+	if os.Getenv("VIRTFLOW_MATRIX") == "whole" {
+		return all
+	}
+	var out []world.Mode
+	for i, m := range all {
+		if (i+turn)%2 == 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func ofNodes(activity string) bool {
