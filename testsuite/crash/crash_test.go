@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
 )
 
 // TestMain silences what client-go says about leaders.
@@ -75,7 +77,7 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	}
 	require.NotEmpty(t, s.cases)
 	s.run()
-	fmt.Printf("crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants broken: %d (%s)\n",
+	figures.Print(t, "crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants broken: %d (%s)",
 		s.kills.Load(), len(scenarios()), s.events, s.writes, s.broken.Load(), time.Since(began).Round(time.Second))
 	require.Greater(t, int(s.kills.Load()), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
 }

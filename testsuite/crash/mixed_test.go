@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
 )
 
 // mix is how an old and a new release of the control worker share a scenario.
@@ -28,7 +30,7 @@ type mix struct {
 func TestOldAndNewWorkers(t *testing.T) {
 	old := oldWorker(t)
 	if old == "" {
-		fmt.Println("crash at every event: old and new mixed: 0 (the release's commit is not in this clone)")
+		figures.Print(t, "crash at every event: old and new mixed: 0 (the release's commit is not in this clone)")
 		return
 	}
 	program := newWorker(t)
@@ -64,7 +66,7 @@ func TestOldAndNewWorkers(t *testing.T) {
 		})
 	}
 	working.Wait()
-	fmt.Printf("crash at every event: old and new mixed: %d, invariants broken: %d (%s)\n", done.Load(), broken.Load(), time.Since(began).Round(time.Second))
+	figures.Print(t, "crash at every event: old and new mixed: %d, invariants broken: %d (%s)", done.Load(), broken.Load(), time.Since(began).Round(time.Second))
 	require.Equal(t, total, int(done.Load()))
 }
 
