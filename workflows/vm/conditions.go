@@ -16,7 +16,7 @@ func (s *State) forgetFailure() {
 	over := false
 	switch s.Failure.Step {
 	case string(contract.OperationStart), string(contract.OperationRestart):
-		over = s.running() || halted || s.deleting() || s.thrifty() && s.settledDown()
+		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.thrifty() && s.settledDown()
 	case string(contract.OperationStop):
 		over = s.situation() == Absent && s.VMI != nil
 	case string(actSetAlways):
@@ -25,6 +25,12 @@ func (s *State) forgetFailure() {
 	if over {
 		s.Failure = nil
 	}
+}
+
+// restartOwed says that the instance that runs is the one that is to be replaced.
+func (s *State) restartOwed() bool {
+	w, known := s.wish()
+	return s.thrifty() && known && w.Operation == contract.OperationRestart
 }
 
 // settledDown says that there is no instance, and that none is asked for.

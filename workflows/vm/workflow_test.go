@@ -337,3 +337,31 @@ func TestWhatACalledOffStartCouldNotUndoShows(t *testing.T) {
 	w.bye(time.Hour)
 	w.run(t)
 }
+
+// TestARestartThatCannotStopShowsAndPauses: that the old guest still runs is not what was asked for.
+func TestARestartThatCannotStopShowsAndPauses(t *testing.T) {
+	w := newWorld(t)
+	refuses := true
+	w.Fail = func(a string) error {
+		if a == contract.ActivityDeleteVMI && refuses {
+			return temporal.NewNonRetryableApplicationError("a webhook says no", contract.ErrorInvalid, nil)
+		}
+		return nil
+	}
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() {
+		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
+		w.SetStrategy("Always")
+	})
+	w.at(time.Hour, func() {
+		require.Contains(t, w.condition("Failure").Message, "a webhook says no")
+		require.Less(t, len(w.transitions), 50, "a pause that doubles up to two minutes")
+		refuses = false
+	})
+	w.at(time.Hour+3*time.Minute, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(time.Hour+4*time.Minute, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(time.Hour+5*time.Minute, func() { w.status(t, "Running"); require.Empty(t, w.condition("Failure").Type) })
+	w.bye(2 * time.Hour)
+	w.run(t)
+}
