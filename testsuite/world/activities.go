@@ -137,7 +137,9 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 	if local || !again || before.activity != name || before.input != text {
 		a.logical[name]++
 		ordinal = a.logical[name]
-		a.invocations = append(a.invocations, name)
+		if !a.world.healed { // no fault strikes what only clears up after the story
+			a.invocations = append(a.invocations, name)
+		}
 	}
 	a.world.tracef("%s: %s#%d %s", id, name, ordinal, short(text))
 	return &call{name: name, ordinal: ordinal, input: in, text: text}

@@ -55,9 +55,20 @@ func setStories() []Scenario {
 		{Name: "replica-lost", Story: func(w *World) {
 			grown(w)
 			if len(w.domains) > 0 {
+				w.victim = w.domains[0].key()
 				w.domains[0].panics()
 			}
-		}, Wish: scaled(2)},
+		}, Wish: func(w *World) error {
+			for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+				if v.Namespace+"/"+v.Name == w.victim {
+					return fmt.Errorf("the instance %s, whose guest has panicked, is still there", v.Name)
+				}
+			}
+			if n := len(w.domains); n != 2 {
+				return fmt.Errorf("%d domains run, wanted are 2", n)
+			}
+			return scaled(2)(w)
+		}},
 		{Name: "set-deleted", Story: func(w *World) { grown(w); w.DeleteSet(set) }, Wish: func(w *World) error {
 			if w.Set(set) != nil || len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) > 0 || len(kube.List[corev1.Pod](w.Kube, Namespace)) > 0 {
 				return fmt.Errorf("replica set %s or something of it is not gone", set)

@@ -69,6 +69,7 @@ type World struct {
 
 	hosts   map[string]*host
 	domains []*launcher
+	victim  string            // the key of the guest that a story has let panic
 	ghosts  map[string]string // guests that may still run on a node that was lost, by key
 	control int               // epoch of the control worker
 
@@ -286,6 +287,9 @@ func (w *World) tracef(format string, args ...any) {
 
 // Trace is everything that happened, line by line.
 func (w *World) Trace() string { return strings.Join(w.trace, "\n") }
+
+// Hits is how often the fault has struck.
+func (w *World) Hits() int { return w.faultHit }
 
 // Invocations are the logical activity calls so far, as faults name them.
 func (w *World) Invocations() []Fault {
