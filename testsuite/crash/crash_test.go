@@ -55,7 +55,7 @@ func (k kill) String() string {
 // TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed after it (events that
 // are written together count as one), and once for each write to Kubernetes with the worker killed before it hears the answer. The end is the
 // same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, VIRTFLOW_CRASH_ONLY=start all of
-// one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those.
+// one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those. VIRTFLOW_CRASH_EVERY=4 runs every fourth case.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
 	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began}
@@ -75,6 +75,7 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	s.thin(t)
 	require.NotEmpty(t, s.cases)
 	s.run()
 	figures.Print(t, "crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants broken: %d (%s)",
@@ -121,6 +122,24 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 			s.cases = append(s.cases, k)
 		}
 	}
+}
+
+// thin keeps every n-th case, where the environment asks for that.
+func (s *suite) thin(t *testing.T) {
+	text := os.Getenv("VIRTFLOW_CRASH_EVERY")
+	if text == "" {
+		return
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "VIRTFLOW_CRASH_EVERY must be a number")
+	require.Positive(t, n, "VIRTFLOW_CRASH_EVERY")
+	var kept []kill
+	for i, k := range s.cases {
+		if i%n == 0 {
+			kept = append(kept, k)
+		}
+	}
+	s.cases = kept
 }
 
 // run shares the cases out to the lanes.
