@@ -51,7 +51,9 @@ func settled(w *World) error {
 // consistent: what the VM says is what is there, where its strategy leaves open which that is.
 func consistent(w *World, v *kubevirt.VirtualMachine) error {
 	n, said := w.Domains(key), v.Status.PrintableStatus
-	if said == kubevirt.VirtualMachineStatusRunning && n == 1 || said == kubevirt.VirtualMachineStatusStopped && n == 0 {
+	// As in KubeVirt, instances that never ran are told of also where the strategy leaves it at that.
+	off := said == kubevirt.VirtualMachineStatusStopped || said == kubevirt.VirtualMachineStatusCrashLoopBackOff
+	if said == kubevirt.VirtualMachineStatusRunning && n == 1 || off && n == 0 {
 		return nil
 	}
 	return fmt.Errorf("VM %s says %q and has %d domains", v.Name, said, n)

@@ -67,9 +67,9 @@ func waits() []time.Duration {
 
 // TestModel makes up sequences of wishes and failures. Rapid finds the shortest one that breaks something, and says how to run it again.
 func TestModel(t *testing.T) {
-	// One sequence takes some 30 ms; rapid makes as many as -rapid.checks says, and a hundred unless it is said.
+	// One sequence takes some 100 ms; rapid makes as many as -rapid.checks says, and a hundred unless it is said.
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
-		require.NoError(t, f.Value.Set("1000"))
+		require.NoError(t, f.Value.Set("250"))
 		t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 	}
 	first := seed(t)

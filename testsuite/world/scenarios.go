@@ -52,7 +52,7 @@ func (w *World) converge(wish func(*World) error) {
 	if w.Until(limit, func() bool { return wish(w) == nil }) {
 		return
 	}
-	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.stated() {
+	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.stated) { // while an attempt is made, nothing is said
 		return
 	}
 	w.breakf("after %s: %v%s", limit, wish(w), w.state())
