@@ -54,3 +54,14 @@ func Is(list []contract.Condition, kind, status string) bool {
 func index(list []contract.Condition, kind string) int {
 	return slices.IndexFunc(list, func(c contract.Condition) bool { return c.Type == kind })
 }
+
+// Show returns list with the condition of that type as c is, its message included, or without it when c is nil.
+func Show(list []contract.Condition, kind string, c *contract.Condition, now time.Time) []contract.Condition {
+	if c == nil {
+		return Remove(list, kind)
+	}
+	if old, ok := Get(list, kind); ok && old.Message != c.Message {
+		list = Remove(list, kind)
+	}
+	return Set(list, *c, now)
+}

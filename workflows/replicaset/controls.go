@@ -2,7 +2,6 @@ package replicaset
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -10,15 +9,6 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
-
-// Hold freezes a set: no transition is opened until it is released.
-type Hold struct {
-	Actor  string    `json:"actor,omitempty"` // claimed
-	Reason string    `json:"reason,omitempty"`
-	Since  time.Time `json:"since"`
-	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
-	Message string `json:"message"`
-}
 
 // controls are what a person may ask of a replica set's entity.
 func (e *set) controls() []entity.Control {
@@ -28,7 +18,7 @@ func (e *set) controls() []entity.Control {
 			Name: contract.ControlHold, Does: "Make and remove no replicas until the set is released. What is open goes on.",
 			Check: func(contract.ControlRequest) error { return s.checkHold() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
-				s.hold(now, r, "")
+				s.Hold = entity.HoldBy(now, r, "")
 				return "No transition is opened until the replica set is released.", nil
 			},
 		},
@@ -62,7 +52,7 @@ func (e *set) controls() []entity.Control {
 				t := *s.Open
 				t.CallOff = "called off by " + r.Actor + " (claimed)"
 				s.Open = &t
-				s.hold(now, r, "its replication was called off, ")
+				s.Hold = entity.HoldBy(now, r, "its replication was called off, ")
 				return "The replication is called off, and the replica set is held until it is released.", nil
 			},
 		},
@@ -115,17 +105,6 @@ func (s *State) checkCancel() error {
 	return nil
 }
 
-func (s *State) hold(now time.Time, r contract.ControlRequest, what string) {
-	because := ""
-	if r.Reason != "" {
-		because = ": " + r.Reason
-	}
-	s.Hold = &Hold{
-		Actor: r.Actor, Reason: r.Reason, Since: now,
-		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
-	}
-}
-
 func (s *State) retryNow(now time.Time) string {
 	if s.Failure != nil {
 		f := *s.Failure
@@ -138,20 +117,6 @@ func (s *State) retryNow(now time.Time) string {
 
 // manualConditions shows what people did.
 func (s *State) manualConditions(now time.Time) {
-	set := func(kind string, c *contract.Condition) {
-		if c == nil {
-			s.Conditions = conditions.Remove(s.Conditions, kind)
-			return
-		}
-		if old, ok := conditions.Get(s.Conditions, kind); ok && old.Message != c.Message {
-			s.Conditions = conditions.Remove(s.Conditions, kind)
-		}
-		s.Conditions = conditions.Set(s.Conditions, *c, now)
-	}
-	var held *contract.Condition
-	if s.Hold != nil {
-		held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: s.Hold.Message}
-	}
-	set(contract.ConditionHeld, held)
-	set(contract.ConditionControlRefused, s.RefusedCondition())
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionHeld, s.Hold.Condition(), now)
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionControlRefused, s.RefusedCondition(), now)
 }

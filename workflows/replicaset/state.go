@@ -44,7 +44,7 @@ type State struct {
 	ChurnUntil time.Time `json:"churnUntil,omitzero"`
 
 	// Hold is a person's: see controls.go.
-	Hold *Hold `json:"hold,omitempty"`
+	Hold *entity.Hold `json:"hold,omitempty"`
 	entity.Manual
 
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
@@ -153,7 +153,7 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 	s.Conditions = o.Conditions
 	s.Known = false
 	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && held.Status == "True" {
-		s.Hold = &Hold{Message: held.Message}
+		s.Hold = &entity.Hold{Message: held.Message}
 		if held.LastTransitionTime != nil {
 			s.Hold.Since = *held.LastTransitionTime
 		}

@@ -12,15 +12,6 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// Hold freezes a VM: no transition is opened until it is released. Deleting the VM ends it.
-type Hold struct {
-	Actor  string    `json:"actor,omitempty"` // claimed
-	Reason string    `json:"reason,omitempty"`
-	Since  time.Time `json:"since"`
-	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
-	Message string `json:"message"`
-}
-
 // Approval lets one transition begin that the VM's annotation asks approval for.
 type Approval struct {
 	Operation contract.Operation `json:"operation"`
@@ -39,7 +30,7 @@ func (e *instance) controls() []entity.Control {
 			Name: contract.ControlHold, Does: "Open no transition of this VM until it is released. What is open goes on.",
 			Check: func(contract.ControlRequest) error { return s.checkHold() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
-				s.hold(now, r, "")
+				s.Hold = entity.HoldBy(now, r, "")
 				return "No transition is opened until the VM is released.", nil
 			},
 		},
@@ -66,7 +57,7 @@ func (e *instance) controls() []entity.Control {
 			Check: func(contract.ControlRequest) error { return s.checkCancel() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
 				s.Open.CallOff = "called off by " + r.Actor + " (claimed)"
-				s.hold(now, r, "its "+string(s.Open.Operation)+" was called off, ")
+				s.Hold = entity.HoldBy(now, r, "its "+string(s.Open.Operation)+" was called off, ")
 				return "The " + string(s.Open.Operation) + " is called off, and the VM is held until it is released.", nil
 			},
 		},
@@ -153,17 +144,6 @@ func (s *State) checkApprove(op contract.Operation) error {
 	return nil
 }
 
-func (s *State) hold(now time.Time, r contract.ControlRequest, what string) {
-	because := ""
-	if r.Reason != "" {
-		because = ": " + r.Reason
-	}
-	s.Hold = &Hold{
-		Actor: r.Actor, Reason: r.Reason, Since: now,
-		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
-	}
-}
-
 func (s *State) retryNow(now time.Time) string {
 	if s.Failure != nil {
 		f := *s.Failure
@@ -238,27 +218,14 @@ func (s *State) await() {
 
 // manualConditions shows what people did, or have to do.
 func (s *State) manualConditions(now time.Time) {
-	set := func(kind string, c *contract.Condition) {
-		if c == nil {
-			s.Conditions = conditions.Remove(s.Conditions, kind)
-			return
-		}
-		if old, ok := conditions.Get(s.Conditions, kind); ok && old.Message != c.Message {
-			s.Conditions = conditions.Remove(s.Conditions, kind)
-		}
-		s.Conditions = conditions.Set(s.Conditions, *c, now)
-	}
-	var held, awaiting *contract.Condition
-	if s.Hold != nil {
-		held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: s.Hold.Message}
-	}
+	var awaiting *contract.Condition
 	if s.Awaiting != contract.OperationNone && s.Approved == nil {
 		awaiting = &contract.Condition{
 			Type: contract.ConditionApprovalRequired, Status: "True", Reason: "ApprovalRequired",
 			Message: fmt.Sprintf("the %s waits for approval; the control %s gives it", s.Awaiting, contract.ControlApprove),
 		}
 	}
-	set(contract.ConditionHeld, held)
-	set(contract.ConditionApprovalRequired, awaiting)
-	set(contract.ConditionControlRefused, s.RefusedCondition())
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionHeld, s.Hold.Condition(), now)
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionApprovalRequired, awaiting, now)
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionControlRefused, s.RefusedCondition(), now)
 }

@@ -24,7 +24,7 @@ type State struct {
 	Last *Outcome `json:"last,omitempty"`
 
 	// Hold, Approved and Awaiting are a person's: see controls.go.
-	Hold     *Hold              `json:"hold,omitempty"`
+	Hold     *entity.Hold       `json:"hold,omitempty"`
 	Approved *Approval          `json:"approved,omitempty"`
 	Awaiting contract.Operation `json:"awaiting,omitempty"`
 	entity.Manual
@@ -151,7 +151,7 @@ func (s *State) adopt(o contract.VMObservation) {
 	s.VM = &o
 	s.StartFailure = o.StartFailure
 	if o.Held != nil {
-		s.Hold = &Hold{Message: o.Held.Message}
+		s.Hold = &entity.Hold{Message: o.Held.Message}
 		if o.Held.LastTransitionTime != nil {
 			s.Hold.Since = *o.Held.LastTransitionTime
 		}

@@ -1,0 +1,37 @@
+package entity
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Hold freezes an entity: it opens no transition until a person releases it.
+type Hold struct {
+	Actor  string    `json:"actor,omitempty"` // claimed
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
+	Message string `json:"message"`
+}
+
+// HoldBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or "".
+func HoldBy(now time.Time, r contract.ControlRequest, what string) *Hold {
+	because := ""
+	if r.Reason != "" {
+		because = ": " + r.Reason
+	}
+	return &Hold{
+		Actor: r.Actor, Reason: r.Reason, Since: now,
+		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
+	}
+}
+
+// Condition shows a hold; nil when there is none.
+func (h *Hold) Condition() *contract.Condition {
+	if h == nil {
+		return nil
+	}
+	return &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: h.Message}
+}
