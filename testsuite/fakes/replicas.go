@@ -40,6 +40,8 @@ type ReplicaCluster struct {
 	Ends time.Duration
 	// Fail is asked before each activity; an error fails it without effect.
 	Fail func(activity string) error
+	// Lose is asked after each write of the set's status; an error is answered in place of what has been done.
+	Lose func() error
 	// Conflicts makes every write of the set meet a conflict.
 	Conflicts bool
 	// Changed is called after each change with what crdwatch would send.
@@ -277,6 +279,11 @@ func (c *ReplicaCluster) Patch(_ context.Context, in contract.PatchReplicaSetInp
 	c.Status = &in.Status
 	c.Events = append(c.Events, in.Events...)
 	c.Set.ResourceVersion = c.bump()
+	if c.Lose != nil {
+		if err := c.Lose(); err != nil {
+			return contract.PatchReplicaSetResult{}, err
+		}
+	}
 	o := *c.Set
 	return contract.PatchReplicaSetResult{Written: true, Current: &o}, nil
 }

@@ -15,7 +15,7 @@ func complain(t *testing.T, w *world.World) {
 		t.Log("\n" + w.Trace())
 	}
 	if len(w.Broken) > 0 {
-		t.Errorf("%s\nrun it alone: VIRTFLOW_TRACE=1 go test ./testsuite/world -run '%s' -count 1", strings.Join(w.Broken, "\n"), pattern(t.Name()))
+		t.Errorf("%s\nrun it alone: VIRTFLOW_MATRIX=whole VIRTFLOW_TRACE=1 go test ./testsuite/world -run '%s' -count 1", strings.Join(w.Broken, "\n"), pattern(t.Name()))
 	}
 }
 

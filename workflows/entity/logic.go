@@ -11,8 +11,11 @@ const (
 	LogicThrifty = 1
 	// LogicSealed decides as LogicThrifty does, and keeps workers of before there were versions away from the run.
 	LogicSealed = 2
+	// LogicDoubting does not take a write that failed for one that did nothing: its answer may be all that was lost. The status is written
+	// again although it says what was last known to be written. It also writes small progress of a replica set that lasts.
+	LogicDoubting = 3
 
-	logicLatest = LogicSealed
+	logicLatest = LogicDoubting
 )
 
 // Logic is the version of this run: the latest when it begins now, or the one that it began with when it is replayed.

@@ -75,6 +75,7 @@ func (e *set) write(ctx workflow.Context) error {
 	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st, Events: s.events(st)}
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet, string(actWrite), in)
 	if err != nil {
+		s.Doubt = s.doubting()
 		return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -83,7 +84,10 @@ func (e *set) write(ctx workflow.Context) error {
 		s.Set = &last
 	}
 	if r.Written {
-		s.Written = &st
+		s.Written, s.Doubt = &st, false
+		if s.doubting() {
+			s.WrittenAt = workflow.Now(ctx)
+		}
 	}
 	if r.Conflict && s.thrifty() {
 		if err := s.met(r.Current); err != nil {

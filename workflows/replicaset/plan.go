@@ -50,9 +50,9 @@ func (s *State) choose(now time.Time) decision {
 	case s.Open != nil && s.Open.CallOff != "" && !s.Open.Cancelled:
 		return decision{Action: actCancel, Why: s.Open.CallOff}
 	case s.Set.DeletionTimestamp != nil:
-		return s.still("the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or leaves them to themselves, as was asked")
+		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or leaves them to themselves, as was asked")
 	case s.Set.Unusable != "":
-		return s.still(s.Set.Unusable, "another specification: "+s.Set.Unusable)
+		return s.still(now, s.Set.Unusable, "another specification: "+s.Set.Unusable)
 	case !s.Known:
 		return decision{Action: actFind, Why: "what there is must be known before anything is made or removed"}
 	}
@@ -60,10 +60,10 @@ func (s *State) choose(now time.Time) decision {
 		return decision{Action: actClaim, Why: fmt.Sprintf("%d match and belong to nobody, %d match no longer", len(adopt), len(release))}
 	}
 	if s.Set.Paused {
-		return s.still("the replica set is paused", "spec.paused to be false")
+		return s.still(now, "the replica set is paused", "spec.paused to be false")
 	}
 	if s.Open != nil {
-		return s.decideOpen()
+		return s.decideOpen(now)
 	}
 	return s.decideNeeds(now)
 }
@@ -83,24 +83,24 @@ func (s *State) decideEnd() decision {
 }
 
 // still keeps the status and changes nothing else; what is open is called off.
-func (s *State) still(why, waiting string) decision {
+func (s *State) still(now time.Time, why, waiting string) decision {
 	if s.Open != nil && !s.Open.Cancelled {
 		return decision{Action: actCancel, Why: why}
 	}
-	return s.or(s.decideStatus(), waiting)
+	return s.or(s.decideStatus(now), waiting)
 }
 
 // decideOpen follows the open transition, and ends it early when something else is needed.
-func (s *State) decideOpen() decision {
+func (s *State) decideOpen(now time.Time) decision {
 	t := s.Open
 	if t.Cancelled {
-		return s.or(s.decideStatus(), "the transition to unwind")
+		return s.or(s.decideStatus(now), "the transition to unwind")
 	}
 	if t.Replicas != s.Set.Replicas {
 		return decision{Action: actCancel, Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
 	}
 	if t.Told.Done {
-		return s.or(s.decideStatus(), "the transition to end")
+		return s.or(s.decideStatus(now), "the transition to end")
 	}
 	p := s.progress()
 	if n := s.needs(); !p.Done && s.settled() && !n.none() {
@@ -109,7 +109,7 @@ func (s *State) decideOpen() decision {
 	if p.Done || worth(p.Running, t.Told.Running, t.Make) || worth(p.Gone, t.Told.Gone, len(t.Remove)+len(t.Finished)) {
 		return decision{Action: actTell, Tell: p, Why: "there is progress"}
 	}
-	return s.or(s.decideStatus(), "the replicate transition")
+	return s.or(s.decideStatus(now), "the replicate transition")
 }
 
 // worth says whether a number is worth telling after another one, on a way of so many steps: a tenth of the way is.
@@ -121,17 +121,17 @@ func worth(now, told, steps int) bool {
 func (s *State) decideNeeds(now time.Time) decision {
 	n := s.needs()
 	if n.none() {
-		return s.or(s.decideStatus(), "nothing: there are as many replicas as wanted")
+		return s.or(s.decideStatus(now), "nothing: there are as many replicas as wanted")
 	}
 	if s.hopeless(n, now) {
-		d := s.decideStatus()
+		d := s.decideStatus(now)
 		if d.Action == actNone {
 			d.WakeAt, d.Waiting = s.ChurnUntil, fmt.Sprintf("the back-off after %d replicas that ended without having run", s.Churn)
 		}
 		return d
 	}
 	if s.Hold != nil {
-		return s.or(s.decideStatus(), "a person: the replica set is "+s.Hold.Message)
+		return s.or(s.decideStatus(now), "a person: the replica set is "+s.Hold.Message)
 	}
 	return decision{Action: actReplicate, Needs: n, Why: n.why(len(s.active()), s.Set.Replicas)}
 }
@@ -142,7 +142,7 @@ func (s *State) held(d decision, now time.Time) decision {
 		return d
 	}
 	if d.Action != actWrite {
-		if st := s.decideStatus(); st.Action == actWrite {
+		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}
 	}
@@ -156,9 +156,13 @@ func (s *State) or(d decision, waiting string) decision {
 	return d
 }
 
-func (s *State) decideStatus() decision {
-	if s.Set.Gone || !s.differs() {
+func (s *State) decideStatus(now time.Time) decision {
+	if s.Set.Gone {
 		return decision{}
+	}
+	write, at := s.differs(now)
+	if !write {
+		return decision{WakeAt: at}
 	}
 	return decision{Action: actWrite, Why: "it differs from what was written"}
 }

@@ -49,6 +49,9 @@ type State struct {
 
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
+	WrittenAt  time.Time                  `json:"writtenAt,omitzero"`
+	// Doubt says that a later write failed, and may have been done all the same.
+	Doubt bool `json:"doubt,omitempty"`
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
 	Conflicts int `json:"conflicts,omitempty"`
 	// Logic is the version of the planner that this run keeps to.
@@ -138,6 +141,9 @@ func (s *State) takeSet(o contract.ReplicaSetObservation) {
 
 // thrifty says that this run decides as the planner does since entity.LogicThrifty.
 func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
+
+// doubting is the same of entity.LogicDoubting.
+func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
 
 // wishChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) wishChanged() {

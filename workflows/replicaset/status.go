@@ -59,21 +59,38 @@ func (s *State) setConditions(now time.Time) {
 	s.manualConditions(now)
 }
 
-// differs says whether the status is worth a write. While a transition goes on, numbers change by ones; they are written in tenths.
-func (s *State) differs() bool {
-	now := s.status()
+// progressPause is how long a status may be behind by less than a tenth of the way.
+const progressPause = 5 * time.Second
+
+// differs says whether the status is worth a write, now or, when that is later, at the time that it answers. While a transition goes on, numbers
+// change by ones; they are written in tenths, or when nothing was written for a while: the last few may take until the deadline.
+func (s *State) differs(now time.Time) (bool, time.Time) {
+	st := s.status()
 	if s.Written == nil {
 		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
-		return s.Known
+		return s.Known, time.Time{}
+	}
+	if s.Doubt {
+		return true, time.Time{}
+	}
+	if equal(st, *s.Written) {
+		return false, time.Time{}
 	}
 	then := *s.Written
 	if t := s.Open; t != nil && !t.Cancelled {
 		steps := max(t.Make, len(t.Remove)+len(t.Finished))
-		if !worth(now.Replicas, then.Replicas, steps) && !worth(now.ReadyReplicas, then.ReadyReplicas, steps) {
-			then.Replicas, then.ReadyReplicas = now.Replicas, now.ReadyReplicas
+		if !worth(st.Replicas, then.Replicas, steps) && !worth(st.ReadyReplicas, then.ReadyReplicas, steps) {
+			then.Replicas, then.ReadyReplicas = st.Replicas, st.ReadyReplicas
 		}
 	}
-	return !equal(now, then)
+	if !equal(st, then) {
+		return true, time.Time{}
+	}
+	if s.WrittenAt.IsZero() {
+		return false, time.Time{}
+	}
+	at := s.WrittenAt.Add(progressPause)
+	return !now.Before(at), at
 }
 
 // events are what a write of the status announces.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -122,7 +123,42 @@ func TestFiftyAreOneTransitionAndFewCalls(t *testing.T) {
 			writes++
 		}
 	}
-	require.LessOrEqual(t, writes, 14, "calls: %v", w.Calls)
+	require.LessOrEqual(t, writes, 16, "calls: %v", w.Calls)
+}
+
+// TestTheFirstOfManyShowsThoughNoOtherFollows: a tenth of the way is written at once, less than that a little later.
+func TestTheFirstOfManyShowsThoughNoOtherFollows(t *testing.T) {
+	w := newWorld(t)
+	w.Boots = nil
+	w.at(0, func() { w.Scale(50) })
+	w.at(time.Minute, func() { w.status(50, 0); w.Run("web001") })
+	w.at(61*time.Second, func() { w.status(50, 1) })
+	w.at(62*time.Second, func() { w.Run("web002") })
+	w.at(63*time.Second, func() { w.status(50, 1) })
+	w.at(67*time.Second, func() { w.status(50, 2) })
+	w.gone(70 * time.Second)
+	w.run()
+}
+
+// TestAWriteThatIsSaidToHaveFailedIsDoubted: the write has been done, only its answer was lost. When what it wrote is true no more, and what was
+// written before it is again, that must be written.
+func TestAWriteThatIsSaidToHaveFailedIsDoubted(t *testing.T) {
+	w := newWorld(t)
+	w.Boots = func(string) time.Duration { return 100 * time.Millisecond } // before the write is tried again
+	lost := false
+	w.Lose = func() error {
+		if lost {
+			lost = false
+			return temporal.NewNonRetryableApplicationError("the answer was lost", "Kubernetes", nil)
+		}
+		return nil
+	}
+	w.at(0, func() { w.Scale(2) })
+	w.at(time.Minute, func() { w.status(2, 2); lost = true; w.Vanish(w.Names()[0]) })
+	w.at(time.Minute+200*time.Millisecond, func() { require.False(t, lost); w.status(1, 1) })
+	w.at(time.Hour, func() { w.status(2, 2) })
+	w.gone(61 * time.Minute)
+	w.run()
 }
 
 func TestANewerScaleSupersedes(t *testing.T) {

@@ -65,6 +65,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
+		s.Doubt = s.doubting() && (s.Doubt || in.Status != nil)
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -74,7 +75,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	if r.Written {
 		if in.Status != nil {
-			s.Written = in.Status
+			s.Written, s.Doubt = in.Status, false
 			s.Terminating = s.deleting()
 			s.VM.StateChangeRequests = in.Status.StateChangeRequests
 		}

@@ -48,6 +48,8 @@ type State struct {
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
+	// Doubt says that a later write failed, and may have been done all the same.
+	Doubt bool `json:"doubt,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.
 	Logic int `json:"logic,omitempty"`
@@ -212,6 +214,9 @@ func (s *State) situation() Situation {
 
 // thrifty says that this run decides as the planner does since entity.LogicThrifty.
 func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
+
+// doubting is the same of entity.LogicDoubting.
+func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
 
 // request is what the pending state change requests ask for first, as far as they concern the present VMI.
 func (s *State) request() Request {

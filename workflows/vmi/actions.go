@@ -193,18 +193,19 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	in := contract.PatchVMIInput{
 		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
 	}
-	if status.NodeName != "" && (s.Written == nil || s.Written.NodeName != status.NodeName) {
+	if status.NodeName != "" && (s.Written == nil || s.Doubt || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
+		s.Doubt = s.doubting()
 		return e.settle(ctx, a, err)
 	}
 	switch {
 	case r.Gone:
 		e.gone()
 	case r.Written:
-		s.Written = &status
+		s.Written, s.Doubt = &status, false
 		for _, ev := range events {
 			s.Announced = append(s.Announced, announced(ev))
 		}

@@ -189,6 +189,9 @@ func (s *State) status() contract.VMIStatus {
 
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
 func (s *State) differs() bool {
+	if s.Doubt {
+		return true
+	}
 	if s.Written == nil {
 		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was written then.
 		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() || s.urgentNews()

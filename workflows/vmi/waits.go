@@ -25,6 +25,9 @@ const atOnce int64 = 1
 // thrifty says that this run keeps to the planner that writes less, and shows every wait.
 func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
 
+// doubting is the same of entity.LogicDoubting.
+func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
+
 // graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
 // pod's own is right.
 func (s *State) graceOverride() *int64 {
