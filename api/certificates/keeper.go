@@ -33,6 +33,8 @@ type Options struct {
 	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA.
 	MutatingWebhooks   string
 	ValidatingWebhooks string
+	// APIServices are the names of those that get it too.
+	APIServices []string
 }
 
 // Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
@@ -61,6 +63,7 @@ func (k *Keeper) SetUp(mgr ctrl.Manager) error {
 		For(&corev1.Secret{}).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always).
+		Watches(NewAPIService(""), always).
 		WithOptions(controller.Options{NeedLeaderElection: &everyReplica}).
 		Complete(k)
 	if err != nil {
@@ -84,7 +87,7 @@ func (k *Keeper) Ready(context.Context) error {
 		return fmt.Errorf("no certificate yet in Secret %s", k.Secret)
 	}
 	if !k.trusted.Load() {
-		return errors.New("the CA is not in the webhook configurations yet")
+		return errors.New("the CA is not where the API server looks for it yet")
 	}
 	return nil
 }
@@ -123,7 +126,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: checkInterval}, nil
 }
 
-// trust writes the CA into both webhook configurations where it is not there yet.
+// trust writes the CA into both webhook configurations, and into the APIServices, where it is not there yet.
 func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
@@ -153,7 +156,15 @@ func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
 	for i := range validating.Webhooks {
 		same = same && bytes.Equal(validating.Webhooks[i].ClientConfig.CABundle, bundle)
 	}
-	return k.patch(ctx, changedToo, validating, same)
+	if err := k.patch(ctx, changedToo, validating, same); err != nil {
+		return err
+	}
+	for _, name := range k.APIServices {
+		if err := k.trustAt(ctx, name, bundle); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bool) error {
@@ -163,6 +174,6 @@ func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bo
 	if err := k.client.Patch(ctx, changed, client.StrategicMergeFrom(from)); err != nil {
 		return fmt.Errorf("writing the CA into %s: %w", from.GetName(), err)
 	}
-	k.log.Info().Str("name", from.GetName()).Msg("webhook configuration trusts the current CA")
+	k.log.Info().Str("name", from.GetName()).Msg("the API server trusts the current CA here")
 	return nil
 }

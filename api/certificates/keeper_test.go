@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -30,6 +32,7 @@ func setUp(t *testing.T, at *time.Time) (*Keeper, client.Client) {
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "c.x.y"}},
 		},
+		NewAPIService("v1.x.y"),
 	).Build()
 	return replica(c, at), c
 }
@@ -37,7 +40,7 @@ func setUp(t *testing.T, at *time.Time) (*Keeper, client.Client) {
 func replica(c client.Client, at *time.Time) *Keeper {
 	k := NewKeeper(c, Options{
 		Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "virtflow-api-server",
-		MutatingWebhooks: "virtflow", ValidatingWebhooks: "virtflow",
+		MutatingWebhooks: "virtflow", ValidatingWebhooks: "virtflow", APIServices: []string{"v1.x.y"},
 	}, zerolog.Nop())
 	k.now = func() time.Time { return *at }
 	return k
@@ -64,7 +67,13 @@ func bundles(t *testing.T, c client.Client) [][]byte {
 	require.NoError(t, c.Get(context.Background(), types.NamespacedName{Name: "virtflow"}, &m))
 	var v admissionregistrationv1.ValidatingWebhookConfiguration
 	require.NoError(t, c.Get(context.Background(), types.NamespacedName{Name: "virtflow"}, &v))
-	return [][]byte{m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle}
+	service := NewAPIService("v1.x.y")
+	require.NoError(t, c.Get(context.Background(), types.NamespacedName{Name: "v1.x.y"}, service))
+	text, _, err := unstructured.NestedString(service.Object, "spec", "caBundle")
+	require.NoError(t, err)
+	bundle, err := base64.StdEncoding.DecodeString(text)
+	require.NoError(t, err)
+	return [][]byte{bundle, m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle}
 }
 
 func do(t *testing.T, k *Keeper) {

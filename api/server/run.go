@@ -4,15 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/zerologr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -26,6 +29,7 @@ import (
 	"github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/api/certificates"
 	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/crdwatch/kube"
 	"github.com/virtflow/virtflow/workers/process"
 )
@@ -53,6 +57,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	ctrl.SetLogger(logger)
 
 	var keeper *certificates.Keeper
+	mux := http.NewServeMux()
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -63,8 +68,11 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(shutdownTimeout),
 		Cache:                   o.cacheOptions(),
-		WebhookServer: webhook.NewServer(webhook.Options{Port: o.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		WebhookServer: webhook.NewServer(webhook.Options{Port: o.Port, WebhookMux: mux, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS13
+			// Streams need HTTP/1.1. Whose certificate a client has shown, package subresources judges by the CA of the moment.
+			c.NextProtos = []string{"h2", "http/1.1"}
+			c.ClientAuth = tls.RequestClientCert
 			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return keeper.Certificate(hello) }
 		}}}),
 	})
@@ -76,6 +84,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		Service:            o.Service,
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
+		APIServices:        apiServices(),
 	}, p.Log)
 	if err := keeper.SetUp(mgr); err != nil {
 		return err
@@ -84,6 +93,11 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	for path, h := range admission.Handlers(admission.Options{Cluster: cluster, OwnUsers: o.ownUsers(), Observe: observer(p.Registry)}) {
 		mgr.GetWebhookServer().Register(path, h)
 	}
+	aggregated, err := o.aggregated(mgr, cluster, p)
+	if err != nil {
+		return err
+	}
+	mux.Handle("/", aggregated) // whatever is no webhook
 	p.Health.AddReady("webhook server", func(ctx context.Context) error {
 		if err := keeper.Ready(ctx); err != nil {
 			return err
@@ -99,7 +113,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, kubevirtv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, authorizationv1.AddToScheme, kubevirtv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)
 		}
@@ -113,9 +127,14 @@ func (o *Options) cacheOptions() cache.Options {
 	here := func(name string) cache.ByObject {
 		return cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: named(name)}}}
 	}
+	// Two objects, which no field selector names together.
+	services := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "virtflow"})}
+	proxy := subresources.FrontProxyConfig
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:       here(o.Secret),
-		&kubevirtv1.KubeVirt{}: here(configurationName),
+		certificates.NewAPIService(""): services,
+		&corev1.ConfigMap{}:            {Namespaces: map[string]cache.Config{proxy.Namespace: {FieldSelector: named(proxy.Name)}}},
+		&corev1.Secret{}:               here(o.Secret),
+		&kubevirtv1.KubeVirt{}:         here(configurationName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(o.Webhooks)},
 	}}

@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/support"
 )
 
@@ -58,6 +60,9 @@ func objects(t *testing.T, pattern string) []runtime.Object {
 			require.NoError(t, err, file)
 			if string(asJSON) == "null" {
 				continue
+			}
+			if filepath.Base(file) == "api-services.yaml" {
+				continue // its types' module brings half of the API server along; see TestTheAggregatedAPI
 			}
 			o, _, err := decoder.Decode(asJSON, nil, nil)
 			require.NoError(t, err, file)
@@ -207,5 +212,37 @@ func TestTheShippedConfigurationAndTheExampleAreSupported(t *testing.T) {
 				require.Equal(t, "restricted", o.Labels["pod-security.kubernetes.io/enforce"])
 			}
 		}
+	}
+}
+
+// TestTheAggregatedAPI: the APIServices are those that the api server keeps its CA in.
+func TestTheAggregatedAPI(t *testing.T) {
+	content, err := os.ReadFile("api-services.yaml")
+	require.NoError(t, err)
+	documents := bytes.Split(content, []byte("\n---\n"))
+	require.Len(t, documents, 2)
+	for i, version := range []string{"v1", "v1alpha3"} {
+		var service struct {
+			APIVersion string            `json:"apiVersion"`
+			Kind       string            `json:"kind"`
+			Metadata   metav1.ObjectMeta `json:"metadata"`
+			Spec       struct {
+				Group                string `json:"group"`
+				Version              string `json:"version"`
+				GroupPriorityMinimum int    `json:"groupPriorityMinimum"`
+				VersionPriority      int    `json:"versionPriority"`
+				Service              struct {
+					Name      string `json:"name"`
+					Namespace string `json:"namespace"`
+					Port      int    `json:"port"`
+				} `json:"service"`
+			} `json:"spec"`
+		}
+		require.NoError(t, yaml.UnmarshalStrict(documents[i], &service))
+		require.Equal(t, version+"."+subresources.Group, service.Metadata.Name)
+		require.Equal(t, "virtflow", service.Metadata.Labels["app.kubernetes.io/part-of"], "the api server finds it by this label")
+		require.Equal(t, subresources.Group, service.Spec.Group)
+		require.Equal(t, version, service.Spec.Version)
+		require.Equal(t, "virtflow-api-server", service.Spec.Service.Name)
 	}
 }

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+// apiServices are the names of the APIServices that send requests here.
+func apiServices() []string {
+	return []string{"v1." + subresources.Group, "v1alpha3." + subresources.Group}
+}
+
+// aggregated makes the API subresources.kubevirt.io.
+func (o *Options) aggregated(mgr ctrl.Manager, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (http.Handler, error) {
+	service, err := subresources.New(subresources.Options{
+		Reader:     mgr.GetAPIReader(),
+		Client:     mgr.GetClient(),
+		FrontProxy: mgr.GetClient(),
+		Cluster:    cluster,
+		Streams:    subresources.Streams{},
+		Version:    process.Version,
+		Log:        p.Log,
+		Observe:    subresourceObserver(p.Registry),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return service, nil
+}
+
+// subresourceObserver counts and times the answers of each subresource; streams are not among them.
+func subresourceObserver(r prometheus.Registerer) func(string, int, time.Duration) {
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "virtflow_subresource_duration_seconds",
+		Help:    "Time to answer one request to subresources.kubevirt.io, by subresource and code.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, []string{"subresource", "code"})
+	r.MustRegister(took)
+	return func(route string, code int, d time.Duration) {
+		took.WithLabelValues(route, strconv.Itoa(code)).Observe(d.Seconds())
+	}
+}

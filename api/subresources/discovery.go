@@ -1,0 +1,93 @@
+package subresources
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// serveOpen lists what anybody who reaches this process may read: what the API is, and that it is well.
+func (s *Service) serveOpen() error {
+	group := metav1.APIGroup{
+		TypeMeta:         metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"},
+		Name:             Group,
+		PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: Group + "/v1", Version: "v1"},
+	}
+	for _, v := range versions() {
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: Group + "/" + v, Version: v})
+	}
+	const apis = "/apis"
+	s.open = map[string]http.HandlerFunc{
+		apis: constant(metav1.APIGroupList{
+			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group},
+		}),
+		apis + "/" + Group: constant(group),
+	}
+	paths := []string{apis, apis + "/" + Group}
+	for _, v := range versions() {
+		base := apis + "/" + Group + "/" + v
+		for path, h := range map[string]http.HandlerFunc{
+			"":                        constant(s.resources(v)),
+			"/version":                s.version,
+			"/guestfs":                guestfs,
+			"/healthz":                s.healthz,
+			"/start-cluster-profiler": noProfiler("Unable to start profiler."),
+			"/stop-cluster-profiler":  noProfiler("Unable to stop profiler."),
+			"/dump-cluster-profiler":  noProfiler("Unable to retrieve profiler results."),
+		} {
+			s.open[base+path] = h
+		}
+		paths = append(paths, base)
+	}
+	s.open["/healthz"] = s.healthz
+	return s.serveOpenAPI(paths)
+}
+
+func constant(v any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { JSON(w, http.StatusOK, v) }
+}
+
+// resources is the discovery document of one version. Like KubeVirt's it names no verbs: kubectl does not list subresources.
+func (s *Service) resources(version string) metav1.APIResourceList {
+	list := metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: Group + "/" + version,
+	}
+	for _, r := range s.table() {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.path(), Namespaced: true, Verbs: metav1.Verbs{}})
+	}
+	return list
+}
+
+// version answers like KubeVirt, whose clients compare it with their own.
+func (s *Service) version(w http.ResponseWriter, _ *http.Request) {
+	JSON(w, http.StatusOK, map[string]string{
+		"gitVersion": s.Version, "gitCommit": "", "gitTreeState": "", "buildDate": "",
+		"goVersion": runtime.Version(), "compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH,
+	})
+}
+
+// guestfs refuses like a KubeVirt that does not know its own images: virtflow has no image with libguestfs.
+func guestfs(w http.ResponseWriter, _ *http.Request) {
+	JSON(w, http.StatusInternalServerError, map[string]any{
+		"guestfs": map[string]string{"status": "failed", "error": "virtflow has no libguestfs image"},
+	})
+}
+
+func noProfiler(what string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		Fail(w, &Plain{Code: http.StatusForbidden, Text: what + ` "ClusterProfiler" feature gate must be enabled`})
+	}
+}
+
+// healthz says whether the API server is reached, by reading what every request needs.
+func (s *Service) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
+	defer cancel()
+	if _, err := s.proxy.config(ctx); err != nil {
+		JSON(w, http.StatusInternalServerError, map[string]any{"apiserver": map[string]string{"connectivity": "failed", "error": err.Error()}})
+		return
+	}
+	JSON(w, http.StatusOK, map[string]any{"apiserver": map[string]string{"connectivity": "ok"}})
+}

@@ -1,0 +1,53 @@
+package subresources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// clusterTimeout bounds one call to the API server.
+const clusterTimeout = 10 * time.Second
+
+// Lookup reads the objects that requests are about, as they are now.
+type Lookup struct {
+	// Reader must not be a cache: this process watches no virtual machines.
+	Reader client.Reader
+}
+
+// VM answers with a VirtualMachine, or with KubeVirt's error.
+func (l Lookup) VM(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachine, error) {
+	vm := &kubevirtv1.VirtualMachine{}
+	err := l.get(ctx, namespace, name, vm)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, VMNotFound(name)
+	case err != nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("unable to retrieve vm [%s]: %w", name, err))
+	}
+	return vm, nil
+}
+
+// VMI answers with a VirtualMachineInstance, or with KubeVirt's error.
+func (l Lookup) VMI(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
+	vmi := &kubevirtv1.VirtualMachineInstance{}
+	err := l.get(ctx, namespace, name, vmi)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, VMINotFound(name)
+	case err != nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("unable to retrieve vmi [%s]: %w", name, err))
+	}
+	return vmi, nil
+}
+
+func (l Lookup) get(ctx context.Context, namespace, name string, into client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	return l.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
+}

@@ -1,0 +1,93 @@
+package subresources
+
+import "net/http"
+
+// Resources of the API.
+const (
+	virtualMachines         = "virtualmachines"
+	virtualMachineInstances = "virtualmachineinstances"
+	expandVMSpec            = "expand-vm-spec"
+)
+
+// Route is one path: /apis/subresources.kubevirt.io/VERSION/namespaces/NAMESPACE/Resource/NAME/Subresource.
+type Route struct {
+	Resource    string
+	Subresource string // "" for what belongs to a namespace
+	Method      string
+	Handler     Handler
+	// LeastRest and MostRest are how many parts may follow in the path. They are no part of what RBAC is asked about.
+	LeastRest, MostRest int
+	// Stream is not ended after a time, and its body is not bounded here.
+	Stream bool
+}
+
+// path is the route as RBAC and discovery name it.
+func (r Route) path() string {
+	if r.Subresource == "" {
+		return r.Resource
+	}
+	return r.Resource + "/" + r.Subresource
+}
+
+// Streams are handlers of package streams, and of what is read from a guest; nil is answered with 501.
+type Streams struct {
+	Console, VNC, Screenshot, USBRedir, VSOCK Handler
+	PortForwardVM, PortForwardVMI             Handler
+	GuestOSInfo, UserList, FilesystemList     Handler
+}
+
+// table lists every route there is. RBAC's verb follows from the method: GET is get, PUT is update.
+func (s *Service) table() []Route {
+	const vm, vmi, get, put = virtualMachines, virtualMachineInstances, http.MethodGet, http.MethodPut
+	st := s.Streams
+	return []Route{
+		{Resource: expandVMSpec, Method: put, Handler: s.expandGiven},
+
+		{Resource: vm, Subresource: "start", Method: put, Handler: s.startVM},
+		{Resource: vm, Subresource: "stop", Method: put, Handler: s.stopVM},
+		{Resource: vm, Subresource: "restart", Method: put, Handler: s.restartVM},
+		{Resource: vm, Subresource: "expand-spec", Method: get, Handler: s.expandVM},
+		{Resource: vm, Subresource: "migrate", Method: put, Handler: s.migrateVM},
+		{Resource: vm, Subresource: "addvolume", Method: put, Handler: s.addVolumeVM},
+		{Resource: vm, Subresource: "removevolume", Method: put, Handler: s.removeVolumeVM},
+		{Resource: vm, Subresource: "memorydump", Method: put, Handler: s.memoryDump},
+		{Resource: vm, Subresource: "removememorydump", Method: put, Handler: s.removeMemoryDump},
+		{Resource: vm, Subresource: "evacuate/cancel", Method: put, Handler: s.cancelEvacuationVM},
+		{Resource: vm, Subresource: "objectgraph", Method: get, Handler: s.objectGraphVM},
+		{Resource: vm, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: later(st.PortForwardVM)},
+
+		{Resource: vmi, Subresource: "pause", Method: put, Handler: s.pause},
+		{Resource: vmi, Subresource: "unpause", Method: put, Handler: s.unpause},
+		{Resource: vmi, Subresource: "freeze", Method: put, Handler: s.freeze},
+		{Resource: vmi, Subresource: "unfreeze", Method: put, Handler: s.unfreeze},
+		{Resource: vmi, Subresource: "softreboot", Method: put, Handler: s.softReboot},
+		{Resource: vmi, Subresource: "reset", Method: put, Handler: s.reset},
+		{Resource: vmi, Subresource: "guestosinfo", Method: get, Handler: later(st.GuestOSInfo)},
+		{Resource: vmi, Subresource: "userlist", Method: get, Handler: later(st.UserList)},
+		{Resource: vmi, Subresource: "filesystemlist", Method: get, Handler: later(st.FilesystemList)},
+		{Resource: vmi, Subresource: "console", Method: get, Stream: true, Handler: later(st.Console)},
+		{Resource: vmi, Subresource: "vnc", Method: get, Stream: true, Handler: later(st.VNC)},
+		{Resource: vmi, Subresource: "vnc/screenshot", Method: get, Handler: later(st.Screenshot)},
+		{Resource: vmi, Subresource: "usbredir", Method: get, Stream: true, Handler: later(st.USBRedir)},
+		{Resource: vmi, Subresource: "vsock", Method: get, Stream: true, Handler: later(st.VSOCK)},
+		{Resource: vmi, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: later(st.PortForwardVMI)},
+		{Resource: vmi, Subresource: "addvolume", Method: put, Handler: s.addVolumeVMI},
+		{Resource: vmi, Subresource: "removevolume", Method: put, Handler: s.removeVolumeVMI},
+		{Resource: vmi, Subresource: "evacuate/cancel", Method: put, Handler: s.cancelEvacuationVMI},
+		{Resource: vmi, Subresource: "objectgraph", Method: get, Handler: s.objectGraphVMI},
+		{Resource: vmi, Subresource: "sev/fetchcertchain", Method: get, Handler: s.sevRead},
+		{Resource: vmi, Subresource: "sev/querylaunchmeasurement", Method: get, Handler: s.sevRead},
+		{Resource: vmi, Subresource: "sev/setupsession", Method: put, Handler: s.sevSetup},
+		{Resource: vmi, Subresource: "sev/injectlaunchsecret", Method: put, Handler: s.sevInject},
+		{Resource: vmi, Subresource: "backup", Method: put, Handler: s.backup},
+		{Resource: vmi, Subresource: "redefine-checkpoint", Method: put, Handler: s.backup},
+	}
+}
+
+// later stands in for a handler that this build does not have.
+func later(h Handler) Handler {
+	if h != nil {
+		return h
+	}
+	return func(http.ResponseWriter, *Request) error { return NotYet("This is not supported yet.") }
+}

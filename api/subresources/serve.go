@@ -1,0 +1,263 @@
+package subresources
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtflow/virtflow/api/defaults"
+)
+
+const (
+	// largestBody is Kubernetes' own limit of a request.
+	largestBody = 3 << 20
+	// bodyTimeout is how long a client may take to send one.
+	bodyTimeout = 10 * time.Second
+	// longestCall bounds everything but streams.
+	longestCall = 60 * time.Second
+)
+
+// Group is the API group that is served.
+const Group = "subresources.kubevirt.io"
+
+// versions that are served, the preferred one first.
+func versions() []string { return []string{"v1", "v1alpha3"} }
+
+// Handler answers one request that has been authorised. What it returns is answered by Fail, unless the answer has begun.
+type Handler func(w http.ResponseWriter, r *Request) error
+
+// Request is one request with what is known of it.
+type Request struct {
+	*http.Request
+	User      User
+	Namespace string
+	Name      string   // "" for what belongs to a namespace
+	Rest      []string // what follows the subresource, for example port and protocol
+}
+
+// Options are what the API needs of the rest of the process.
+type Options struct {
+	// Reader reads objects as they are now, not from a cache.
+	Reader client.Reader
+	// Client writes, and asks for SubjectAccessReviews.
+	Client client.Client
+	// FrontProxy reads the front proxy's ConfigMap, from a cache.
+	FrontProxy client.Reader
+	// Cluster answers with the cluster's configuration.
+	Cluster func(context.Context) (defaults.Cluster, error)
+	// Entities does operations on running instances, through their workflows.
+	Entities Entities
+	// Streams are the handlers of what is not answered at once.
+	Streams Streams
+	// Version is that of this build.
+	Version string
+	Log     zerolog.Logger
+	// Observe is told of each request: "resource/subresource", code, how long it took. Streams are not timed. It may be nil.
+	Observe func(route string, code int, took time.Duration)
+}
+
+// Service is the aggregated API. It is an http.Handler, safe for concurrent use.
+type Service struct {
+	Options
+	Lookup
+	proxy   *FrontProxy
+	reviews Reviews
+	routes  map[string]Route // by resource/subresource
+	open    map[string]http.HandlerFunc
+}
+
+// New makes the API.
+func New(o Options) (*Service, error) {
+	s := &Service{Options: o, Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
+	s.routes = map[string]Route{}
+	for _, r := range s.table() {
+		s.routes[r.path()] = r
+	}
+	if err := s.serveOpen(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeHTTP answers.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	path := strings.TrimRight(r.URL.Path, "/")
+	if h, ok := s.open[path]; ok || path == "" {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			Fail(w, methodNotAllowed)
+			return
+		}
+		if ok {
+			h(w, r)
+			return
+		}
+	}
+	began := time.Now()
+	route, req, err := s.admit(r, path)
+	if err != nil {
+		Fail(w, err)
+		return
+	}
+	seen := &observed{ResponseWriter: w}
+	if !route.Stream {
+		ctx, cancel := context.WithTimeout(r.Context(), longestCall)
+		defer cancel()
+		req.Request = r.WithContext(ctx)
+		// A server that cannot set the deadline (a test's recorder) reads without one.
+		_ = http.NewResponseController(w).SetReadDeadline(began.Add(bodyTimeout)) //nolint:errcheck // see above
+		req.Body = http.MaxBytesReader(seen, req.Body, largestBody)
+	}
+	err = route.Handler(seen, req)
+	if err != nil && seen.code == 0 {
+		Fail(seen, err)
+	}
+	s.note(route, req, seen.code, time.Since(began), err)
+}
+
+// note tells of a request that was let in.
+func (s *Service) note(route Route, r *Request, code int, took time.Duration, err error) {
+	if s.Observe != nil && !route.Stream {
+		s.Observe(route.path(), code, took)
+	}
+	event := s.Log.Debug()
+	if r.Method != http.MethodGet {
+		event = s.Log.Info()
+	}
+	event.Err(err).Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).Str("subresource", route.Subresource).
+		Int("code", code).Dur("took", took).Msg("subresource")
+}
+
+var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Method Not Allowed"}
+
+// admit finds out what is asked for, by whom, and whether they may: in that order, so that only the first tells nothing to strangers.
+func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
+	user, err := s.proxy.Identify(r, time.Now())
+	if err != nil {
+		return Route{}, nil, err
+	}
+	asked, err := parsePath(path)
+	if err != nil {
+		return Route{}, nil, err
+	}
+	route, rest, known := s.find(asked)
+	attributes := authorizationv1.ResourceAttributes{
+		Group: Group, Version: asked.version, Namespace: asked.namespace, Resource: asked.resource, Name: asked.name,
+		Subresource: strings.Join(asked.rest, "/"), Verb: verbOf(r.Method),
+	}
+	if known {
+		attributes.Subresource = route.Subresource
+	}
+	allowed, why, err := s.reviews.Allowed(r.Context(), user, attributes)
+	switch {
+	case err != nil:
+		return Route{}, nil, err
+	case !allowed:
+		return Route{}, nil, &Plain{Code: http.StatusUnauthorized, Text: why}
+	case !known:
+		return Route{}, nil, &Plain{Code: http.StatusNotFound, Text: "404: Page Not Found"}
+	case route.Method != r.Method:
+		return Route{}, nil, methodNotAllowed
+	}
+	return route, &Request{Request: r, User: user, Namespace: asked.namespace, Name: asked.name, Rest: rest}, nil
+}
+
+// asked is a path taken apart.
+type asked struct {
+	version, namespace, resource, name string
+	rest                               []string
+}
+
+// parsePath takes /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE… apart, as KubeVirt's authoriser does.
+func parsePath(path string) (asked, error) {
+	unknown := &Plain{Code: http.StatusUnauthorized, Text: "unknown api endpoint: " + path}
+	parts := strings.Split(path, "/")
+	if len(parts) < 7 || parts[0] != "" || parts[1] != "apis" || parts[2] != Group || parts[4] != "namespaces" || parts[5] == "" {
+		return asked{}, unknown
+	}
+	if !served(parts[3]) {
+		return asked{}, unknown
+	}
+	a := asked{version: parts[3], namespace: parts[5], resource: parts[6]}
+	switch {
+	case len(parts) == 7 && a.resource == expandVMSpec:
+		return a, nil
+	case len(parts) < 9:
+		return asked{}, unknown
+	case a.resource != virtualMachines && a.resource != virtualMachineInstances:
+		return asked{}, &Plain{Code: http.StatusUnauthorized, Text: "unknown resource type " + a.resource}
+	}
+	a.name, a.rest = parts[7], parts[8:]
+	if a.name == "" {
+		return asked{}, unknown
+	}
+	return a, nil
+}
+
+func served(version string) bool {
+	for _, v := range versions() {
+		if v == version {
+			return true
+		}
+	}
+	return false
+}
+
+// find looks for the route with the longest path that a request begins with.
+func (s *Service) find(a asked) (Route, []string, bool) {
+	if len(a.rest) == 0 {
+		r, ok := s.routes[a.resource]
+		return r, nil, ok
+	}
+	for n := len(a.rest); n > 0; n-- {
+		r, ok := s.routes[a.resource+"/"+strings.Join(a.rest[:n], "/")]
+		rest := a.rest[n:]
+		if ok && len(rest) >= r.LeastRest && len(rest) <= r.MostRest {
+			return r, rest, true
+		}
+	}
+	return Route{}, nil, false
+}
+
+func verbOf(method string) string {
+	switch method {
+	case http.MethodPut:
+		return "update"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	default:
+		return "get"
+	}
+}
+
+// observed remembers the code of an answer. Unwrap lets http.ResponseController, and with it streams, reach the connection.
+type observed struct {
+	http.ResponseWriter
+	code int
+}
+
+func (o *observed) WriteHeader(code int) {
+	if o.code == 0 {
+		o.code = code
+	}
+	o.ResponseWriter.WriteHeader(code)
+}
+
+func (o *observed) Write(b []byte) (int, error) {
+	if o.code == 0 {
+		o.code = http.StatusOK
+	}
+	return o.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }

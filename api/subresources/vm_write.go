@@ -1,0 +1,141 @@
+package subresources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// step is one step of a JSON patch (RFC 6902).
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// errUnderway is KubeVirt's answer to a second wish before the first has been taken up.
+var errUnderway = errors.New("unable to complete request: stop/start already underway")
+
+// strategyPatch changes the effective run strategy of a VM from what it was read to be, and says who asked.
+func strategyPatch(vm *kubevirtv1.VirtualMachine, to kubevirtv1.VirtualMachineRunStrategy, actor string) []step {
+	var steps []step
+	if vm.Spec.RunStrategy == nil && vm.Spec.Running != nil {
+		steps = []step{{"test", "/spec/running", *vm.Spec.Running}, {"replace", "/spec/running", to != kubevirtv1.RunStrategyHalted}}
+	} else {
+		// A VM that says neither is Halted.
+		steps = []step{{"test", "/spec/runStrategy", vm.Spec.RunStrategy}, {"add", "/spec/runStrategy", to}}
+	}
+	if vm.Annotations == nil {
+		return append(steps,
+			step{"test", "/metadata/annotations", nil},
+			step{"add", "/metadata/annotations", map[string]string{contract.AnnotationRequestedBy: actor}})
+	}
+	return append(steps, step{"add", "/metadata/annotations/" + strings.ReplaceAll(contract.AnnotationRequestedBy, "/", "~1"), actor})
+}
+
+// requestPatch puts state change requests into a VM's status, and says who asked. A single Stop replaces what waits there; anything else
+// waits for nothing.
+func requestPatch(vm *kubevirtv1.VirtualMachine, actor string, requests ...kubevirtv1.VirtualMachineStateChangeRequest) ([]step, error) {
+	for i := range requests {
+		if requests[i].Data == nil {
+			requests[i].Data = map[string]string{}
+		}
+		requests[i].Data[contract.AnnotationRequestedBy] = actor
+	}
+	if equality.Semantic.DeepEqual(vm.Status, kubevirtv1.VirtualMachineStatus{}) {
+		return []step{{"add", "/status", kubevirtv1.VirtualMachineStatus{StateChangeRequests: requests}}}, nil
+	}
+	var steps []step
+	replaces := len(requests) == 1 && requests[0].Action == kubevirtv1.StopRequest
+	switch waiting := vm.Status.StateChangeRequests; {
+	case len(waiting) > 0 && !replaces:
+		return nil, errUnderway
+	case len(waiting) > 0:
+		steps = []step{{"test", "/status/stateChangeRequests", waiting}, {"replace", "/status/stateChangeRequests", requests}}
+	default:
+		steps = []step{{"test", "/status/stateChangeRequests", nil}, {"add", "/status/stateChangeRequests", requests}}
+	}
+	if vm.Status.StartFailure != nil {
+		steps = append(steps, step{Op: "remove", Path: "/status/startFailure"})
+	}
+	return steps, nil
+}
+
+// patchVM writes steps into a VM, or into its status.
+func (s *Service) patchVM(ctx context.Context, vm *kubevirtv1.VirtualMachine, status, dry bool, steps []step) error {
+	patch, err := rawPatch(steps)
+	if err != nil {
+		return err
+	}
+	object := &kubevirtv1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: vm.Namespace, Name: vm.Name}}
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	switch {
+	case status && dry:
+		err = s.Client.Status().Patch(ctx, object, patch, client.DryRunAll)
+	case status:
+		err = s.Client.Status().Patch(ctx, object, patch)
+	case dry:
+		err = s.Client.Patch(ctx, object, patch, client.DryRunAll)
+	default:
+		err = s.Client.Patch(ctx, object, patch)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return VMNotFound(vm.Name)
+	case failedTest(err):
+		return VMConflict(vm.Name, err.Error())
+	default:
+		return apierrors.NewInternalError(err)
+	}
+}
+
+// patchGrace gives the guest of a VMI another grace period, in seconds; nil takes it away.
+func (s *Service) patchGrace(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, seconds *int64, dry bool) error {
+	const path = "/spec/terminationGracePeriodSeconds"
+	steps := []step{{"test", "/metadata/uid", vmi.UID}, {"add", path, seconds}}
+	if seconds == nil {
+		steps[1] = step{Op: "remove", Path: path}
+	}
+	patch, err := rawPatch(steps)
+	if err != nil {
+		return err
+	}
+	var options []client.PatchOption
+	if dry {
+		options = append(options, client.DryRunAll)
+	}
+	object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	if err := s.Client.Patch(ctx, object, patch, options...); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return nil
+}
+
+func rawPatch(steps []step) (client.Patch, error) {
+	data, err := json.Marshal(steps)
+	if err != nil {
+		return nil, fmt.Errorf("writing a patch: %w", err)
+	}
+	return client.RawPatch(types.JSONPatchType, data), nil
+}
+
+// failedTest says that a patch was decided from what is no longer so.
+func failedTest(err error) bool {
+	return apierrors.IsConflict(err) || strings.Contains(err.Error(), "testing path") || strings.Contains(err.Error(), "test failed")
+}

@@ -1,0 +1,65 @@
+package subresources
+
+import (
+	"context"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func (s *Service) cancelEvacuationVM(w http.ResponseWriter, r *Request) error {
+	vm, vmi, err := s.vmAndInstance(r)
+	switch {
+	case err != nil:
+		return err
+	case vmi == nil:
+		return VMConflict(vm.Name, "VMI is not started")
+	}
+	return s.cancelEvacuation(w, r, vmi)
+}
+
+func (s *Service) cancelEvacuationVMI(w http.ResponseWriter, r *Request) error {
+	vmi, err := s.VMI(r.Context(), r.Namespace, r.Name)
+	if err != nil {
+		return err
+	}
+	return s.cancelEvacuation(w, r, vmi)
+}
+
+// cancelEvacuation takes back that an instance is to leave its node.
+func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubevirtv1.VirtualMachineInstance) error {
+	var options kubevirtv1.EvacuateCancelOptions
+	sent, err := decode(r, &options)
+	switch {
+	case err != nil:
+		return err
+	case !sent:
+		return apierrors.NewBadRequest("No body")
+	}
+	dry, err := dryRun(options.DryRun)
+	if err != nil {
+		return err
+	}
+	if node := vmi.Status.EvacuationNodeName; node != "" {
+		const path = "/status/evacuationNodeName"
+		patch, err := rawPatch([]step{{"test", path, node}, {Op: "remove", Path: path}})
+		if err != nil {
+			return err
+		}
+		var o []client.PatchOption
+		if dry {
+			o = append(o, client.DryRunAll)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
+		defer cancel()
+		object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
+		if err := s.Client.Patch(ctx, object, patch, o...); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}

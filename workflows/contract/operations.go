@@ -1,0 +1,42 @@
+package contract
+
+// Operations on a running instance. Each is an Update of this name on the instance's entity, with an InstanceRequest: refused or accepted by
+// what the entity knows, done by the node's worker, and answered when it is done.
+const (
+	OperationPause      Operation = "pause"
+	OperationUnpause    Operation = "unpause"
+	OperationFreeze     Operation = "freeze"
+	OperationUnfreeze   Operation = "unfreeze"
+	OperationSoftReboot Operation = "softreboot"
+	OperationReset      Operation = "reset"
+)
+
+// InstanceOperations lists them.
+func InstanceOperations() []Operation {
+	return []Operation{OperationPause, OperationUnpause, OperationFreeze, OperationUnfreeze, OperationSoftReboot, OperationReset}
+}
+
+// InstanceRequest is the argument of each. The Update's ID is that of the request: under the same one it is done once.
+type InstanceRequest struct {
+	Operation Operation `json:"operation"`
+	// UID is the instance that is meant; another one of its name is left alone.
+	UID string `json:"uid"`
+	// Actor is the user whom the API server has authenticated.
+	Actor string `json:"actor"`
+	// DryRun: nothing is done, only refused where it would be.
+	DryRun bool `json:"dryRun,omitempty"`
+	// ACPI: the guest has it. Probed: the kubelet kills a guest that does not answer a probe of its own.
+	ACPI   bool `json:"acpi,omitempty"`
+	Probed bool `json:"probed,omitempty"`
+	// ThawAfter is the number of seconds after which frozen file systems thaw by themselves; 0: not.
+	ThawAfter int64 `json:"thawAfter,omitempty"`
+}
+
+// Types of the application errors with which an entity refuses an operation or says that it failed.
+const (
+	RefusedState  = "InstanceState"     // the instance's state stands against it
+	RefusedProbed = "InstanceProbed"    // a paused guest would be killed
+	RefusedGone   = "InstanceGone"      // it is another instance
+	RefusedAway   = "NodeWorkerAway"    // nobody on the node does it at the moment
+	RefusedFailed = "InstanceOperation" // it was tried and failed
+)
