@@ -1,6 +1,11 @@
 package launcher
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/virtflow/virtflow/launcher/attach"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
 
 // Config says where things are and what is allowed. Directories are the pod's own.
 type Config struct {
@@ -25,3 +30,10 @@ func (c Config) serial() string    { return filepath.Join(c.Private, "virt-seria
 func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-serial0.log") }
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
+
+// devices are those of the guest that callers may be connected with.
+func (c Config) devices() *attach.Devices {
+	return attach.NewDevices(map[rpc.Device]string{
+		rpc.Device_DEVICE_SERIAL_CONSOLE: c.serial(), rpc.Device_DEVICE_VNC: c.vnc(),
+	})
+}

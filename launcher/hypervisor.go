@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -23,4 +24,6 @@ type Hypervisor interface {
 	Destroy(ctx context.Context) error
 	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON.
 	AgentCommand(command string, timeout time.Duration) (string, error)
+	// Screenshot writes a picture of the guest's screen as PNG.
+	Screenshot(ctx context.Context, to io.Writer) error
 }

@@ -94,7 +94,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.agent = poller.Connected
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
-	srv := server.New(l.cfg.Version, l.startDomain, l.board, l.hypervisor)
+	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{Agent: l.hypervisor, Screen: l.hypervisor, Devices: l.cfg.devices()})
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = srv.Listen(l.cfg.Socket)

@@ -54,7 +54,7 @@ func (g guest) AgentCommand(command string, _ time.Duration) (string, error) {
 func run(t *testing.T, g guest, arguments ...string) (output string, err error) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "l.sock")
-	s := server.New("test", nil, board.New(), g)
+	s := server.New("test", nil, board.New(), server.Guest{Agent: g})
 	require.NoError(t, s.Listen(socket))
 	defer s.Stop()
 	var out bytes.Buffer

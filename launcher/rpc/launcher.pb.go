@@ -83,6 +83,55 @@ func (DomainState) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{0}
 }
 
+type Device int32
+
+const (
+	Device_DEVICE_UNSPECIFIED    Device = 0
+	Device_DEVICE_SERIAL_CONSOLE Device = 1
+	Device_DEVICE_VNC            Device = 2
+)
+
+// Enum value maps for Device.
+var (
+	Device_name = map[int32]string{
+		0: "DEVICE_UNSPECIFIED",
+		1: "DEVICE_SERIAL_CONSOLE",
+		2: "DEVICE_VNC",
+	}
+	Device_value = map[string]int32{
+		"DEVICE_UNSPECIFIED":    0,
+		"DEVICE_SERIAL_CONSOLE": 1,
+		"DEVICE_VNC":            2,
+	}
+)
+
+func (x Device) Enum() *Device {
+	p := new(Device)
+	*p = x
+	return p
+}
+
+func (x Device) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Device) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[1].Descriptor()
+}
+
+func (Device) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[1]
+}
+
+func (x Device) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Device.Descriptor instead.
+func (Device) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
+}
+
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1053,6 +1102,590 @@ func (x *DomainVolume) GetSizeBytes() int64 {
 	return 0
 }
 
+// AttachRequest has either a device (the first one) or bytes for it.
+type AttachRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Device Device                 `protobuf:"varint,1,opt,name=device,proto3,enum=virtflow.launcher.v1.Device" json:"device,omitempty"`
+	// preserve_session: an older session stays, and this one is refused.
+	PreserveSession bool   `protobuf:"varint,2,opt,name=preserve_session,json=preserveSession,proto3" json:"preserve_session,omitempty"`
+	Data            []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AttachRequest) GetDevice() Device {
+	if x != nil {
+		return x.Device
+	}
+	return Device_DEVICE_UNSPECIFIED
+}
+
+func (x *AttachRequest) GetPreserveSession() bool {
+	if x != nil {
+		return x.PreserveSession
+	}
+	return false
+}
+
+func (x *AttachRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// AttachResponse has bytes from the device; the first has none.
+type AttachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AttachResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ScreenshotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// move_cursor moves the guest's pointer first, which wakes a dark screen.
+	MoveCursor    bool `protobuf:"varint,1,opt,name=move_cursor,json=moveCursor,proto3" json:"move_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenshotRequest) Reset() {
+	*x = ScreenshotRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenshotRequest) ProtoMessage() {}
+
+func (x *ScreenshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenshotRequest.ProtoReflect.Descriptor instead.
+func (*ScreenshotRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ScreenshotRequest) GetMoveCursor() bool {
+	if x != nil {
+		return x.MoveCursor
+	}
+	return false
+}
+
+type ScreenshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenshotResponse) Reset() {
+	*x = ScreenshotResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenshotResponse) ProtoMessage() {}
+
+func (x *ScreenshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenshotResponse.ProtoReflect.Descriptor instead.
+func (*ScreenshotResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ScreenshotResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type GuestDetailsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestDetailsRequest) Reset() {
+	*x = GuestDetailsRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestDetailsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestDetailsRequest) ProtoMessage() {}
+
+func (x *GuestDetailsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestDetailsRequest.ProtoReflect.Descriptor instead.
+func (*GuestDetailsRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{20}
+}
+
+// GuestDetailsResponse is the guest's own word: cut to size, but not to be believed.
+type GuestDetailsResponse struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	AgentVersion string                 `protobuf:"bytes,1,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	Commands     []*GuestCommand        `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	Hostname     string                 `protobuf:"bytes,3,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Os           *GuestOS               `protobuf:"bytes,4,opt,name=os,proto3" json:"os,omitempty"`
+	// time_zone is its name and its offset in seconds, for example "UTC, 0".
+	TimeZone    string             `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	Users       []*GuestUser       `protobuf:"bytes,6,rep,name=users,proto3" json:"users,omitempty"`
+	FileSystems []*GuestFileSystem `protobuf:"bytes,7,rep,name=file_systems,json=fileSystems,proto3" json:"file_systems,omitempty"`
+	// freeze_status of the file systems: "thawed" or "frozen".
+	FreezeStatus  string `protobuf:"bytes,8,opt,name=freeze_status,json=freezeStatus,proto3" json:"freeze_status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestDetailsResponse) Reset() {
+	*x = GuestDetailsResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestDetailsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestDetailsResponse) ProtoMessage() {}
+
+func (x *GuestDetailsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestDetailsResponse.ProtoReflect.Descriptor instead.
+func (*GuestDetailsResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GuestDetailsResponse) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *GuestDetailsResponse) GetCommands() []*GuestCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+func (x *GuestDetailsResponse) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *GuestDetailsResponse) GetOs() *GuestOS {
+	if x != nil {
+		return x.Os
+	}
+	return nil
+}
+
+func (x *GuestDetailsResponse) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *GuestDetailsResponse) GetUsers() []*GuestUser {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *GuestDetailsResponse) GetFileSystems() []*GuestFileSystem {
+	if x != nil {
+		return x.FileSystems
+	}
+	return nil
+}
+
+func (x *GuestDetailsResponse) GetFreezeStatus() string {
+	if x != nil {
+		return x.FreezeStatus
+	}
+	return ""
+}
+
+type GuestCommand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Enabled       bool                   `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestCommand) Reset() {
+	*x = GuestCommand{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestCommand) ProtoMessage() {}
+
+func (x *GuestCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestCommand.ProtoReflect.Descriptor instead.
+func (*GuestCommand) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GuestCommand) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuestCommand) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+type GuestUser struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Domain string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	// login_time in seconds since 1970.
+	LoginTime     float64 `protobuf:"fixed64,3,opt,name=login_time,json=loginTime,proto3" json:"login_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestUser) Reset() {
+	*x = GuestUser{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestUser) ProtoMessage() {}
+
+func (x *GuestUser) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestUser.ProtoReflect.Descriptor instead.
+func (*GuestUser) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GuestUser) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuestUser) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *GuestUser) GetLoginTime() float64 {
+	if x != nil {
+		return x.LoginTime
+	}
+	return 0
+}
+
+type GuestFileSystem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DiskName      string                 `protobuf:"bytes,1,opt,name=disk_name,json=diskName,proto3" json:"disk_name,omitempty"`
+	MountPoint    string                 `protobuf:"bytes,2,opt,name=mount_point,json=mountPoint,proto3" json:"mount_point,omitempty"`
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	UsedBytes     int64                  `protobuf:"varint,4,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	TotalBytes    int64                  `protobuf:"varint,5,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	Disks         []*GuestDisk           `protobuf:"bytes,6,rep,name=disks,proto3" json:"disks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestFileSystem) Reset() {
+	*x = GuestFileSystem{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestFileSystem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestFileSystem) ProtoMessage() {}
+
+func (x *GuestFileSystem) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestFileSystem.ProtoReflect.Descriptor instead.
+func (*GuestFileSystem) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GuestFileSystem) GetDiskName() string {
+	if x != nil {
+		return x.DiskName
+	}
+	return ""
+}
+
+func (x *GuestFileSystem) GetMountPoint() string {
+	if x != nil {
+		return x.MountPoint
+	}
+	return ""
+}
+
+func (x *GuestFileSystem) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *GuestFileSystem) GetUsedBytes() int64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *GuestFileSystem) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *GuestFileSystem) GetDisks() []*GuestDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+type GuestDisk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	BusType       string                 `protobuf:"bytes,2,opt,name=bus_type,json=busType,proto3" json:"bus_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestDisk) Reset() {
+	*x = GuestDisk{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestDisk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestDisk) ProtoMessage() {}
+
+func (x *GuestDisk) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestDisk.ProtoReflect.Descriptor instead.
+func (*GuestDisk) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GuestDisk) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *GuestDisk) GetBusType() string {
+	if x != nil {
+		return x.BusType
+	}
+	return ""
+}
+
 var File_launcher_rpc_launcher_proto protoreflect.FileDescriptor
 
 const file_launcher_rpc_launcher_proto_rawDesc = "" +
@@ -1130,7 +1763,49 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes*\xc6\x01\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"\x84\x01\n" +
+	"\rAttachRequest\x124\n" +
+	"\x06device\x18\x01 \x01(\x0e2\x1c.virtflow.launcher.v1.DeviceR\x06device\x12)\n" +
+	"\x10preserve_session\x18\x02 \x01(\bR\x0fpreserveSession\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"$\n" +
+	"\x0eAttachResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"4\n" +
+	"\x11ScreenshotRequest\x12\x1f\n" +
+	"\vmove_cursor\x18\x01 \x01(\bR\n" +
+	"moveCursor\"(\n" +
+	"\x12ScreenshotResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x15\n" +
+	"\x13GuestDetailsRequest\"\x89\x03\n" +
+	"\x14GuestDetailsResponse\x12#\n" +
+	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12>\n" +
+	"\bcommands\x18\x02 \x03(\v2\".virtflow.launcher.v1.GuestCommandR\bcommands\x12\x1a\n" +
+	"\bhostname\x18\x03 \x01(\tR\bhostname\x12-\n" +
+	"\x02os\x18\x04 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12\x1b\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x125\n" +
+	"\x05users\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestUserR\x05users\x12H\n" +
+	"\ffile_systems\x18\a \x03(\v2%.virtflow.launcher.v1.GuestFileSystemR\vfileSystems\x12#\n" +
+	"\rfreeze_status\x18\b \x01(\tR\ffreezeStatus\"<\n" +
+	"\fGuestCommand\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aenabled\x18\x02 \x01(\bR\aenabled\"V\n" +
+	"\tGuestUser\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12\x1d\n" +
+	"\n" +
+	"login_time\x18\x03 \x01(\x01R\tloginTime\"\xda\x01\n" +
+	"\x0fGuestFileSystem\x12\x1b\n" +
+	"\tdisk_name\x18\x01 \x01(\tR\bdiskName\x12\x1f\n" +
+	"\vmount_point\x18\x02 \x01(\tR\n" +
+	"mountPoint\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x04 \x01(\x03R\tusedBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x05 \x01(\x03R\n" +
+	"totalBytes\x125\n" +
+	"\x05disks\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestDiskR\x05disks\">\n" +
+	"\tGuestDisk\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x19\n" +
+	"\bbus_type\x18\x02 \x01(\tR\abusType*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +
@@ -1138,14 +1813,23 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x13DOMAIN_STATE_PAUSED\x10\x03\x12\x19\n" +
 	"\x15DOMAIN_STATE_SHUTDOWN\x10\x04\x12\x18\n" +
 	"\x14DOMAIN_STATE_SHUTOFF\x10\x05\x12\x18\n" +
-	"\x14DOMAIN_STATE_CRASHED\x10\x062\x8c\x04\n" +
+	"\x14DOMAIN_STATE_CRASHED\x10\x06*K\n" +
+	"\x06Device\x12\x16\n" +
+	"\x12DEVICE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
+	"\n" +
+	"DEVICE_VNC\x10\x022\xaf\x06\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
 	"\tGetDomain\x12&.virtflow.launcher.v1.GetDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12K\n" +
 	"\x05Watch\x12\".virtflow.launcher.v1.WatchRequest\x1a\x1c.virtflow.launcher.v1.Domain0\x01\x12\\\n" +
 	"\tGuestPing\x12&.virtflow.launcher.v1.GuestPingRequest\x1a'.virtflow.launcher.v1.GuestPingResponse\x12\\\n" +
-	"\tGuestExec\x12&.virtflow.launcher.v1.GuestExecRequest\x1a'.virtflow.launcher.v1.GuestExecResponseB+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
+	"\tGuestExec\x12&.virtflow.launcher.v1.GuestExecRequest\x1a'.virtflow.launcher.v1.GuestExecResponse\x12e\n" +
+	"\fGuestDetails\x12).virtflow.launcher.v1.GuestDetailsRequest\x1a*.virtflow.launcher.v1.GuestDetailsResponse\x12W\n" +
+	"\x06Attach\x12#.virtflow.launcher.v1.AttachRequest\x1a$.virtflow.launcher.v1.AttachResponse(\x010\x01\x12a\n" +
+	"\n" +
+	"Screenshot\x12'.virtflow.launcher.v1.ScreenshotRequest\x1a(.virtflow.launcher.v1.ScreenshotResponse0\x01B+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
 
 var (
 	file_launcher_rpc_launcher_proto_rawDescOnce sync.Once
@@ -1159,52 +1843,75 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
-	(DomainState)(0),           // 0: virtflow.launcher.v1.DomainState
-	(*InfoRequest)(nil),        // 1: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),       // 2: virtflow.launcher.v1.InfoResponse
-	(*StartDomainRequest)(nil), // 3: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),       // 4: virtflow.launcher.v1.PodInterface
-	(*GetDomainRequest)(nil),   // 5: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),       // 6: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),             // 7: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),          // 8: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),            // 9: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),     // 10: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),   // 11: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),  // 12: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),   // 13: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),  // 14: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),    // 15: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),       // 16: virtflow.launcher.v1.DomainVolume
+	(DomainState)(0),             // 0: virtflow.launcher.v1.DomainState
+	(Device)(0),                  // 1: virtflow.launcher.v1.Device
+	(*InfoRequest)(nil),          // 2: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),         // 3: virtflow.launcher.v1.InfoResponse
+	(*StartDomainRequest)(nil),   // 4: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),         // 5: virtflow.launcher.v1.PodInterface
+	(*GetDomainRequest)(nil),     // 6: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),         // 7: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),               // 8: virtflow.launcher.v1.Domain
+	(*GuestInfo)(nil),            // 9: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),              // 10: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),       // 11: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),     // 12: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),    // 13: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),     // 14: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),    // 15: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),      // 16: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),         // 17: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),        // 18: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),       // 19: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),    // 20: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),   // 21: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),  // 22: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil), // 23: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),         // 24: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),            // 25: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),      // 26: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),            // 27: virtflow.launcher.v1.GuestDisk
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	4,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	5,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
 	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	15, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	16, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	8,  // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
-	9,  // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	10, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
-	1,  // 7: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	3,  // 8: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	5,  // 9: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	6,  // 10: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	11, // 11: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	13, // 12: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	2,  // 13: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	7,  // 14: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	7,  // 15: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	7,  // 16: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	12, // 17: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	14, // 18: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	13, // [13:19] is the sub-list for method output_type
-	7,  // [7:13] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	16, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	17, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	9,  // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	10, // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	11, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	1,  // 7: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
+	24, // 8: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	10, // 9: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	25, // 10: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	26, // 11: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	27, // 12: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	2,  // 13: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	4,  // 14: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	6,  // 15: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	7,  // 16: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	12, // 17: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	14, // 18: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	22, // 19: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	18, // 20: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	20, // 21: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	3,  // 22: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	8,  // 23: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	8,  // 24: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	8,  // 25: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	13, // 26: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	15, // 27: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	23, // 28: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	19, // 29: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	21, // 30: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	22, // [22:31] is the sub-list for method output_type
+	13, // [13:22] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -1217,8 +1924,8 @@ func file_launcher_rpc_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   16,
+			NumEnums:      2,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,12 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Launcher_Info_FullMethodName        = "/virtflow.launcher.v1.Launcher/Info"
-	Launcher_StartDomain_FullMethodName = "/virtflow.launcher.v1.Launcher/StartDomain"
-	Launcher_GetDomain_FullMethodName   = "/virtflow.launcher.v1.Launcher/GetDomain"
-	Launcher_Watch_FullMethodName       = "/virtflow.launcher.v1.Launcher/Watch"
-	Launcher_GuestPing_FullMethodName   = "/virtflow.launcher.v1.Launcher/GuestPing"
-	Launcher_GuestExec_FullMethodName   = "/virtflow.launcher.v1.Launcher/GuestExec"
+	Launcher_Info_FullMethodName         = "/virtflow.launcher.v1.Launcher/Info"
+	Launcher_StartDomain_FullMethodName  = "/virtflow.launcher.v1.Launcher/StartDomain"
+	Launcher_GetDomain_FullMethodName    = "/virtflow.launcher.v1.Launcher/GetDomain"
+	Launcher_Watch_FullMethodName        = "/virtflow.launcher.v1.Launcher/Watch"
+	Launcher_GuestPing_FullMethodName    = "/virtflow.launcher.v1.Launcher/GuestPing"
+	Launcher_GuestExec_FullMethodName    = "/virtflow.launcher.v1.Launcher/GuestExec"
+	Launcher_GuestDetails_FullMethodName = "/virtflow.launcher.v1.Launcher/GuestDetails"
+	Launcher_Attach_FullMethodName       = "/virtflow.launcher.v1.Launcher/Attach"
+	Launcher_Screenshot_FullMethodName   = "/virtflow.launcher.v1.Launcher/Screenshot"
 )
 
 // LauncherClient is the client API for Launcher service.
@@ -48,6 +51,15 @@ type LauncherClient interface {
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
 	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
 	GuestExec(ctx context.Context, in *GuestExecRequest, opts ...grpc.CallOption) (*GuestExecResponse, error)
+	// GuestDetails asks the guest's agent for all that it says of the guest. UNAVAILABLE: the agent does not answer.
+	GuestDetails(ctx context.Context, in *GuestDetailsRequest, opts ...grpc.CallOption) (*GuestDetailsResponse, error)
+	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
+	// others carry bytes. A device has one session: a newer one ends the older.
+	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which was to be preserved.
+	// ABORTED: a newer session has taken over.
+	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
+	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
+	Screenshot(ctx context.Context, in *ScreenshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScreenshotResponse], error)
 }
 
 type launcherClient struct {
@@ -127,6 +139,48 @@ func (c *launcherClient) GuestExec(ctx context.Context, in *GuestExecRequest, op
 	return out, nil
 }
 
+func (c *launcherClient) GuestDetails(ctx context.Context, in *GuestDetailsRequest, opts ...grpc.CallOption) (*GuestDetailsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GuestDetailsResponse)
+	err := c.cc.Invoke(ctx, Launcher_GuestDetails_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Launcher_ServiceDesc.Streams[1], Launcher_Attach_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AttachRequest, AttachResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_AttachClient = grpc.BidiStreamingClient[AttachRequest, AttachResponse]
+
+func (c *launcherClient) Screenshot(ctx context.Context, in *ScreenshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScreenshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Launcher_ServiceDesc.Streams[2], Launcher_Screenshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ScreenshotRequest, ScreenshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_ScreenshotClient = grpc.ServerStreamingClient[ScreenshotResponse]
+
 // LauncherServer is the server API for Launcher service.
 // All implementations must embed UnimplementedLauncherServer
 // for forward compatibility.
@@ -148,6 +202,15 @@ type LauncherServer interface {
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
 	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
 	GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error)
+	// GuestDetails asks the guest's agent for all that it says of the guest. UNAVAILABLE: the agent does not answer.
+	GuestDetails(context.Context, *GuestDetailsRequest) (*GuestDetailsResponse, error)
+	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
+	// others carry bytes. A device has one session: a newer one ends the older.
+	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which was to be preserved.
+	// ABORTED: a newer session has taken over.
+	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
+	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
+	Screenshot(*ScreenshotRequest, grpc.ServerStreamingServer[ScreenshotResponse]) error
 	mustEmbedUnimplementedLauncherServer()
 }
 
@@ -175,6 +238,15 @@ func (UnimplementedLauncherServer) GuestPing(context.Context, *GuestPingRequest)
 }
 func (UnimplementedLauncherServer) GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GuestExec not implemented")
+}
+func (UnimplementedLauncherServer) GuestDetails(context.Context, *GuestDetailsRequest) (*GuestDetailsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GuestDetails not implemented")
+}
+func (UnimplementedLauncherServer) Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error {
+	return status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedLauncherServer) Screenshot(*ScreenshotRequest, grpc.ServerStreamingServer[ScreenshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method Screenshot not implemented")
 }
 func (UnimplementedLauncherServer) mustEmbedUnimplementedLauncherServer() {}
 func (UnimplementedLauncherServer) testEmbeddedByValue()                  {}
@@ -298,6 +370,42 @@ func _Launcher_GuestExec_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Launcher_GuestDetails_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GuestDetailsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).GuestDetails(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_GuestDetails_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).GuestDetails(ctx, req.(*GuestDetailsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_Attach_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LauncherServer).Attach(&grpc.GenericServerStream[AttachRequest, AttachResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_AttachServer = grpc.BidiStreamingServer[AttachRequest, AttachResponse]
+
+func _Launcher_Screenshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ScreenshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LauncherServer).Screenshot(m, &grpc.GenericServerStream[ScreenshotRequest, ScreenshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_ScreenshotServer = grpc.ServerStreamingServer[ScreenshotResponse]
+
 // Launcher_ServiceDesc is the grpc.ServiceDesc for Launcher service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -325,11 +433,26 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GuestExec",
 			Handler:    _Launcher_GuestExec_Handler,
 		},
+		{
+			MethodName: "GuestDetails",
+			Handler:    _Launcher_GuestDetails_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Watch",
 			Handler:       _Launcher_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Attach",
+			Handler:       _Launcher_Attach_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Screenshot",
+			Handler:       _Launcher_Screenshot_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/virtflow/virtflow/launcher/agent"
+	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -25,6 +26,8 @@ const (
 	pingInterval = 30 * time.Second
 	// largestRequest is far above what a start names: a handful of interfaces.
 	largestRequest = 64 << 10
+	// window is what a caller may send ahead, in bytes.
+	window = 64 << 10
 )
 
 // Starter starts the domain; errors carry a gRPC status.
@@ -37,18 +40,29 @@ type Server struct {
 	start   Starter
 	board   *board.Board
 	agent   agent.Channel
+	devices *attach.Devices
+	screen  Screen
 	grpc    *grpc.Server
 }
 
-// New makes a server that answers from the board, and has the guest's agent do what probes ask for.
-func New(version string, start Starter, b *board.Board, guest agent.Channel) *Server {
-	s := &Server{version: version, start: start, board: b, agent: guest}
+// Guest is the running guest's outside.
+type Guest struct {
+	Agent   agent.Channel
+	Devices *attach.Devices
+	Screen  Screen
+}
+
+// New makes a server that answers from the board, has the guest's agent do what it is asked for, and connects callers with its devices.
+func New(version string, start Starter, b *board.Board, g Guest) *Server {
+	s := &Server{version: version, start: start, board: b, agent: g.Agent, devices: g.Devices, screen: g.Screen}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(largestRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		// Buffers for two callers with small messages: the defaults would cost more memory than everything else here.
+		// Buffers for a few callers with small messages: the defaults would cost more memory than everything else here. Windows that do not
+		// grow bound what a console may have on its way.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10), grpc.MaxConcurrentStreams(64),
+		grpc.StaticStreamWindowSize(window),
 	)
 	rpc.RegisterLauncherServer(s.grpc, s)
 	return s

@@ -21,6 +21,8 @@ import (
 
 	activities "github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/workers/node/access"
+	"github.com/virtflow/virtflow/workers/node/access/wire"
 	"github.com/virtflow/virtflow/workers/node/devices"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
@@ -41,6 +43,8 @@ const (
 	drainTimeout = 20 * time.Second
 	// concurrentStarts bounds how many launchers are being waited for at once.
 	concurrentStarts = 64
+	// guestTimeout is how long a guest may take to accept a connection.
+	guestTimeout = 10 * time.Second
 )
 
 // Options are the flags of the node worker.
@@ -52,6 +56,9 @@ type Options struct {
 	MaxDevices int
 	// Capabilities is the file with what the launcher's libvirt and QEMU offer on this host.
 	Capabilities string
+	// AccessAddress is where the API server reaches guests; empty: nowhere. AccessDir has the certificates for it.
+	AccessAddress string
+	AccessDir     string
 }
 
 // AddFlags registers the flags of o. The node's name also comes from NODE_NAME, where manifests usually put it.
@@ -61,6 +68,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory")
 	f.StringVar(&o.StateDir, "state-dir", "/var/lib/virtflow", "directory for what is to survive a restart")
 	f.StringVar(&o.Capabilities, "capabilities-file", "/run/virtflow/host/capabilities.json", "file that `launcher capabilities` has written on this host")
+	f.StringVar(&o.AccessAddress, "access-address", fmt.Sprintf(":%d", wire.Port), "address on which the API server reaches guests; empty: nowhere")
+	f.StringVar(&o.AccessDir, "access-dir", "/etc/virtflow/access", "directory with tls.crt, tls.key and ca.crt for that; they may come later")
 	f.IntVar(&o.MaxDevices, "max-devices", 1000, "how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
 }
 
@@ -119,6 +128,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}, known)
 	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
+	o.giveAccess(life, &all, p, dialer, forwarder)
 	own := o.report(hasKVM)
 	if own.Capabilities, err = report.ReadCapabilities(o.Capabilities); err != nil {
 		p.Log.Error().Err(err).Msg("the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
@@ -166,6 +176,21 @@ func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.
 		case <-time.After(wait):
 		}
 	}
+}
+
+// giveAccess serves the API server until ctx ends.
+func (o *Options) giveAccess(ctx context.Context, all *sync.WaitGroup, p *process.Process, dialer launchers.Dialer, known *forward.Forwarder) {
+	if o.AccessAddress == "" {
+		return
+	}
+	server := access.New(access.Options{
+		Log: p.Log, Registry: p.Registry, Credentials: o.AccessDir, Owner: known.VMI, Connect: connectTo(dialer),
+	})
+	all.Go(func() {
+		if err := server.Listen(ctx, o.AccessAddress); err != nil {
+			p.Log.Error().Err(err).Msg("guests of this node have no console, screen and ports")
+		}
+	})
 }
 
 func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, hasKVM bool) {

@@ -83,6 +83,17 @@ func (f *Forwarder) Followed() []string {
 	return all
 }
 
+// VMI says whose launcher a pod has, as the VMI's own entity has said.
+func (f *Forwarder) VMI(pod string) (contract.Object, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, ok := f.pods[pod]
+	if !ok {
+		return contract.Object{}, false
+	}
+	return p.record.VMI, true
+}
+
 // Run follows launchers until ctx ends.
 func (f *Forwarder) Run(ctx context.Context) {
 	f.mu.Lock()

@@ -20,6 +20,8 @@ const (
 	// maxMessage and maxHeaders are what a launcher may make the node worker hold in memory at once, in bytes.
 	maxMessage = 1 << 20
 	maxHeaders = 16 << 10
+	// window is what a launcher may send ahead of whoever reads, in bytes.
+	window = 256 << 10
 )
 
 var errSpent = errors.New("the connection to the launcher has ended")
@@ -77,6 +79,7 @@ func newLauncher(conn net.Conn, peer *Peer, uid string) (*Launcher, error) {
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithStaticStreamWindowSize(window),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	)
 	if err != nil {

@@ -1,0 +1,114 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+const (
+	// connectTimeout is how long QEMU may take to accept a connection: it does so between two pieces of other work.
+	connectTimeout = 5 * time.Second
+	connectPause   = 10 * time.Millisecond
+)
+
+//nolint:gochecknoglobals // constant errors
+var (
+	// ErrBusy is KubeVirt's text for a session that was to be preserved.
+	ErrBusy = errors.New("Active VNC connection. Request denied.") //nolint:staticcheck // KubeVirt's text
+	// ErrTakenOver says that a newer session has ended this one.
+	ErrTakenOver = errors.New("another session has taken over")
+	// ErrNoDevice says that there is no such device, or that the guest does not run.
+	ErrNoDevice = errors.New("the guest has no such device, or does not run")
+)
+
+// Devices are those of one guest. They are safe for concurrent use.
+type Devices struct {
+	sockets map[rpc.Device]string
+
+	mu      sync.Mutex
+	current map[rpc.Device]*Session
+}
+
+// NewDevices takes the sockets that QEMU serves.
+func NewDevices(sockets map[rpc.Device]string) *Devices {
+	return &Devices{sockets: sockets, current: map[rpc.Device]*Session{}}
+}
+
+// Session is a connection with a device. Read and Write are those of the device; after a newer session took over they fail, and Err says so.
+type Session struct {
+	net.Conn
+	devices   *Devices
+	device    rpc.Device
+	takenOver bool // guarded by devices.mu
+}
+
+// Open starts a session; the caller closes it. The error is ErrBusy, or wraps ErrNoDevice.
+func (d *Devices) Open(ctx context.Context, device rpc.Device, preserve bool) (*Session, error) {
+	socket, ok := d.sockets[device]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrNoDevice, device)
+	}
+	// Whoever opens holds the lock while it connects, so that of two newcomers each sees the other. QEMU is on this machine: it connects
+	// at once or not at all, and a serial port takes its next client when the one before is gone.
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if older := d.current[device]; older != nil {
+		if preserve {
+			return nil, ErrBusy
+		}
+		older.takenOver = true
+		older.Conn.Close()
+		delete(d.current, device)
+	}
+	conn, err := connect(ctx, socket)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoDevice, err)
+	}
+	s := &Session{Conn: conn, devices: d, device: device}
+	d.current[device] = s
+	return s, nil
+}
+
+// connect waits for a place in QEMU's queue, which has room for one or two.
+func connect(ctx context.Context, socket string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return conn, err //nolint:wrapcheck // the caller does
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err //nolint:wrapcheck // the caller does
+		case <-time.After(connectPause):
+		}
+	}
+}
+
+// Close ends the session.
+func (s *Session) Close() error {
+	s.devices.mu.Lock()
+	defer s.devices.mu.Unlock()
+	if s.devices.current[s.device] == s {
+		delete(s.devices.current, s.device)
+	}
+	return s.Conn.Close() //nolint:wrapcheck // says what it is
+}
+
+// Err is ErrTakenOver when a newer session has ended this one.
+func (s *Session) Err() error {
+	s.devices.mu.Lock()
+	defer s.devices.mu.Unlock()
+	if s.takenOver {
+		return ErrTakenOver
+	}
+	return nil
+}

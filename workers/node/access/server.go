@@ -1,0 +1,257 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/access/relay"
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// headerTimeout is how long a client may take for its handshake, and for a request's headers.
+	headerTimeout = 10 * time.Second
+	// idleConnection is how long a connection without a request stays.
+	idleConnection = time.Minute
+	// largestHeader of a request, in bytes.
+	largestHeader = 16 << 10
+	// spareConnections may be in their handshake, or ask for something that is no stream, while all streams are taken.
+	spareConnections = 64
+)
+
+// Bounds of what is done at a time. The zero value is the default.
+type Bounds struct {
+	// Streams are all of this node, PerGuest those of one VMI.
+	Streams, PerGuest int
+	// Bounds in time of each stream. Nothing may come for as long as the kubelet lets it for its own streams.
+	relay.Bounds
+}
+
+func (b *Bounds) fill() {
+	if b.Streams == 0 {
+		b.Streams = 256
+	}
+	if b.PerGuest == 0 {
+		b.PerGuest = 64
+	}
+	if b.Stalled == 0 {
+		b.Stalled = time.Minute
+	}
+	if b.Idle == 0 {
+		b.Idle = 4 * time.Hour
+	}
+}
+
+// Options are what a Server needs.
+type Options struct {
+	Log zerolog.Logger
+	// Credentials is the directory with tls.crt, tls.key and ca.crt. They may come later, and change.
+	Credentials string
+	// Owner says whose launcher a pod has.
+	Owner func(pod string) (contract.Object, bool)
+	// Connect reaches the launcher of a pod.
+	Connect func(ctx context.Context, pod string) (Launcher, error)
+	Bounds  Bounds
+	// Registry gets the metrics; may be nil.
+	Registry prometheus.Registerer
+}
+
+// Launcher is a connection to a launcher.
+type Launcher interface {
+	Attach(ctx context.Context, device rpc.Device, preserve bool) (*launchers.Attached, error)
+	Screenshot(ctx context.Context, moveCursor bool, to io.Writer) error
+	GuestDetails(ctx context.Context) (*rpc.GuestDetailsResponse, error)
+	DialGuest(ctx context.Context, network string, port uint16) (net.Conn, error)
+	Close()
+}
+
+// Server is the access server. It is safe for concurrent use.
+type Server struct {
+	Options
+	open     *prometheus.GaugeVec
+	requests *prometheus.CounterVec
+
+	mu    sync.Mutex
+	all   int
+	guest map[string]int // streams by VMI
+	// ctx is that of Serve; streams end with it.
+	ctx     context.Context //nolint:containedctx // streams outlive their requests' contexts, but not the server
+	streams sync.WaitGroup
+}
+
+// New makes a server; Serve starts it.
+func New(o Options) *Server {
+	o.Bounds.fill()
+	s := &Server{Options: o, guest: map[string]int{}, ctx: context.Background(),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "virtflow_node_streams", Help: "Open streams to guests of this node, by kind.",
+		}, []string{"kind"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtflow_node_access_requests_total", Help: "What the API server asked of guests of this node, by kind and by the code of the answer.",
+		}, []string{"kind", "code"}),
+	}
+	if o.Registry != nil {
+		o.Registry.MustRegister(s.open, s.requests)
+	}
+	return s
+}
+
+// Listen serves on a TCP address until ctx ends. It returns when no stream is left.
+func (s *Server) Listen(ctx context.Context, address string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("serving access to guests: %w", err)
+	}
+	return s.Serve(ctx, l)
+}
+
+// Serve is Listen with a listener, which it closes.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.ctx = ctx
+	secrets := &credentials{dir: s.Credentials}
+	server := &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, MaxHeaderBytes: largestHeader,
+		// A handshake that fails is somebody else's mistake, or somebody else.
+		ErrorLog:  stdlog.New(debugLog{s.Log}, "", 0),
+		Protocols: new(http.Protocols),
+	}
+	server.Protocols.SetHTTP1(true)
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	limited := netutil.LimitListener(l, s.Bounds.Streams+spareConnections)
+	err := server.Serve(tls.NewListener(limited, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: secrets.get}))
+	cancel()
+	s.mu.Lock()   // whoever was about to take a stream has it now, and nobody else gets one
+	s.mu.Unlock() //nolint:staticcheck // see above
+	s.streams.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving access to guests: %w", err)
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]handler{
+		wire.PatternConsole: {"console", s.console}, wire.PatternVNC: {"vnc", s.vnc}, wire.PatternScreenshot: {"screenshot", s.screenshot},
+		wire.PatternPortForward: {"portforward", s.portForward}, wire.PatternDetails: {"guest", s.details},
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, h) })
+	}
+	return mux
+}
+
+// handler does one kind of request, of a launcher that is reached already.
+type handler struct {
+	kind string
+	do   func(w http.ResponseWriter, r *http.Request, l Launcher) error
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler) {
+	begun := time.Now()
+	vmi, pod := r.PathValue("vmi"), r.PathValue("pod")
+	err := s.with(w, r, h, vmi, pod)
+	code := http.StatusOK
+	if err != nil {
+		var f *failure
+		if !errors.As(err, &f) {
+			f = &failure{http.StatusInternalServerError, err.Error()}
+		}
+		if code = f.code; code == codeAnswered {
+			code = http.StatusOK
+		} else {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, f.text)
+		}
+	}
+	s.requests.WithLabelValues(h.kind, fmt.Sprint(code)).Inc()
+	s.Log.Info().Str("kind", h.kind).Str("uid", clip(vmi)).Str("pod_uid", clip(pod)).Dur("took", time.Since(begun)).Int("code", code).Err(err).Msg("access to a guest")
+}
+
+func (s *Server) with(w http.ResponseWriter, r *http.Request, h handler, vmi, pod string) error {
+	owner, known := s.Owner(pod)
+	if !known || vmi == "" || owner.UID != vmi {
+		return &failure{http.StatusNotFound, "that guest is not on this node"}
+	}
+	done, err := s.take(h.kind, vmi)
+	if err != nil {
+		return err
+	}
+	defer done()
+	l, err := s.Connect(r.Context(), pod)
+	if err != nil {
+		return &failure{http.StatusServiceUnavailable, "the guest's launcher cannot be reached: " + err.Error()}
+	}
+	defer l.Close()
+	return h.do(w, r, l)
+}
+
+// take counts a request until done is called.
+func (s *Server) take(kind, vmi string) (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+		return nil, &failure{http.StatusServiceUnavailable, "the node worker is about to end"}
+	case s.all >= s.Bounds.Streams:
+		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", s.all)}
+	case s.guest[vmi] >= s.Bounds.PerGuest:
+		return nil, &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", s.guest[vmi])}
+	}
+	s.all++
+	s.guest[vmi]++
+	s.streams.Add(1)
+	open := s.open.WithLabelValues(kind)
+	open.Inc()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		if s.guest[vmi]--; s.guest[vmi] == 0 {
+			delete(s.guest, vmi)
+		}
+		open.Dec()
+		s.streams.Done()
+	}, nil
+}
+
+// codeAnswered marks a failure of something that had been answered before.
+const codeAnswered = 0
+
+// failure is an answer with a code and a text for the user.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// clip is s as far as a log needs it.
+func clip(s string) string { return s[:min(len(s), 64)] }
+
+// debugLog takes the lines of Go's own logger.
+type debugLog struct{ log zerolog.Logger }
+
+func (d debugLog) Write(p []byte) (int, error) {
+	d.log.Debug().Msg(string(p))
+	return len(p), nil
+}

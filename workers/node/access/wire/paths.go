@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"fmt"
+	"net/url"
+)
+
+const (
+	// Port of the access server, as KubeVirt's node agent has it.
+	Port = 8186
+	// Upgrade is the protocol that a stream's request asks to change to.
+	Upgrade = "virtflow-stream"
+	// ServerName and ClientName are the DNS names in the certificates of the two roles. No host has these names: they say what somebody is,
+	// not where.
+	ServerName = "virtflow-node-worker"
+	ClientName = "virtflow-api-server"
+	// PictureType and DetailsType are the content types of a screenshot and of a GuestDetailsResponse (launcher/rpc).
+	PictureType = "image/png"
+	DetailsType = "application/x-protobuf"
+)
+
+// The server's patterns. A pod belongs to the VMI with that UID, or nothing is found.
+const (
+	prefix             = "GET /v1/vmis/{vmi}/pods/{pod}/"
+	PatternConsole     = prefix + "console"
+	PatternVNC         = prefix + "vnc"
+	PatternScreenshot  = prefix + "vnc/screenshot"
+	PatternPortForward = prefix + "portforward/{port}/{protocol}"
+	PatternDetails     = prefix + "guest"
+)
+
+// What a client asks of a guest.
+const (
+	Console    = "console"
+	VNC        = "vnc"
+	Screenshot = "vnc/screenshot"
+	Details    = "guest"
+)
+
+// Query parameters of VNC and Screenshot; both are KubeVirt's.
+const (
+	PreserveSession = "preserveSession"
+	MoveCursor      = "moveCursor"
+)
+
+// Path of something of the guest of a VMI, in the pod of its launcher; both are UIDs.
+func Path(vmi, pod, what string) string {
+	return "/v1/vmis/" + url.PathEscape(vmi) + "/pods/" + url.PathEscape(pod) + "/" + what
+}
+
+// PortForward is what to ask for a port of the guest; the protocol is tcp or udp.
+func PortForward(port uint16, protocol string) string {
+	return fmt.Sprintf("portforward/%d/%s", port, protocol)
+}
