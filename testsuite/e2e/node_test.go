@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // lostTime is how long it may take until a silent node's VMs say that it is lost: Kubernetes' own patience, then ours.
@@ -258,12 +260,15 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and the node is called out of
-// service, the VM is started on another one.
+// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a person says so of that VM,
+// or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
 	untilHealthy(t)
 	node := quietNode(t)
 	m, first := bootOn(t, node, "fenced")
+	confirmed, instance := bootOn(t, node, "confirmed")
+	_, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice"}`)
+	require.Error(t, err, "nobody is believed who says that a node is off which is well")
 	most := watchDomains(m)
 	old := m.domains()
 	require.Len(t, old, 1)
@@ -277,7 +282,16 @@ func TestNodeOutOfService(t *testing.T) {
 	require.Equal(t, pod, m.pod(), "the pod's record must outlive a forced deletion")
 	require.Equal(t, old[0].pid, m.domains()[0].pid)
 
-	kill(t, old) // as pulling the plug would
+	confirmed.untilLost()
+	kill(t, confirmed.domains()) // as pulling the plug would
+	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice", "reason": "pulled the plug"}`)
+	require.NoError(t, err, out)
+	require.NotEqual(t, node, confirmed.untilAnother(instance).Status.NodeName)
+	now, err = m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, first.UID, now.UID, "it was said of the other VM only")
+
+	kill(t, old)
 	t.Cleanup(func() { _, _ = try("taint", "node", node, "node.kubernetes.io/out-of-service-") })
 	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	second := m.untilAnother(first)
@@ -289,7 +303,9 @@ func TestNodeOutOfService(t *testing.T) {
 	restart()
 	untilLabel(t, node, "true")
 	require.Len(t, m.domains(), 1)
+	require.Len(t, confirmed.domains(), 1)
 	m.remove()
+	confirmed.remove()
 	untilHealthy(t)
 }
 

@@ -121,11 +121,19 @@ func (w *World) why(resource, key string) string {
 func (w *World) waiting(id string) string {
 	var plan struct {
 		Waiting string    `json:"waiting"`
+		Trouble string    `json:"trouble"`
 		WakeAt  time.Time `json:"wakeAt"`
 	}
 	v, err := w.env.QueryWorkflowByID(id, contract.QueryPlan)
 	if err != nil || v.Get(&plan) != nil {
 		return "something that it does not say"
 	}
-	return fmt.Sprintf("%q until %s", plan.Waiting, plan.WakeAt)
+	said := fmt.Sprintf("%q", plan.Waiting)
+	if !plan.WakeAt.IsZero() {
+		said += fmt.Sprintf(" until %s", plan.WakeAt)
+	}
+	if plan.Trouble != "" {
+		said += fmt.Sprintf(", after %q", plan.Trouble)
+	}
+	return said
 }

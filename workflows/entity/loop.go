@@ -34,6 +34,8 @@ type Plan struct {
 	Finish bool `json:"finish,omitempty"`
 	// Waiting says in plain words what is being waited for.
 	Waiting string `json:"waiting,omitempty"`
+	// Trouble is what failed last and was not made good since.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Entity is what the loop drives. S is the state, kept by the implementation.
@@ -64,6 +66,8 @@ type Loop struct {
 	stepping bool
 	// repair makes the corrected state that the next run is to begin with; nil: there is none.
 	repair func() ([]byte, error)
+	// plan is the last one made, for the query: that of the step in hand, too, which may take its time.
+	plan Plan
 }
 
 type binding struct {
@@ -96,8 +100,7 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (any, error) { return l.entity.State(), nil }); err != nil {
 		return fmt.Errorf("setting the state query: %w", err)
 	}
-	var last Plan
-	if err := workflow.SetQueryHandler(ctx, contract.QueryPlan, func() (Plan, error) { return last, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, contract.QueryPlan, func() (Plan, error) { return l.plan, nil }); err != nil {
 		return fmt.Errorf("setting the plan query: %w", err)
 	}
 	for {
@@ -109,9 +112,8 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 		}
 		l.forgetRefusal()
-		last = l.settle()
-		workflow.SetCurrentDetails(ctx, l.entity.Details(last)+l.refusal())
-		if last.Finish {
+		l.show(l.settle())
+		if l.plan.Finish {
 			return nil
 		}
 		if l.shouldContinueAsNew() {
@@ -121,10 +123,19 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			}
 			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 		}
-		if err := l.sleep(l.wakeAt(last)); err != nil {
+		if err := l.sleep(l.wakeAt(l.plan)); err != nil {
 			return err
 		}
 	}
+}
+
+// show makes a plan what people see who look into the workflow.
+func (l *Loop) show(p Plan) {
+	if p.Step != nil {
+		p.Waiting = fmt.Sprintf("the step in hand to end, %s (%s)", p.Step.Name, p.Step.Why)
+	}
+	l.plan = p
+	workflow.SetCurrentDetails(l.ctx, l.entity.Details(p)+l.refusal())
 }
 
 // settle does step after step until the planner has none.
@@ -136,6 +147,7 @@ func (l *Loop) settle() Plan {
 			return p
 		}
 		workflow.GetLogger(l.ctx).Debug("step", "step", p.Step.Name, "why", p.Step.Why)
+		l.show(p)
 		l.stepping = true
 		err := p.Step.Do(l.ctx)
 		l.stepping = false

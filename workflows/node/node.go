@@ -216,9 +216,9 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	case s.settled():
 		return entity.Plan{Waiting: "changes of the node or of its host"}
 	case now.Before(s.RetryAt):
-		return entity.Plan{WakeAt: s.RetryAt, Waiting: "another attempt to write the labels: " + s.Problem}
+		return entity.Plan{WakeAt: s.RetryAt, Waiting: "another attempt to write the labels: " + s.Problem, Trouble: s.Problem}
 	}
-	return entity.Plan{Step: &entity.Step{Name: "write the labels", Why: "they differ from what the host offers", Do: e.write}}
+	return entity.Plan{Trouble: s.Problem, Step: &entity.Step{Name: "write the labels", Why: "they differ from what the host offers", Do: e.write}}
 }
 
 // ask leaves the loop free: a node whose worker does not answer may have more news meanwhile.

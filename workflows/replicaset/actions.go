@@ -89,6 +89,9 @@ func (e *set) write(ctx workflow.Context) error {
 			s.WrittenAt = workflow.Now(ctx)
 		}
 	}
+	if r.Conflict {
+		s.Doubt = s.doubting() // what it met may be its own first attempt, whose answer was lost
+	}
 	if r.Conflict && s.thrifty() {
 		if err := s.met(r.Current); err != nil {
 			return e.failed(ctx, string(actWrite), "FailedUpdateError", err)

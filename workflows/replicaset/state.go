@@ -50,7 +50,7 @@ type State struct {
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
 	WrittenAt  time.Time                  `json:"writtenAt,omitzero"`
-	// Doubt says that a later write failed, and may have been done all the same.
+	// Doubt says that a later write failed or met another version, and may have been done all the same.
 	Doubt bool `json:"doubt,omitempty"`
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
 	Conflicts int `json:"conflicts,omitempty"`

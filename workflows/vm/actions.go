@@ -83,6 +83,9 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 			s.VM.Finalizers = *in.Finalizers
 		}
 	}
+	if r.Conflict && in.Status != nil {
+		s.Doubt = s.doubting() // what it met may be its own first attempt, whose answer was lost
+	}
 	if r.Conflict && s.thrifty() {
 		if err := s.met(r.Current); err != nil {
 			err = e.failed(ctx, string(a), "FailedUpdateError", err)

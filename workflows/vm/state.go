@@ -48,7 +48,7 @@ type State struct {
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
-	// Doubt says that a later write failed, and may have been done all the same.
+	// Doubt says that a later write failed or met another version, and may have been done all the same.
 	Doubt bool `json:"doubt,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.

@@ -56,6 +56,9 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	}
 	d := s.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
+	if f := s.Failure; f != nil {
+		p.Trouble = f.Message
+	}
 	switch d.Action {
 	case actNone:
 	case actFinish:

@@ -213,6 +213,9 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 			s.VMI.Finalizers = *finalizers
 		}
 	}
+	if r.Conflict {
+		s.Doubt = s.doubting() // what it met may be its own first attempt, whose answer was lost
+	}
 	if r.Conflict && s.thrifty() {
 		err = s.met(in.ResourceVersion, r.Current)
 	} else {

@@ -69,7 +69,7 @@ type State struct {
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
 	Announced []string            `json:"announced,omitempty"`
-	// Doubt says that a later write failed, and may have been done all the same.
+	// Doubt says that a later write failed or met another version, and may have been done all the same.
 	Doubt bool `json:"doubt,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.

@@ -55,6 +55,9 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	e.state.refresh(now)
 	d := e.state.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
+	if f := e.state.Failure; f != nil {
+		p.Trouble = f.Message
+	}
 	switch d.Action {
 	case actNone:
 	case actFinish:

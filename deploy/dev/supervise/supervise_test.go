@@ -108,6 +108,7 @@ func TestTheNextSupervisorTakesOver(t *testing.T) {
 
 	// Meanwhile one ends, and one is to be started otherwise.
 	require.NoError(t, syscall.Kill(pids["gone"], syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !Alive(pids["gone"]) }, 10*time.Second, time.Millisecond)
 	changed.Fingerprint = "new"
 	second := run(t, dir, sleeper("same"), changed, gone)
 	require.Equal(t, pids["same"], second.eventually(t, "same", isRunning).PID)
