@@ -22,6 +22,13 @@ type Hypervisor interface {
 	Shutdown(ctx context.Context) error
 	// Destroy ends the domain by force.
 	Destroy(ctx context.Context) error
+	// Suspend halts the virtual CPUs, and Resume lets them go on; either succeeds when that is so already.
+	Suspend() error
+	Resume() error
+	// Reset presses the reset button.
+	Reset() error
+	// Reboot asks the guest to reboot: by its agent, or by ACPI.
+	Reboot(agent bool) error
 	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 	// Screenshot writes a picture of the guest's screen as PNG.

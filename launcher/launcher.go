@@ -48,6 +48,9 @@ type Launcher struct {
 	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
 	stopping chan struct{}
 	killing  chan struct{}
+	// operating holds one while an operation on the running domain is under way.
+	operating chan struct{}
+	thawing   thawing
 
 	// The loop's own.
 	agent    func(connected bool) // tells the poller
@@ -78,7 +81,7 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
 		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
-		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1),
+		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), operating: make(chan struct{}, 1),
 	}
 }
 
@@ -95,6 +98,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
 	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{Agent: l.hypervisor, Screen: l.hypervisor, Devices: l.cfg.devices()})
+	srv.Operator = l.operate
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = srv.Listen(l.cfg.Socket)

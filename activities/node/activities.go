@@ -23,6 +23,8 @@ type Starter interface {
 	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError when that
 	// cannot succeed.
 	StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error)
+	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow it.
+	Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error)
 }
 
 // Activities are registered with a node's worker under the names of package contract.
@@ -53,6 +55,23 @@ func (a *Activities) StartDomain(ctx context.Context, in contract.StartDomainInp
 		return contract.StartDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
 	}
 	return contract.StartDomainResult{Domain: domain}, nil
+}
+
+// OperateDomain does one operation on the running domain of a launcher's pod. Pausing, resuming, freezing and thawing are idempotent; a reset
+// or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not retryable), ErrorNoLauncher (retryable).
+func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomainInput) (contract.OperateDomainResult, error) {
+	if in.Pod.UID == "" {
+		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError("operating a domain needs the pod's UID", contract.ErrorInvalid, nil)
+	}
+	domain, err := a.Starter.Operate(ctx, in)
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.RefusedFailed, nil)
+	case err != nil:
+		return contract.OperateDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
+	}
+	return contract.OperateDomainResult{Domain: domain}, nil
 }
 
 func message(err error) string {

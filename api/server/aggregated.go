@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/sdk/client"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/virtflow/virtflow/api/defaults"
@@ -21,11 +23,21 @@ func apiServices() []string {
 
 // aggregated makes the API subresources.kubevirt.io.
 func (o *Options) aggregated(mgr ctrl.Manager, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (http.Handler, error) {
+	options, err := o.Temporal.ClientOptions(p.Log, p.Registry, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	// It connects when it is first needed: webhooks are answered without Temporal.
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the client of Temporal: %w", err)
+	}
 	service, err := subresources.New(subresources.Options{
 		Reader:     mgr.GetAPIReader(),
 		Client:     mgr.GetClient(),
 		FrontProxy: mgr.GetClient(),
 		Cluster:    cluster,
+		Entities:   subresources.Temporal{Client: temporal},
 		Streams:    subresources.Streams{},
 		Version:    process.Version,
 		Log:        p.Log,

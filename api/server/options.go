@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/pflag"
+
+	"github.com/virtflow/virtflow/workers/temporalclient"
 )
 
 // Options are the flags of the api server.
@@ -15,10 +17,12 @@ type Options struct {
 	Secret          string
 	Webhooks        string
 	ServiceAccounts []string
+	Temporal        temporalclient.Options
 }
 
 // AddFlags registers the flags of o.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
+	o.Temporal.AddFlags(f)
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's own service account")
 	f.StringVar(&o.Namespace, "namespace", "virtflow", "namespace of virtflow and of its KubeVirt object")
 	f.IntVar(&o.Port, "port", 8443, "port of the webhook server")

@@ -127,6 +127,8 @@ func refused(name string, err error) error {
 	switch no.Type {
 	case contract.RefusedState:
 		return VMIConflict(name, no.Message)
+	case contract.RefusedPhase:
+		return apierrors.NewBadRequest(no.Message)
 	case contract.RefusedProbed:
 		return apierrors.NewForbidden(vmiResource, name, no)
 	case contract.RefusedGone:

@@ -1,4 +1,5 @@
-// Command api-server answers what users' requests meet first: the admission webhooks.
+// Command api-server answers what users' requests meet first: the admission webhooks, and the API
+// subresources.kubevirt.io.
 package main
 
 import (
@@ -8,5 +9,5 @@ import (
 
 func main() {
 	var o server.Options
-	process.Main(process.NewCommand("api-server", "Admission webhooks of virtflow: defaults, KubeVirt's rules, and what is supported", o.AddFlags, o.Run))
+	process.Main(process.NewCommand("api-server", "Admission webhooks of virtflow, and the API subresources.kubevirt.io", o.AddFlags, o.Run))
 }

@@ -76,13 +76,18 @@ func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	return status.MachineType, nil
 }
 
-// Shutdown presses the guest's power button. Whether it reacts is the guest's business.
+// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is let go on first.
 func (l *Libvirt) Shutdown(context.Context) error {
 	d, err := l.handle()
 	if err != nil {
 		return err
 	}
 	defer d.Free() //nolint:errcheck // a handle
+	if state, reason, err := d.GetState(); err == nil && stateOf(state, reason, true) == guest.Paused {
+		if err := resume(d, guest.Paused); err != nil {
+			l.log.Warn().Err(err).Msg("the paused guest does not go on; it cannot react to its power button")
+		}
+	}
 	if err := d.ShutdownFlags(libvirt.DOMAIN_SHUTDOWN_ACPI_POWER_BTN); err != nil {
 		l.nudge()
 		return fmt.Errorf("pressing the guest's power button: %w", err)

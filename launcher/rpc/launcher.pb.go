@@ -132,6 +132,71 @@ func (Device) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
 }
 
+type Operation int32
+
+const (
+	Operation_OPERATION_UNSPECIFIED Operation = 0
+	// PAUSE halts the virtual CPUs, UNPAUSE lets them go on.
+	Operation_OPERATION_PAUSE   Operation = 1
+	Operation_OPERATION_UNPAUSE Operation = 2
+	// FREEZE has the guest's agent write everything out and hold all writing, THAW let it go on.
+	Operation_OPERATION_FREEZE Operation = 3
+	Operation_OPERATION_THAW   Operation = 4
+	// SOFT_REBOOT asks the guest to reboot: by its agent or, where that is not connected, by ACPI.
+	Operation_OPERATION_SOFT_REBOOT Operation = 5
+	// RESET is the reset button.
+	Operation_OPERATION_RESET Operation = 6
+)
+
+// Enum value maps for Operation.
+var (
+	Operation_name = map[int32]string{
+		0: "OPERATION_UNSPECIFIED",
+		1: "OPERATION_PAUSE",
+		2: "OPERATION_UNPAUSE",
+		3: "OPERATION_FREEZE",
+		4: "OPERATION_THAW",
+		5: "OPERATION_SOFT_REBOOT",
+		6: "OPERATION_RESET",
+	}
+	Operation_value = map[string]int32{
+		"OPERATION_UNSPECIFIED": 0,
+		"OPERATION_PAUSE":       1,
+		"OPERATION_UNPAUSE":     2,
+		"OPERATION_FREEZE":      3,
+		"OPERATION_THAW":        4,
+		"OPERATION_SOFT_REBOOT": 5,
+		"OPERATION_RESET":       6,
+	}
+)
+
+func (x Operation) Enum() *Operation {
+	p := new(Operation)
+	*p = x
+	return p
+}
+
+func (x Operation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Operation) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[2].Descriptor()
+}
+
+func (Operation) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[2]
+}
+
+func (x Operation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Operation.Descriptor instead.
+func (Operation) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
+}
+
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1686,6 +1751,59 @@ func (x *GuestDisk) GetBusType() string {
 	return ""
 }
 
+type OperateRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Operation Operation              `protobuf:"varint,1,opt,name=operation,proto3,enum=virtflow.launcher.v1.Operation" json:"operation,omitempty"`
+	// thaw_after_seconds is when a frozen guest thaws by itself, should nobody ask; 0: never.
+	ThawAfterSeconds int64 `protobuf:"varint,2,opt,name=thaw_after_seconds,json=thawAfterSeconds,proto3" json:"thaw_after_seconds,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *OperateRequest) Reset() {
+	*x = OperateRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperateRequest) ProtoMessage() {}
+
+func (x *OperateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
+func (*OperateRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *OperateRequest) GetOperation() Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return Operation_OPERATION_UNSPECIFIED
+}
+
+func (x *OperateRequest) GetThawAfterSeconds() int64 {
+	if x != nil {
+		return x.ThawAfterSeconds
+	}
+	return 0
+}
+
 var File_launcher_rpc_launcher_proto protoreflect.FileDescriptor
 
 const file_launcher_rpc_launcher_proto_rawDesc = "" +
@@ -1805,7 +1923,10 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x05disks\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestDiskR\x05disks\">\n" +
 	"\tGuestDisk\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x19\n" +
-	"\bbus_type\x18\x02 \x01(\tR\abusType*\xc6\x01\n" +
+	"\bbus_type\x18\x02 \x01(\tR\abusType\"}\n" +
+	"\x0eOperateRequest\x12=\n" +
+	"\toperation\x18\x01 \x01(\x0e2\x1f.virtflow.launcher.v1.OperationR\toperation\x12,\n" +
+	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +
@@ -1818,7 +1939,15 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x12DEVICE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
 	"\n" +
-	"DEVICE_VNC\x10\x022\xaf\x06\n" +
+	"DEVICE_VNC\x10\x02*\xac\x01\n" +
+	"\tOperation\x12\x19\n" +
+	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fOPERATION_PAUSE\x10\x01\x12\x15\n" +
+	"\x11OPERATION_UNPAUSE\x10\x02\x12\x14\n" +
+	"\x10OPERATION_FREEZE\x10\x03\x12\x12\n" +
+	"\x0eOPERATION_THAW\x10\x04\x12\x19\n" +
+	"\x15OPERATION_SOFT_REBOOT\x10\x05\x12\x13\n" +
+	"\x0fOPERATION_RESET\x10\x062\xfe\x06\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
@@ -1829,7 +1958,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\fGuestDetails\x12).virtflow.launcher.v1.GuestDetailsRequest\x1a*.virtflow.launcher.v1.GuestDetailsResponse\x12W\n" +
 	"\x06Attach\x12#.virtflow.launcher.v1.AttachRequest\x1a$.virtflow.launcher.v1.AttachResponse(\x010\x01\x12a\n" +
 	"\n" +
-	"Screenshot\x12'.virtflow.launcher.v1.ScreenshotRequest\x1a(.virtflow.launcher.v1.ScreenshotResponse0\x01B+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
+	"Screenshot\x12'.virtflow.launcher.v1.ScreenshotRequest\x1a(.virtflow.launcher.v1.ScreenshotResponse0\x01\x12M\n" +
+	"\aOperate\x12$.virtflow.launcher.v1.OperateRequest\x1a\x1c.virtflow.launcher.v1.DomainB+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
 
 var (
 	file_launcher_rpc_launcher_proto_rawDescOnce sync.Once
@@ -1843,75 +1973,80 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(DomainState)(0),             // 0: virtflow.launcher.v1.DomainState
 	(Device)(0),                  // 1: virtflow.launcher.v1.Device
-	(*InfoRequest)(nil),          // 2: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),         // 3: virtflow.launcher.v1.InfoResponse
-	(*StartDomainRequest)(nil),   // 4: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),         // 5: virtflow.launcher.v1.PodInterface
-	(*GetDomainRequest)(nil),     // 6: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),         // 7: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),               // 8: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),            // 9: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),              // 10: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),       // 11: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),     // 12: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),    // 13: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),     // 14: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),    // 15: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),      // 16: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),         // 17: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),        // 18: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),       // 19: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),    // 20: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),   // 21: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),  // 22: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil), // 23: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),         // 24: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),            // 25: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),      // 26: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),            // 27: virtflow.launcher.v1.GuestDisk
+	(Operation)(0),               // 2: virtflow.launcher.v1.Operation
+	(*InfoRequest)(nil),          // 3: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),         // 4: virtflow.launcher.v1.InfoResponse
+	(*StartDomainRequest)(nil),   // 5: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),         // 6: virtflow.launcher.v1.PodInterface
+	(*GetDomainRequest)(nil),     // 7: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),         // 8: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),               // 9: virtflow.launcher.v1.Domain
+	(*GuestInfo)(nil),            // 10: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),              // 11: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),       // 12: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),     // 13: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),    // 14: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),     // 15: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),    // 16: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),      // 17: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),         // 18: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),        // 19: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),       // 20: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),    // 21: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),   // 22: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),  // 23: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil), // 24: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),         // 25: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),            // 26: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),      // 27: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),            // 28: virtflow.launcher.v1.GuestDisk
+	(*OperateRequest)(nil),       // 29: virtflow.launcher.v1.OperateRequest
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	5,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	6,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
 	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	16, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	17, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	9,  // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
-	10, // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	11, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	17, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	18, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	10, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	11, // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	12, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
 	1,  // 7: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	24, // 8: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	10, // 9: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	25, // 10: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	26, // 11: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	27, // 12: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	2,  // 13: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	4,  // 14: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	6,  // 15: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	7,  // 16: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	12, // 17: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	14, // 18: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	22, // 19: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	18, // 20: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	20, // 21: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	3,  // 22: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	8,  // 23: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	8,  // 24: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	8,  // 25: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	13, // 26: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	15, // 27: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	23, // 28: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	19, // 29: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	21, // 30: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	25, // 8: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	11, // 9: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	26, // 10: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	27, // 11: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	28, // 12: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	2,  // 13: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	3,  // 14: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	5,  // 15: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	7,  // 16: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	8,  // 17: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	13, // 18: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	15, // 19: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	23, // 20: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	19, // 21: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	21, // 22: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	29, // 23: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	4,  // 24: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	9,  // 25: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	9,  // 26: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	9,  // 27: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	14, // 28: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	16, // 29: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	24, // 30: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	20, // 31: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	22, // 32: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	9,  // 33: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -1924,8 +2059,8 @@ func file_launcher_rpc_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   26,
+			NumEnums:      3,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	Launcher_GuestDetails_FullMethodName = "/virtflow.launcher.v1.Launcher/GuestDetails"
 	Launcher_Attach_FullMethodName       = "/virtflow.launcher.v1.Launcher/Attach"
 	Launcher_Screenshot_FullMethodName   = "/virtflow.launcher.v1.Launcher/Screenshot"
+	Launcher_Operate_FullMethodName      = "/virtflow.launcher.v1.Launcher/Operate"
 )
 
 // LauncherClient is the client API for Launcher service.
@@ -60,6 +61,9 @@ type LauncherClient interface {
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
 	Screenshot(ctx context.Context, in *ScreenshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScreenshotResponse], error)
+	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
+	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
+	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*Domain, error)
 }
 
 type launcherClient struct {
@@ -181,6 +185,16 @@ func (c *launcherClient) Screenshot(ctx context.Context, in *ScreenshotRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Launcher_ScreenshotClient = grpc.ServerStreamingClient[ScreenshotResponse]
 
+func (c *launcherClient) Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*Domain, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Domain)
+	err := c.cc.Invoke(ctx, Launcher_Operate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LauncherServer is the server API for Launcher service.
 // All implementations must embed UnimplementedLauncherServer
 // for forward compatibility.
@@ -211,6 +225,9 @@ type LauncherServer interface {
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
 	Screenshot(*ScreenshotRequest, grpc.ServerStreamingServer[ScreenshotResponse]) error
+	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
+	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
+	Operate(context.Context, *OperateRequest) (*Domain, error)
 	mustEmbedUnimplementedLauncherServer()
 }
 
@@ -247,6 +264,9 @@ func (UnimplementedLauncherServer) Attach(grpc.BidiStreamingServer[AttachRequest
 }
 func (UnimplementedLauncherServer) Screenshot(*ScreenshotRequest, grpc.ServerStreamingServer[ScreenshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method Screenshot not implemented")
+}
+func (UnimplementedLauncherServer) Operate(context.Context, *OperateRequest) (*Domain, error) {
+	return nil, status.Error(codes.Unimplemented, "method Operate not implemented")
 }
 func (UnimplementedLauncherServer) mustEmbedUnimplementedLauncherServer() {}
 func (UnimplementedLauncherServer) testEmbeddedByValue()                  {}
@@ -406,6 +426,24 @@ func _Launcher_Screenshot_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Launcher_ScreenshotServer = grpc.ServerStreamingServer[ScreenshotResponse]
 
+func _Launcher_Operate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OperateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).Operate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_Operate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).Operate(ctx, req.(*OperateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Launcher_ServiceDesc is the grpc.ServiceDesc for Launcher service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -436,6 +474,10 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GuestDetails",
 			Handler:    _Launcher_GuestDetails_Handler,
+		},
+		{
+			MethodName: "Operate",
+			Handler:    _Launcher_Operate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -36,6 +36,9 @@ type Starter func(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Dom
 // Server implements rpc.LauncherServer.
 type Server struct {
 	rpc.UnimplementedLauncherServer
+	// Operator does operations on the running domain; set it before Listen. Errors carry a gRPC status.
+	Operator func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error)
+
 	version string
 	start   Starter
 	board   *board.Board
@@ -121,6 +124,11 @@ func (s *Server) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (*r
 // GetDomain implements the service.
 func (s *Server) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain, error) {
 	return s.board.Domain(), nil
+}
+
+// Operate implements the service.
+func (s *Server) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+	return s.Operator(ctx, r)
 }
 
 // Watch implements the service.

@@ -35,6 +35,8 @@ type Cluster struct {
 	VMIStatus *contract.VMIStatus
 	Events    []contract.Event
 	Calls     []string
+	// Operations are those that were done to the domain, in order.
+	Operations []contract.Operation
 	// DomainsStarted counts domains that were brought up.
 	DomainsStarted int
 
@@ -75,6 +77,7 @@ func (c *Cluster) Register(r Registry) {
 		contract.ActivityFindPod: c.FindPod, contract.ActivityCreatePod: c.CreatePod, contract.ActivityDeletePod: c.DeletePod,
 		contract.ActivityReleasePod: c.ReleasePod, contract.ActivityMarkPod: c.MarkPod, contract.ActivityPatchVMI: c.PatchVMI,
 		contract.ActivityStartDomain: c.StartDomain, contract.ActivitySyncInstance: c.SyncInstance,
+		contract.ActivityOperateDomain: c.OperateDomain,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -447,7 +450,10 @@ func (c *Cluster) MarkPod(_ context.Context, in contract.MarkPodInput) (r contra
 			return gone("the pod")
 		}
 		c.Pod.Unpaused = "True"
-		c.Pod.Ready = &contract.Condition{Type: "Ready", Status: "True"}
+		if in.Paused {
+			c.Pod.Unpaused = "False"
+		}
+		c.Pod.Ready = &contract.Condition{Type: "Ready", Status: c.Pod.Unpaused}
 		c.touchPod()
 		return nil
 	})

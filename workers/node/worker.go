@@ -153,6 +153,7 @@ func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.
 			OnFatalError:                       func(err error) { fatal <- err },
 		})
 		w.RegisterActivityWithOptions(a.StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+		w.RegisterActivityWithOptions(a.OperateDomain, activity.RegisterOptions{Name: contract.ActivityOperateDomain})
 		w.RegisterActivityWithOptions(a.ReportNode, activity.RegisterOptions{Name: contract.ActivityReportNode})
 		err := w.Start()
 		if err == nil {

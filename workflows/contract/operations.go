@@ -35,8 +35,25 @@ type InstanceRequest struct {
 // Types of the application errors with which an entity refuses an operation or says that it failed.
 const (
 	RefusedState  = "InstanceState"     // the instance's state stands against it
+	RefusedPhase  = "InstancePhase"     // there is no guest to reach
 	RefusedProbed = "InstanceProbed"    // a paused guest would be killed
 	RefusedGone   = "InstanceGone"      // it is another instance
 	RefusedAway   = "NodeWorkerAway"    // nobody on the node does it at the moment
 	RefusedFailed = "InstanceOperation" // it was tried and failed
 )
+
+// ActivityOperateDomain is on a node's queue, with an OperateDomainInput.
+const ActivityOperateDomain = "OperateDomain"
+
+// OperateDomainInput asks a node's worker to do one operation on the running domain in a pod.
+type OperateDomainInput struct {
+	VMI       Object    `json:"vmi"`
+	Pod       Object    `json:"pod"`
+	Operation Operation `json:"operation"`
+	ThawAfter int64     `json:"thawAfter,omitempty"` // seconds
+}
+
+// OperateDomainResult is the domain as the launcher reports it then.
+type OperateDomainResult struct {
+	Domain DomainObservation `json:"domain"`
+}

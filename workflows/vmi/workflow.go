@@ -19,6 +19,8 @@ type instance struct {
 	loop        *entity.Loop
 	cancelStart workflow.CancelFunc
 	described   string
+	// operating says that the node's worker does an operation on the guest.
+	operating bool
 }
 
 // Workflow is the VMI entity. It ends when the object is gone and nothing of it is left.
@@ -37,6 +39,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) { e.state.observeDomain(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
+		return err
+	}
+	if err := e.onOperations(ctx); err != nil {
 		return err
 	}
 	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {

@@ -79,6 +79,40 @@ func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (con
 	return observation(l.uid, d), nil
 }
 
+// operateTimeout covers a guest that is slow to write everything out.
+const operateTimeout = 15 * time.Second
+
+// operations are what the launcher calls them.
+func operations() map[contract.Operation]rpc.Operation {
+	return map[contract.Operation]rpc.Operation{
+		contract.OperationPause:      rpc.Operation_OPERATION_PAUSE,
+		contract.OperationUnpause:    rpc.Operation_OPERATION_UNPAUSE,
+		contract.OperationFreeze:     rpc.Operation_OPERATION_FREEZE,
+		contract.OperationUnfreeze:   rpc.Operation_OPERATION_THAW,
+		contract.OperationSoftReboot: rpc.Operation_OPERATION_SOFT_REBOOT,
+		contract.OperationReset:      rpc.Operation_OPERATION_RESET,
+	}
+}
+
+// Operate has the launcher do one thing to its running domain, and returns the domain as it then is. thawAfter is in seconds. It fails with
+// a RefusedError when the domain, the guest or its agent does not allow it.
+func (l *Launcher) Operate(ctx context.Context, o contract.Operation, thawAfter int64) (contract.DomainObservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
+	defer cancel()
+	operation, known := operations()[o]
+	if !known {
+		return contract.DomainObservation{}, &RefusedError{Message: fmt.Sprintf("%.32q is no operation", string(o))}
+	}
+	d, err := l.rpc.Operate(ctx, &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: thawAfter})
+	if status.Code(err) == codes.Unimplemented {
+		return contract.DomainObservation{}, &RefusedError{Message: "its launcher is of an older version, which cannot do that; restart the virtual machine"}
+	}
+	if err != nil {
+		return contract.DomainObservation{}, l.failure(string(o), err)
+	}
+	return observation(l.uid, d), nil
+}
+
 // Watch calls changed with the domain as it is and after each change, until ctx or the connection ends; the error is never nil.
 func (l *Launcher) Watch(ctx context.Context, changed func(contract.DomainObservation)) error {
 	ctx, cancel := context.WithCancel(ctx)

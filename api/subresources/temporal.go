@@ -1,0 +1,72 @@
+package subresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// acceptTimeout is how long an entity has to accept or refuse: it only looks at its state.
+	acceptTimeout = 5 * time.Second
+	// doneTimeout is a little more than what an entity gives its node's worker.
+	doneTimeout = 35 * time.Second
+)
+
+// Updater is the part of Temporal's client that is needed.
+type Updater interface {
+	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
+}
+
+// Temporal does operations through Updates of the entities' workflows. It is safe for concurrent use.
+type Temporal struct {
+	Client Updater
+}
+
+// Operate implements Entities.
+func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r contract.InstanceRequest) error {
+	limited, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	handle, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
+		WorkflowID: contract.VMIID(namespace, name), UpdateName: string(r.Operation), UpdateID: id, Args: []any{r},
+		WaitForStage: client.WorkflowUpdateStageAccepted,
+	})
+	if err != nil {
+		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not answer. It may still be done.")
+	}
+	patient, stop := context.WithTimeout(ctx, doneTimeout)
+	defer stop()
+	return outcome(handle.Get(patient, nil), "It was begun, but its outcome was not told in time.")
+}
+
+// outcome sorts what comes back from Temporal; late is what a missing answer means.
+func outcome(err error, late string) error {
+	var app *temporal.ApplicationError
+	var busy *serviceerror.ResourceExhausted
+	var none *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &app) && app.Type() == ended:
+		return &Refusal{Type: contract.RefusedState, Message: "VMI is not running"}
+	case errors.As(err, &app):
+		return &Refusal{Type: app.Type(), Message: app.Message()}
+	case errors.As(err, &busy):
+		return apierrors.NewTooManyRequests("Too much is asked of this instance, or of Temporal, at once: "+busy.Error()+".", 1)
+	case errors.As(err, &none):
+		return Unavailable("The workflow of this instance is not there yet. It is started again within minutes when it was lost.")
+	default:
+		return Unavailable(fmt.Sprintf("%s (%v)", late, err))
+	}
+}
+
+// ended is what Temporal says when a workflow ends while one of its Updates goes on.
+const ended = "AcceptedUpdateCompletedWorkflow"

@@ -1,0 +1,83 @@
+package libvirtd
+
+import (
+	"fmt"
+	"time"
+
+	"libvirt.org/go/libvirt"
+
+	"github.com/virtflow/virtflow/launcher/guest"
+)
+
+// Suspend halts the virtual CPUs.
+func (l *Libvirt) Suspend() error {
+	return l.operate("pausing the guest", func(d *libvirt.Domain, s guest.State) error {
+		if s == guest.Paused {
+			return nil
+		}
+		return d.Suspend()
+	})
+}
+
+// Resume lets the virtual CPUs go on, and sets the guest's clock where its agent does that.
+func (l *Libvirt) Resume() error {
+	return l.operate("resuming the guest", resume)
+}
+
+func resume(d *libvirt.Domain, s guest.State) error {
+	if s != guest.Paused {
+		return nil
+	}
+	if err := d.Resume(); err != nil {
+		return err
+	}
+	if d.Ref() == nil {
+		go func() {
+			defer d.Free() //nolint:errcheck // a handle
+			now := time.Now()
+			_ = d.SetTime(now.Unix(), uint(now.Nanosecond()), 0) //nolint:errcheck // a guest without an agent goes on with its old time
+		}()
+	}
+	return nil
+}
+
+// Reset presses the reset button.
+func (l *Libvirt) Reset() error {
+	return l.operate("resetting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reset(0) })
+}
+
+// Reboot asks the guest to reboot.
+func (l *Libvirt) Reboot(agent bool) error {
+	how := libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN
+	if agent {
+		how = libvirt.DOMAIN_REBOOT_GUEST_AGENT
+	}
+	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reboot(how) })
+}
+
+// operate does something to the domain, unless it has ended. Errors are guest.ErrUnavailable or a *RefusedError.
+func (l *Libvirt) operate(doing string, do func(*libvirt.Domain, guest.State) error) error {
+	d, err := l.handle()
+	if err != nil {
+		return err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	defer l.nudge()
+	state, reason, err := d.GetState()
+	if err == nil {
+		if s := stateOf(state, reason, true); s == guest.Running || s == guest.Paused {
+			err = do(d, s)
+		} else {
+			return &RefusedError{fmt.Errorf("%s: it does not run (%s)", doing, s)}
+		}
+	}
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.conn == nil {
+			return guest.ErrUnavailable
+		}
+		return l.failure(doing, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/agent"
+	"github.com/virtflow/virtflow/launcher/guest"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+const (
+	// freezeLimit is how long a guest may take to write everything out, or to thaw.
+	freezeLimit = 10 * time.Second
+	// showLimit is how long an operation that was done may take to show in what libvirt tells.
+	showLimit = 2 * time.Second
+	// longestFreeze bounds what a caller may wish for.
+	longestFreeze = 24 * time.Hour
+)
+
+// thawing lets a frozen guest go on by itself when nobody has thawed it in time.
+type thawing struct {
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+// set replaces what was to be done before; after 0 nothing is.
+func (t *thawing) set(after time.Duration, thaw func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	if after > 0 {
+		t.timer = time.AfterFunc(after, thaw)
+	}
+}
+
+// operate is the service's call. One at a time: when libvirt hangs, callers are told so instead of piling up.
+func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+	select {
+	case l.operating <- struct{}{}:
+	case <-ctx.Done():
+		return nil, status.Error(codes.Unavailable, "an earlier operation on the guest has not ended yet")
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-l.operating }()
+		done <- l.do(r)
+	}()
+	select {
+	case err := <-done:
+		l.log.Info().Err(err).Str("operation", r.GetOperation().String()).Msg("operation")
+		if err != nil {
+			return nil, status.Error(refusal(err), err.Error())
+		}
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	return l.shown(ctx, r.GetOperation()), nil
+}
+
+func (l *Launcher) do(r *rpc.OperateRequest) error {
+	switch r.GetOperation() {
+	case rpc.Operation_OPERATION_PAUSE:
+		return l.hypervisor.Suspend()
+	case rpc.Operation_OPERATION_UNPAUSE:
+		return l.hypervisor.Resume()
+	case rpc.Operation_OPERATION_RESET:
+		return l.hypervisor.Reset()
+	case rpc.Operation_OPERATION_SOFT_REBOOT:
+		return l.hypervisor.Reboot(l.board.Domain().GetAgentConnected())
+	case rpc.Operation_OPERATION_FREEZE:
+		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second, longestFreeze)
+		if err := agent.Freeze(l.hypervisor, freezeLimit); err != nil {
+			return err
+		}
+		l.thawing.set(after, func() {
+			if err := agent.Thaw(l.hypervisor, freezeLimit); err != nil {
+				l.log.Error().Err(err).Msg("the guest's file systems do not thaw by themselves")
+			}
+		})
+		return nil
+	case rpc.Operation_OPERATION_THAW:
+		l.thawing.set(0, nil)
+		return agent.Thaw(l.hypervisor, freezeLimit)
+	default:
+		return errUnknownOperation
+	}
+}
+
+var errUnknownOperation = errors.New("this launcher does not know that operation") //nolint:gochecknoglobals // a constant error
+
+// refusal sorts an error: whether trying again may help.
+func refusal(err error) codes.Code {
+	if errors.Is(err, guest.ErrUnavailable) {
+		return codes.Unavailable
+	}
+	return codes.FailedPrecondition
+}
+
+// shown waits, not for long, until the board says what was done.
+func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
+	want := map[rpc.Operation]rpc.DomainState{
+		rpc.Operation_OPERATION_PAUSE:   rpc.DomainState_DOMAIN_STATE_PAUSED,
+		rpc.Operation_OPERATION_UNPAUSE: rpc.DomainState_DOMAIN_STATE_RUNNING,
+	}[o]
+	ctx, cancel := context.WithTimeout(ctx, showLimit)
+	defer cancel()
+	d := l.board.Domain()
+	for want != rpc.DomainState_DOMAIN_STATE_UNSPECIFIED && d.GetState() != want {
+		next, err := l.board.Next(ctx, d.GetSequence())
+		if err != nil || next == nil {
+			break
+		}
+		d = next
+	}
+	return d
+}

@@ -1,0 +1,107 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// operate does one operation, which must succeed.
+func (p *pod) operate(o rpc.Operation) *rpc.Domain {
+	p.t.Helper()
+	d, err := p.client.Operate(p.context(), &rpc.OperateRequest{Operation: o})
+	require.NoError(p.t, err)
+	return d
+}
+
+func (p *pod) refused(o rpc.Operation) {
+	p.t.Helper()
+	_, err := p.client.Operate(p.context(), &rpc.OperateRequest{Operation: o})
+	require.Equal(p.t, codes.FailedPrecondition, status.Code(err), "%v", err)
+}
+
+func (p *pod) agentUp() {
+	p.t.Helper()
+	p.eventually("the agent is connected", func() bool {
+		d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+		return err == nil && d.GetAgentConnected()
+	})
+}
+
+func TestPauseAndGoOn(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	for _, o := range []rpc.Operation{rpc.Operation_OPERATION_PAUSE, rpc.Operation_OPERATION_RESET, rpc.Operation_OPERATION_UNSPECIFIED} {
+		p.refused(o)
+	}
+	p.boot()
+	p.agentUp()
+	for range 2 {
+		require.Equal(t, rpc.DomainState_DOMAIN_STATE_PAUSED, p.operate(rpc.Operation_OPERATION_PAUSE).GetState())
+	}
+	_, code := p.probe("--guest-agent-ping")
+	require.NotZero(t, code, "a guest without processors answers nothing")
+	for range 2 {
+		require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, p.operate(rpc.Operation_OPERATION_UNPAUSE).GetState())
+	}
+	p.eventually("the agent answers", func() bool { _, code := p.probe("--guest-agent-ping"); return code == 0 })
+}
+
+func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.operate(rpc.Operation_OPERATION_PAUSE)
+	p.signal("launcher", syscall.SIGTERM)
+	m, code := p.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, m)
+	require.Zero(t, code)
+}
+
+func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
+	p.boot()
+	p.operate(rpc.Operation_OPERATION_PAUSE)
+	p.signal("launcher", syscall.SIGTERM)
+	m, _ := p.ends()
+	require.Equal(t, contract.ReasonDestroyed, m.Reason)
+}
+
+func TestRebootsKeepThePod(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.operate(rpc.Operation_OPERATION_RESET)
+	p.guestUp(2)
+	p.agentUp()
+	p.operate(rpc.Operation_OPERATION_SOFT_REBOOT)
+	p.guestUp(3)
+	_, found := p.process("launcher")
+	require.True(t, found)
+}
+
+func TestFreezeAndThaw(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	p.agentUp()
+	// Without a file system on a disk there is nothing to freeze.
+	out, code := p.probe("--command", "sh", "--", "-c", "mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
+	require.Zero(t, code, out)
+	frozen := func() bool { _, code := p.probe("--command", "true"); return code != 0 }
+	for range 2 {
+		p.operate(rpc.Operation_OPERATION_FREEZE)
+		require.True(t, frozen(), "a frozen guest's agent runs nothing")
+	}
+	p.operate(rpc.Operation_OPERATION_THAW)
+	require.False(t, frozen())
+	p.operate(rpc.Operation_OPERATION_THAW)
+
+	_, err := p.client.Operate(p.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_FREEZE, ThawAfterSeconds: 1})
+	require.NoError(t, err)
+	p.eventually("it thaws by itself", func() bool { return !frozen() })
+}

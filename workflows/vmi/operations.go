@@ -1,0 +1,173 @@
+package vmi
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+const (
+	// nodeAnswers is how long a node's worker has to begin with an operation: somebody waits for the answer.
+	nodeAnswers = 5 * time.Second
+	// operationLimit is how long it may take, with repetitions where these do no harm.
+	operationLimit = 25 * time.Second
+)
+
+// refuse says what stands against an operation, in KubeVirt's words and order, or nil. Errors are application errors of a type that says which
+// answer they are.
+func (s *State) refuse(r contract.InstanceRequest) error {
+	state := func(text string) error {
+		return temporal.NewNonRetryableApplicationError(text, contract.RefusedState, nil)
+	}
+	switch {
+	case s.VMI == nil:
+		return temporal.NewNonRetryableApplicationError("The instance has not been seen yet; try again.", contract.RefusedAway, nil)
+	case s.VMI.Gone || s.Object.UID != r.UID:
+		return temporal.NewNonRetryableApplicationError("it is gone", contract.RefusedGone, nil)
+	}
+	running := s.Phase == PhaseRunning && s.podHeld()
+	paused := s.domainIn(contract.DomainPaused)
+	switch r.Operation {
+	case contract.OperationPause:
+		switch {
+		case !running:
+			return state("VM is not running")
+		case r.Probed:
+			return temporal.NewNonRetryableApplicationError("Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported", contract.RefusedProbed, nil)
+		case paused:
+			return state("VMI is already paused")
+		}
+	case contract.OperationUnpause:
+		switch {
+		case !running:
+			return state("VMI is not running")
+		case !paused:
+			return state("VMI is not paused")
+		}
+	case contract.OperationFreeze:
+		if !running {
+			return state("VM is not running")
+		}
+	case contract.OperationUnfreeze:
+		if !running {
+			return state("VMI is not running")
+		}
+	case contract.OperationSoftReboot:
+		switch {
+		case !running:
+			return state("VM is not running")
+		case paused:
+			return state("VMI is paused")
+		case !r.ACPI && (s.Domain == nil || !s.Domain.AgentConnected):
+			return state("VMI neither have the agent connected nor the ACPI feature enabled")
+		}
+	case contract.OperationReset:
+		if !running {
+			return temporal.NewNonRetryableApplicationError(
+				fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of Running or Scheduled", s.Phase),
+				contract.RefusedPhase, nil)
+		}
+	default:
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q is no operation", string(r.Operation)), contract.RefusedFailed, nil)
+	}
+	return nil
+}
+
+// did says that the request of that ID was done before: an answer may get lost, and the request come again in a later run.
+func (s *State) did(id string) bool {
+	for _, r := range s.Records {
+		if id != "" && r.ID == id && r.Outcome == entity.OutcomeDone {
+			return true
+		}
+	}
+	return false
+}
+
+// onOperations offers the operations as Updates.
+func (e *instance) onOperations(ctx workflow.Context) error {
+	for _, o := range contract.InstanceOperations() {
+		options := workflow.UpdateHandlerOptions{
+			Description: "Do this to the running guest: " + string(o),
+			Validator: func(ctx workflow.Context, r contract.InstanceRequest) error {
+				r.Operation = o
+				if e.state.did(workflow.GetCurrentUpdateInfo(ctx).ID) {
+					return nil
+				}
+				return e.state.refuse(r)
+			},
+		}
+		handler := func(ctx workflow.Context, r contract.InstanceRequest) error {
+			r.Operation = o
+			return e.operate(ctx, r, workflow.GetCurrentUpdateInfo(ctx).ID)
+		}
+		if err := workflow.SetUpdateHandlerWithOptions(ctx, string(o), handler, options); err != nil {
+			return fmt.Errorf("offering the operation %s: %w", o, err)
+		}
+	}
+	return nil
+}
+
+// operate has the node's worker do it, and answers when it is done. Operations on one guest follow each other.
+func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id string) error {
+	if err := workflow.Await(ctx, func() bool { return !e.operating }); err != nil {
+		return err
+	}
+	if e.state.did(id) {
+		return nil
+	}
+	// Much may have happened since it was let in.
+	if err := e.state.refuse(r); err != nil || r.DryRun {
+		return err
+	}
+	e.operating = true
+	defer func() { e.operating = false }()
+	s := &e.state
+	record := contract.OperationRecord{Operation: r.Operation, ID: id, Actor: r.Actor, Since: workflow.Now(ctx), Attempts: 1}
+	s.Record(record)
+	pod := *s.Pod
+	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: r.Operation, ThawAfter: r.ThawAfter}
+	var out contract.OperateDomainResult
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)), contract.ActivityOperateDomain, in).Get(ctx, &out)
+	record.Until, record.Outcome = workflow.Now(ctx), entity.OutcomeDone
+	if err == nil {
+		s.observeDomain(out.Domain)
+	} else {
+		err = failed(err, pod.NodeName)
+		record.Outcome = entity.Message(err)
+	}
+	s.Record(record)
+	e.loop.Wake()
+	return err
+}
+
+func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) workflow.ActivityOptions {
+	o := entity.NodeOptions(pod.NodeName)
+	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = nodeAnswers, operationLimit, operationLimit
+	o.Summary = entity.Summary(fmt.Sprintf("%s the guest in %s on %s, for %s", r.Operation, pod.Name, pod.NodeName, r.Actor))
+	retry := *o.RetryPolicy
+	if r.Operation == contract.OperationReset || r.Operation == contract.OperationSoftReboot {
+		retry.MaximumAttempts = 1 // once too many would be a reboot too many
+	}
+	o.RetryPolicy = &retry
+	return o
+}
+
+// failed words why an operation that was let in was not done.
+func failed(err error, node string) error {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() == contract.RefusedFailed {
+		return temporal.NewNonRetryableApplicationError(app.Message(), contract.RefusedFailed, nil)
+	}
+	if temporal.IsTimeoutError(err) {
+		return temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("Nobody on node %s has done it in time: its node worker, or the guest's launcher, does not answer.", node), contract.RefusedAway, nil)
+	}
+	return temporal.NewNonRetryableApplicationError(
+		fmt.Sprintf("It was not done on node %s: %s.", node, entity.Message(err)), contract.RefusedAway, nil)
+}

@@ -1,0 +1,226 @@
+package vmi_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// outcome is how an operation was answered.
+type outcome struct {
+	answered bool
+	rejected bool // by the validator: not in the history
+	err      error
+}
+
+func (o *outcome) is(t *testing.T, kind, message string) {
+	t.Helper()
+	require.True(t, o.answered)
+	if kind == "" {
+		require.NoError(t, o.err)
+		return
+	}
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, o.err, &app)
+	require.Equal(t, kind, app.Type())
+	require.Contains(t, app.Message(), message)
+}
+
+// operate sends an operation as the API server does.
+func (w *world) operate(o contract.Operation, id string, change ...func(*contract.InstanceRequest)) *outcome {
+	r := contract.InstanceRequest{Operation: o, UID: "vmi-1", Actor: "jane"}
+	for _, c := range change {
+		c(&r)
+	}
+	var out outcome
+	w.env.UpdateWorkflow(string(o), id, &callbacks{&out}, r)
+	return &out
+}
+
+type callbacks struct{ *outcome }
+
+func (c *callbacks) Accept() {}
+func (c *callbacks) Reject(err error) {
+	c.answered, c.rejected, c.err = true, true, err
+}
+func (c *callbacks) Complete(_ any, err error) { c.answered, c.err = true, err }
+
+func TestPauseAndUnpauseShow(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	var paused, again, back, unpaused *outcome
+	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
+	w.at(11*time.Second, func() {
+		paused.is(t, "", "")
+		require.Equal(t, "PausedByUser", w.condition("Paused").Reason)
+		require.Equal(t, "Running", w.VMIStatus.Phase, "a paused guest is alive")
+		require.Equal(t, "False", w.Pod.Unpaused, "and gets no traffic")
+		again = w.operate(contract.OperationPause, "p2")
+	})
+	w.at(12*time.Second, func() {
+		again.is(t, contract.RefusedState, "VMI is already paused")
+		require.True(t, again.rejected)
+		unpaused = w.operate(contract.OperationUnpause, "u1")
+	})
+	w.at(13*time.Second, func() {
+		unpaused.is(t, "", "")
+		require.Empty(t, w.condition("Paused").Type)
+		require.Equal(t, "True", w.Pod.Unpaused)
+		back = w.operate(contract.OperationUnpause, "u2")
+	})
+	w.at(14*time.Second, func() {
+		back.is(t, contract.RefusedState, "VMI is not paused")
+		records := w.state(t).Records
+		var done []contract.Operation
+		for _, r := range records {
+			if r.Actor == "jane" {
+				require.Equal(t, "done", r.Outcome)
+				require.False(t, r.Claimed, "the API server knows who it was")
+				done = append(done, r.Operation)
+			}
+		}
+		require.Equal(t, []contract.Operation{contract.OperationPause, contract.OperationUnpause}, done)
+		w.DeleteVMIByUser()
+	})
+	w.at(15*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+// TestAPausedGuestEnds: stopping it takes nothing but the deletion of its pod, as for any other.
+func TestAPausedGuestEnds(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(10*time.Second, func() { w.operate(contract.OperationPause, "p1") })
+	w.at(11*time.Second, w.DeleteVMIByUser)
+	w.at(12*time.Second, func() {
+		require.NotNil(t, w.Pod.DeletionTimestamp)
+		w.EndPod(contract.ReasonShutdown, true, 0)
+	})
+	w.run(t)
+	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
+}
+
+func TestTheSameRequestIsDoneOnce(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	var first, second *outcome
+	w.at(10*time.Second, func() {
+		first, second = w.operate(contract.OperationReset, "r1"), w.operate(contract.OperationReset, "r1")
+	})
+	w.at(11*time.Second, func() {
+		first.is(t, "", "")
+		second.is(t, "", "")
+		require.Equal(t, []contract.Operation{contract.OperationReset}, w.Operations)
+		w.DeleteVMIByUser()
+	})
+	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+func TestOperationsFollowEachOther(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	var answers []*outcome
+	w.at(10*time.Second, func() {
+		for i, o := range []contract.Operation{contract.OperationPause, contract.OperationPause, contract.OperationFreeze} {
+			answers = append(answers, w.operate(o, string(rune('a'+i))))
+		}
+	})
+	w.at(11*time.Second, func() {
+		answers[0].is(t, "", "")
+		answers[1].is(t, contract.RefusedState, "VMI is already paused")
+		answers[2].is(t, "", "")
+		require.Equal(t, []contract.Operation{contract.OperationPause, contract.OperationFreeze}, w.Operations)
+		w.DeleteVMIByUser()
+	})
+	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+func TestTheNodesWorkerIsAway(t *testing.T) {
+	w := newWorld(t)
+	away := temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+	var failure error
+	asked := 0
+	w.Fail = func(a string) error {
+		if a != contract.ActivityOperateDomain || failure == nil {
+			return nil
+		}
+		asked++
+		return failure
+	}
+	w.boot()
+	var reset, paused, frozen, later *outcome
+	w.at(10*time.Second, func() { failure = away; reset = w.operate(contract.OperationReset, "r1") })
+	w.at(time.Minute, func() {
+		reset.is(t, contract.RefusedAway, fakes.NodeName)
+		require.Equal(t, 1, asked, "a reset whose outcome is not known is not repeated")
+		asked = 0
+		paused = w.operate(contract.OperationPause, "p1")
+	})
+	w.at(2*time.Minute, func() {
+		paused.is(t, contract.RefusedAway, "")
+		require.Greater(t, asked, 1, "pausing twice does no harm")
+		failure = temporal.NewNonRetryableApplicationError("the agent is not connected", contract.RefusedFailed, nil)
+		frozen = w.operate(contract.OperationFreeze, "f1")
+	})
+	w.at(3*time.Minute, func() {
+		frozen.is(t, contract.RefusedFailed, "the agent is not connected")
+		failure = nil
+		later = w.operate(contract.OperationPause, "p1b")
+	})
+	w.at(4*time.Minute, func() {
+		later.is(t, "", "")
+		records := w.state(t).Records
+		require.Equal(t, "done", records[len(records)-1].Outcome)
+		require.Equal(t, "the agent is not connected", records[len(records)-2].Outcome)
+		w.DeleteVMIByUser()
+	})
+	w.at(5*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+func TestDryRunsDoNothing(t *testing.T) {
+	w := newWorld(t)
+	dry := func(r *contract.InstanceRequest) { r.DryRun = true }
+	w.boot()
+	var paused, unpaused *outcome
+	w.at(10*time.Second, func() {
+		paused, unpaused = w.operate(contract.OperationPause, "p1", dry), w.operate(contract.OperationUnpause, "u1", dry)
+	})
+	w.at(11*time.Second, func() {
+		paused.is(t, "", "")
+		unpaused.is(t, contract.RefusedState, "VMI is not paused")
+		require.Empty(t, w.Operations)
+		w.DeleteVMIByUser()
+	})
+	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+// TestAnOperationDoesNotOutliveItsGuest: the pod ends while the node's worker does not answer.
+func TestAnOperationDoesNotOutliveItsGuest(t *testing.T) {
+	w := newWorld(t)
+	w.Fail = func(a string) error {
+		if a == contract.ActivityOperateDomain {
+			return temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+		}
+		return nil
+	}
+	w.boot()
+	var paused, after *outcome
+	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
+	w.at(11*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.at(time.Minute, func() {
+		paused.is(t, contract.RefusedAway, "")
+		require.Equal(t, "Succeeded", w.VMIStatus.Phase)
+		after = w.operate(contract.OperationPause, "p2")
+	})
+	w.at(2*time.Minute, func() { after.is(t, contract.RefusedState, "VM is not running"); w.DeleteVMIByUser() })
+	w.run(t)
+}
