@@ -23,13 +23,18 @@ type Starter interface {
 	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError when that
 	// cannot succeed.
 	StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error)
+}
+
+// Operator does operations on running domains on this node.
+type Operator interface {
 	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow it.
 	Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error)
 }
 
 // Activities are registered with a node's worker under the names of package contract.
 type Activities struct {
-	Starter Starter
+	Starter  Starter
+	Operator Operator
 	// Report is what this run of the worker says of its host.
 	Report func() contract.NodeReport
 }
@@ -63,7 +68,7 @@ func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomai
 	if in.Pod.UID == "" {
 		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError("operating a domain needs the pod's UID", contract.ErrorInvalid, nil)
 	}
-	domain, err := a.Starter.Operate(ctx, in)
+	domain, err := a.Operator.Operate(ctx, in)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):

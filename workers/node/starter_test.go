@@ -43,14 +43,15 @@ func newScene(t *testing.T) *scene {
 	var err error
 	s.store, err = records.Open(t.TempDir())
 	require.NoError(t, err)
-	s.activities = &activities.Activities{Starter: &Starter{
+	starter := &Starter{
 		Log: zerolog.Nop(), Dialer: s.node.Dialer(),
 		Forwarder: forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
 		Prepare: func(_ context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
 			s.prepared = append(s.prepared, peer.PID)
 			return []launchers.Interface{{Tap: "tap0"}}, s.refuse
 		},
-	}}
+	}
+	s.activities = &activities.Activities{Starter: starter, Operator: starter}
 	return s
 }
 

@@ -135,7 +135,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}
 	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
 	starter := &Starter{Log: p.Log, Dialer: dialer, Forwarder: forwarder, Prepare: PrepareMasquerade}
-	a := &activities.Activities{Starter: starter, Report: func() contract.NodeReport { return own }}
+	a := &activities.Activities{Starter: starter, Operator: starter, Report: func() contract.NodeReport { return own }}
 	err = o.poll(ctx, p, temporal, a, &polling)
 	end()
 	all.Wait() // before the client is closed

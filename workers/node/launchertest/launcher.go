@@ -15,6 +15,8 @@ type Launcher struct {
 
 	// Start answers StartDomain; nil: the domain runs.
 	Start func(ctx context.Context, r *rpc.StartDomainRequest) (*rpc.Domain, error)
+	// Operation answers Operate; nil: this launcher does not know it.
+	Operation func(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error)
 
 	mu       sync.Mutex
 	domain   *rpc.Domain
@@ -62,6 +64,14 @@ func (l *Launcher) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (
 		d = l.Become(rpc.DomainState_DOMAIN_STATE_RUNNING)
 	}
 	return d, nil
+}
+
+// Operate is the service's.
+func (l *Launcher) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+	if l.Operation == nil {
+		return l.UnimplementedLauncherServer.Operate(ctx, r)
+	}
+	return l.Operation(ctx, r)
 }
 
 // Watch is the service's.
