@@ -32,13 +32,17 @@ func (o *Options) aggregated(mgr ctrl.Manager, cluster func(context.Context) (de
 	if err != nil {
 		return nil, fmt.Errorf("setting up the client of Temporal: %w", err)
 	}
+	toGuests, err := o.streams(mgr, p)
+	if err != nil {
+		return nil, err
+	}
 	service, err := subresources.New(subresources.Options{
 		Reader:     mgr.GetAPIReader(),
 		Client:     mgr.GetClient(),
 		FrontProxy: mgr.GetClient(),
 		Cluster:    cluster,
 		Entities:   subresources.Temporal{Client: temporal},
-		Streams:    subresources.Streams{},
+		Streams:    toGuests,
 		Version:    process.Version,
 		Log:        p.Log,
 		Observe:    subresourceObserver(p.Registry),

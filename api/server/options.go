@@ -18,6 +18,10 @@ type Options struct {
 	Webhooks        string
 	ServiceAccounts []string
 	Temporal        temporalclient.Options
+	// AccessSecret and NodeAccessSecret keep the certificates between this process and the node workers.
+	AccessSecret     string
+	NodeAccessSecret string
+	NodeWorker       string
 }
 
 // AddFlags registers the flags of o.
@@ -31,6 +35,9 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Webhooks, "webhook-configurations", "virtflow", "name of the mutating and of the validating webhook configuration")
 	f.StringSliceVar(&o.ServiceAccounts, "own-service-accounts", []string{"virtflow-control-worker", "virtflow-api-server"},
 		"service accounts in the namespace that write for virtflow itself")
+	f.StringVar(&o.AccessSecret, "access-secret", "virtflow-access", "name of the Secret with the CA of access to nodes and the certificate of this side; it must exist, empty at first")
+	f.StringVar(&o.NodeAccessSecret, "node-access-secret", "virtflow-node-access", "name of the Secret with the nodes' certificate; it must exist, empty at first")
+	f.StringVar(&o.NodeWorker, "node-worker", "virtflow-node-worker", "label app.kubernetes.io/name of the node workers' pods")
 }
 
 func (o *Options) check() error {

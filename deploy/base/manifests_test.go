@@ -246,3 +246,38 @@ func TestTheAggregatedAPI(t *testing.T) {
 		require.Equal(t, "virtflow-api-server", service.Spec.Service.Name)
 	}
 }
+
+// TestWhoReachesTheNodeWorkers: the CA's key stays with the API server, and nobody mounts it.
+func TestWhoReachesTheNodeWorkers(t *testing.T) {
+	const ca, leaf = "virtflow-access", "virtflow-node-access"
+	mounts := map[string][]string{}
+	for name, template := range templates(t) {
+		for _, v := range template.Spec.Volumes {
+			if v.Secret != nil {
+				mounts[v.Secret.SecretName] = append(mounts[v.Secret.SecretName], name)
+			}
+		}
+	}
+	require.Empty(t, mounts[ca])
+	require.Equal(t, []string{nodeWorker}, mounts[leaf])
+	readers := map[string]bool{}
+	for _, o := range objects(t, "*.yaml") {
+		role, ok := o.(*rbacv1.Role)
+		if !ok {
+			continue
+		}
+		for _, r := range role.Rules {
+			if slices.Contains(r.ResourceNames, ca) || slices.Contains(r.ResourceNames, leaf) {
+				readers[role.Name] = true
+				require.ElementsMatch(t, []string{"get", "update"}, r.Verbs)
+			}
+		}
+	}
+	for _, o := range objects(t, "*.yaml") {
+		if b, ok := o.(*rbacv1.RoleBinding); ok && readers[b.RoleRef.Name] {
+			require.Len(t, b.Subjects, 1)
+			require.Equal(t, "virtflow-api-server", b.Subjects[0].Name)
+		}
+	}
+	require.Len(t, readers, 1)
+}

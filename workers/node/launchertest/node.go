@@ -22,7 +22,7 @@ type Node struct {
 }
 
 // NewNode makes an empty one.
-func NewNode(t *testing.T) Node {
+func NewNode(t testing.TB) Node {
 	return Node{KubeletDir: t.TempDir(), ProcDir: t.TempDir()}
 }
 
@@ -32,7 +32,7 @@ func (n Node) Dialer() launchers.Dialer {
 }
 
 // AddPod makes the directory of a pod and puts this process into the pod's cgroup. It returns where the launcher's socket belongs.
-func (n Node) AddPod(t *testing.T, uid string) (socket string) {
+func (n Node) AddPod(t testing.TB, uid string) (socket string) {
 	n.Join(t, uid)
 	dir := filepath.Join(n.KubeletDir, "pods", uid, "volumes/kubernetes.io~empty-dir/sockets")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -40,19 +40,19 @@ func (n Node) AddPod(t *testing.T, uid string) (socket string) {
 }
 
 // Join puts this process, as the node sees it, into the cgroup of a pod.
-func (n Node) Join(t *testing.T, uid string) {
+func (n Node) Join(t testing.TB, uid string) {
 	dir := filepath.Join(n.ProcDir, strconv.Itoa(os.Getpid()))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup"), fmt.Appendf(nil, "0::/kubepods/burstable/pod%s/1\n", uid), 0o600))
 }
 
 // RemovePod does what the kubelet does when a pod is gone.
-func (n Node) RemovePod(t *testing.T, uid string) {
+func (n Node) RemovePod(t testing.TB, uid string) {
 	require.NoError(t, os.RemoveAll(filepath.Join(n.KubeletDir, "pods", uid)))
 }
 
 // Serve serves a launcher on a socket until the test or the returned function ends it.
-func Serve(t *testing.T, socket string, s rpc.LauncherServer) (stop func()) {
+func Serve(t testing.TB, socket string, s rpc.LauncherServer) (stop func()) {
 	server := grpc.NewServer()
 	rpc.RegisterLauncherServer(server, s)
 	listener := Listen(t, socket)
@@ -62,7 +62,7 @@ func Serve(t *testing.T, socket string, s rpc.LauncherServer) (stop func()) {
 }
 
 // Listen listens on a socket whose path may be longer than a socket's may be.
-func Listen(t *testing.T, socket string) net.Listener {
+func Listen(t testing.TB, socket string) net.Listener {
 	dir, err := os.Open(filepath.Dir(socket))
 	require.NoError(t, err)
 	defer dir.Close()

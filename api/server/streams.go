@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/virtflow/virtflow/api/certificates"
+	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/api/subresources/streams"
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+// streams makes the handlers that lead to guests, with the certificates by which nodes know this process.
+func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.Streams, error) {
+	access := certificates.NewAccess(mgr.GetAPIReader(), mgr.GetClient(), certificates.AccessOptions{
+		Own:   types.NamespacedName{Namespace: o.Namespace, Name: o.AccessSecret},
+		Nodes: types.NamespacedName{Namespace: o.Namespace, Name: o.NodeAccessSecret},
+	}, p.Log)
+	all := streams.New(streams.Options{
+		Log: p.Log, Registry: p.Registry, Lookup: subresources.Lookup{Reader: mgr.GetAPIReader()},
+		Nodes: &streams.Nodes{
+			Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Label: o.NodeWorker, Client: access.Client, Port: wire.Port,
+		},
+	})
+	// The server waits for answers, but not for streams: those of a process that ends are told so, and the client opens another.
+	ending := manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		all.Close()
+		return nil
+	})
+	for _, r := range []manager.Runnable{access, ending} {
+		if err := mgr.Add(r); err != nil {
+			return subresources.Streams{}, fmt.Errorf("setting up access to guests: %w", err)
+		}
+	}
+	return all.Handlers(), nil
+}

@@ -1,0 +1,204 @@
+package streams
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+)
+
+const (
+	// dialTimeout is how long a node may take for a connection, answerTimeout how long until it answers: it may have to wait for a guest that
+	// does not take a connection, or for an agent that does not answer.
+	dialTimeout   = 5 * time.Second
+	answerTimeout = 50 * time.Second
+	// largestError is what is read of a node's words about an error, in bytes.
+	largestError = 4 << 10
+	// candidates is how many pods an instance may have on one node at a time; more are not tried.
+	candidates = 4
+)
+
+// Nodes finds and asks the node workers.
+type Nodes struct {
+	// Reader lists pods, not from a cache: this process watches none.
+	Reader client.Reader
+	// Namespace and Label say which pods are node workers.
+	Namespace string
+	Label     string // value of app.kubernetes.io/name
+	// Client is the TLS configuration of the API server's own role.
+	Client func() (*tls.Config, error)
+	// Port is the node workers', usually wire.Port.
+	Port int
+}
+
+// conn is a connection to a node worker behind its answer.
+type conn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) } //nolint:wrapcheck // says what it is
+
+// stream asks for something that becomes a stream, and returns the connection.
+func (n *Nodes) stream(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*conn, error) {
+	c, response, err := n.ask(ctx, vmi, what, query, wire.Upgrade)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		c.Close()
+		return nil, internal("the node answered " + response.Status)
+	}
+	return c, nil
+}
+
+// read asks for something that is answered at once; the caller closes the body.
+func (n *Nodes) read(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*http.Response, error) {
+	c, response, err := n.ask(ctx, vmi, what, query, "")
+	if err != nil {
+		return nil, err
+	}
+	response.Body = body{response.Body, c}
+	return response, c.SetDeadline(time.Now().Add(answerTimeout))
+}
+
+// body closes the connection that it comes from.
+type body struct {
+	io.Reader
+	io.Closer
+}
+
+// ask asks each pod that the instance may have on its node, until one is known there. An answer that says no is an error with KubeVirt's codes.
+func (n *Nodes) ask(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values, upgrade string) (*conn, *http.Response, error) {
+	address, err := n.address(ctx, vmi.Status.NodeName)
+	if err != nil {
+		return nil, nil, err
+	}
+	failed := internal("the guest's launcher is not known yet")
+	for _, pod := range podsOn(vmi) {
+		u := url.URL{Scheme: "https", Host: wire.ServerName, Path: wire.Path(string(vmi.UID), pod, what), RawQuery: query.Encode()}
+		c, response, err := n.call(ctx, address, &u, upgrade)
+		if err != nil {
+			return nil, nil, internal("dialing node " + vmi.Status.NodeName + ": " + err.Error())
+		}
+		if response.StatusCode < http.StatusMultipleChoices {
+			return c, response, nil
+		}
+		text, _ := io.ReadAll(io.LimitReader(response.Body, largestError)) // what came is what there is
+		c.Close()
+		failed = internal(string(text))
+		if response.StatusCode != http.StatusNotFound {
+			break
+		}
+	}
+	return nil, nil, failed
+}
+
+// call makes one request on a connection of its own, which it returns open, without a deadline.
+func (n *Nodes) call(ctx context.Context, address string, u *url.URL, upgrade string) (*conn, *http.Response, error) {
+	config, err := n.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	raw, err := (&tls.Dialer{Config: config}).DialContext(dialing, "tcp", address)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // the caller does
+	}
+	c := &conn{Conn: raw, in: bufio.NewReader(raw)}
+	left := context.AfterFunc(ctx, func() { raw.Close() })
+	response, err := c.roundTrip(u, upgrade)
+	if !left() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		raw.Close()
+		return nil, nil, err
+	}
+	return c, response, nil
+}
+
+func (c *conn) roundTrip(u *url.URL, upgrade string) (*http.Response, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return nil, err //nolint:wrapcheck // the caller does
+	}
+	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"User-Agent": {wire.ClientName}}, ProtoMajor: 1, ProtoMinor: 1}
+	if upgrade != "" {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", upgrade)
+	}
+	if err := r.Write(c.Conn); err != nil {
+		return nil, err //nolint:wrapcheck // the caller does
+	}
+	response, err := http.ReadResponse(c.in, r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller does
+	}
+	return response, c.SetDeadline(time.Time{})
+}
+
+// address of the worker of a node.
+func (n *Nodes) address(ctx context.Context, node string) (string, error) {
+	none := apierrors.NewBadRequest(fmt.Sprintf("No virt-handler on node %s found", node))
+	if node == "" {
+		return "", none
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	pods := &corev1.PodList{}
+	err := n.Reader.List(ctx, pods, client.InNamespace(n.Namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": n.Label}, client.MatchingFields{"spec.nodeName": node})
+	if err != nil {
+		return "", internal("looking for the worker of node " + node + ": " + err.Error())
+	}
+	// In a rollout the one before may still be there.
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return rank(&a) - rank(&b) })
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Status.PodIP != "" && p.Spec.NodeName == node {
+			return net.JoinHostPort(p.Status.PodIP, strconv.Itoa(n.Port)), nil
+		}
+	}
+	return "", none
+}
+
+// rank is lower for a pod that is more likely to answer.
+func rank(p *corev1.Pod) int {
+	if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
+		return 1
+	}
+	return 0
+}
+
+// podsOn are the UIDs of the instance's pods on its node. They are what the node is asked about, not believed: it knows whose they are.
+func podsOn(vmi *kubevirtv1.VirtualMachineInstance) []string {
+	var all []string
+	for uid, node := range vmi.Status.ActivePods {
+		if node == vmi.Status.NodeName {
+			all = append(all, string(uid))
+		}
+	}
+	slices.Sort(all)
+	return all[:min(len(all), candidates)]
+}
+
+// gone says that a connection ended under whoever used it, as all streams end.
+func gone(err error) bool {
+	return err == nil || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "connection reset")
+}

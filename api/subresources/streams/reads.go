@@ -1,0 +1,144 @@
+package streams
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"google.golang.org/protobuf/proto"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+)
+
+const (
+	// largestPicture and largestDetails are what a node may answer, in bytes.
+	largestPicture = 64 << 20
+	largestDetails = 1 << 20
+)
+
+// screenshot answers with a PNG. All errors are KubeVirt's plain 500.
+func (s *Streams) screenshot(w http.ResponseWriter, r *subresources.Request) error {
+	query := url.Values{}
+	if r.URL.Query().Get(wire.MoveCursor) == "true" {
+		query.Set(wire.MoveCursor, "true")
+	}
+	answer, done, err := s.read(r, "vnc/screenshot", screenCheck, wire.Screenshot, query)
+	if err != nil {
+		return subresources.AsPlain(err)
+	}
+	defer done()
+	w.Header().Set("Content-Type", wire.PictureType)
+	if _, err := io.Copy(w, io.LimitReader(answer.Body, largestPicture)); err != nil {
+		panic(http.ErrAbortHandler) // half a picture must not look like a whole one
+	}
+	return nil
+}
+
+func (s *Streams) guestOSInfo(w http.ResponseWriter, r *subresources.Request) error {
+	return s.guest(w, r, "guestosinfo", func(d *rpc.GuestDetailsResponse) any { return agentInfo(d) })
+}
+
+func (s *Streams) userList(w http.ResponseWriter, r *subresources.Request) error {
+	return s.guest(w, r, "userlist", func(d *rpc.GuestDetailsResponse) any {
+		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)}
+	})
+}
+
+func (s *Streams) filesystemList(w http.ResponseWriter, r *subresources.Request) error {
+	return s.guest(w, r, "filesystemlist", func(d *rpc.GuestDetailsResponse) any {
+		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)}
+	})
+}
+
+// guest answers with a part of what the guest's agent says. All errors are KubeVirt's plain 500.
+func (s *Streams) guest(w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) any) error {
+	d, err := s.details(r, kind)
+	if err != nil {
+		return subresources.AsPlain(err)
+	}
+	subresources.JSON(w, http.StatusOK, part(d))
+	return nil
+}
+
+func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetailsResponse, error) {
+	answer, done, err := s.read(r, kind, agentCheck, wire.Details, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, largestDetails+1))
+	if err != nil || len(data) > largestDetails {
+		return nil, fmt.Errorf("reading what the node says of the guest: %d bytes: %w", len(data), err)
+	}
+	d := &rpc.GuestDetailsResponse{}
+	if err := proto.Unmarshal(data, d); err != nil {
+		return nil, fmt.Errorf("reading what the node says of the guest: %w", err)
+	}
+	return d, nil
+}
+
+// read asks the instance's node for something that is answered at once; done ends it. It counts among the streams while it lasts.
+func (s *Streams) read(r *subresources.Request, kind string, c check, what string, query url.Values) (*http.Response, func(), error) {
+	vmi, err := s.instance(r.Context(), r, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	free, err := s.take(kind, r.User.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := s.Nodes.read(r.Context(), vmi, what, query)
+	if err != nil {
+		free()
+		return nil, nil, err
+	}
+	return answer, func() { answer.Body.Close(); free() }, nil
+}
+
+func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGuestAgentInfo {
+	os := d.GetOs()
+	info := kubevirtv1.VirtualMachineInstanceGuestAgentInfo{
+		GAVersion: d.GetAgentVersion(), Hostname: d.GetHostname(), Timezone: d.GetTimeZone(),
+		OS: kubevirtv1.VirtualMachineInstanceGuestOSInfo{
+			ID: os.GetId(), Name: os.GetName(), Version: os.GetVersion(), VersionID: os.GetVersionId(), PrettyName: os.GetPrettyName(),
+			KernelRelease: os.GetKernelRelease(), KernelVersion: os.GetKernelVersion(), Machine: os.GetMachine(),
+		},
+		UserList: users(d),
+		FSInfo:   kubevirtv1.VirtualMachineInstanceFileSystemInfo{Filesystems: fileSystems(d)},
+	}
+	for _, c := range d.GetCommands() {
+		info.SupportedCommands = append(info.SupportedCommands, kubevirtv1.GuestAgentCommandInfo{Name: c.GetName(), Enabled: c.GetEnabled()})
+	}
+	// KubeVirt says it only where it is so.
+	if d.GetFreezeStatus() == "frozen" {
+		info.FSFreezeStatus = d.GetFreezeStatus()
+	}
+	return info
+}
+
+func users(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceGuestOSUser {
+	out := []kubevirtv1.VirtualMachineInstanceGuestOSUser{}
+	for _, u := range d.GetUsers() {
+		out = append(out, kubevirtv1.VirtualMachineInstanceGuestOSUser{UserName: u.GetName(), Domain: u.GetDomain(), LoginTime: u.GetLoginTime()})
+	}
+	return out
+}
+
+func fileSystems(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceFileSystem {
+	out := []kubevirtv1.VirtualMachineInstanceFileSystem{}
+	for _, f := range d.GetFileSystems() {
+		item := kubevirtv1.VirtualMachineInstanceFileSystem{
+			DiskName: f.GetDiskName(), MountPoint: f.GetMountPoint(), FileSystemType: f.GetType(),
+			UsedBytes: int(f.GetUsedBytes()), TotalBytes: int(f.GetTotalBytes()),
+		}
+		for _, disk := range f.GetDisks() {
+			item.Disk = append(item.Disk, kubevirtv1.VirtualMachineInstanceFileSystemDisk{Serial: disk.GetSerial(), BusType: disk.GetBusType()})
+		}
+		out = append(out, item)
+	}
+	return out
+}

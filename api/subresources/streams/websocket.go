@@ -1,0 +1,206 @@
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/virtflow/virtflow/workers/node/access/relay"
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+)
+
+const (
+	// Subprotocol is KubeVirt's: binary messages both ways, without a channel in front.
+	Subprotocol = "plain.kubevirt.io"
+	// handshakeTimeout and the size of the buffers are KubeVirt's.
+	handshakeTimeout = 10 * time.Second
+	socketBuffer     = 10 << 10
+	// largestMessage is what a client may put into one message, in bytes. It is not held in memory: KubeVirt's clients send 32 KiB at most.
+	largestMessage = 16 << 20
+	// farewell is how long a client may take for the last word.
+	farewell = time.Second
+)
+
+// Why a stream is ended here.
+var (
+	errText    = errors.New("text messages are not understood here, only binary ones")
+	errTooLong = errors.New("a message is longer than a datagram may be")
+	errClosing = errors.New("this server is about to end")
+	errSilent  = errors.New("the client did not answer a ping")
+)
+
+// socket is a client's WebSocket. Of each method one call at a time.
+type socket struct {
+	*websocket.Conn
+	silence time.Duration // after which a client that answers no ping is gone
+	message io.Reader     // that is being read
+}
+
+// accept opens the WebSocket; errors are answered already.
+func accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*socket, error) {
+	upgrader := websocket.Upgrader{
+		HandshakeTimeout: handshakeTimeout, ReadBufferSize: socketBuffer, WriteBufferSize: socketBuffer, Subprotocols: []string{Subprotocol},
+		// Who asks is known by the front proxy, never by a cookie: the page that a browser shows has no part in it.
+		CheckOrigin: func(*http.Request) bool { return true },
+	}
+	c, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return nil, fmt.Errorf("opening the WebSocket: %w", err)
+	}
+	s := &socket{Conn: c, silence: silence}
+	c.SetReadLimit(largestMessage)
+	s.alive()
+	c.SetPongHandler(func(string) error { s.alive(); return nil })
+	return s, nil
+}
+
+// alive puts the client's end off.
+func (s *socket) alive() { _ = s.SetReadDeadline(time.Now().Add(s.silence)) }
+
+// ping pings the client until the returned function is called.
+func (s *socket) ping(every time.Duration) (stop func()) {
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-t.C:
+				// Whoever writes meanwhile is waited for; what goes wrong is seen by whoever reads.
+				_ = s.WriteControl(websocket.PingMessage, []byte("keep alive"), time.Now().Add(farewell))
+			}
+		}
+	})
+	return func() { close(end); done.Wait() }
+}
+
+// end says why and closes. It is safe beside reads and writes, which then fail.
+func (s *socket) end(why error) {
+	code, text := closing(why)
+	if code != 0 {
+		_ = s.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(farewell))
+	}
+	s.Close()
+}
+
+// closing is the last word to a client; 0: there is nothing to say, or it was said.
+func closing(why error) (code int, text string) {
+	var said *websocket.CloseError
+	switch {
+	case why == nil:
+		return websocket.CloseNormalClosure, ""
+	case errors.Is(why, errText):
+		return websocket.CloseUnsupportedData, why.Error()
+	case errors.Is(why, errTooLong):
+		return websocket.CloseMessageTooBig, why.Error()
+	case errors.Is(why, errClosing):
+		return websocket.CloseGoingAway, why.Error()
+	case errors.Is(why, relay.ErrStalled), errors.Is(why, relay.ErrIdle):
+		return websocket.ClosePolicyViolation, why.Error()
+	case errors.Is(why, websocket.ErrReadLimit), errors.As(why, &said):
+		return 0, "" // the library has answered
+	}
+	return websocket.CloseInternalServerErr, ""
+}
+
+// next begins the next message, and says io.EOF when the client has closed the stream.
+func (s *socket) next() error {
+	s.alive()
+	kind, message, err := s.NextReader()
+	if err != nil {
+		return s.left(err)
+	}
+	if kind != websocket.BinaryMessage {
+		return errText
+	}
+	s.message = message
+	return nil
+}
+
+func (s *socket) left(err error) error {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
+		return io.EOF // the last is a connection that was cut
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errSilent
+	}
+	return err
+}
+
+// bytesIn moves the client's bytes.
+func (s *socket) bytesIn(to io.Writer) relay.Mover {
+	p := make([]byte, relay.Buffer)
+	return func(write func(func() error) error) error {
+		if s.message == nil {
+			return s.next()
+		}
+		s.alive()
+		n, err := s.message.Read(p)
+		if n > 0 {
+			if err := write(func() error { _, err := to.Write(p[:n]); return err }); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			s.message = nil
+			return nil
+		}
+		if err != nil {
+			return s.left(err)
+		}
+		return nil
+	}
+}
+
+// bytesOut moves bytes to the client.
+func (s *socket) bytesOut(from io.Reader) relay.Mover {
+	p := make([]byte, relay.Buffer)
+	return func(write func(func() error) error) error {
+		n, err := from.Read(p)
+		if n > 0 {
+			if err := write(func() error { return s.WriteMessage(websocket.BinaryMessage, p[:n]) }); err != nil {
+				return err
+			}
+		}
+		return err //nolint:wrapcheck // what the node says
+	}
+}
+
+// datagramsIn moves the client's messages, each a datagram.
+func (s *socket) datagramsIn(to io.Writer) relay.Mover {
+	p := make([]byte, wire.MaxDatagram+1)
+	return func(write func(func() error) error) error {
+		if err := s.next(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(s.message, p)
+		switch {
+		case err == nil:
+			return errTooLong
+		case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return s.left(err)
+		}
+		return write(func() error { return wire.WriteDatagram(to, p[:n]) })
+	}
+}
+
+// datagramsOut moves datagrams to the client, each a message.
+func (s *socket) datagramsOut(from io.Reader) relay.Mover {
+	p := make([]byte, wire.MaxDatagram)
+	return func(write func(func() error) error) error {
+		n, err := wire.ReadDatagram(from, p)
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		return write(func() error { return s.WriteMessage(websocket.BinaryMessage, p[:n]) })
+	}
+}
