@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -44,7 +45,8 @@ func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
 		c.user = "alice"
 	}
 	req := &admissionv1.AdmissionRequest{
-		UID: "1", Operation: c.operation, Object: runtime.RawExtension{Raw: []byte(object)}, UserInfo: authenticationv1.UserInfo{Username: c.user},
+		UID: "1", Operation: c.operation, Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(c.path)},
+		Object: runtime.RawExtension{Raw: []byte(object)}, UserInfo: authenticationv1.UserInfo{Username: c.user},
 	}
 	if c.old != "" {
 		req.OldObject = runtime.RawExtension{Raw: []byte(c.old)}
@@ -60,6 +62,19 @@ func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
 	var review admissionv1.AdmissionReview
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &review))
 	return review.Response
+}
+
+func resourceOf(path string) string {
+	switch path {
+	case PathMutateVM, PathValidateVM, PathValidateStatus:
+		return "virtualmachines"
+	case PathMutateVMIRS, PathValidateVMIRS:
+		return "virtualmachineinstancereplicasets"
+	case PathMutateVMIM, PathValidateVMIM, PathValidateVMIMUpdate:
+		return "virtualmachineinstancemigrations"
+	default:
+		return "virtualmachineinstances"
+	}
 }
 
 // mutate asks and applies the patch.
@@ -155,11 +170,11 @@ func TestRefusalsNameTheField(t *testing.T) {
 	for _, c := range []struct {
 		path, object, field, message string
 	}{
-		{PathValidateVM, `{"spec": {"runStrategy": "Always"}}`, "spec.template", "missing virtual machine template."},
+		{PathValidateVM, `{"spec": {"runStrategy": "Always"}}`, "", "spec.template in body is required"},
 		{PathValidateVM, `{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`, "spec.running", "RunStrategy must be specified"},
 		{PathValidateVM, `{"spec": {"runStrategy": "Sometimes", "template": {"spec": {"domain": {"devices": {}}}}}}`, "spec.runStrategy", "Invalid RunStrategy (Sometimes)"},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}}}}}}`, "spec.template.spec.domain.memory",
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}}}}}}`, "",
 			"no memory requested, at least one of 'spec.template.spec.domain.memory.guest', 'spec.template.spec.domain.memory.hugepages.pageSize' or " +
 				"'spec.template.spec.domain.resources.requests.memory' must be set",
 		},
@@ -172,10 +187,10 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
 		},
 		{
-			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {}}`,
+			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
 			"metadata.annotations[virtflow.io/approval-required]", `" migrate" is not an operation that can wait for approval`,
 		},
-		{PathValidateVMIM, `{}`, "kind", "VirtualMachineInstanceMigration is not supported yet"},
+		{PathValidateVMIM, `{"spec": {}}`, "spec.vmiName", "vmiName is missing"},
 		{
 			PathValidateKubeVirt, `{"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}}`, "spec.configuration.network.defaultNetworkInterface",
 			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not supported yet",
@@ -190,7 +205,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 }
 
 func TestAVMThatIsGoingIsLeftAlone(t *testing.T) {
-	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": "Manual"}}`
+	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
 	for _, path := range []string{PathMutateVM, PathValidateVM} {
 		resp := ask(t, call{path: path, operation: admissionv1.Update, old: going}, going)
 		require.True(t, resp.Allowed)
@@ -209,33 +224,42 @@ func TestOnlySoManyReasonsAreTold(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
-	resp := ask(t, call{path: PathValidateVM, operation: admissionv1.Create}, `{"spec": 1}`)
-	require.False(t, resp.Allowed)
-	require.EqualValues(t, http.StatusBadRequest, resp.Result.Code)
+	for object, message := range map[string]string{
+		`[]`: "json: cannot unmarshal array into Go value of type map[string]interface {}",
+		`{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "much"}}}}}}`: "quantities must match the regular expression",
+	} {
+		resp := ask(t, call{path: PathValidateVM, operation: admissionv1.Create}, object)
+		require.False(t, resp.Allowed)
+		require.EqualValues(t, http.StatusBadRequest, resp.Result.Code)
+		require.Contains(t, resp.Result.Message, message)
+	}
 }
 
-// TestLiveUpdatePromisesNoRoomToGrow: under KubeVirt's default rollout strategy a VM is accepted, its VMI gets no limits to grow to, and whoever
-// asks for such is refused by name.
-func TestLiveUpdatePromisesNoRoomToGrow(t *testing.T) {
+// TestRoomToGrowIsNotForUsersToAskFor: under KubeVirt's default rollout strategy an instance gets limits to grow to, and whoever asks for
+// others is refused by name.
+func TestRoomToGrowIsNotForUsersToAskFor(t *testing.T) {
 	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
-	vmi := &kubevirtv1.VirtualMachineInstance{}
 	guest := resource.MustParse("64Mi")
-	vmi.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: &guest}
-	require.NoError(t, expandSpec(vmi, live))
-	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
-	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
-
 	always := kubevirtv1.RunStrategyAlways
-	vm := &kubevirtv1.VirtualMachine{Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{Spec: vmi.Spec}}}
-	causes, err := vmCauses(vm, live)
+	vm := &kubevirtv1.VirtualMachine{Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{}}}
+	vm.Spec.Template.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: &guest}
+	causes, err := notRunYet(vm, live)
 	require.NoError(t, err)
 	require.Empty(t, causes)
-	vm.Spec.Template.Spec.Domain.CPU.MaxSockets = 4
-	causes, err = vmCauses(vm, live)
+	vm.Spec.Template.Spec.Domain.CPU = &kubevirtv1.CPU{MaxSockets: 4}
+	causes, err = notRunYet(vm, live)
 	require.NoError(t, err)
 	require.Equal(t, "spec.template.spec.domain.cpu.maxSockets", causes[0].Field)
+
+	vmi := &kubevirtv1.VirtualMachineInstance{Spec: kubevirtv1.VirtualMachineInstanceSpec{Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest}}}}
+	require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
+	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
+	defaults.ForgetRoom(&vmi.Spec, live)
+	causes, err = instanceNotRunYet(&vmi.Spec, "spec")
+	require.NoError(t, err)
+	require.Empty(t, causes)
 }
 
 func TestReplicasNumbersAreNotTheUsers(t *testing.T) {

@@ -3,9 +3,12 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -36,15 +39,34 @@ func refused(causes []metav1.StatusCause) admission.Response {
 	}}
 }
 
+// texts are causes that name neither a reason nor a field.
+func texts(found []string) []metav1.StatusCause {
+	causes := make([]metav1.StatusCause, len(found))
+	for i, f := range found {
+		causes[i].Message = f
+	}
+	return causes
+}
+
 // answer allows, or refuses with causes.
 func answer(causes []metav1.StatusCause, warnings ...string) admission.Response {
 	if len(causes) > 0 {
-		return refused(causes).WithWarnings(warnings...)
+		return refused(causes)
 	}
 	return admission.Allowed("").WithWarnings(warnings...)
 }
 
-// bad is for requests that cannot be read or answered.
+// firstOf applies checks until one finds something.
+func firstOf(checks ...func() []metav1.StatusCause) []metav1.StatusCause {
+	for _, check := range checks {
+		if causes := check(); len(causes) > 0 {
+			return causes
+		}
+	}
+	return nil
+}
+
+// bad is for requests that cannot be read or answered; the text is the error's alone, as KubeVirt's is.
 func bad(err error) admission.Response {
 	return admission.Errored(http.StatusBadRequest, err)
 }
@@ -58,11 +80,20 @@ func decode[T any](raw []byte, what string) (*T, error) {
 	return &object, nil
 }
 
-// patched answers with the difference between what was sent and object.
-func patched(req admission.Request, object any) admission.Response {
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("writing the object: %w", err))
-	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, raw)
+// part is a part of an object at its top, such as spec, as it is to be.
+type part struct {
+	name  string
+	value any
 }
+
+// patched replaces parts of an object.
+func patched(parts ...part) admission.Response {
+	r := admission.Allowed("")
+	for _, p := range parts {
+		// To add is to replace what is there.
+		r.Patches = append(r.Patches, jsonpatch.NewOperation("add", "/"+p.name, p.value))
+	}
+	return r
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

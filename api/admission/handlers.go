@@ -3,8 +3,10 @@ package admission
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/api/defaults"
@@ -14,9 +16,16 @@ import (
 type Options struct {
 	// Cluster reads the cluster's configuration as it is now.
 	Cluster func(context.Context) (defaults.Cluster, error)
+	// Reader and Writer reach the cluster's objects, uncached; nil: there are none.
+	Reader client.Reader
+	Writer client.Writer
 	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where such a call
 	// arrives all the same, they may do what users may not.
 	OwnUsers []string
+	// Controllers are those of OwnUsers that decide when guests migrate.
+	Controllers []string
+	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have no account.
+	Nodes []string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Observe is told of every answer, for metrics; nil: nobody is.
@@ -25,19 +34,24 @@ type Options struct {
 
 // Paths of the webhooks: KubeVirt's, and one for replica sets, which KubeVirt does not fill in.
 const (
-	PathMutateVM         = "/virtualmachines-mutate"
-	PathMutateVMI        = "/virtualmachineinstances-mutate"
-	PathMutateVMIRS      = "/virtualmachineinstancereplicasets-mutate"
-	PathValidateVM       = "/virtualmachines-validate"
-	PathValidateVMI      = "/virtualmachineinstances-validate-create"
-	PathValidateVMIPatch = "/virtualmachineinstances-validate-update"
-	PathValidateVMIRS    = "/virtualmachinereplicaset-validate"
-	PathValidateVMIM     = "/migration-validate-create"
-	PathValidateKubeVirt = "/kubevirt-validate-update"
+	PathMutateVM           = "/virtualmachines-mutate"
+	PathMutateVMI          = "/virtualmachineinstances-mutate"
+	PathMutateVMIRS        = "/virtualmachineinstancereplicasets-mutate"
+	PathMutateVMIM         = "/migration-mutate-create"
+	PathValidateVM         = "/virtualmachines-validate"
+	PathValidateVMI        = "/virtualmachineinstances-validate-create"
+	PathValidateVMIPatch   = "/virtualmachineinstances-validate-update"
+	PathValidateVMIRS      = "/virtualmachinereplicaset-validate"
+	PathValidateVMIM       = "/migration-validate-create"
+	PathValidateVMIMUpdate = "/migration-validate-update"
+	PathValidateStatus     = "/status-validate"
+	PathValidateEviction   = "/pod-eviction-validate"
+	PathValidateKubeVirt   = "/kubevirt-validate-update"
 )
 
 type handler struct {
 	Options
+	kinds
 }
 
 // Handlers makes the HTTP handler of each webhook, by path.
@@ -45,18 +59,22 @@ func Handlers(o Options) map[string]http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &handler{Options: o}
+	h := &handler{Options: o, kinds: compileKinds()}
 	out := map[string]http.Handler{}
 	for path, handle := range map[string]admission.HandlerFunc{
-		PathMutateVM:         h.mutateVM,
-		PathMutateVMI:        h.mutateVMI,
-		PathValidateVM:       h.validateVM,
-		PathValidateVMI:      h.validateVMI,
-		PathValidateVMIPatch: h.validateVMIUpdate,
-		PathMutateVMIRS:      h.mutateVMIRS,
-		PathValidateVMIRS:    h.validateVMIRS,
-		PathValidateVMIM:     refuse("VirtualMachineInstanceMigration"),
-		PathValidateKubeVirt: h.validateKubeVirt,
+		PathMutateVM:           h.mutateVM,
+		PathMutateVMI:          h.mutateVMI,
+		PathMutateVMIRS:        h.mutateVMIRS,
+		PathMutateVMIM:         h.mutateVMIM,
+		PathValidateVM:         h.validateVM,
+		PathValidateVMI:        h.validateVMI,
+		PathValidateVMIPatch:   h.validateVMIUpdate,
+		PathValidateVMIRS:      h.validateVMIRS,
+		PathValidateVMIM:       h.validateVMIM,
+		PathValidateVMIMUpdate: h.validateVMIMUpdate,
+		PathValidateStatus:     h.validateStatus,
+		PathValidateEviction:   h.validateEviction,
+		PathValidateKubeVirt:   h.validateKubeVirt,
 	} {
 		out[path] = &admission.Webhook{Handler: h.observed(path, handle)}
 	}
@@ -77,10 +95,5 @@ func (h *handler) observed(path string, next admission.HandlerFunc) admission.Ha
 
 // own says whether a call comes from virtflow itself.
 func (h *handler) own(req admission.Request) bool {
-	for _, u := range h.OwnUsers {
-		if req.UserInfo.Username == u {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(h.OwnUsers, req.UserInfo.Username)
 }

@@ -12,12 +12,10 @@ import (
 )
 
 // refuse answers for a kind that nothing acts on yet.
-func refuse(kind string) admission.HandlerFunc {
-	return func(context.Context, admission.Request) admission.Response {
-		return refused([]metav1.StatusCause{{
-			Type: metav1.CauseTypeFieldValueNotSupported, Field: "kind", Message: kind + " is not supported yet",
-		}})
-	}
+func refuse(kind string) admission.Response {
+	return refused([]metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldValueNotSupported, Field: "kind", Message: kind + " is not supported yet",
+	}})
 }
 
 // validateKubeVirt keeps settings out of the configuration object that would do nothing, and asks for those without which KubeVirt's

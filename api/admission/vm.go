@@ -2,9 +2,9 @@ package admission
 
 import (
 	"context"
-	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -15,87 +15,118 @@ import (
 )
 
 func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission.Response {
-	vm, err := decode[kubevirtv1.VirtualMachine](req.Object.Raw, "VirtualMachine")
-	if err != nil {
-		return bad(err)
+	vm, old, end := h.vm.read(req)
+	if end != nil {
+		return *end
 	}
 	if vm.DeletionTimestamp != nil {
 		return admission.Allowed("")
+	}
+	if causes := validation.Matchers(vm, old); len(causes) > 0 {
+		return refused(causes)
+	}
+	if err := defaults.Infer(vm); err != nil {
+		return bad(err)
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
 		return bad(err)
 	}
-	if req.Operation == admissionv1.Create {
+	switch {
+	case req.Operation == admissionv1.Create:
 		defaults.CreateVM(vm, cluster)
 		h.recordRequest(req, &vm.ObjectMeta, nil, true)
-		return patched(req, vm)
+	case old == nil:
+		defaults.UpdateVM(vm, cluster)
+	default:
+		defaults.UpdateVM(vm, cluster)
+		h.recordRequest(req, &vm.ObjectMeta, &old.ObjectMeta, !equality.Semantic.DeepEqual(old.Spec, vm.Spec))
 	}
-	defaults.UpdateVM(vm, cluster)
-	old, err := decode[kubevirtv1.VirtualMachine](req.OldObject.Raw, "the VirtualMachine as it was")
-	if err != nil {
-		return bad(err)
-	}
-	h.recordRequest(req, &vm.ObjectMeta, &old.ObjectMeta, !reflect.DeepEqual(old.Spec, vm.Spec))
-	return patched(req, vm)
+	return patched(part{"spec", vm.Spec}, part{"metadata", vm.ObjectMeta})
 }
 
 func (h *handler) validateVM(ctx context.Context, req admission.Request) admission.Response {
-	vm, err := decode[kubevirtv1.VirtualMachine](req.Object.Raw, "VirtualMachine")
-	if err != nil {
-		return bad(err)
+	vm, old, end := h.vm.read(req)
+	if end != nil {
+		return *end
 	}
 	if vm.DeletionTimestamp != nil {
 		return admission.Allowed("")
 	}
-	if causes := validation.Approval(vm.Annotations); len(causes) > 0 {
-		return answer(causes)
-	}
-	if req.Operation == admissionv1.Update {
-		old, err := decode[kubevirtv1.VirtualMachine](req.OldObject.Raw, "the VirtualMachine as it was")
-		if err != nil {
-			return bad(err)
-		}
-		if reflect.DeepEqual(old.Spec, vm.Spec) {
-			return admission.Allowed("") // labels, annotations and finalizers are the user's own
-		}
-	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
 		return bad(err)
+	}
+	expanded := vm.Spec.Template.Spec.DeepCopy()
+	if err := defaults.Spec(expanded, cluster); err != nil {
+		return bad(err)
+	}
+	causes := firstOf(
+		func() []metav1.StatusCause {
+			if old != nil {
+				return nil
+			}
+			return validation.Discontinued(expanded)
+		},
+		func() []metav1.StatusCause { return validation.VM(vm, expanded, cluster, h.own(req)) },
+		func() []metav1.StatusCause { return validation.DataVolumeNamespaces(vm, old, req.Namespace) },
+		func() []metav1.StatusCause { return busy(vm, old) },
+	)
+	if len(causes) > 0 {
+		return refused(causes)
+	}
+	if causes, err = h.volumeRequests(ctx, vm, cluster); err != nil {
+		return bad(err)
+	}
+	if len(causes) > 0 {
+		return refused(causes)
 	}
 	var warnings []string
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, validation.DeprecatedRunning)
 	}
-	causes, err := vmCauses(vm, cluster)
-	if err != nil {
+	if causes = validation.Approval(vm.Annotations); len(causes) > 0 {
+		return refused(causes)
+	}
+	if old != nil && equality.Semantic.DeepEqual(old.Spec, vm.Spec) {
+		return answer(nil, warnings...) // what it asks for is there already
+	}
+	if causes, err = notRunYet(vm, cluster); err != nil {
 		return bad(err)
 	}
 	return answer(causes, warnings...)
 }
 
-// vmCauses checks a VM and the VMI that it would make: first what KubeVirt would refuse, then what is not supported yet.
-func vmCauses(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
-	expanded := &kubevirtv1.VirtualMachineInstance{}
-	if vm.Spec.Template != nil {
-		vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
-		if err := expandSpec(expanded, cluster); err != nil {
-			return nil, err
-		}
+func busy(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
+	if old == nil {
+		return nil
 	}
-	if causes := validation.VM(vm, &expanded.Spec, cluster); len(causes) > 0 {
-		return causes, nil
+	return validation.Busy(vm, old)
+}
+
+// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or could never start.
+func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
+	expanded := &kubevirtv1.VirtualMachineInstance{}
+	vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
+	if err := defaults.Instance(expanded, cluster); err != nil {
+		return nil, err
 	}
 	causes, err := support.Check(vm.Spec, support.VMSpec(), "spec")
 	if err != nil {
 		return nil, err
 	}
-	more, err := support.Check(expanded.Spec, support.VMISpec(), "spec.template.spec")
+	more, err := instanceNotRunYet(&expanded.Spec, "spec.template.spec")
 	if err != nil {
 		return nil, err
 	}
 	causes = append(causes, more...)
-	causes = append(causes, support.Combinations(&expanded.Spec, "spec.template.spec")...)
-	return append(causes, validation.Startable(&expanded.Spec)...), nil
+	return append(causes, validation.Startable(validation.TemplatePath(), &expanded.Spec, cluster)...), nil
+}
+
+func instanceNotRunYet(spec *kubevirtv1.VirtualMachineInstanceSpec, path string) ([]metav1.StatusCause, error) {
+	causes, err := support.Check(spec, support.VMISpec(), path)
+	if err != nil {
+		return nil, err
+	}
+	return append(causes, support.Combinations(spec, path)...), nil
 }

@@ -59,14 +59,14 @@ func TestWhoAskedForAScale(t *testing.T) {
 
 func TestReplicaSetsThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, by, field, message string }{
-		"no template":           {`"template"`, `"paused": false}}`, "spec.template", "missing virtual machine template."},
+		"no template":           {`"template"`, `"paused": false}}`, "", "spec.template in body is required"},
 		"another selector":      {`"matchLabels": {"app": "web"}`, `"matchLabels": {"app": "db"}`, "spec.selector", "selector does not match labels."},
-		"no selector":           {`"selector": {"matchLabels": {"app": "web"}},`, ``, "spec.selector", "selector does not match labels."},
+		"no selector":           {`"selector": {"matchLabels": {"app": "web"}},`, ``, "", "spec.selector in body is required"},
 		"one that says nothing": {`"matchLabels": {"app": "web"}`, ``, "spec.selector", "selector must not be empty"},
 		"one that is wrong":     {`"matchLabels": {"app": "web"}`, `"matchExpressions": [{"key": "app", "operator": "Like"}]`, "spec.selector", `"Like" is not a valid label selector operator`},
 		"fewer than none":       {`"selector"`, `"replicas": -1, "selector"`, "spec.replicas", "must be greater than or equal to 0."},
 		"more than can be":      {`"selector"`, `"replicas": 1001, "selector"`, "spec.replicas", "a replica set can have 1000 replicas at most"},
-		"no memory":             {`"memory": {"guest": "128Mi"}`, `"memory": {}`, "spec.template.spec.domain.memory", "no memory requested"},
+		"no memory":             {`"memory": {"guest": "128Mi"}`, `"memory": {}`, "", "no memory requested"},
 		"a rule of VMIs":        {`"name": "root", "disk"`, `"name": "boot", "disk"`, "spec.template.spec.domain.devices.disks[0].name", "not found"},
 		"reserved labels":       {`"metadata": {"labels": {"app": "web"}}`, `"metadata": {"labels": {"app": "web", "kubevirt.io/nodeName": "n"}}`, "spec.template.metadata.labels", "reserved kubevirt.io/ labels"},
 	} {

@@ -33,11 +33,11 @@ func (c Cluster) LiveUpdate() bool {
 
 // MachineType is the machine of a VM that does not name one.
 func (c Cluster) MachineType(arch string) string {
+	if c.Configuration.MachineType != "" {
+		return c.Configuration.MachineType
+	}
 	if s := c.archConfiguration(arch); s != nil && s.MachineType != "" {
 		return s.MachineType
-	}
-	if c.Configuration.MachineType != "" && arch == amd64 {
-		return c.Configuration.MachineType
 	}
 	switch arch {
 	case arm64:
@@ -51,11 +51,11 @@ func (c Cluster) MachineType(arch string) string {
 
 // EmulatedMachines are the patterns that a machine type must match.
 func (c Cluster) EmulatedMachines(arch string) []string {
+	if c.Configuration.EmulatedMachines != nil {
+		return c.Configuration.EmulatedMachines
+	}
 	if s := c.archConfiguration(arch); s != nil && len(s.EmulatedMachines) > 0 {
 		return s.EmulatedMachines
-	}
-	if len(c.Configuration.EmulatedMachines) > 0 && arch == amd64 {
-		return c.Configuration.EmulatedMachines
 	}
 	switch arch {
 	case arm64:

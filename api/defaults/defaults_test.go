@@ -68,7 +68,7 @@ func TestNothingThatWasGivenIsReplaced(t *testing.T) {
 	vmi.Spec.Domain.CPU = &kubevirtv1.CPU{Cores: 3, Model: "cortex"}
 	vmi.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: memory("1Gi")}
 	vmi.Spec.Domain.Devices.AutoattachPodInterface = &no
-	require.NoError(t, Spec(vmi, staged()))
+	require.NoError(t, CreateVMI(vmi, staged(), time.Now()))
 	require.Equal(t, "arm64", vmi.Spec.Architecture)
 	require.Equal(t, "virt-6.2", vmi.Spec.Domain.Machine.Type)
 	require.Equal(t, kubevirtv1.CPU{Cores: 3, Model: "cortex"}, *vmi.Spec.Domain.CPU)
@@ -78,25 +78,34 @@ func TestNothingThatWasGivenIsReplaced(t *testing.T) {
 func TestLimitsOfGrowthOnlyWhereTemplatesReachRunningVMs(t *testing.T) {
 	vmi := &kubevirtv1.VirtualMachineInstance{}
 	vmi.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: memory("1Gi")}
-	require.NoError(t, Spec(vmi, staged()))
+	require.NoError(t, CreateVMI(vmi, staged(), time.Now()))
 	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
 	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
 
-	require.NoError(t, Spec(vmi, Cluster{Architecture: "amd64"}))
+	live := Cluster{Architecture: "amd64"}
+	require.NoError(t, CreateVMI(vmi, live, time.Now()))
 	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
 	require.Equal(t, "4Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
+
+	ForgetRoom(&vmi.Spec, live)
+	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
+	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
+	vmi.Spec.Domain.CPU.MaxSockets, vmi.Spec.Domain.Memory.MaxGuest = 9, memory("2Gi")
+	ForgetRoom(&vmi.Spec, live)
+	require.Equal(t, uint32(9), vmi.Spec.Domain.CPU.MaxSockets, "what the user asked for stays")
+	require.Equal(t, "2Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
 }
 
 func TestBridgeIsKubeVirtsDefaultAndMayBeForbidden(t *testing.T) {
 	vmi := &kubevirtv1.VirtualMachineInstance{}
-	require.NoError(t, Spec(vmi, ClusterOf(nil)))
+	require.NoError(t, Spec(&vmi.Spec, ClusterOf(nil)))
 	require.NotNil(t, vmi.Spec.Domain.Devices.Interfaces[0].Bridge)
 
 	no := false
 	forbidden := Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{PermitBridgeInterfaceOnPodNetwork: &no},
 	}}
-	require.EqualError(t, Spec(&kubevirtv1.VirtualMachineInstance{}, forbidden), "bridge interface is not enabled in kubevirt-config")
+	require.EqualError(t, Spec(&kubevirtv1.VirtualMachineInstanceSpec{}, forbidden), "bridge interface is not enabled in kubevirt-config")
 }
 
 func TestVMKeepsItsIdentities(t *testing.T) {

@@ -8,33 +8,27 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Numbers of KubeVirt's live update configuration and of libvirt.
-const (
-	defaultHotplugRatio = 4
-	maxVCPUs            = 512
-	minHotplugMemory    = 1 << 30
-	hotplugAlignment    = 2 << 20
-)
+// kubevirtCPURequest is KubeVirt's own request for each CPU.
+const kubevirtCPURequest = "100m"
 
 // cpuRequest copies a limit that stands alone, and applies the cluster's own request where that is not KubeVirt's 100m (which the pod's
 // rendering computes from the number of virtual CPUs).
 func cpuRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	r := &spec.Domain.Resources
-	if _, ok := r.Requests[corev1.ResourceCPU]; ok {
-		return
-	}
 	set := func(q resource.Quantity) {
 		if r.Requests == nil {
 			r.Requests = corev1.ResourceList{}
 		}
 		r.Requests[corev1.ResourceCPU] = q.DeepCopy()
 	}
-	if limit, ok := r.Limits[corev1.ResourceCPU]; ok {
-		set(limit)
-		return
+	if !r.Limits.Cpu().IsZero() && r.Requests.Cpu().IsZero() {
+		set(r.Limits[corev1.ResourceCPU])
 	}
 	dedicated := spec.Domain.CPU != nil && spec.Domain.CPU.DedicatedCPUPlacement
-	if q := cluster.Configuration.CPURequest; q != nil && q.String() != "100m" && !dedicated {
+	if _, ok := r.Requests[corev1.ResourceCPU]; ok || dedicated {
+		return
+	}
+	if q := cluster.Configuration.CPURequest; q != nil && !q.Equal(resource.MustParse(kubevirtCPURequest)) {
 		set(*q)
 	}
 }
@@ -75,20 +69,16 @@ func cpuTopology(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	}
 	cpu.Cores, cpu.Sockets, cpu.Threads = 1, 1, 1
 	r := spec.Domain.Resources
-	if q := r.Limits.Cpu(); !q.IsZero() {
+	if q, ok := r.Limits[corev1.ResourceCPU]; ok {
 		cpu.Sockets = uint32(q.Value()) //nolint:gosec // a number of CPUs
-	} else if q := r.Requests.Cpu(); !q.IsZero() {
+	} else if q, ok := r.Requests[corev1.ResourceCPU]; ok {
 		cpu.Sockets = uint32(q.Value()) //nolint:gosec // a number of CPUs
 	}
 }
 
 func cpuModel(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
-	if spec.Domain.CPU.Model != "" {
-		return
-	}
 	switch {
-	case spec.Architecture == arm64:
-		spec.Domain.CPU.Model = kubevirtv1.CPUModeHostPassthrough
+	case spec.Domain.CPU.Model != "":
 	case cluster.Configuration.CPUModel != "":
 		spec.Domain.CPU.Model = cluster.Configuration.CPUModel
 	default:
@@ -124,66 +114,4 @@ func missingDisks(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 			spec.Domain.Devices.Disks = append(spec.Domain.Devices.Disks, kubevirtv1.Disk{Name: v.Name})
 		}
 	}
-}
-
-func diskBuses(spec *kubevirtv1.VirtualMachineInstanceSpec) {
-	bus := kubevirtv1.DiskBusSATA
-	if spec.Architecture == arm64 || spec.Architecture == s390x {
-		bus = kubevirtv1.DiskBusVirtio
-	}
-	for i := range spec.Domain.Devices.Disks {
-		d := &spec.Domain.Devices.Disks[i].DiskDevice
-		if d.Disk != nil && d.Disk.Bus == "" {
-			d.Disk.Bus = bus
-		}
-		if d.CDRom != nil && d.CDRom.Bus == "" {
-			d.CDRom.Bus = bus
-		}
-		if d.LUN != nil && d.LUN.Bus == "" {
-			d.LUN.Bus = bus
-		}
-	}
-}
-
-// hotplugLimits are how far a running VMI may grow, where the cluster lets templates reach running VMIs.
-func hotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
-	live := cluster.Configuration.LiveUpdateConfiguration
-	if live == nil {
-		live = &kubevirtv1.LiveUpdateConfiguration{}
-	}
-	ratio := uint32(defaultHotplugRatio)
-	if live.MaxHotplugRatio > 0 {
-		ratio = live.MaxHotplugRatio
-	}
-	if cpu := spec.Domain.CPU; cpu.MaxSockets == 0 {
-		cpu.MaxSockets = cpu.Sockets * ratio
-		if live.MaxCpuSockets != nil {
-			cpu.MaxSockets = max(*live.MaxCpuSockets, cpu.Sockets)
-		}
-		if each := max(cpu.Cores, 1) * max(cpu.Threads, 1); cpu.MaxSockets*each > maxVCPUs {
-			cpu.MaxSockets = max(maxVCPUs/each, cpu.Sockets)
-		}
-	}
-	m := spec.Domain.Memory
-	if m == nil || m.MaxGuest != nil || m.Guest == nil || spec.Architecture != amd64 || !memoryCanGrow(spec) {
-		return
-	}
-	if live.MaxGuest != nil {
-		q := live.MaxGuest.DeepCopy()
-		m.MaxGuest = &q
-		return
-	}
-	m.MaxGuest = resource.NewQuantity(m.Guest.Value()*int64(ratio), m.Guest.Format)
-}
-
-func memoryCanGrow(spec *kubevirtv1.VirtualMachineInstanceSpec) bool {
-	cpu, m := spec.Domain.CPU, spec.Domain.Memory
-	if cpu.Realtime != nil || (cpu.NUMA != nil && cpu.NUMA.GuestMappingPassthrough != nil) || spec.Domain.LaunchSecurity != nil {
-		return false
-	}
-	alignment := int64(hotplugAlignment)
-	if m.Hugepages != nil && m.Hugepages.PageSize == "1Gi" {
-		alignment = 1 << 30
-	}
-	return m.Guest.Value() >= minHotplugMemory && m.Guest.Value()%alignment == 0
 }

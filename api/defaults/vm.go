@@ -2,6 +2,7 @@ package defaults
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,12 +36,18 @@ func CreateVM(vm *kubevirtv1.VirtualMachine, cluster Cluster) {
 		t.Spec.Domain.Firmware.Serial = uuid.NewString()
 	}
 	UpdateVM(vm, cluster)
-	if t.Spec.Architecture != s390x && t.ObjectMeta.Annotations[AnnotationPCITopology] == "" {
-		if t.ObjectMeta.Annotations == nil {
-			t.ObjectMeta.Annotations = map[string]string{}
-		}
-		t.ObjectMeta.Annotations[AnnotationPCITopology] = pciTopologyVersion
+	if hasPCIe(&t.Spec) {
+		annotate(&t.ObjectMeta, AnnotationPCITopology, pciTopologyVersion)
 	}
+}
+
+// hasPCIe says whether a machine has ports that devices can be plugged into.
+func hasPCIe(spec *kubevirtv1.VirtualMachineInstanceSpec) bool {
+	if spec.Architecture != amd64 && spec.Architecture != arm64 && spec.Architecture != "" {
+		return false
+	}
+	m := spec.Domain.Machine
+	return m == nil || strings.Contains(m.Type, "q35") || strings.HasPrefix(m.Type, "virt")
 }
 
 // UpdateVM fills in a VirtualMachine that is being changed.

@@ -14,18 +14,21 @@ import (
 // runtimeUser is the uid that every launcher runs as, as KubeVirt's do.
 const runtimeUser = 107
 
-// CreateVMI fills in a VirtualMachineInstance that is being created: spec, finalizer, and the first status. The error is for the user:
-// the cluster's configuration contradicts itself for this VMI.
+// CreateVMI fills in a VirtualMachineInstance that is being created: spec, annotations, finalizer, and the first status. The error is for
+// the user: the cluster's configuration contradicts itself for this VMI.
 func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time.Time) error {
-	if err := Spec(vmi, cluster); err != nil {
+	if err := Instance(vmi, cluster); err != nil {
 		return err
 	}
-	firstStatus(vmi, now)
-	if vmi.Spec.Architecture != s390x {
-		if vmi.Annotations == nil {
-			vmi.Annotations = map[string]string{}
-		}
-		vmi.Annotations[AnnotationPCITopology] = pciTopologyVersion
+	if cluster.LiveUpdate() && vmi.Spec.Architecture != arm64 {
+		room(&vmi.Spec, cluster)
+	}
+	firstStatus(vmi, cluster, now)
+	if hasPCIe(&vmi.Spec) {
+		annotate(&vmi.ObjectMeta, AnnotationPCITopology, pciTopologyVersion)
+	}
+	if l := vmi.Spec.Domain.LaunchSecurity; l != nil && l.TDX != nil {
+		annotate(&vmi.ObjectMeta, kubevirtv1.QGSSocketPathAnnotation, quoteGenerationSocket)
 	}
 	if !slices.Contains(vmi.Finalizers, contract.FinalizerVMI) {
 		vmi.Finalizers = append(vmi.Finalizers, contract.FinalizerVMI)
@@ -33,9 +36,36 @@ func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time
 	return nil
 }
 
-// Spec fills in a VMI's spec only, in KubeVirt's order: some defaults build on earlier ones.
-func Spec(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
+// quoteGenerationSocket is where KubeVirt looks for the service that vouches for a guest with TDX.
+const quoteGenerationSocket = "/var/run/tdx-qgs/qgs.socket"
+
+// annotate leaves an annotation that is there alone.
+func annotate(m *metav1.ObjectMeta, name, value string) {
+	if _, ok := m.Annotations[name]; ok {
+		return
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[name] = value
+}
+
+// Instance fills in a VMI's spec with all that a guest needs, but for room to grow.
+func Instance(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 	spec := &vmi.Spec
+	if err := Spec(spec, cluster); err != nil {
+		return err
+	}
+	zFeatures(spec)
+	kubevirtv1.SetObjectDefaults_VirtualMachineInstance(vmi)
+	hypervFeatures(spec)
+	architecture(spec)
+	cpuModel(spec, cluster)
+	return nil
+}
+
+// Spec fills in what KubeVirt's rules look at, in its order: some defaults build on earlier ones.
+func Spec(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) error {
 	platform(spec, cluster)
 	cpuRequest(spec, cluster)
 	guestMemory(spec)
@@ -49,16 +79,10 @@ func Spec(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 		return err
 	}
 	missingDisks(spec)
-	kubevirtv1.SetObjectDefaults_VirtualMachineInstance(vmi)
-	diskBuses(spec)
-	cpuModel(spec, cluster)
-	if cluster.LiveUpdate() && spec.Architecture != arm64 {
-		hotplugLimits(spec, cluster)
-	}
 	return nil
 }
 
-func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, now time.Time) {
+func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time.Time) {
 	s := &vmi.Status
 	if m := vmi.Spec.Domain.Memory; m != nil && m.Guest != nil {
 		at, current, requested := m.Guest.DeepCopy(), m.Guest.DeepCopy(), m.Guest.DeepCopy()
@@ -67,14 +91,14 @@ func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, now time.Time) {
 	if cpu := vmi.Spec.Domain.CPU; s.CurrentCPUTopology == nil {
 		s.CurrentCPUTopology = &kubevirtv1.CPUTopology{Cores: cpu.Cores, Sockets: cpu.Sockets, Threads: cpu.Threads}
 	}
-	s.RuntimeUser = runtimeUser
-	if s.Phase == kubevirtv1.VmPhaseUnset {
-		s.Phase = kubevirtv1.Pending
-		s.PhaseTransitionTimestamps = append(s.PhaseTransitionTimestamps, kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{
-			Phase:                    kubevirtv1.Pending,
-			PhaseTransitionTimestamp: metav1.NewTime(now),
-		})
+	if !cluster.Enabled(GateRoot) {
+		s.RuntimeUser = runtimeUser
 	}
+	s.Phase = kubevirtv1.Pending
+	s.PhaseTransitionTimestamps = append(s.PhaseTransitionTimestamps, kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{
+		Phase:                    kubevirtv1.Pending,
+		PhaseTransitionTimestamp: metav1.NewTime(now),
+	})
 }
 
 // podNetwork connects a VMI that says nothing of networks to the pod network.

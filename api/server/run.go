@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/api/certificates"
@@ -62,19 +61,14 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
+	webhooks := newWebhookServer("", o.Port, mux, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return keeper.Certificate(hello) })
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  scheme,
 		Logger:                  logger,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(shutdownTimeout),
 		Cache:                   o.cacheOptions(),
-		WebhookServer: webhook.NewServer(webhook.Options{Port: o.Port, WebhookMux: mux, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS13
-			// Streams need HTTP/1.1. Whose certificate a client has shown, package subresources judges by the CA of the moment.
-			c.NextProtos = []string{"h2", "http/1.1"}
-			c.ClientAuth = tls.RequestClientCert
-			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return keeper.Certificate(hello) }
-		}}}),
+		WebhookServer:           webhooks,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
@@ -90,9 +84,10 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		return err
 	}
 	cluster := o.clusterReader(mgr.GetClient())
-	for path, h := range admission.Handlers(admission.Options{Cluster: cluster, OwnUsers: o.ownUsers(), Observe: observer(p.Registry)}) {
-		mgr.GetWebhookServer().Register(path, h)
-	}
+	register(webhooks, admission.Handlers(admission.Options{
+		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+	}))
 	aggregated, err := o.aggregated(mgr, cluster, p)
 	if err != nil {
 		return err

@@ -22,13 +22,13 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		v := &spec.Volumes[i]
 		volumes[v.Name] = true
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Value() < 1<<20 {
-			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported")
+			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported yet")
 		}
 		if v.CloudInitNoCloud == nil {
 			continue
 		}
 		if cloudInit != "" {
-			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i), ": a second cloud-init volume, beside "+cloudInit+", is not supported")
+			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i), ": a second cloud-init volume, beside "+cloudInit+", is not supported yet")
 			continue
 		}
 		cloudInit = v.Name

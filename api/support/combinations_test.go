@@ -26,8 +26,8 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		got = append(got, c.Message)
 	}
 	require.Equal(t, []string{
-		"spec.volumes[1].cloudInitNoCloud: a second cloud-init volume, beside a, is not supported",
-		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported",
+		"spec.volumes[1].cloudInitNoCloud: a second cloud-init volume, beside a, is not supported yet",
+		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported yet",
 		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
 	}, got)

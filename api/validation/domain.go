@@ -2,17 +2,30 @@ package validation
 
 import (
 	"path"
+	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/api/defaults"
 )
 
-// leastMemory is the least that a pod for a guest may request; less is taken for a slip of the unit.
-const leastMemory = 1_000_000
+// Architectures by their Go names.
+const (
+	amd64 = "amd64"
+	arm64 = "arm64"
+	s390x = "s390x"
+)
+
+func (s subject) architecture() string {
+	if s.spec.Architecture == "" {
+		return s.cluster.Architecture
+	}
+	return s.spec.Architecture
+}
 
 func hostname(s subject) []metav1.StatusCause {
 	if s.spec.Hostname == "" {
@@ -36,57 +49,6 @@ func subdomain(s subject) []metav1.StatusCause {
 	return nil
 }
 
-func negative(q *resource.Quantity, p *field.Path) []metav1.StatusCause {
-	if q.Sign() < 0 {
-		return invalid(p, "%s '%s': must be greater than or equal to 0.", p, q)
-	}
-	return nil
-}
-
-func memoryRequest(s subject) []metav1.StatusCause {
-	request, limit := s.spec.Domain.Resources.Requests.Memory(), s.spec.Domain.Resources.Limits.Memory()
-	p, limitPath := s.domain("resources", "requests", "memory"), s.domain("resources", "limits", "memory")
-	causes := negative(request, p)
-	if request.Sign() > 0 && request.Cmp(*resource.NewQuantity(leastMemory, resource.DecimalSI)) < 0 {
-		causes = append(causes, invalid(p, "%s '%s': must be greater than or equal to 1M.", p, request)...)
-	}
-	if limit.Sign() > 0 && request.Cmp(*limit) > 0 {
-		causes = append(causes, invalid(p, "%s '%s' is greater than %s '%s'", p, request, limitPath, limit)...)
-	}
-	return causes
-}
-
-func memoryLimit(s subject) []metav1.StatusCause {
-	return negative(s.spec.Domain.Resources.Limits.Memory(), s.domain("resources", "limits", "memory"))
-}
-
-func cpuRequest(s subject) []metav1.StatusCause {
-	request, limit := s.spec.Domain.Resources.Requests.Cpu(), s.spec.Domain.Resources.Limits.Cpu()
-	p, limitPath := s.domain("resources", "requests", "cpu"), s.domain("resources", "limits", "cpu")
-	causes := negative(request, p)
-	if limit.Sign() > 0 && request.Cmp(*limit) > 0 {
-		causes = append(causes, invalid(p, "%s '%s' is greater than %s '%s'", p, request, limitPath, limit)...)
-	}
-	return causes
-}
-
-func cpuLimit(s subject) []metav1.StatusCause {
-	return negative(s.spec.Domain.Resources.Limits.Cpu(), s.domain("resources", "limits", "cpu"))
-}
-
-// guestMemory is not in KubeVirt's list: there, nothing less than this boots either.
-func guestMemory(s subject) []metav1.StatusCause {
-	m := s.spec.Domain.Memory
-	if m == nil || m.Guest == nil || m.Guest.Value() >= leastMemory {
-		return nil
-	}
-	if m.Guest.Cmp(*s.spec.Domain.Resources.Requests.Memory()) == 0 {
-		return nil // that one is told already
-	}
-	p := s.domain("memory", "guest")
-	return invalid(p, "%s '%s': must be greater than or equal to 1M.", p, m.Guest)
-}
-
 func machineType(s subject) []metav1.StatusCause {
 	m := s.spec.Domain.Machine
 	if m == nil || m.Type == "" {
@@ -100,14 +62,6 @@ func machineType(s subject) []metav1.StatusCause {
 	}
 	p := s.domain("machine", "type")
 	return invalid(p, "%s is not supported: %s (allowed values: %v)", p, m.Type, allowed)
-}
-
-func sockets(s subject) []metav1.StatusCause {
-	cpu := s.spec.Domain.CPU
-	if cpu == nil || cpu.MaxSockets == 0 || cpu.Sockets <= cpu.MaxSockets {
-		return nil
-	}
-	return invalid(s.domain("cpu", "sockets"), "Number of sockets in CPU topology is greater than the maximum sockets allowed")
 }
 
 func ioThreadsPolicy(s subject) []metav1.StatusCause {
@@ -127,20 +81,6 @@ func ioThreadsPolicy(s subject) []metav1.StatusCause {
 	default:
 		return invalid(s.domain("ioThreadsPolicy"), "Invalid IOThreadsPolicy (%s)", *policy)
 	}
-}
-
-func inputs(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	for i, input := range s.spec.Domain.Devices.Inputs {
-		p := s.domain("devices", "inputs").Index(i)
-		if input.Bus != kubevirtv1.InputBusVirtio && input.Bus != kubevirtv1.InputBusUSB && input.Bus != "" {
-			causes = append(causes, invalid(p.Child("bus"), "Input device can have only virtio or usb bus.")...)
-		}
-		if input.Type != kubevirtv1.InputTypeTablet {
-			causes = append(causes, invalid(p.Child("type"), "Input device can have only tablet type.")...)
-		}
-	}
-	return causes
 }
 
 func startStrategy(s subject) []metav1.StatusCause {
@@ -171,15 +111,24 @@ func evictionStrategy(s subject) []metav1.StatusCause {
 	}
 }
 
+// serviceAccount: the pod has one account, whichever way it is named.
 func serviceAccount(s subject) []metav1.StatusCause {
-	if s.spec.ServiceAccountName == "" {
+	name := s.spec.ServiceAccountName
+	if name == "" {
 		return nil
 	}
 	p := s.path.Child("serviceAccountName")
-	if errs := validation.IsDNS1123Subdomain(s.spec.ServiceAccountName); len(errs) > 0 {
-		return invalid(p, "%s is not a valid service account name: %s", p, strings.Join(errs, ", "))
+	var causes []metav1.StatusCause
+	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+		causes = invalid(p, "%s is not a valid service account name: %s", p, strings.Join(errs, "; "))
 	}
-	return nil
+	for _, v := range s.spec.Volumes {
+		if v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName != name {
+			return append(causes, invalid(p, "spec.serviceAccountName %q and serviceAccount volume %q must reference the same service account",
+				name, v.ServiceAccount.ServiceAccountName)...)
+		}
+	}
+	return causes
 }
 
 // gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when it is too late to tell the user.
@@ -189,4 +138,82 @@ func gracePeriod(s subject) []metav1.StatusCause {
 		return invalid(p, "%s '%d': must be greater than or equal to 0.", p, *g)
 	}
 	return nil
+}
+
+func rebootPolicy(s subject) []metav1.StatusCause {
+	if s.spec.Domain.RebootPolicy == nil || s.cluster.Enabled(defaults.GateRebootPolicy) {
+		return nil
+	}
+	return invalid(s.domain("rebootPolicy"), "RebootPolicy is specified but the %s feature gate is not enabled", defaults.GateRebootPolicy)
+}
+
+// acpiTables come from Secrets.
+func acpiTables(s subject) []metav1.StatusCause {
+	if s.spec.Domain.Firmware == nil || s.spec.Domain.Firmware.ACPI == nil {
+		return nil
+	}
+	acpi, p := s.spec.Domain.Firmware.ACPI, s.path.Child("acpi")
+	if acpi.SlicNameRef == "" && acpi.MsdmNameRef == "" {
+		return invalid(p, "ACPI was set but no SLIC nor MSDM volume reference was set")
+	}
+	return append(s.acpiTable(p, acpi.SlicNameRef, "slicNameRef"), s.acpiTable(p, acpi.MsdmNameRef, "msdmNameRef")...)
+}
+
+func (s subject) acpiTable(p *field.Path, volume, name string) []metav1.StatusCause {
+	if volume == "" {
+		return nil
+	}
+	i := slices.IndexFunc(s.spec.Volumes, func(v kubevirtv1.Volume) bool { return v.Name == volume })
+	switch {
+	case i < 0:
+		return invalid(p.Child(name), "%s does not have a matching Volume.", p)
+	case s.spec.Volumes[i].Secret == nil:
+		return invalid(p.Child(name), "%s refers to Volume of unsupported type.", p)
+	}
+	return nil
+}
+
+func bootloader(s subject) []metav1.StatusCause {
+	f := s.spec.Domain.Firmware
+	if f == nil || f.Bootloader == nil || f.Bootloader.EFI == nil || f.Bootloader.BIOS == nil {
+		return nil
+	}
+	p := s.domain("firmware", "bootloader")
+	return invalid(p, "%s has both EFI and BIOS configured, but they are mutually exclusive.", p)
+}
+
+func kernelBoot(s subject) []metav1.StatusCause {
+	if s.spec.Domain.Firmware == nil || s.spec.Domain.Firmware.KernelBoot == nil {
+		return nil
+	}
+	k, p := s.spec.Domain.Firmware.KernelBoot, s.domain("firmware", "kernelBoot")
+	if k.Container == nil {
+		if k.KernelArgs == "" {
+			return nil
+		}
+		return invalid(p.Child("kernelArgs"), "kernel arguments cannot be provided without an external kernel")
+	}
+	c := p.Child("container")
+	var causes []metav1.StatusCause
+	if k.Container.Image == "" {
+		causes = append(causes, required(c.Child("image"), "%s must be defined with an image", c)...)
+	}
+	if k.Container.InitrdPath == "" && k.Container.KernelPath == "" {
+		causes = append(causes, required(c, "%s must be defined with at least one of the following: kernelPath, initrdPath", c)...)
+	}
+	causes = append(causes, filePath(c.Child("kernelPath"), k.Container.KernelPath)...)
+	return append(causes, filePath(c.Child("initrdPath"), k.Container.InitrdPath)...)
+}
+
+// secureBoot keeps its variables in system management mode.
+func secureBoot(s subject) []metav1.StatusCause {
+	d := &s.spec.Domain
+	secure := d.Firmware != nil && d.Firmware.Bootloader != nil && d.Firmware.Bootloader.EFI != nil && on(d.Firmware.Bootloader.EFI.SecureBoot)
+	smm := d.Features != nil && d.Features.SMM != nil && on(d.Features.SMM.Enabled)
+	tdx := d.LaunchSecurity != nil && d.LaunchSecurity.TDX != nil
+	if !secure || smm || tdx {
+		return nil
+	}
+	p := s.domain()
+	return invalid(p, "%s has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled.", p)
 }

@@ -1,22 +1,41 @@
 package validation
 
 import (
-	"net"
-	"regexp"
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
-)
 
-func (s subject) iface(i int) *field.Path { return s.domain("devices", "interfaces").Index(i) }
+	"github.com/virtflow/virtflow/api/defaults"
+)
 
 func (s subject) network(i int) *field.Path { return s.path.Child("networks").Index(i) }
 
+// oneDefaultNetwork: the pod's own network, or one Multus network in its place.
+func oneDefaultNetwork(s subject) []metav1.StatusCause {
+	pods, multus := 0, 0
+	for _, n := range s.spec.Networks {
+		if n.Pod != nil {
+			pods++
+		}
+		if n.Multus != nil && n.Multus.Default {
+			multus++
+		}
+	}
+	var causes []metav1.StatusCause
+	if p := s.path.Child("interfaces"); pods > 1 {
+		causes = append(causes, duplicate(p, "more than one interface is connected to a pod network in %s", p)...)
+	}
+	if multus > 1 {
+		causes = append(causes, invalid(s.path.Child("networks"), "Multus CNI should only have one default network")...)
+	}
+	if pods > 0 && multus > 0 {
+		causes = append(causes, invalid(s.path.Child("networks"), "Pod network cannot be defined when Multus default network is defined")...)
+	}
+	return causes
+}
+
 func networkSources(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
-	first := map[string]bool{}
 	for i, n := range s.spec.Networks {
 		sources := 0
 		for _, set := range []bool{n.Pod != nil, n.Multus != nil, n.ResourceClaim != nil} {
@@ -30,22 +49,40 @@ func networkSources(s subject) []metav1.StatusCause {
 		case sources > 1:
 			causes = append(causes, required(s.network(i), "should have only one network type")...)
 		}
+	}
+	return causes
+}
+
+// multusNetworks: KubeVirt tells of the first one only.
+func multusNetworks(s subject) []metav1.StatusCause {
+	for i, n := range s.spec.Networks {
 		if n.Multus != nil && n.Multus.NetworkName == "" {
-			causes = append(causes, required(s.network(i), "CNI delegating plugin must have a networkName")...)
+			return required(s.network(i), "CNI delegating plugin must have a networkName")
 		}
-		if first[n.Name] {
-			causes = append(causes, cause(metav1.CauseTypeFieldValueDuplicate, s.network(i).Child("name"),
-				"Network with name %q already exists, every network must have a unique name", n.Name))
+	}
+	return nil
+}
+
+func networkNames(s subject) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	known := map[string]bool{}
+	for i, n := range s.spec.Networks {
+		if known[n.Name] {
+			causes = append(causes, duplicate(s.network(i).Child("name"), "Network with name %q already exists, every network must have a unique name", n.Name)...)
 		}
-		first[n.Name] = true
+		known[n.Name] = true
 	}
 	return causes
 }
 
 func networksHaveInterfaces(s subject) []metav1.StatusCause {
+	interfaces := map[string]bool{}
+	for _, f := range s.spec.Domain.Devices.Interfaces {
+		interfaces[f.Name] = true
+	}
 	var causes []metav1.StatusCause
 	for i, n := range s.spec.Networks {
-		if !slices.ContainsFunc(s.spec.Domain.Devices.Interfaces, func(f kubevirtv1.Interface) bool { return f.Name == n.Name }) {
+		if !interfaces[n.Name] {
 			p := s.network(i).Child("name")
 			causes = append(causes, required(p, "%s '%s' not found.", p, n.Name)...)
 		}
@@ -53,127 +90,70 @@ func networksHaveInterfaces(s subject) []metav1.StatusCause {
 	return causes
 }
 
-func onePodNetwork(s subject) []metav1.StatusCause {
-	pods := 0
+// claimedNetworks are devices that the scheduler finds (dynamic resource allocation).
+func claimedNetworks(s subject) []metav1.StatusCause {
+	claims, multus := false, false
 	for _, n := range s.spec.Networks {
-		if n.Pod != nil {
-			pods++
-		}
+		claims = claims || n.ResourceClaim != nil
+		multus = multus || n.Multus != nil
 	}
-	if pods > 1 {
-		p := s.path.Child("interfaces")
-		return []metav1.StatusCause{cause(metav1.CauseTypeFieldValueDuplicate, p, "more than one interface is connected to a pod network in %s", p)}
+	p := s.path.Child("networks")
+	switch {
+	case !claims:
+		return nil
+	case !s.cluster.Enabled(defaults.GateNetworkDevicesWithDRA):
+		return invalid(p, "vmi.spec.networks contains DRA networks but NetworkDevicesWithDRA feature gate is not enabled")
+	case multus:
+		return invalid(p, "mixing Multus and DRA resourceClaim networks in the same VMI is not supported")
 	}
-	return nil
-}
-
-func interfacesHaveNetworks(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
-	used := map[string]bool{}
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		p := s.iface(i).Child("name")
-		if _, ok := s.networkOf(f); !ok {
-			causes = append(causes, invalid(p, "%s '%s' not found.", p, f.Name)...)
-		}
-		if used[f.Name] {
-			causes = append(causes, cause(metav1.CauseTypeFieldValueDuplicate, p, "Only one interface can be connected to one specific network"))
-		}
-		used[f.Name] = true
-	}
-	return causes
-}
-
-func (s subject) networkOf(f kubevirtv1.Interface) (kubevirtv1.Network, bool) {
-	for _, n := range s.spec.Networks {
-		if n.Name == f.Name {
-			return n, true
-		}
-	}
-	return kubevirtv1.Network{}, false
-}
-
-func interfaceNames(s subject) []metav1.StatusCause {
-	allowed := regexp.MustCompile(`^[A-Za-z0-9-_]+$`)
-	var causes []metav1.StatusCause
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		if !allowed.MatchString(f.Name) {
-			causes = append(causes, invalid(s.iface(i).Child("name"),
-				"Network interface name can only contain alphabetical characters, numbers, dashes (-) or underscores (_)")...)
+	first := map[string]int{}
+	for i, n := range s.spec.Networks {
+		if n.ResourceClaim != nil {
+			causes = append(causes, s.claimedNetwork(i, n, first)...)
 		}
 	}
 	return causes
 }
 
-func interfaceBindings(s subject) []metav1.StatusCause {
+func (s subject) claimedNetwork(i int, n kubevirtv1.Network, first map[string]int) []metav1.StatusCause {
 	var causes []metav1.StatusCause
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		bindings := 0
-		for _, set := range []bool{
-			f.Bridge != nil, f.Masquerade != nil, f.SRIOV != nil, f.PasstBinding != nil, f.Binding != nil,
-			f.DeprecatedSlirp != nil, f.DeprecatedMacvtap != nil, f.DeprecatedPasst != nil,
-		} {
-			if set {
-				bindings++
+	for _, f := range s.spec.Domain.Devices.Interfaces {
+		if f.Name == n.Name {
+			if f.SRIOV == nil && f.Binding == nil {
+				causes = append(causes, invalid(s.domain("devices", "interfaces"), "DRA network %q requires an SR-IOV or binding plugin interface", n.Name)...)
 			}
-		}
-		if bindings != 1 {
-			causes = append(causes, invalid(s.iface(i), "logical %s interface must have exactly one binding method or binding plugin", f.Name)...)
+			break
 		}
 	}
+	claim, request := n.ResourceClaim.ClaimName, n.ResourceClaim.RequestName
+	p := s.network(i).Child("resourceClaim")
+	if claim == "" {
+		causes = append(causes, required(p.Child("claimName"), "claimName is required for DRA network")...)
+	}
+	if request == "" {
+		causes = append(causes, required(p.Child("requestName"), "requestName is required for DRA network")...)
+	}
+	if claim == "" || request == "" {
+		return causes
+	}
+	if !s.hasClaim(claim) {
+		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, p.Child("claimName"),
+			"network references resourceClaim %q which is not defined in spec.resourceClaims", claim))
+	}
+	key := claim + "/" + request
+	if _, ok := first[key]; ok {
+		return append(causes, duplicate(s.network(i), "duplicate claimName/requestName combination %q", key)...)
+	}
+	first[key] = i
 	return causes
 }
 
-func bindingsFitNetworks(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		p := s.iface(i).Child("name")
-		network, ok := s.networkOf(f)
-		switch {
-		case !ok:
-		case f.Masquerade != nil && network.Pod == nil:
-			causes = append(causes, invalid(p, "Masquerade interface only implemented with pod network")...)
-		case f.Bridge != nil && network.Pod != nil && !s.cluster.BridgeOnPodNetwork():
-			causes = append(causes, invalid(p, "Bridge on pod network configuration is not enabled under kubevirt-config")...)
-		case f.PasstBinding != nil && network.Pod == nil:
-			causes = append(causes, invalid(p, "PasstBinding interface only implemented with pod network")...)
+func (s subject) hasClaim(name string) bool {
+	for _, c := range s.spec.ResourceClaims {
+		if c.Name == name {
+			return true
 		}
 	}
-	return causes
-}
-
-func interfaceModels(s subject) []metav1.StatusCause {
-	models := []string{"", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", kubevirtv1.VirtIO}
-	var causes []metav1.StatusCause
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		if !slices.Contains(models, f.Model) {
-			causes = append(causes, unsupported(s.iface(i).Child("model"), "interface %s uses model %s that is not supported.", s.iface(i).Child("name"), f.Model)...)
-		}
-	}
-	return causes
-}
-
-const (
-	macLength = 6
-	// reservedMAC is that of the bridge which stands for the router in a masqueraded pod.
-	reservedMAC = "02:00:00:00:00:00"
-)
-
-func macAddresses(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	for i, f := range s.spec.Domain.Devices.Interfaces {
-		if f.MacAddress == "" {
-			continue
-		}
-		p, name := s.iface(i).Child("macAddress"), s.iface(i).Child("name")
-		mac, err := net.ParseMAC(f.MacAddress)
-		switch {
-		case err != nil:
-			causes = append(causes, invalid(p, "interface %s has malformed MAC address (%s).", name, f.MacAddress)...)
-		case len(mac) > macLength:
-			causes = append(causes, invalid(p, "interface %s has too long MAC address (%s).", name, f.MacAddress)...)
-		case f.Masquerade != nil && mac.String() == reservedMAC:
-			causes = append(causes, invalid(p, "The requested MAC address is reserved for the in-pod bridge. Please choose another one.")...)
-		}
-	}
-	return causes
+	return false
 }

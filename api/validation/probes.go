@@ -1,10 +1,6 @@
 package validation
 
 import (
-	"net"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -13,13 +9,12 @@ import (
 type namedProbe struct {
 	probe *kubevirtv1.Probe
 	path  *field.Path
-	kind  string
 }
 
 func (s subject) probes() []namedProbe {
 	return []namedProbe{
-		{s.spec.ReadinessProbe, s.path.Child("readinessProbe"), "readinessProbe"},
-		{s.spec.LivenessProbe, s.path.Child("livenessProbe"), "livenessProbe"},
+		{s.spec.ReadinessProbe, s.path.Child("readinessProbe")},
+		{s.spec.LivenessProbe, s.path.Child("livenessProbe")},
 	}
 }
 
@@ -52,9 +47,6 @@ func probesNeedPodNetwork(s subject) []metav1.StatusCause {
 			return nil
 		}
 	}
-	if len(s.spec.Networks) == 0 && !isFalse(s.spec.Domain.Devices.AutoattachPodInterface) {
-		return nil
-	}
 	var causes []metav1.StatusCause
 	for _, n := range s.probes() {
 		if n.probe == nil {
@@ -68,51 +60,6 @@ func probesNeedPodNetwork(s subject) []metav1.StatusCause {
 			p := n.path.Child("tcpSocket")
 			causes = append(causes, invalid(p, "%s is only allowed if the Pod Network is attached", p)...)
 		}
-	}
-	return causes
-}
-
-// Limits of a pod's DNS settings, as Kubernetes has them.
-const (
-	maxNameservers      = 3
-	maxSearches         = 6
-	maxSearchCharacters = 256
-)
-
-// dns fields are named without their place, as KubeVirt does.
-func dns(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	switch s.spec.DNSPolicy {
-	case "", corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault:
-	case corev1.DNSNone:
-		if s.spec.DNSConfig == nil {
-			p := s.path.Child("dnsConfig")
-			return required(p, "must provide `dnsConfig` when `dnsPolicy` is None")
-		}
-		if len(s.spec.DNSConfig.Nameservers) == 0 {
-			return required(field.NewPath("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None")
-		}
-	default:
-		causes = append(causes, unsupported(s.path.Child("dnsPolicy"), "DNSPolicy: %s is not supported, valid values: %v", s.spec.DNSPolicy,
-			[]corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone, ""})...)
-	}
-	c := s.spec.DNSConfig
-	if c == nil {
-		return causes
-	}
-	if len(c.Nameservers) > maxNameservers {
-		causes = append(causes, invalid(field.NewPath("nameservers"), "must not have more than %d nameservers: %v", maxNameservers, c.Nameservers)...)
-	}
-	for _, ns := range c.Nameservers {
-		if net.ParseIP(ns) == nil {
-			causes = append(causes, invalid(field.NewPath("nameservers"), "must be valid IP address: %s", ns)...)
-		}
-	}
-	if len(c.Searches) > maxSearches {
-		causes = append(causes, invalid(field.NewPath("searchDomains"), "must not have more than %d search paths", maxSearches)...)
-	}
-	if len(strings.Join(c.Searches, " ")) > maxSearchCharacters {
-		causes = append(causes, invalid(field.NewPath("searchDomains"), "must not have more than %d characters (including spaces) in the search list", maxSearchCharacters)...)
 	}
 	return causes
 }

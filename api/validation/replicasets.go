@@ -3,32 +3,40 @@ package validation
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ReplicaSet applies the rules for a VirtualMachineInstanceReplicaSet whose template's spec has been filled in (expanded), as its VMIs' would
-// be. Every field may change later: KubeVirt makes none immutable.
-func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
-	spec := field.NewPath("spec")
+// ReplicaSet applies KubeVirt's rules for a VirtualMachineInstanceReplicaSet; its template's spec is checked as it stands. Every field may
+// change later: KubeVirt makes none immutable.
+func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster) []metav1.StatusCause {
+	spec := specPath()
 	if set.Spec.Template == nil {
 		return required(spec.Child("template"), "missing virtual machine template.")
 	}
-	path := spec.Child("template", "spec")
-	causes := Spec(path, expanded, cluster)
-	causes = append(causes, volumesUsed(subject{spec: expanded, path: path, cluster: cluster})...)
-	reserved := spec.Child("template", "metadata", "labels").String()
-	causes = append(causes, reservedLabels(set.Spec.Template.ObjectMeta.Labels, nil, reserved, reservedOnCreate)...)
+	causes := Spec(TemplatePath(), &set.Spec.Template.Spec, cluster)
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	switch {
 	case err != nil:
 		causes = append(causes, invalid(spec.Child("selector"), "%s", err.Error())...)
 	case !selector.Matches(labels.Set(set.Spec.Template.ObjectMeta.Labels)):
 		causes = append(causes, invalid(spec.Child("selector"), "selector does not match labels.")...)
-	case selector.Empty():
+	}
+	return causes
+}
+
+// OwnReplicaSet applies the rules that are not KubeVirt's. KubeVirt finds some of them when it makes the instances; the template's spec has
+// been filled in (expanded) as theirs would be.
+func OwnReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
+	spec := specPath()
+	s := subject{spec: expanded, path: TemplatePath(), cluster: cluster}
+	causes := s.apply(specRules())
+	causes = append(causes, s.apply(instanceRules())...)
+	causes = append(causes, s.apply(ownRules())...)
+	causes = append(causes, metadata(spec.Child("template", "metadata"), &set.Spec.Template.ObjectMeta, cluster, false)...)
+	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil && selector.Empty() {
 		// KubeVirt takes it and then does nothing for it, since the template has no labels, or everything in the namespace would match.
 		causes = append(causes, invalid(spec.Child("selector"), "selector must not be empty")...)
 	}

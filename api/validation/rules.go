@@ -23,55 +23,133 @@ type rule struct {
 	apply func(subject) []metav1.StatusCause
 }
 
-// specRules hold for every VMI's spec, wherever it stands.
+// element is a rule for one of many: a disk, a volume, an interface, by its number.
+type element struct {
+	name  string
+	apply func(subject, int) []metav1.StatusCause
+}
+
+// each applies rules to n elements, one element after the other.
+func each(n func(subject) int, rules []element) func(subject) []metav1.StatusCause {
+	return func(s subject) []metav1.StatusCause {
+		var causes []metav1.StatusCause
+		for i := range n(s) {
+			for _, r := range rules {
+				causes = append(causes, r.apply(s, i)...)
+			}
+		}
+		return causes
+	}
+}
+
+// specRules hold for every VMI's spec, wherever it stands. They are KubeVirt's, in the order in which it tells what they find.
 func specRules() []rule {
 	return []rule{
 		{"hostname", hostname},
 		{"subdomain", subdomain},
-		{"guest memory request", memoryRequest},
+		{"memory request", memoryRequest},
 		{"memory limit", memoryLimit},
+		{"huge pages", hugepages},
+		{"guest memory within the limit", guestMemoryLimit},
+		{"machine type", machineType},
+		{"ACPI tables", acpiTables},
 		{"CPU request", cpuRequest},
 		{"CPU limit", cpuLimit},
-		{"guest memory", guestMemory},
-		{"machine type", machineType},
+		{"CPU request within the limit", cpuRequestWithinLimit},
+		{"dedicated CPUs", dedicatedCPUs},
+		{"NUMA", numa},
+		{"isolated emulator thread", isolatedEmulatorThread},
+		{"CPU features", cpuFeatures},
 		{"sockets", sockets},
-		{"grace period", gracePeriod},
 		{"start strategy", startStrategy},
-		{"eviction strategy", evictionStrategy},
+		{"realtime", realtime},
+		{"affinity", affinity},
+		{"topology spread", topologySpread},
+		{"networks", networks},
+		{"devices with resource claims", claimedDevices},
+		{"disks and volumes", disksAndVolumes},
+		{"interface boot order", interfaceBootOrder},
+		{"inputs", inputs},
+		{"I/O threads policy", ioThreadsPolicy},
 		{"probes", probes},
 		{"probes need the pod network", probesNeedPodNetwork},
-		{"I/O threads policy", ioThreadsPolicy},
-		{"inputs", inputs},
-		{"disk names", diskNames},
-		{"disk volumes", diskVolumes},
-		{"disk targets", diskTargets},
-		{"disk buses", diskBuses},
-		{"disk serials", diskSerials},
-		{"disk driver options", diskDrivers},
-		{"boot order", bootOrder},
-		{"volume names", volumeNames},
-		{"volume sources", volumeSources},
-		{"cloud-init", cloudInit},
+		{"disks", each(diskCount, diskRules())},
+		{"boot loader", bootloader},
+		{"kernel boot", kernelBoot},
+		{"secure boot", secureBoot},
+		{"volumes", each(volumeCount, volumeRules())},
+		{"single volumes", singleVolumes},
 		{"container disk paths", containerDiskPaths},
-		{"network sources", networkSources},
-		{"networks have interfaces", networksHaveInterfaces},
-		{"one pod network", onePodNetwork},
-		{"interfaces have networks", interfacesHaveNetworks},
-		{"interface names", interfaceNames},
-		{"interface bindings", interfaceBindings},
-		{"interface bindings and networks", bindingsFitNetworks},
-		{"interface models", interfaceModels},
-		{"MAC addresses", macAddresses},
-		{"DNS", dns},
+		{"utility volumes", noUtilityVolumes},
+		{"access credentials", accessCredentials},
+		{"DNS policy", dnsPolicy},
+		{"DNS settings", dnsConfig},
+		{"eviction strategy", evictionStrategy},
+		{"GPU displays", gpuDisplays},
+		{"host devices", hostDevices},
+		{"sound", sound},
+		{"launch security", launchSecurity},
+		{"vsock", vsock},
+		{"persistent reservation", persistentReservation},
+		{"downward metrics device", downwardMetricsDevice},
+		{"file systems", filesystems},
+		{"video", video},
+		{"panic devices", panicDevices},
+		{"reboot policy", rebootPolicy},
+		{"reserved overhead", reservedOverhead},
 		{"service account", serviceAccount},
 	}
 }
 
-// Spec applies every rule for a VMI's spec that stands at path.
+// networkRules are the part of specRules that is about networks and interfaces.
+func networkRules() []rule {
+	return []rule{
+		{"one default network", oneDefaultNetwork},
+		{"network sources", networkSources},
+		{"Multus networks", multusNetworks},
+		{"interface states", each(interfaceCount, interfaceStateRules())},
+		{"interface bindings", each(interfaceCount, interfaceBindingRules())},
+		{"network names", networkNames},
+		{"networks with resource claims", claimedNetworks},
+		{"networks have interfaces", networksHaveInterfaces},
+		{"interface names differ", interfaceNamesDiffer},
+		{"interfaces have networks", interfacesHaveNetworks},
+		{"interfaces", each(interfaceCount, interfaceRules())},
+	}
+}
+
+func networks(s subject) []metav1.StatusCause { return s.apply(networkRules()) }
+
+// instanceRules hold for a VMI itself, beyond those for its spec.
+func instanceRules() []rule {
+	return []rule{
+		{"volumes are used", volumesUsed},
+		{"memory", someMemory},
+	}
+}
+
+// ownRules are not KubeVirt's: what they refuse could never start, and the user would be told too late.
+func ownRules() []rule {
+	return []rule{
+		{"guest memory", guestMemory},
+		{"grace period", gracePeriod},
+	}
+}
+
+// Spec applies KubeVirt's rules for a VMI's spec that stands at path.
 func Spec(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
-	var causes []metav1.StatusCause
+	return subject{spec: spec, path: path, cluster: cluster}.apply(specRules())
+}
+
+// Startable tells what KubeVirt would accept although it could never start. Path is where the spec is.
+func Startable(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
 	s := subject{spec: spec, path: path, cluster: cluster}
-	for _, r := range specRules() {
+	return append(s.apply(ownRules()), someMemory(s)...)
+}
+
+func (s subject) apply(rules []rule) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	for _, r := range rules {
 		causes = append(causes, r.apply(s)...)
 	}
 	return causes
@@ -81,17 +159,30 @@ func cause(kind metav1.CauseType, path fmt.Stringer, format string, args ...any)
 	return metav1.StatusCause{Type: kind, Field: path.String(), Message: fmt.Sprintf(format, args...)}
 }
 
+func causeOf(kind metav1.CauseType, path fmt.Stringer, format string, args ...any) []metav1.StatusCause {
+	return []metav1.StatusCause{cause(kind, path, format, args...)}
+}
+
 func invalid(path fmt.Stringer, format string, args ...any) []metav1.StatusCause {
-	return []metav1.StatusCause{cause(metav1.CauseTypeFieldValueInvalid, path, format, args...)}
+	return causeOf(metav1.CauseTypeFieldValueInvalid, path, format, args...)
 }
 
 func required(path fmt.Stringer, format string, args ...any) []metav1.StatusCause {
-	return []metav1.StatusCause{cause(metav1.CauseTypeFieldValueRequired, path, format, args...)}
+	return causeOf(metav1.CauseTypeFieldValueRequired, path, format, args...)
+}
+
+func duplicate(path fmt.Stringer, format string, args ...any) []metav1.StatusCause {
+	return causeOf(metav1.CauseTypeFieldValueDuplicate, path, format, args...)
 }
 
 func unsupported(path fmt.Stringer, format string, args ...any) []metav1.StatusCause {
-	return []metav1.StatusCause{cause(metav1.CauseTypeFieldValueNotSupported, path, format, args...)}
+	return causeOf(metav1.CauseTypeFieldValueNotSupported, path, format, args...)
 }
+
+// nowhere is for causes that KubeVirt gives no field.
+type nowhere struct{}
+
+func (nowhere) String() string { return "" }
 
 func (s subject) domain(names ...string) *field.Path {
 	p := s.path.Child("domain")
@@ -101,6 +192,11 @@ func (s subject) domain(names ...string) *field.Path {
 	return p
 }
 
+func (s subject) cpuPath(name string) *field.Path { return s.domain("cpu", name) }
+
 func isTrue(b *bool) bool { return b != nil && *b }
 
 func isFalse(b *bool) bool { return b != nil && !*b }
+
+// on is how KubeVirt reads an option that is there: on, unless it says that it is off.
+func on(b *bool) bool { return b == nil || *b }

@@ -26,7 +26,7 @@ func TestRules(t *testing.T) {
 		"start strategy":   {`startStrategy: Fast`, "spec.startStrategy", "spec.startStrategy is set with an unrecognized option: Fast"},
 		"eviction":         {`evictionStrategy: Never`, "spec.evictionStrategy", "spec.evictionStrategy is set with an unrecognized option: Never"},
 		"grace period":     {`terminationGracePeriodSeconds: -1`, "spec.terminationGracePeriodSeconds", "spec.terminationGracePeriodSeconds '-1': must be greater than or equal to 0."},
-		"two probes":       {`livenessProbe: {tcpSocket: {port: 1}, httpGet: {port: 1}}`, "spec.livenessProbe", "spec.livenessProbe must have exactly one probe type set"},
+		"two probes":       {`livenessProbe: {exec: {command: [a]}, guestAgentPing: {}}`, "spec.livenessProbe", "spec.livenessProbe must have exactly one probe type set"},
 		"no probe":         {`readinessProbe: {}`, "spec.readinessProbe", "either spec.readinessProbe.tcpSocket, spec.readinessProbe.exec or spec.readinessProbe.httpGet must be set if a spec.readinessProbe is specified"},
 		"probe, no pod": {
 			`{readinessProbe: {tcpSocket: {port: 1}}, domain: {devices: {autoattachPodInterface: false}}}`, "spec.readinessProbe.tcpSocket",
@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 		"no cloud-init":  {`{volumes: [{name: a, cloudInitNoCloud: {}}]}`, "spec.volumes[0].cloudInitNoCloud", "spec.volumes[0].cloudInitNoCloud must have at least one userdatasource or one networkdatasource set."},
 		"two user data":  {`{volumes: [{name: a, cloudInitNoCloud: {userData: x, userDataBase64: eA==}}]}`, "spec.volumes[0].cloudInitNoCloud", "spec.volumes[0].cloudInitNoCloud must have only one userdatasource set."},
 		"long user data": {`{volumes: [{name: a, cloudInitNoCloud: {userData: ` + strings.Repeat("x", 2049) + `}}]}`, "spec.volumes[0].cloudInitNoCloud", "spec.volumes[0].cloudInitNoCloud userdata exceeds 2048 byte limit. Should use UserDataSecretRef for larger data."},
-		"no network":     {`{domain: {devices: {interfaces: [{name: a, masquerade: {}}]}}}`, "spec.domain.devices.interfaces[0].name", "spec.domain.devices.interfaces[0].name 'a' not found."},
+		"no network":     {`{domain: {devices: {interfaces: [{name: a, bridge: {}}]}}}`, "spec.domain.devices.interfaces[0].name", "spec.domain.devices.interfaces[0].name 'a' not found."},
 		"no interface":   {`{networks: [{name: a, pod: {}}]}`, "spec.networks[0].name", "spec.networks[0].name 'a' not found."},
 		"two pod networks": {
 			`{networks: [{name: a, pod: {}}, {name: b, pod: {}}], domain: {devices: {interfaces: [{name: a, masquerade: {}}, {name: b, masquerade: {}}]}}}`,
@@ -67,6 +67,7 @@ func TestRules(t *testing.T) {
 			var spec kubevirtv1.VirtualMachineInstanceSpec
 			require.NoError(t, yaml.Unmarshal([]byte(c.spec), &spec))
 			causes := Spec(field.NewPath("spec"), &spec, defaults.ClusterOf(nil))
+			causes = append(causes, subject{spec: &spec, path: field.NewPath("spec")}.apply(ownRules())...)
 			require.Len(t, causes, 1, "%v", causes)
 			require.Equal(t, c.field, causes[0].Field)
 			require.Contains(t, causes[0].Message, c.message)

@@ -1,145 +1,163 @@
 package validation
 
 import (
-	"encoding/base64"
 	"path"
 	"reflect"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/api/defaults"
 )
 
-// maxInlineCloudInit is KubeVirt's limit for user data that stands in the object itself.
-const maxInlineCloudInit = 2048
+func volumeRules() []element {
+	return []element{
+		{"name differs", volumeNameDiffers},
+		{"data volume", dataVolumeNamed},
+		{"one source", volumeSource},
+		{"cloud-init", cloudInit},
+		{"downward metrics", downwardMetricsVolume},
+		{"host disk", hostDisk},
+		{"names of sources", volumeSourceNamed},
+	}
+}
+
+func volumeCount(s subject) int { return len(s.spec.Volumes) }
 
 func (s subject) volume(i int) *field.Path { return s.path.Child("volumes").Index(i) }
 
-func volumeNames(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	first := map[string]int{}
-	for i, v := range s.spec.Volumes {
-		if j, ok := first[v.Name]; ok {
-			causes = append(causes, invalid(s.volume(i).Child("name"), "%s and %s must not have the same Name.", s.volume(i), s.volume(j))...)
-			continue
+func volumeNameDiffers(s subject, i int) []metav1.StatusCause {
+	for j := range min(i, maxSameNames) {
+		if s.spec.Volumes[j].Name == s.spec.Volumes[i].Name {
+			return invalid(s.volume(i).Child("name"), "%s and %s must not have the same Name.", s.volume(i), s.volume(j))
 		}
-		first[v.Name] = i
+	}
+	return nil
+}
+
+func dataVolumeNamed(s subject, i int) []metav1.StatusCause {
+	if v := s.spec.Volumes[i].DataVolume; v == nil || v.Name != "" {
+		return nil
+	}
+	return required(s.volume(i).Child("name"), "DataVolume 'name' must be set")
+}
+
+func volumeSource(s subject, i int) []metav1.StatusCause {
+	sources := 0
+	// Every field of a volume's source is one kind of source.
+	v := reflect.ValueOf(s.spec.Volumes[i].VolumeSource)
+	for f := range v.NumField() {
+		if !v.Field(f).IsNil() {
+			sources++
+		}
+	}
+	if sources == 1 {
+		return nil
+	}
+	return invalid(s.volume(i), "%s must have exactly one source type set", s.volume(i))
+}
+
+func downwardMetricsVolume(s subject, i int) []metav1.StatusCause {
+	if s.spec.Volumes[i].DownwardMetrics == nil || s.cluster.Enabled(defaults.GateDownwardMetrics) {
+		return nil
+	}
+	return invalid(s.volume(i), "downwardMetrics disks are not allowed: DownwardMetrics feature gate is not enabled.")
+}
+
+func hostDisk(s subject, i int) []metav1.StatusCause {
+	h := s.spec.Volumes[i].HostDisk
+	if h == nil {
+		return nil
+	}
+	p := s.volume(i).Child("hostDisk")
+	var causes []metav1.StatusCause
+	if !s.cluster.Enabled(defaults.GateHostDisk) {
+		causes = append(causes, invalid(s.volume(i), "HostDisk feature gate is not enabled")...)
+	}
+	if h.Path == "" {
+		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, p.Child("path"), "%s is required for hostDisk volume", p.Child("path")))
+	}
+	if h.Type != kubevirtv1.HostDiskExists && h.Type != kubevirtv1.HostDiskExistsOrCreate {
+		causes = append(causes, invalid(p.Child("type"), "%s has invalid value '%s', allowed are '%s' or '%s'", p.Child("type"), h.Type,
+			kubevirtv1.HostDiskExists, kubevirtv1.HostDiskExistsOrCreate)...)
+	}
+	if h.Type == kubevirtv1.HostDiskExists && !h.Capacity.IsZero() {
+		causes = append(causes, invalid(p.Child("capacity"), "%s is allowed to pass only with %s equal to '%s'", p.Child("capacity"), p.Child("type"),
+			kubevirtv1.HostDiskExistsOrCreate)...)
 	}
 	return causes
 }
 
-func volumeSources(s subject) []metav1.StatusCause {
+func volumeSourceNamed(s subject, i int) []metav1.StatusCause {
+	v, p := s.spec.Volumes[i], s.volume(i)
 	var causes []metav1.StatusCause
-	for i := range s.spec.Volumes {
-		sources := 0
-		// Every field of a volume's source is one kind of source.
-		v := reflect.ValueOf(s.spec.Volumes[i].VolumeSource)
-		for f := range v.NumField() {
-			if !v.Field(f).IsNil() {
-				sources++
-			}
-		}
-		if sources != 1 {
-			causes = append(causes, invalid(s.volume(i), "%s must have exactly one source type set", s.volume(i))...)
+	need := func(missing bool, p *field.Path) {
+		if missing {
+			causes = append(causes, invalid(p, "%s is a required field", p)...)
 		}
 	}
+	need(v.ConfigMap != nil && v.ConfigMap.Name == "", p.Child("configMap", "name"))
+	need(v.Secret != nil && v.Secret.SecretName == "", p.Child("secret", "secretName"))
+	need(v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName == "", p.Child("serviceAccount", "serviceAccountName"))
 	return causes
 }
 
-// cloudInitData is one of the two payloads of a cloud-init volume in its three forms.
-type cloudInitData struct {
-	kind   string // as in messages
-	inline string
-	base64 string
-	secret bool
-	field  string // JSON name of the base64 form
-}
-
-func cloudInit(s subject) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	for i := range s.spec.Volumes {
-		v := &s.spec.Volumes[i]
-		p := s.volume(i)
-		if c := v.CloudInitNoCloud; c != nil {
-			causes = append(causes, cloudInitSource(p.Child("cloudInitNoCloud"),
-				cloudInitData{"userdata", c.UserData, c.UserDataBase64, c.UserDataSecretRef != nil, "userDataBase64"},
-				cloudInitData{"networkdata", c.NetworkData, c.NetworkDataBase64, c.NetworkDataSecretRef != nil, "networkDataBase64"})...)
+// singleVolumes are those of which a guest can have one.
+func singleVolumes(s subject) []metav1.StatusCause {
+	var accounts, metrics, dumps int
+	for _, v := range s.spec.Volumes {
+		if v.ServiceAccount != nil {
+			accounts++
 		}
-		if c := v.CloudInitConfigDrive; c != nil {
-			causes = append(causes, cloudInitSource(p.Child("cloudInitConfigDrive"),
-				cloudInitData{"userdata", c.UserData, c.UserDataBase64, c.UserDataSecretRef != nil, "userDataBase64"},
-				cloudInitData{"networkdata", c.NetworkData, c.NetworkDataBase64, c.NetworkDataSecretRef != nil, "networkDataBase64"})...)
+		if v.DownwardMetrics != nil {
+			metrics++
+		}
+		if v.MemoryDump != nil {
+			dumps++
+		}
+	}
+	var causes []metav1.StatusCause
+	p := s.path.Child("volumes")
+	for _, one := range []struct {
+		n    int
+		name string
+	}{{accounts, "serviceAccount"}, {metrics, "downwardMetric"}, {dumps, "memory dump"}} {
+		if one.n > 1 {
+			causes = append(causes, invalid(p, "%s must have max one %s volume set", p, one.name)...)
 		}
 	}
 	return causes
-}
-
-func cloudInitSource(p *field.Path, payloads ...cloudInitData) []metav1.StatusCause {
-	var causes []metav1.StatusCause
-	total := 0
-	for _, d := range payloads {
-		forms, size := 0, 0
-		if d.inline != "" {
-			forms++
-			size = len(d.inline)
-		}
-		if d.base64 != "" {
-			forms++
-			decoded, err := base64.StdEncoding.DecodeString(d.base64)
-			if err != nil {
-				// The doubled path is KubeVirt's.
-				full := p.Child(d.field)
-				causes = append(causes, invalid(full, "%s.%s.%s is not a valid base64 value.", full, lastOf(p), d.field)...)
-			}
-			size = len(decoded)
-		}
-		if d.secret {
-			forms++
-		}
-		if forms > 1 {
-			causes = append(causes, invalid(p, "%s must have only one %s set.", p, d.kind+"source")...)
-		}
-		if size > maxInlineCloudInit {
-			causes = append(causes, invalid(p, "%s %s exceeds %d byte limit. Should use %s for larger data.", p, d.kind, maxInlineCloudInit, secretField(d.kind))...)
-		}
-		total += forms
-	}
-	if total == 0 {
-		causes = append(causes, invalid(p, "%s must have at least one userdatasource or one networkdatasource set.", p)...)
-	}
-	return causes
-}
-
-func lastOf(p *field.Path) string {
-	s := p.String()
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '.' {
-			return s[i+1:]
-		}
-	}
-	return s
-}
-
-func secretField(kind string) string {
-	if kind == "userdata" {
-		return "UserDataSecretRef"
-	}
-	return "NetworkDataSecretRef"
 }
 
 func containerDiskPaths(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for i, v := range s.spec.Volumes {
-		if v.ContainerDisk == nil || v.ContainerDisk.Path == "" {
-			continue
-		}
-		p := s.volume(i).Child("containerDisk")
-		switch at := v.ContainerDisk.Path; {
-		case at == "/":
-			causes = append(causes, invalid(p, "%s must not point to root", p)...)
-		case !path.IsAbs(at) || path.Clean(at) != strings.TrimSuffix(at, "/"):
-			causes = append(causes, invalid(p, "%s must be an absolute path to a file without relative components", p)...)
+		if v.ContainerDisk != nil {
+			causes = append(causes, filePath(s.volume(i).Child("containerDisk"), v.ContainerDisk.Path)...)
 		}
 	}
 	return causes
+}
+
+// filePath is a path within an image; none is the image's usual one.
+func filePath(p *field.Path, file string) []metav1.StatusCause {
+	switch {
+	case file == "":
+		return nil
+	case file == "/":
+		return invalid(p, "%s must not point to root", p)
+	case path.Join("/", file) != strings.TrimSuffix(file, "/"):
+		return invalid(p, "%s must be an absolute path to a file without relative components", p)
+	default:
+		return nil
+	}
+}
+
+func noUtilityVolumes(s subject) []metav1.StatusCause {
+	if s.spec.UtilityVolumes == nil {
+		return nil
+	}
+	return invalid(s.path.Child("utilityVolumes"), "cannot create VMI with utility volumes in spec, utility volumes can only be added via hotplug")
 }

@@ -191,8 +191,11 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 	for _, h := range hooks {
 		require.Contains(t, served, h.path)
 		require.Equal(t, admissionregistrationv1.Fail, *h.policy)
-		require.LessOrEqual(t, *h.timeout, int32(10))
+		require.LessOrEqual(t, *h.timeout, int32(5))
 		require.Contains(t, h.conditions[0].Expression, "system:serviceaccount:virtflow:virtflow-control-worker")
+		if h.path == admission.PathValidateEviction {
+			require.Contains(t, h.conditions[1].Expression, `request.name.startsWith("virt-launcher-")`, "others' pods never wait for virtflow")
+		}
 	}
 }
 

@@ -53,7 +53,8 @@ func (u *users) admit(mutate, validate string, old, object, into runtime.Object)
 		return fmt.Errorf("encoding the request: %w", err)
 	}
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "1", Operation: admissionv1.Create, Namespace: Namespace, UserInfo: authenticationv1.UserInfo{Username: "alice"},
+		UID: "1", Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(mutate)},
+		Namespace: Namespace, UserInfo: authenticationv1.UserInfo{Username: "alice"},
 		Object: runtime.RawExtension{Raw: raw},
 	}}
 	if old != nil {
@@ -81,6 +82,17 @@ func (u *users) admit(mutate, validate string, old, object, into runtime.Object)
 		return fmt.Errorf("refused by %s: %s", validate, answer.Result.Message)
 	}
 	return json.Unmarshal(raw, into)
+}
+
+func resourceOf(webhook string) string {
+	switch webhook {
+	case virtadmission.PathMutateVM:
+		return "virtualmachines"
+	case virtadmission.PathMutateVMIRS:
+		return "virtualmachineinstancereplicasets"
+	default:
+		return "virtualmachineinstances"
+	}
 }
 
 // Machine is the manifest of a VM as a user writes it.

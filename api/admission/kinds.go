@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtcore "kubevirt.io/api/core"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/api/schema"
+)
+
+// kind is one of KubeVirt's kinds: its resource, and what spec and status may look like.
+type kind[T any] struct {
+	name, resource string
+	spec, status   *schema.Type
+}
+
+// kinds are compiled once: it takes some milliseconds.
+type kinds struct {
+	vm    kind[kubevirtv1.VirtualMachine]
+	vmi   kind[kubevirtv1.VirtualMachineInstance]
+	vmirs kind[kubevirtv1.VirtualMachineInstanceReplicaSet]
+	vmim  kind[kubevirtv1.VirtualMachineInstanceMigration]
+}
+
+func compileKinds() kinds {
+	return kinds{
+		vm: kind[kubevirtv1.VirtualMachine]{"VirtualMachine", "virtualmachines",
+			schema.Compile(kubevirtv1.VirtualMachineSpec{}), schema.Compile(kubevirtv1.VirtualMachineStatus{})},
+		vmi: kind[kubevirtv1.VirtualMachineInstance]{"VirtualMachineInstance", "virtualmachineinstances",
+			schema.Compile(kubevirtv1.VirtualMachineInstanceSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceStatus{})},
+		vmirs: kind[kubevirtv1.VirtualMachineInstanceReplicaSet]{"VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets",
+			schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetStatus{})},
+		vmim: kind[kubevirtv1.VirtualMachineInstanceMigration]{"VirtualMachineInstanceMigration", "virtualmachineinstancemigrations",
+			schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})},
+	}
+}
+
+// read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An answer that is not nil
+// ends the matter.
+func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.Response) {
+	end := func(r admission.Response) (*T, *T, *admission.Response) { return nil, nil, &r }
+	if !k.concerns(req.Resource) {
+		return end(bad(fmt.Errorf("expect resource to be '%s'", k.resource)))
+	}
+	var document map[string]any
+	if err := json.Unmarshal(req.Object.Raw, &document); err != nil {
+		return end(bad(err))
+	}
+	if found := k.check(document); len(found) > 0 {
+		return end(refused(texts(found)))
+	}
+	object = new(T)
+	if err := json.Unmarshal(req.Object.Raw, object); err != nil {
+		return end(bad(err))
+	}
+	if req.Operation != admissionv1.Update {
+		return object, nil, nil
+	}
+	old = new(T)
+	if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
+		return end(bad(err))
+	}
+	return object, old, nil
+}
+
+// concerns says whether a request's resource is this kind's, in a version that there is.
+func (k kind[T]) concerns(r metav1.GroupVersionResource) bool {
+	return r.Group == kubevirtcore.GroupName && slices.Contains([]string{"v1", "v1alpha3"}, r.Version) && r.Resource == k.resource
+}
+
+func (k kind[T]) check(document map[string]any) []string {
+	var found []string
+	for _, name := range sortedKeys(document) {
+		if !slices.Contains([]string{"kind", "apiVersion", "spec", "status", "metadata"}, name) {
+			found = append(found, fmt.Sprintf(".%s in body is a forbidden property", name))
+		}
+	}
+	if _, ok := document["spec"]; !ok {
+		found = append(found, "spec in body is required")
+	}
+	found = append(found, k.spec.Check(document["spec"], "spec", true)...)
+	return append(found, k.checkStatus(document)...)
+}
+
+func (k kind[T]) checkStatus(document map[string]any) []string {
+	if document["status"] == nil {
+		return nil
+	}
+	return k.status.Check(document["status"], "status", false)
+}

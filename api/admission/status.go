@@ -1,0 +1,73 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/api/validation"
+)
+
+// validateStatus answers for the status of VMs, replica sets and migrations, written by somebody who is not virtflow.
+func (h *handler) validateStatus(ctx context.Context, req admission.Request) admission.Response {
+	var document map[string]any
+	if err := json.Unmarshal(req.Object.Raw, &document); err != nil {
+		return bad(err)
+	}
+	name, _ := document["kind"].(string)
+	if name == "" {
+		return refused(texts([]string{"could not determine object kind"}))
+	}
+	var found []string
+	switch name {
+	case h.vm.name:
+		found = h.vm.checkStatus(document)
+	case h.vmi.name:
+		found = h.vmi.checkStatus(document)
+	case h.vmirs.name:
+		found = h.vmirs.checkStatus(document)
+	case h.vmim.name:
+		found = h.vmim.checkStatus(document)
+	}
+	if len(found) > 0 {
+		return refused(texts(found))
+	}
+	if !h.vm.concerns(req.Resource) {
+		return admission.Allowed("")
+	}
+	return h.validateVMStatus(ctx, req)
+}
+
+func (h *handler) validateVMStatus(ctx context.Context, req admission.Request) admission.Response {
+	vm := &kubevirtv1.VirtualMachine{}
+	if err := json.Unmarshal(req.Object.Raw, vm); err != nil {
+		return bad(err)
+	}
+	var old *kubevirtv1.VirtualMachine
+	if len(req.OldObject.Raw) > 0 {
+		old = &kubevirtv1.VirtualMachine{}
+		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
+			return bad(err)
+		}
+	}
+	cluster, err := h.Cluster(ctx)
+	if err != nil {
+		return bad(err)
+	}
+	causes, err := h.volumeRequests(ctx, vm, cluster)
+	if err != nil {
+		return bad(err)
+	}
+	return answer(firstOf(
+		func() []metav1.StatusCause { return causes },
+		func() []metav1.StatusCause {
+			if old == nil {
+				return nil
+			}
+			return validation.Busy(vm, old)
+		},
+	))
+}

@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/api/validation"
+)
+
+// mutateVMIM writes what finds a migration by its instance, and keeps its record.
+func (h *handler) mutateVMIM(_ context.Context, req admission.Request) admission.Response {
+	m, _, end := h.vmim.read(req)
+	if end != nil {
+		return *end
+	}
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	m.Labels[kubevirtv1.MigrationSelectorLabel] = m.Spec.VMIName
+	m.Finalizers = append(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer)
+	return patched(part{"metadata", m.ObjectMeta})
+}
+
+// validateVMIM answers as KubeVirt does, and says then that nothing migrates yet.
+func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admission.Response {
+	m, _, end := h.vmim.read(req)
+	if end != nil {
+		return *end
+	}
+	if causes := validation.Migration(m, slices.Contains(h.Controllers, req.UserInfo.Username)); len(causes) > 0 {
+		return refused(causes)
+	}
+	if err := h.migratable(ctx, m); err != nil {
+		return bad(err)
+	}
+	cluster, err := h.Cluster(ctx)
+	if err != nil {
+		return bad(err)
+	}
+	if causes := validation.MigrationBetweenClusters(m, cluster); len(causes) > 0 {
+		return refused(causes)
+	}
+	return refuse(h.vmim.name)
+}
+
+func (h *handler) validateVMIMUpdate(_ context.Context, req admission.Request) admission.Response {
+	m, old, end := h.vmim.read(req)
+	switch {
+	case end != nil:
+		return *end
+	case old == nil:
+		return admission.Allowed("")
+	}
+	return answer(validation.MigrationUpdate(old, m))
+}
+
+// migratable says why the instance of a migration cannot migrate, in KubeVirt's words, or nil.
+func (h *handler) migratable(ctx context.Context, m *kubevirtv1.VirtualMachineInstanceMigration) error {
+	vmi, err := h.instance(ctx, m.Namespace, m.Spec.VMIName)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the VMI \"%s/%s\" does not exist", m.Namespace, m.Spec.VMIName)
+	case err != nil:
+		return err
+	case vmi.IsFinal():
+		return errors.New("Cannot migrate VMI in finalized state.") //nolint:staticcheck // KubeVirt's words
+	}
+	for _, c := range vmi.Status.Conditions {
+		if c.Type != kubevirtv1.VirtualMachineInstanceIsMigratable || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if c.Reason == kubevirtv1.VirtualMachineInstanceReasonDisksNotMigratable && m.IsDecentralized() {
+			continue
+		}
+		return fmt.Errorf("Cannot migrate VMI, Reason: %s, Message: %s", c.Reason, c.Message) //nolint:staticcheck // KubeVirt's words
+	}
+	var others kubevirtv1.VirtualMachineInstanceMigrationList
+	if err := h.Reader.List(ctx, &others, client.InNamespace(m.Namespace), client.MatchingLabels{kubevirtv1.MigrationSelectorLabel: m.Spec.VMIName}); err != nil {
+		return fmt.Errorf("listing migrations of the instance: %w", err)
+	}
+	for _, o := range others.Items {
+		if o.Status.Phase != kubevirtv1.MigrationSucceeded && o.Status.Phase != kubevirtv1.MigrationFailed {
+			//nolint:staticcheck // KubeVirt's words
+			return fmt.Errorf("in-flight migration detected. Active migration job (%s) is currently already in progress for VMI %s.", o.UID, o.Spec.VMIName)
+		}
+	}
+	return nil
+}

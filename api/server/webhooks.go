@@ -1,0 +1,46 @@
+package server
+
+import (
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// bodyTimeout is how long a client may take to send the body of a review.
+const bodyTimeout = 10 * time.Second
+
+// NewWebhooks makes the HTTPS server for handlers by path. Host "" is every address. The certificate is asked for at every handshake, so
+// that a new one is used at once. A body may be 7 MiB, which the handlers see to, and must come within bodyTimeout.
+func NewWebhooks(host string, port int, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), handlers map[string]http.Handler) webhook.Server {
+	s := newWebhookServer(host, port, nil, certificate)
+	register(s, handlers)
+	return s
+}
+
+// newWebhookServer makes the server alone. What no webhook takes goes to the mux, where one is given.
+func newWebhookServer(host string, port int, mux *http.ServeMux, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) webhook.Server {
+	return webhook.NewServer(webhook.Options{Host: host, Port: port, WebhookMux: mux, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS13
+		// Streams need HTTP/1.1. Whose certificate a client has shown, package subresources judges by the CA of the moment.
+		c.NextProtos = []string{"h2", "http/1.1"}
+		c.ClientAuth = tls.RequestClientCert
+		c.GetCertificate = certificate
+	}}})
+}
+
+func register(s webhook.Server, handlers map[string]http.Handler) {
+	for path, h := range handlers {
+		s.Register(path, patient(h))
+	}
+}
+
+// patient gives up on a body that trickles in.
+func patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A connection that cannot have a deadline is ended by the server's own.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		next.ServeHTTP(w, r)
+	})
+}

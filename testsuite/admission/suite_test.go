@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	virtadmission "github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/testsuite/figures"
+)
+
+// newCluster is one that nobody has configured, and where KubeVirt's own accounts are virtflow's.
+func newCluster() virtadmission.Options {
+	return virtadmission.Options{
+		Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{Architecture: "amd64"}, nil },
+		OwnUsers: []string{
+			"system:serviceaccount:kubevirt:kubevirt-apiserver", "system:serviceaccount:kubevirt:kubevirt-controller",
+			"system:serviceaccount:kubevirt:kubevirt-handler", "system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
+		},
+		Controllers: []string{"system:serviceaccount:kubevirt:kubevirt-controller"},
+		Nodes:       []string{"system:serviceaccount:kubevirt:kubevirt-handler"},
+	}
+}
+
+func run(t *testing.T, e *Endpoint, records []*Record) []*Result {
+	t.Helper()
+	out := make([]*Result, len(records))
+	for i, r := range records {
+		got, err := e.Ask(r.Path, r.Request)
+		require.NoError(t, err, "%s %s", r.ID, r.Title)
+		out[i] = Compare(r, got)
+	}
+	return out
+}
+
+func list(results []*Result) string {
+	n, err := strconv.Atoi(os.Getenv("VIRTFLOW_ADMISSION_LIST"))
+	if err != nil {
+		n = 20
+	}
+	return Disagreements(results, n)
+}
+
+func TestRecordedCases(t *testing.T) {
+	name := os.Getenv("VIRTFLOW_ADMISSION_CASES")
+	if name == "" {
+		t.Skip("VIRTFLOW_ADMISSION_CASES names no file")
+	}
+	records, err := Read(name)
+	require.NoError(t, err)
+	require.NotEmpty(t, records)
+	results := run(t, Start(t, newCluster()), records)
+	figures.Print(t, "%s", Table("recorded", results))
+	if l := list(results); l != "" {
+		fmt.Println(l)
+	}
+}
