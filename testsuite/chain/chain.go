@@ -28,6 +28,7 @@ import (
 	"github.com/virtflow/virtflow/api/certificates"
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
+	"github.com/virtflow/virtflow/api/subresources/streams/plain"
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -261,7 +262,7 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 		api.CloseClientConnections()
 		api.Close()
 	})
-	c.dialer = &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: api.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}, Subprotocols: []string{streams.Subprotocol}}
+	c.dialer = &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: api.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}, Subprotocols: []string{plain.Subprotocol}}
 }
 
 // Dial opens a stream, as KubeVirt's client does. The answer is there when it is refused.

@@ -7,6 +7,6 @@
 //	streams.go     the handlers of streams, and how many there may be
 //	reads.go       the handlers of what is answered at once: screenshot, guestosinfo, userlist, filesystemlist
 //	states.go      what a guest has to be like for each of them, in KubeVirt's words
-//	websocket.go   KubeVirt's framing: binary messages, without channels
+//	plain/         KubeVirt's framing: binary messages, without channels
 //	nodes.go       how a node's worker is found and asked
 package streams

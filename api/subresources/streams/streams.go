@@ -15,6 +15,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/api/subresources/streams/plain"
 	"github.com/virtflow/virtflow/workers/node/access/relay"
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 )
@@ -91,7 +92,7 @@ func (s *Streams) Close() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.end(errClosing)
+	s.end(plain.ErrClosing)
 	s.all.Wait()
 }
 
@@ -140,8 +141,8 @@ func (s *Streams) portForwardVMI(w http.ResponseWriter, r *subresources.Request)
 	if protocol == "tcp" {
 		return s.bytes(w, r, "portforward", portCheck, wire.PortForward(port, protocol), nil)
 	}
-	return s.serve(w, r, "portforward", portCheck, wire.PortForward(port, protocol), nil, func(c *socket, node *conn) (relay.Mover, relay.Mover) {
-		return c.datagramsIn(node), c.datagramsOut(node)
+	return s.serve(w, r, "portforward", portCheck, wire.PortForward(port, protocol), nil, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
+		return c.DatagramsIn(node), c.DatagramsOut(node)
 	})
 }
 
@@ -189,14 +190,14 @@ func (s *Streams) instance(ctx context.Context, r *subresources.Request, c check
 
 // bytes serves a stream of bytes.
 func (s *Streams) bytes(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string, query url.Values) error {
-	return s.serve(w, r, kind, c, what, query, func(c *socket, node *conn) (relay.Mover, relay.Mover) {
-		return c.bytesIn(node), c.bytesOut(node)
+	return s.serve(w, r, kind, c, what, query, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
+		return c.BytesIn(node), c.BytesOut(node)
 	})
 }
 
 // serve checks, reaches the guest, opens the WebSocket and relays until one side ends.
 func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string, query url.Values,
-	movers func(*socket, *conn) (there, back relay.Mover),
+	movers func(*plain.Socket, *conn) (there, back relay.Mover),
 ) error {
 	vmi, err := s.instance(r.Context(), r, c)
 	if err != nil {
@@ -215,16 +216,16 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 		return err
 	}
 	defer node.Close()
-	client, err := accept(w, r.Request, s.Bounds.Silence)
+	client, err := plain.Accept(w, r.Request, s.Bounds.Silence)
 	if err != nil {
 		return nil //nolint:nilerr // it was answered
 	}
 	log := s.Log.With().Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).Str("subresource", kind).Logger()
 	log.Info().Str("uid", string(vmi.UID)).Msg("stream opened")
 	begun := time.Now()
-	defer client.ping(s.Bounds.Ping)()
+	defer client.Ping(s.Bounds.Ping)()
 	there, back := movers(client, node)
-	err = relay.Run(s.ctx, s.Bounds.Bounds, func(why error) { node.Close(); client.end(why) }, there, back)
+	err = relay.Run(s.ctx, s.Bounds.Bounds, func(why error) { node.Close(); client.End(why) }, there, back)
 	if gone(err) {
 		err = nil
 	}

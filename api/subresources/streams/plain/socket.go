@@ -1,4 +1,4 @@
-package streams
+package plain
 
 import (
 	"errors"
@@ -26,23 +26,25 @@ const (
 	farewell = time.Second
 )
 
+// ErrClosing is the reason of a server that ends.
+var ErrClosing = errors.New("this server is about to end")
+
 // Why a stream is ended here.
 var (
 	errText    = errors.New("text messages are not understood here, only binary ones")
 	errTooLong = errors.New("a message is longer than a datagram may be")
-	errClosing = errors.New("this server is about to end")
 	errSilent  = errors.New("the client did not answer a ping")
 )
 
-// socket is a client's WebSocket. Of each method one call at a time.
-type socket struct {
-	*websocket.Conn
+// Socket is a client's WebSocket. Of each method one call at a time.
+type Socket struct {
+	conn    *websocket.Conn
 	silence time.Duration // after which a client that answers no ping is gone
 	message io.Reader     // that is being read
 }
 
-// accept opens the WebSocket; errors are answered already.
-func accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*socket, error) {
+// Accept opens the WebSocket; errors are answered already.
+func Accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*Socket, error) {
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout, ReadBufferSize: socketBuffer, WriteBufferSize: socketBuffer, Subprotocols: []string{Subprotocol},
 		// Who asks is known by the front proxy, never by a cookie: the page that a browser shows has no part in it.
@@ -52,7 +54,7 @@ func accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*soc
 	if err != nil {
 		return nil, fmt.Errorf("opening the WebSocket: %w", err)
 	}
-	s := &socket{Conn: c, silence: silence}
+	s := &Socket{conn: c, silence: silence}
 	c.SetReadLimit(largestMessage)
 	s.alive()
 	c.SetPongHandler(func(string) error { s.alive(); return nil })
@@ -60,10 +62,10 @@ func accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*soc
 }
 
 // alive puts the client's end off.
-func (s *socket) alive() { _ = s.SetReadDeadline(time.Now().Add(s.silence)) }
+func (s *Socket) alive() { _ = s.conn.SetReadDeadline(time.Now().Add(s.silence)) }
 
-// ping pings the client until the returned function is called.
-func (s *socket) ping(every time.Duration) (stop func()) {
+// Ping pings the client until the returned function is called.
+func (s *Socket) Ping(every time.Duration) (stop func()) {
 	end := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -75,20 +77,20 @@ func (s *socket) ping(every time.Duration) (stop func()) {
 				return
 			case <-t.C:
 				// Whoever writes meanwhile is waited for; what goes wrong is seen by whoever reads.
-				_ = s.WriteControl(websocket.PingMessage, []byte("keep alive"), time.Now().Add(farewell))
+				_ = s.conn.WriteControl(websocket.PingMessage, []byte("keep alive"), time.Now().Add(farewell))
 			}
 		}
 	})
 	return func() { close(end); done.Wait() }
 }
 
-// end says why and closes. It is safe beside reads and writes, which then fail.
-func (s *socket) end(why error) {
+// End says why and closes. It is safe beside reads and writes, which then fail.
+func (s *Socket) End(why error) {
 	code, text := closing(why)
 	if code != 0 {
-		_ = s.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(farewell))
+		_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(farewell))
 	}
-	s.Close()
+	s.conn.Close()
 }
 
 // closing is the last word to a client; 0: there is nothing to say, or it was said.
@@ -101,7 +103,7 @@ func closing(why error) (code int, text string) {
 		return websocket.CloseUnsupportedData, why.Error()
 	case errors.Is(why, errTooLong):
 		return websocket.CloseMessageTooBig, why.Error()
-	case errors.Is(why, errClosing):
+	case errors.Is(why, ErrClosing):
 		return websocket.CloseGoingAway, why.Error()
 	case errors.Is(why, relay.ErrStalled), errors.Is(why, relay.ErrIdle):
 		return websocket.ClosePolicyViolation, why.Error()
@@ -112,9 +114,9 @@ func closing(why error) (code int, text string) {
 }
 
 // next begins the next message, and says io.EOF when the client has closed the stream.
-func (s *socket) next() error {
+func (s *Socket) next() error {
 	s.alive()
-	kind, message, err := s.NextReader()
+	kind, message, err := s.conn.NextReader()
 	if err != nil {
 		return s.left(err)
 	}
@@ -125,7 +127,7 @@ func (s *socket) next() error {
 	return nil
 }
 
-func (s *socket) left(err error) error {
+func (s *Socket) left(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
@@ -136,8 +138,8 @@ func (s *socket) left(err error) error {
 	return err
 }
 
-// bytesIn moves the client's bytes.
-func (s *socket) bytesIn(to io.Writer) relay.Mover {
+// BytesIn moves the client's bytes.
+func (s *Socket) BytesIn(to io.Writer) relay.Mover {
 	p := make([]byte, relay.Buffer)
 	return func(write func(func() error) error) error {
 		if s.message == nil {
@@ -161,13 +163,13 @@ func (s *socket) bytesIn(to io.Writer) relay.Mover {
 	}
 }
 
-// bytesOut moves bytes to the client.
-func (s *socket) bytesOut(from io.Reader) relay.Mover {
+// BytesOut moves bytes to the client.
+func (s *Socket) BytesOut(from io.Reader) relay.Mover {
 	p := make([]byte, relay.Buffer)
 	return func(write func(func() error) error) error {
 		n, err := from.Read(p)
 		if n > 0 {
-			if err := write(func() error { return s.WriteMessage(websocket.BinaryMessage, p[:n]) }); err != nil {
+			if err := write(func() error { return s.conn.WriteMessage(websocket.BinaryMessage, p[:n]) }); err != nil {
 				return err
 			}
 		}
@@ -175,8 +177,8 @@ func (s *socket) bytesOut(from io.Reader) relay.Mover {
 	}
 }
 
-// datagramsIn moves the client's messages, each a datagram.
-func (s *socket) datagramsIn(to io.Writer) relay.Mover {
+// DatagramsIn moves the client's messages, each a datagram.
+func (s *Socket) DatagramsIn(to io.Writer) relay.Mover {
 	p := make([]byte, wire.MaxDatagram+1)
 	return func(write func(func() error) error) error {
 		if err := s.next(); err != nil {
@@ -193,14 +195,14 @@ func (s *socket) datagramsIn(to io.Writer) relay.Mover {
 	}
 }
 
-// datagramsOut moves datagrams to the client, each a message.
-func (s *socket) datagramsOut(from io.Reader) relay.Mover {
+// DatagramsOut moves datagrams to the client, each a message.
+func (s *Socket) DatagramsOut(from io.Reader) relay.Mover {
 	p := make([]byte, wire.MaxDatagram)
 	return func(write func(func() error) error) error {
 		n, err := wire.ReadDatagram(from, p)
 		if err != nil {
 			return err //nolint:wrapcheck // says what it is
 		}
-		return write(func() error { return s.WriteMessage(websocket.BinaryMessage, p[:n]) })
+		return write(func() error { return s.conn.WriteMessage(websocket.BinaryMessage, p[:n]) })
 	}
 }
