@@ -48,7 +48,7 @@ kill restart: ## Kill, or restart in order, one process of the cluster: make kil
 	@$(DEV) $@ $(or $(PROCESS),$(error give PROCESS=NAME; make status lists the names))
 
 .PHONY: tools
-tools: ## Put temporal and tctl beside kubectl, on the PATH of make env. 1 s; the first time some 6 minutes of building.
+tools: ## Put temporal, tctl and virtctl beside kubectl, on the PATH of make env. 1 s; the first time some 9 minutes of building.
 	@$(DEV) tools
 
 ##@ Development

@@ -46,7 +46,7 @@ func clusterVerbs() []*cobra.Command {
 			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Restart(ctx, args[0]) }),
 		},
 		{
-			Use: "tools", Short: "Build temporal and tctl and put them beside kubectl", Args: cobra.NoArgs,
+			Use: "tools", Short: "Build temporal, tctl and virtctl and put them beside kubectl", Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Tools(ctx) }),
 		},
 		{

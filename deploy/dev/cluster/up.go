@@ -106,14 +106,14 @@ func (c Cluster) linkPrograms(d controlplane.Cluster) error {
 	return nil
 }
 
-// Tools builds Temporal's command lines and puts them beside kubectl.
+// Tools builds the command lines of Temporal and of KubeVirt, and puts them beside kubectl.
 func (c Cluster) Tools(ctx context.Context) error {
 	unlock, err := c.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	for name, part := range map[string]parts.Part{"temporal": parts.TemporalCLI(), "tctl": parts.Tctl()} {
+	for name, part := range map[string]parts.Part{"temporal": parts.TemporalCLI(), "tctl": parts.Tctl(), "virtctl": parts.Virtctl()} {
 		folder, err := c.builder().Ensure(ctx, part)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (c Cluster) Tools(ctx context.Context) error {
 			return err
 		}
 	}
-	c.say("temporal and tctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where Temporal is.", c.Layout.Path("bin"))
+	c.say("temporal, tctl and virtctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where Temporal is.", c.Layout.Path("bin"))
 	return nil
 }
 

@@ -13,6 +13,8 @@ const (
 	golangciLintVersion = "v2.15.0"
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
 
+	virtctlVersion      = "v1.7.0" // the last whose source is whole on the module proxy
+
 	protocGenGoModule     = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11"
 	protocGenGoGRPCModule = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0"
 )
@@ -108,6 +110,18 @@ func TemporalCLI() Part {
 	}
 }
 
+// Virtctl is KubeVirt's command line, as KubeVirt has it.
+func Virtctl() Part {
+	const version = "kubevirt.io/client-go/version"
+	return Part{
+		Name: "virtctl", Dir: "deploy/dev/parts/virtctl",
+		What:     "KubeVirt's virtctl " + virtctlVersion + " from source",
+		Cold:     3 * time.Minute,
+		Packages: []string{"kubevirt.io/kubevirt/cmd/virtctl"},
+		LDFlags:  "-X " + version + ".gitVersion=" + virtctlVersion + " -X " + version + ".gitTreeState=clean",
+	}
+}
+
 // GolangciLint is the linter.
 func GolangciLint() Part {
 	return Part{
@@ -143,7 +157,7 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.
