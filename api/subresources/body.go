@@ -1,6 +1,7 @@
 package subresources
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,24 +10,47 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
-// decode reads an optional JSON body; an empty one leaves into as it is. It says whether there was one.
-func decode(r *Request, into any) (bool, error) {
+// largestOptions is far above what any options say.
+const largestOptions = 64 << 10
+
+// read reads a body whole; its size and time are bounded.
+func read(r *Request) ([]byte, error) {
 	data, err := io.ReadAll(r.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return false, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
 	case err != nil:
-		return false, apierrors.NewBadRequest(fmt.Sprintf("Can not read the request's body: %v", err))
-	case len(data) == 0:
-		return false, nil
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("Can not read the request's body: %v", err))
+	}
+	return data, nil
+}
+
+// decode reads options, as JSON or YAML; without a body they stay as they are.
+func decode(r *Request, into any) error {
+	data, err := read(r)
+	if err != nil || len(bytes.TrimSpace(data)) == 0 {
+		return err
+	}
+	if len(data) > largestOptions {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", largestOptions))
+	}
+	if data[0] != '{' {
+		if data, err = yaml.YAMLToJSON(data); err != nil {
+			return unreadable(err)
+		}
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return true, apierrors.NewBadRequest(fmt.Sprintf("Can not unmarshal Request body to struct, error: %v", err))
+		return unreadable(err)
 	}
-	return true, nil
+	return nil
+}
+
+func unreadable(err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("Can not unmarshal Request body to struct, error: %v", err))
 }
 
 // dryRun says whether nothing is to be written, or refuses what is no dry run directive.

@@ -14,14 +14,17 @@ import (
 
 func (s *Service) migrateVM(_ http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.MigrateOptions
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	vm, vmi, err := s.vmAndInstance(r)
 	if err != nil {
 		return err
 	}
-	if vmi == nil || vmi.Status.Phase != kubevirtv1.Running {
+	switch {
+	case vmi == nil:
+		return VMINotFound(vm.Name)
+	case vmi.Status.Phase != kubevirtv1.Running:
 		return VMConflict(vm.Name, "VM is not running")
 	}
 	return NotYet("Live migration is not supported yet.")
@@ -77,12 +80,10 @@ func (s *Service) specOf(r *Request) (*kubevirtv1.VirtualMachineInstanceSpec, fu
 
 func (s *Service) addVolume(r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error)) error {
 	var o kubevirtv1.AddVolumeOptions
-	sent, err := decode(r, &o)
-	switch {
-	case err != nil:
+	if err := decode(r, &o); err != nil {
 		return err
-	case !sent:
-		return apierrors.NewBadRequest("Request with no body, a new name is expected as the request body")
+	}
+	switch {
 	case o.Name == "":
 		return apierrors.NewBadRequest("AddVolumeOptions requires name to be set")
 	case o.Disk == nil:
@@ -102,12 +103,10 @@ func (s *Service) addVolume(r *Request, about func() (*kubevirtv1.VirtualMachine
 
 func (s *Service) removeVolume(r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error)) error {
 	var o kubevirtv1.RemoveVolumeOptions
-	sent, err := decode(r, &o)
-	switch {
-	case err != nil:
+	if err := decode(r, &o); err != nil {
 		return err
-	case !sent:
-		return apierrors.NewBadRequest("Request with no body, a new name is expected as the request body")
+	}
+	switch {
 	case o.Name == "":
 		return apierrors.NewBadRequest("RemoveVolumeOptions requires name to be set")
 	}
@@ -131,12 +130,8 @@ func hotpluggable(v kubevirtv1.Volume) bool {
 
 func (s *Service) memoryDump(_ http.ResponseWriter, r *Request) error {
 	var o kubevirtv1.VirtualMachineMemoryDumpRequest
-	sent, err := decode(r, &o)
-	switch {
-	case err != nil:
+	if err := decode(r, &o); err != nil {
 		return err
-	case !sent:
-		return apierrors.NewBadRequest("Request with no body")
 	}
 	vm, vmi, err := s.vmAndInstance(r)
 	if err != nil {
@@ -196,7 +191,7 @@ func (s *Service) sevRead(_ http.ResponseWriter, r *Request) error {
 
 func (s *Service) sevSetup(_ http.ResponseWriter, r *Request) error {
 	var o kubevirtv1.SEVSessionOptions
-	if _, err := decode(r, &o); err != nil {
+	if err := decode(r, &o); err != nil {
 		return err
 	}
 	switch {
@@ -210,7 +205,7 @@ func (s *Service) sevSetup(_ http.ResponseWriter, r *Request) error {
 
 func (s *Service) sevInject(_ http.ResponseWriter, r *Request) error {
 	var o kubevirtv1.SEVSecretOptions
-	if _, err := decode(r, &o); err != nil {
+	if err := decode(r, &o); err != nil {
 		return err
 	}
 	switch {

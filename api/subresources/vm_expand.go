@@ -1,6 +1,7 @@
 package subresources
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -20,13 +21,13 @@ func (s *Service) expandVM(w http.ResponseWriter, r *Request) error {
 
 // expandGiven does the same to a VM that is sent, and is not made.
 func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
-	vm := &kubevirtv1.VirtualMachine{}
-	sent, err := decode(r, vm)
-	switch {
-	case err != nil:
+	data, err := read(r)
+	if err != nil {
 		return err
-	case !sent:
-		return apierrors.NewBadRequest("Request with no body")
+	}
+	vm := &kubevirtv1.VirtualMachine{}
+	if err := json.Unmarshal(data, vm); err != nil {
+		return unreadable(err)
 	}
 	if kind := vm.GroupVersionKind(); kind.GroupKind() != (schema.GroupKind{Group: kubevirtv1.GroupVersion.Group, Kind: "VirtualMachine"}) {
 		return apierrors.NewBadRequest("Object is not a valid VirtualMachine")

@@ -73,15 +73,15 @@ func strategyOf(vm *kubevirtv1.VirtualMachine) (kubevirtv1.VirtualMachineRunStra
 }
 
 func (s *Service) startVM(w http.ResponseWriter, r *Request) error {
-	var options kubevirtv1.StartOptions
-	if _, err := decode(r, &options); err != nil {
-		return err
-	}
-	dry, err := dryRun(options.DryRun)
+	vm, vmi, err := s.vmAndInstance(r)
 	if err != nil {
 		return err
 	}
-	vm, vmi, err := s.vmAndInstance(r)
+	var options kubevirtv1.StartOptions
+	if err := decode(r, &options); err != nil {
+		return err
+	}
+	dry, err := dryRun(options.DryRun)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineIn
 
 func (s *Service) stopVM(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.StopOptions
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	dry, err := dryRun(options.DryRun)
@@ -189,7 +189,7 @@ func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineIns
 
 func (s *Service) restartVM(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.RestartOptions
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	dry, err := dryRun(options.DryRun)

@@ -97,7 +97,7 @@ func (s *Service) patchVM(ctx context.Context, vm *kubevirtv1.VirtualMachine, st
 	case apierrors.IsNotFound(err):
 		return VMNotFound(vm.Name)
 	case failedTest(err):
-		return VMConflict(vm.Name, err.Error())
+		return VMConflict(vm.Name, "it has changed meanwhile; try again")
 	default:
 		return apierrors.NewInternalError(err)
 	}
@@ -135,7 +135,12 @@ func rawPatch(steps []step) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
-// failedTest says that a patch was decided from what is no longer so.
+// failedTest says that a patch was decided from what is no longer so. The API server calls that invalid, and does not say why.
 func failedTest(err error) bool {
-	return apierrors.IsConflict(err) || strings.Contains(err.Error(), "testing path") || strings.Contains(err.Error(), "test failed")
+	var known apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &known) {
+		return apierrors.IsConflict(err)
+	}
+	d := known.Status().Details
+	return d == nil || len(d.Causes) == 0
 }

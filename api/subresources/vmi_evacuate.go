@@ -32,18 +32,15 @@ func (s *Service) cancelEvacuationVMI(w http.ResponseWriter, r *Request) error {
 // cancelEvacuation takes back that an instance is to leave its node.
 func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubevirtv1.VirtualMachineInstance) error {
 	var options kubevirtv1.EvacuateCancelOptions
-	sent, err := decode(r, &options)
-	switch {
-	case err != nil:
+	if err := decode(r, &options); err != nil {
 		return err
-	case !sent:
-		return apierrors.NewBadRequest("No body")
 	}
 	dry, err := dryRun(options.DryRun)
 	if err != nil {
 		return err
 	}
-	if node := vmi.Status.EvacuationNodeName; node != "" {
+	if vmi.Status.EvacuationNodeName != "" {
+		node := options.EvacuationNodeName
 		const path = "/status/evacuationNodeName"
 		patch, err := rawPatch([]step{{"test", path, node}, {Op: "remove", Path: path}})
 		if err != nil {

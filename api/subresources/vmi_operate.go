@@ -35,7 +35,7 @@ func (r *Refusal) Error() string { return r.Message }
 
 func (s *Service) pause(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.PauseOptions
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	return s.operate(w, r, options.DryRun, contract.InstanceRequest{Operation: contract.OperationPause})
@@ -43,7 +43,7 @@ func (s *Service) pause(w http.ResponseWriter, r *Request) error {
 
 func (s *Service) unpause(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.UnpauseOptions
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	return s.operate(w, r, options.DryRun, contract.InstanceRequest{Operation: contract.OperationUnpause})
@@ -51,7 +51,7 @@ func (s *Service) unpause(w http.ResponseWriter, r *Request) error {
 
 func (s *Service) freeze(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.FreezeUnfreezeTimeout
-	if _, err := decode(r, &options); err != nil {
+	if err := decode(r, &options); err != nil {
 		return err
 	}
 	request := contract.InstanceRequest{Operation: contract.OperationFreeze}
