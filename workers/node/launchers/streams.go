@@ -19,8 +19,8 @@ const (
 	attachTimeout = 10 * time.Second
 	// readTimeout covers the guest's agent being asked for everything, one thing after another, each for 5 s.
 	readTimeout = 45 * time.Second
-	// piece is what one message to a launcher carries at most, in bytes.
-	piece = 32 << 10
+	// piece is what one message to a launcher carries at most, in bytes: with its header it fits into gRPC's buffer of 32 KiB.
+	piece = 32<<10 - 64
 	// largestPicture is what a screenshot may have, in bytes.
 	largestPicture = 64 << 20
 )
