@@ -26,15 +26,13 @@ const (
 	ahead    = 30 * 24 * time.Hour
 )
 
-const caName = "virtflow-api-server-ca"
-
 // issuer makes certificates for the names of one Service.
 type issuer struct{ rotator.CertRotator }
 
 func (k *Keeper) issuer() *issuer {
 	host := k.Service + "." + k.Secret.Namespace + ".svc"
 	return &issuer{rotator.CertRotator{
-		CAName:         caName,
+		CAName:         k.Service + "-ca",
 		CAOrganization: "virtflow",
 		DNSName:        host,
 		ExtraDNSNames:  []string{host + ".cluster.local"},
@@ -46,7 +44,7 @@ func (k *Keeper) issuer() *issuer {
 // which, or "".
 func (i *issuer) renew(secret *corev1.Secret, now time.Time) (string, error) {
 	d := secret.Data
-	if ok, _ := rotator.ValidCert(d[keyCA], d[keyCA], d[keyCAKey], caName, nil, now.Add(ahead)); !ok {
+	if ok, _ := rotator.ValidCert(d[keyCA], d[keyCA], d[keyCAKey], i.CAName, nil, now.Add(ahead)); !ok {
 		ca, err := i.CreateCACert(now.Add(-time.Hour), now.Add(caLife))
 		if err != nil {
 			return "", fmt.Errorf("making a CA: %w", err)

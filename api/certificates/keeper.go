@@ -30,11 +30,17 @@ type Options struct {
 	Secret types.NamespacedName
 	// Service is the name of the Service in front of this process, in the Secret's namespace.
 	Service string
-	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA.
+	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA; empty: there are none.
 	MutatingWebhooks   string
 	ValidatingWebhooks string
 	// APIServices are the names of those that get it too.
 	APIServices []string
+	// Bundle is the ConfigMap that gets the CA, under BundleKey, for clients that have no Kubernetes credentials; no name: none. It must
+	// exist, empty at first.
+	Bundle types.NamespacedName
+	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
+	// restarts.
+	Keys []string
 }
 
 // Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
@@ -45,6 +51,7 @@ type Keeper struct {
 	now     func() time.Time
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
+	keys    atomic.Pointer[map[string][]byte]
 }
 
 // NewKeeper makes a Keeper that reads and writes through a client.
@@ -58,15 +65,20 @@ func (k *Keeper) SetUp(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: k.Secret}}
 	})
 	everyReplica := false
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("certificates").
-		For(&corev1.Secret{}).
-		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always).
-		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always).
-		Watches(NewAPIService(""), always).
-		WithOptions(controller.Options{NeedLeaderElection: &everyReplica}).
-		Complete(k)
-	if err != nil {
+	b := ctrl.NewControllerManagedBy(mgr).Named("certificates").For(&corev1.Secret{})
+	if k.MutatingWebhooks != "" {
+		b = b.Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always)
+	}
+	if k.ValidatingWebhooks != "" {
+		b = b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always)
+	}
+	if len(k.APIServices) > 0 {
+		b = b.Watches(NewAPIService(""), always)
+	}
+	if k.Bundle.Name != "" {
+		b = b.Watches(&corev1.ConfigMap{}, always)
+	}
+	if err := b.WithOptions(controller.Options{NeedLeaderElection: &everyReplica}).Complete(k); err != nil {
 		return fmt.Errorf("setting up the certificates: %w", err)
 	}
 	return nil
@@ -87,7 +99,7 @@ func (k *Keeper) Ready(context.Context) error {
 		return fmt.Errorf("no certificate yet in Secret %s", k.Secret)
 	}
 	if !k.trusted.Load() {
-		return errors.New("the CA is not where the API server looks for it yet")
+		return errors.New("the CA is not known yet to those who are to trust it")
 	}
 	return nil
 }
@@ -102,6 +114,11 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	renewed, err := k.issuer().renew(secret, k.now())
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if added, err := k.addKeys(secret); err != nil {
+		return reconcile.Result{}, err
+	} else if added && renewed == "" {
+		renewed = "keys"
 	}
 	if renewed != "" {
 		if err := k.client.Update(ctx, secret); err != nil {
@@ -121,13 +138,36 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err := k.trust(ctx, bundle); err != nil {
 		return reconcile.Result{}, err
 	}
+	k.takeKeys(secret)
 	k.current.Store(&pair)
 	k.trusted.Store(true)
 	return reconcile.Result{RequeueAfter: checkInterval}, nil
 }
 
-// trust writes the CA into both webhook configurations, and into the APIServices, where it is not there yet.
+// trust writes the CA to all who are to trust it, where it is not there yet.
 func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
+	if k.MutatingWebhooks != "" {
+		if err := k.trustMutating(ctx, bundle); err != nil {
+			return err
+		}
+	}
+	if k.ValidatingWebhooks != "" {
+		if err := k.trustValidating(ctx, bundle); err != nil {
+			return err
+		}
+	}
+	for _, name := range k.APIServices {
+		if err := k.trustAt(ctx, name, bundle); err != nil {
+			return err
+		}
+	}
+	if k.Bundle.Name != "" {
+		return k.publish(ctx, bundle)
+	}
+	return nil
+}
+
+func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
 		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", k.MutatingWebhooks, err)
@@ -140,31 +180,23 @@ func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
 	for i := range mutating.Webhooks {
 		same = same && bytes.Equal(mutating.Webhooks[i].ClientConfig.CABundle, bundle)
 	}
-	if err := k.patch(ctx, changed, mutating, same); err != nil {
-		return err
-	}
+	return k.patch(ctx, changed, mutating, same)
+}
 
+func (k *Keeper) trustValidating(ctx context.Context, bundle []byte) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
 	}
-	changedToo := validating.DeepCopy()
-	for i := range changedToo.Webhooks {
-		changedToo.Webhooks[i].ClientConfig.CABundle = bundle
+	changed := validating.DeepCopy()
+	for i := range changed.Webhooks {
+		changed.Webhooks[i].ClientConfig.CABundle = bundle
 	}
-	same = true
+	same := true
 	for i := range validating.Webhooks {
 		same = same && bytes.Equal(validating.Webhooks[i].ClientConfig.CABundle, bundle)
 	}
-	if err := k.patch(ctx, changedToo, validating, same); err != nil {
-		return err
-	}
-	for _, name := range k.APIServices {
-		if err := k.trustAt(ctx, name, bundle); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.patch(ctx, changed, validating, same)
 }
 
 func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bool) error {
@@ -174,6 +206,6 @@ func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bo
 	if err := k.client.Patch(ctx, changed, client.StrategicMergeFrom(from)); err != nil {
 		return fmt.Errorf("writing the CA into %s: %w", from.GetName(), err)
 	}
-	k.log.Info().Str("name", from.GetName()).Msg("the API server trusts the current CA here")
+	k.log.Info().Str("name", from.GetName()).Msg("the current CA is trusted there")
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,7 +83,7 @@ func templates(t *testing.T) map[string]corev1.PodTemplateSpec {
 			out[o.Name] = o.Spec.Template
 		}
 	}
-	require.Len(t, out, 4)
+	require.Len(t, out, 5)
 	return out
 }
 
@@ -111,6 +112,46 @@ func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
 			require.Nil(t, v.HostPath, name)
 		}
 	}
+}
+
+// TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal: no certificate for it, and a token that opens nothing but the gateway.
+func TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal(t *testing.T) {
+	pod := templates(t)[nodeWorker].Spec
+	tokens := 0
+	for _, v := range pod.Volumes {
+		if v.Secret != nil {
+			require.Equal(t, "virtflow-node-access", v.Secret.SecretName, "it shows whom streams come to, and is no use for anything else")
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			require.Nil(t, s.Secret, v.Name)
+			if s.ServiceAccountToken != nil {
+				tokens++
+				require.Equal(t, "virtflow-node-gateway", s.ServiceAccountToken.Audience)
+				require.LessOrEqual(t, *s.ServiceAccountToken.ExpirationSeconds, int64(3600))
+			}
+		}
+	}
+	require.Equal(t, 1, tokens)
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		require.Empty(t, c.EnvFrom, "the address and the credentials of Temporal itself are no business of a node")
+		for _, e := range c.Env {
+			require.True(t, e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil, e.Name)
+		}
+	}
+	require.Contains(t, pod.Containers[0].Args, "--temporal-address=virtflow-node-gateway.virtflow.svc:7233")
+	for _, o := range objects(t, "network.yaml") {
+		p, ok := o.(*networkingv1.NetworkPolicy)
+		require.True(t, ok)
+		if p.Name == "virtflow-node-gateway" {
+			require.Equal(t, nodeWorker, p.Spec.Ingress[0].From[0].PodSelector.MatchLabels["app.kubernetes.io/name"])
+			require.Nil(t, p.Spec.Ingress[0].From[0].NamespaceSelector, "node workers of virtflow's own namespace only")
+			tokens++
+		}
+	}
+	require.Equal(t, 2, tokens, "there is no network policy for the gateway")
 }
 
 func TestNoRoleGivesMoreThanItNames(t *testing.T) {

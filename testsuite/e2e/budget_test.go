@@ -144,7 +144,7 @@ func own(list []call, before time.Time) (table string, total, events int) {
 // residents is the resident memory of each of virtflow's and the cluster's processes, in MiB.
 func residents() string {
 	var b strings.Builder
-	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-worker", "launcher", "libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
+	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher", "libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
 		for _, p := range program(name) {
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 			if err != nil {

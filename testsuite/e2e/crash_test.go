@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// victims are the processes that may be killed at any time. The first three run as pods and are restarted by the kubelet, the others by
+// victims are the processes that may be killed at any time. The first four run as pods and are restarted by the kubelet, the others by
 // the local cluster's supervisor.
 func victims() map[string]func(*testing.T) {
 	pod := func(name string) func(*testing.T) {
@@ -29,11 +29,12 @@ func victims() map[string]func(*testing.T) {
 		"crdwatch":       pod("crdwatch"),
 		"control worker": pod("control-worker"),
 		"node worker":    pod("node-worker"),
+		"node gateway":   pod("node-gateway"),
 		"Temporal":       host("temporal"),
 		"apiserver":      host("kube-apiserver"),
 	}
 	all := make([]func(*testing.T), 0, len(v))
-	for _, k := range []string{"crdwatch", "control worker", "node worker", "Temporal", "apiserver"} {
+	for _, k := range []string{"crdwatch", "control worker", "node worker", "node gateway", "Temporal", "apiserver"} {
 		all = append(all, v[k])
 	}
 	v["all at once"] = func(t *testing.T) {
@@ -58,7 +59,7 @@ func untilReachable(t *testing.T) {
 func untilHealthy(t *testing.T) {
 	t.Helper()
 	untilReachable(t)
-	for name, many := range map[string]int{"crdwatch": 1, "control-worker": 1, "api-server": 1, "node-worker": 2} {
+	for name, many := range map[string]int{"crdwatch": 1, "control-worker": 1, "api-server": 1, "node-gateway": 1, "node-worker": 2} {
 		until(t, 5*time.Minute, name+" runs again (the kubelet waits longer after each kill)", func() error {
 			if n := len(program(name)); n != many {
 				return fmt.Errorf("%d of %d processes", n, many)
@@ -66,7 +67,7 @@ func untilHealthy(t *testing.T) {
 			return nil
 		})
 	}
-	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker", "deployment/virtflow-api-server", "daemonset/virtflow-node-worker"} {
+	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker", "deployment/virtflow-api-server", "deployment/virtflow-node-gateway", "daemonset/virtflow-node-worker"} {
 		until(t, 3*time.Minute, w+" is available", func() error {
 			_, err := try("-n", "virtflow", "rollout", "status", w, "--timeout=20s")
 			return err

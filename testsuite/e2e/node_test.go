@@ -146,7 +146,7 @@ func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachine
 // quietNode is the node that runs fewer of virtflow's own Deployments.
 func quietNode(t *testing.T) string {
 	t.Helper()
-	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name in (virtflow-control-worker,virtflow-crdwatch,virtflow-api-server)",
+	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name in (virtflow-control-worker,virtflow-crdwatch,virtflow-api-server,virtflow-node-gateway)",
 		"-o", "jsonpath={.items[*].spec.nodeName}")
 	best, least := "", 1<<30
 	for _, n := range strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", "")) {

@@ -61,7 +61,7 @@ type Options struct {
 	AccessDir     string
 }
 
-// AddFlags registers the flags of o. The node's name also comes from NODE_NAME, where manifests usually put it.
+// AddFlags registers the flags of o. Temporal's address is that of the node gateway. The node's name also comes from NODE_NAME, where manifests usually put it.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Temporal.AddFlags(f)
 	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of the Kubernetes node that this is (also from NODE_NAME)")
@@ -112,6 +112,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		}
 		return nil
 	})
+	o.Temporal.NoWorkerHeartbeats = true
 	temporal, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "node-worker@"+o.NodeName)
 	if ctx.Err() != nil {
 		return nil // stopped before Temporal was there

@@ -17,6 +17,7 @@ import (
 	tallyprom "github.com/uber-go/tally/v4/prometheus"
 	"go.temporal.io/sdk/client"
 	sdktally "go.temporal.io/sdk/contrib/tally"
+	"google.golang.org/grpc"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -30,6 +31,8 @@ type Options struct {
 	TLSKey        string
 	TLSServerName string
 	APIKeyFile    string
+	// NoWorkerHeartbeats leaves out what workers tell Temporal about themselves; a node gateway lets none of it through.
+	NoWorkerHeartbeats bool
 }
 
 // AddFlags registers the flags of o.
@@ -62,15 +65,14 @@ func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, id
 		if err != nil {
 			return client.Options{}, err
 		}
-		opts.ConnectionOptions = client.ConnectionOptions{TLS: t}
+		opts.ConnectionOptions = client.ConnectionOptions{TLS: t, DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(o.transport(t))}}
+	}
+	if o.NoWorkerHeartbeats {
+		opts.WorkerHeartbeatInterval = -1
 	}
 	if o.APIKeyFile != "" {
 		opts.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) {
-			b, err := os.ReadFile(o.APIKeyFile)
-			if err != nil {
-				return "", fmt.Errorf("reading the Temporal API key: %w", err)
-			}
-			return strings.TrimSpace(string(b)), nil
+			return o.apiKey()
 		})
 	}
 	return opts, nil
@@ -96,6 +98,14 @@ func (o *Options) Dial(ctx context.Context, log zerolog.Logger, reg *prometheus.
 		case <-time.After(wait):
 		}
 	}
+}
+
+func (o *Options) apiKey() (string, error) {
+	b, err := os.ReadFile(o.APIKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("reading the Temporal API key: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 func (o *Options) tlsConfig() (*tls.Config, error) {

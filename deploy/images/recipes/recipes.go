@@ -39,6 +39,7 @@ func All() []Recipe {
 		{Name: "crdwatch", Build: static("crdwatch", unprivileged)},
 		{Name: "control-worker", Build: static("control-worker", unprivileged)},
 		{Name: "api-server", Build: static("api-server", unprivileged)},
+		{Name: "node-gateway", Build: static("node-gateway", unprivileged)},
 		// It enters pods' network namespaces and makes devices there.
 		{Name: "node-worker", Build: static("node-worker", "0:0")},
 		{Name: "guest", Build: guestDisk},

@@ -82,7 +82,7 @@ func (p *follower) watch(ctx context.Context) {
 }
 
 // flush delivers what is left of a pod that is gone, and says whether nothing is left to do for it. An entity that is gone too
-// needs to know nothing.
+// needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
 func (p *follower) flush(ctx context.Context) (finished bool) {
 	for wait := p.forwarder.Shortest; ctx.Err() == nil; wait = min(2*wait, p.forwarder.Longest) {
 		d, ok := p.out.next()
@@ -90,7 +90,7 @@ func (p *follower) flush(ctx context.Context) (finished bool) {
 			return true
 		}
 		err := p.signal(ctx, d)
-		if err == nil || errors.As(err, new(*serviceerror.NotFound)) {
+		if err == nil || errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.PermissionDenied)) {
 			return true
 		}
 		p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).Msg("telling how the domain of a pod that is gone was last")

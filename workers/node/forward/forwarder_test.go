@@ -200,14 +200,21 @@ func TestPodThatIsGoneIsForgotten(t *testing.T) {
 }
 
 func TestPodAndEntityThatAreGoneAreForgotten(t *testing.T) {
-	s := newScene(t)
-	s.startDomain()
-	s.temporal.set(serviceerror.NewNotFound("no such workflow"))
-	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_SHUTOFF)
-	s.eventually(func() bool { return s.temporal.count() > 0 }, "nothing was sent")
-	s.node.RemovePod(t, pod)
-	s.stopLauncher()
-	s.forgotten()
+	for name, answer := range map[string]error{
+		"the entity is gone":                         serviceerror.NewNotFound("no such workflow"),
+		"the gateway knows the pod of old no longer": serviceerror.NewPermissionDenied("no such launcher pod", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.startDomain()
+			s.temporal.set(answer)
+			s.launcher.Become(rpc.DomainState_DOMAIN_STATE_SHUTOFF)
+			s.eventually(func() bool { return s.temporal.count() > 0 }, "nothing was sent")
+			s.node.RemovePod(t, pod)
+			s.stopLauncher()
+			s.forgotten()
+		})
+	}
 }
 
 func (s *scene) forgotten() {

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	byUID = "uid"
+	// A node tells the last of a pod when the pod is gone; for how long, and of how many pods at most, it may.
+	goneLife = 10 * time.Minute
+	goneMost = 20000
+)
+
+// Pods knows the launcher pods of the cluster. It is safe for concurrent use.
+type Pods struct {
+	factory  informers.SharedInformerFactory
+	informer cache.SharedIndexInformer
+	gone     *utilcache.LRUExpireCache
+}
+
+// launcherPod is where a launcher pod is, and the workflow of its VMI.
+type launcherPod struct{ node, workflow string }
+
+// NewPods makes a Pods that Run fills.
+func NewPods(c kubernetes.Interface) (*Pods, error) {
+	p := &Pods{gone: utilcache.NewLRUExpireCache(goneMost)}
+	p.factory = informers.NewSharedInformerFactoryWithOptions(c, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
+		}),
+		informers.WithTransform(stripPod))
+	p.informer = p.factory.Core().V1().Pods().Informer()
+	if err := p.informer.AddIndexers(cache.Indexers{byUID: func(o any) ([]string, error) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		return []string{string(pod.UID)}, nil
+	}}); err != nil {
+		return nil, fmt.Errorf("indexing launcher pods: %w", err)
+	}
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = last.Obj
+		}
+		if pod, ok := o.(*corev1.Pod); ok {
+			p.gone.Add(string(pod.UID), launcherPodOf(pod), goneLife)
+		}
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("watching launcher pods: %w", err)
+	}
+	return p, nil
+}
+
+// Run watches the pods until ctx ends.
+func (p *Pods) Run(ctx context.Context) {
+	p.factory.Start(ctx.Done())
+	<-ctx.Done()
+	p.factory.Shutdown()
+}
+
+// Ready says whether all pods are known.
+func (p *Pods) Ready(context.Context) error {
+	if !p.synced() {
+		return errors.New("the launcher pods are not known yet")
+	}
+	return nil
+}
+
+func (p *Pods) synced() bool { return p.informer.HasSynced() }
+
+// find is the launcher pod of that UID, also one that has gone lately.
+func (p *Pods) find(uid string) (launcherPod, bool) {
+	found, err := p.informer.GetIndexer().ByIndex(byUID, uid)
+	if err == nil && len(found) == 1 {
+		if pod, ok := found[0].(*corev1.Pod); ok {
+			return launcherPodOf(pod), true
+		}
+	}
+	if last, ok := p.gone.Get(uid); ok {
+		l, ok := last.(launcherPod)
+		return l, ok
+	}
+	return launcherPod{}, false
+}
+
+func launcherPodOf(pod *corev1.Pod) launcherPod {
+	l := launcherPod{node: pod.Spec.NodeName}
+	if owner := observe.Owner(pod); owner != nil {
+		l.workflow = contract.VMIID(owner.Namespace, owner.Name)
+	}
+	return l
+}
+
+// stripPod keeps of a pod only what counts here.
+func stripPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
+			Labels: map[string]string{}, Annotations: map[string]string{},
+		},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+	}
+	for _, k := range []string{contract.LabelLauncher, contract.LabelCreatedBy} {
+		out.Labels[k] = pod.Labels[k]
+	}
+	out.Annotations[contract.AnnotationDomain] = pod.Annotations[contract.AnnotationDomain]
+	return out, nil
+}

@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// fixedPods is an informer that has read its pods and watches no more; made once, it serves all tries of a fuzz test.
+var fixedPods = func() func(*testing.T) *Pods { //nolint:gochecknoglobals // made once
+	var once sync.Once
+	var pods *Pods
+	return func(t *testing.T) *Pods {
+		once.Do(func() {
+			r := &rig{t: t, kube: fake.NewClientset(launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2"))}
+			pods = r.watch()
+		})
+		return pods
+	}
+}()
+
+// TestPodsComeAndGo: a pod counts from when it is placed until some time after it has gone, on the node where it was.
+func TestPodsComeAndGo(t *testing.T) {
+	r := newRig(t)
+	one, two := r.as(r.node("node1")), r.as(r.node("node2"))
+	const uid = "11111111-0b5d-4c6e-8f70-112233445566"
+	s := domainSignal("vmi/shop/web", uid)
+	send := func() codes.Code {
+		_, err := one.SignalWorkflowExecution(t.Context(), s)
+		return status.Code(err)
+	}
+	require.Equal(t, codes.PermissionDenied, send())
+	pods := r.kube.CoreV1().Pods("shop")
+	pod, err := pods.Create(t.Context(), launcherPodObject("shop", "web", uid, ""), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, known := r.pods.find(uid); return known }, deadline, tick)
+	require.Equal(t, codes.PermissionDenied, send(), "it is on no node yet")
+	pod.Spec.NodeName = "node1"
+	_, err = pods.Update(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return send() == codes.OK }, deadline, tick)
+	require.NoError(t, pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return len(r.pods.informer.GetStore().List()) == 2 }, deadline, tick)
+	require.Equal(t, codes.OK, send(), "the last of it is told when it has gone")
+	_, err = two.SignalWorkflowExecution(t.Context(), s)
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+}
+
+// TestAPodThatIsNoLauncher counts for nothing: its label makes a launcher, and only virtflow may set that.
+func TestAPodThatIsNoLauncher(t *testing.T) {
+	pod := launcherPodObject("tenant", "here", "u", "node1")
+	pod.Labels = map[string]string{}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}
+	require.Empty(t, launcherPodOf(pod).workflow)
+	kept, err := stripPod(pod)
+	require.NoError(t, err)
+	require.Empty(t, kept.(*corev1.Pod).Spec.Containers, "nothing else of a pod is kept")
+}

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-logr/zerologr"
+	"github.com/rs/zerolog"
+	"go.temporal.io/api/workflowservice/v1"
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/virtflow/virtflow/api/certificates"
+	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/workers/process"
+)
+
+const (
+	userAgent = "virtflow-node-gateway"
+	// sealKeyName is the key for task tokens in the Secret.
+	sealKeyName = "task-tokens.key"
+	// maxConnections is far more than there are nodes: it bounds what strangers can open.
+	maxConnections = 20000
+	// stopTime lets open polls end by themselves when the process is told to stop: what Temporal has just handed to one that is cut off
+	// waits for its time limit.
+	stopTime = 65 * time.Second
+	// askTime is for the readiness check's question.
+	askTime = 1500 * time.Millisecond
+)
+
+// Run serves nodes until ctx ends.
+func (f *Flags) Run(ctx context.Context, p *process.Process) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	config, err := kube.LoadConfig(f.Kubeconfig, userAgent)
+	if err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	mgr, keeper, err := f.certificates(config, p.Log)
+	if err != nil {
+		return err
+	}
+	pods, err := NewPods(clients)
+	if err != nil {
+		return err
+	}
+	connection, err := f.Temporal.Connect()
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	temporal := workflowservice.NewWorkflowServiceClient(connection)
+	server, err := New(Options{
+		Log: p.Log, Namespace: f.Temporal.Namespace, Temporal: temporal, Pods: pods, Registry: p.Registry,
+		Callers: NewCallers(clients, f.Audience, f.Namespace, f.Account),
+		SealKey: func() []byte { return keeper.Key(sealKeyName) },
+	}).Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: keeper.Certificate}))
+	if err != nil {
+		return err
+	}
+	p.Health.AddReady("certificate", keeper.Ready)
+	p.Health.AddReady("launcher pods", pods.Ready)
+	p.Health.AddReady("temporal", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		_, err := temporal.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+		return err
+	})
+	listener, err := net.Listen("tcp", f.Address)
+	if err != nil {
+		return fmt.Errorf("--address: %w", err)
+	}
+	life, end := context.WithCancel(ctx)
+	defer end()
+	var all sync.WaitGroup
+	defer all.Wait()
+	failed := make(chan error, 2)
+	all.Go(func() { pods.Run(life) })
+	all.Go(func() {
+		if err := mgr.Start(life); err != nil {
+			failed <- fmt.Errorf("keeping the certificate: %w", err)
+		}
+	})
+	all.Go(func() {
+		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			failed <- fmt.Errorf("serving nodes: %w", err)
+		}
+	})
+	p.Log.Info().Str("address", listener.Addr().String()).Str("temporal", f.Temporal.Address).Msg("serving nodes")
+	select {
+	case <-ctx.Done():
+		stop(server)
+	case err = <-failed:
+		server.Stop()
+	}
+	end()
+	return err
+}
+
+// stop lets what is open end by itself for a while.
+func stop(s *grpc.Server) {
+	late := time.AfterFunc(stopTime, s.Stop)
+	defer late.Stop()
+	s.GracefulStop()
+}
+
+// certificates sets up who keeps the certificate. Every watch is narrowed to the one object that is needed, which is also all that RBAC
+// permits.
+func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Manager, *certificates.Keeper, error) {
+	// The libraries' own progress reports are of no interest to whoever runs this.
+	libraries := log.Level(max(log.GetLevel(), zerolog.WarnLevel))
+	logger := zerologr.New(&libraries)
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	here := func(name string) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{f.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}}}
+	}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, nil, fmt.Errorf("registering types: %w", err)
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Logger: logger, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: here(f.Secret), &corev1.ConfigMap{}: here(f.Bundle)}},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up: %w", err)
+	}
+	keeper := certificates.NewKeeper(mgr.GetClient(), certificates.Options{
+		Secret:  types.NamespacedName{Namespace: f.Namespace, Name: f.Secret},
+		Service: f.Service,
+		Bundle:  types.NamespacedName{Namespace: f.Namespace, Name: f.Bundle},
+		Keys:    []string{sealKeyName},
+	}, log)
+	return mgr, keeper, keeper.SetUp(mgr)
+}
