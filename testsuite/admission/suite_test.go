@@ -46,6 +46,40 @@ func list(results []*Result) string {
 	return Disagreements(results, n)
 }
 
+func agreement(results []*Result) float64 {
+	agree, of := 0, 0
+	for _, r := range results {
+		switch r.Outcome {
+		case Agrees:
+			agree++
+			of++
+		case Differs:
+			of++
+		}
+	}
+	return float64(agree) / float64(max(of, 1))
+}
+
+// TestOwnCases: each of them agrees, or is accepted by KubeVirt and refused here by name.
+func TestOwnCases(t *testing.T) {
+	records, err := Cases()
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, r := range records {
+		require.False(t, known[r.ID], "two cases are called %s", r.ID)
+		known[r.ID] = true
+	}
+	results := run(t, Start(t, newCluster()), records)
+	figures.Print(t, "%s", Table("virtflow's own cases", results))
+	require.Empty(t, Disagreements(results, len(results)))
+	for _, r := range results {
+		require.Contains(t, []Outcome{Agrees, NotRunYet}, r.Outcome, r.ID)
+	}
+}
+
+// leastShare is how many of the recorded cases that are compared agree in full.
+const leastShare = 0.99
+
 func TestRecordedCases(t *testing.T) {
 	name := os.Getenv("VIRTFLOW_ADMISSION_CASES")
 	if name == "" {
@@ -59,4 +93,5 @@ func TestRecordedCases(t *testing.T) {
 	if l := list(results); l != "" {
 		fmt.Println(l)
 	}
+	require.GreaterOrEqual(t, agreement(results), leastShare)
 }
