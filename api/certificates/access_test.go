@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -73,8 +74,7 @@ func shakeHands(t *testing.T, clientConfig *tls.Config, mounted *corev1.Secret, 
 	c := tls.Client(b, clientConfig)
 	if err := c.Handshake(); err != nil {
 		b.Close()
-		<-done
-		return err
+		return errors.Join(err, <-done)
 	}
 	_, _ = io.Copy(io.Discard, c)
 	return <-done

@@ -64,7 +64,7 @@ func New(version string, start Starter, b *board.Board, g Guest) *Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// Buffers for a few callers with small messages: the defaults would cost more memory than everything else here. Windows that do not
 		// grow bound what a console may have on its way; the buffer for writing is there only while something is written.
-		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(piece), grpc.SharedWriteBuffer(true), grpc.MaxConcurrentStreams(64),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(piece), grpc.MaxConcurrentStreams(64),
 		grpc.StaticStreamWindowSize(window),
 	)
 	rpc.RegisterLauncherServer(s.grpc, s)

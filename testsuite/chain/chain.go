@@ -265,9 +265,18 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 	c.dialer = &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: api.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}, Subprotocols: []string{plain.Subprotocol}}
 }
 
-// Dial opens a stream, as KubeVirt's client does. The answer is there when it is refused.
-func (c *Chain) Dial(path string, user string) (*websocket.Conn, *http.Response, error) {
-	return c.dialer.Dial("wss"+strings.TrimPrefix(c.URL, "https")+path, http.Header{"User": {user}})
+// Dial opens a stream, as KubeVirt's client does. When it is refused there is no connection, but the answer's code and text.
+func (c *Chain) Dial(t testing.TB, path, user string) (conn *websocket.Conn, code int, text string) {
+	t.Helper()
+	conn, answer, err := c.dialer.Dial("wss"+strings.TrimPrefix(c.URL, "https")+path, http.Header{"User": {user}})
+	if err == nil {
+		return conn, answer.StatusCode, ""
+	}
+	require.ErrorIs(t, err, websocket.ErrBadHandshake)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return nil, answer.StatusCode, string(b)
 }
 
 // Get asks for something that is no stream, and returns code and body.

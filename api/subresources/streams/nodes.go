@@ -57,7 +57,7 @@ func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) } //nolint:wrap
 
 // stream asks for something that becomes a stream, and returns the connection.
 func (n *Nodes) stream(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*conn, error) {
-	c, response, err := n.ask(ctx, vmi, what, query, wire.Upgrade)
+	c, response, err := n.ask(ctx, vmi, what, query, wire.Upgrade) //nolint:bodyclose // its body is the connection
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (s *Streams) screenshot(w http.ResponseWriter, r *subresources.Request) err
 	if r.URL.Query().Get(wire.MoveCursor) == "true" {
 		query.Set(wire.MoveCursor, "true")
 	}
-	answer, done, err := s.read(r, "vnc/screenshot", screenCheck, wire.Screenshot, query)
+	answer, done, err := s.read(r, "vnc/screenshot", screenCheck, wire.Screenshot, query) //nolint:bodyclose // done does
 	if err != nil {
 		return subresources.AsPlain(err)
 	}
@@ -65,7 +65,7 @@ func (s *Streams) guest(w http.ResponseWriter, r *subresources.Request, kind str
 }
 
 func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetailsResponse, error) {
-	answer, done, err := s.read(r, kind, agentCheck, wire.Details, nil)
+	answer, done, err := s.read(r, kind, agentCheck, wire.Details, nil) //nolint:bodyclose // done does
 	if err != nil {
 		return nil, err
 	}

@@ -185,7 +185,7 @@ func upgrade(w http.ResponseWriter) (net.Conn, *bufio.Reader, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("taking the connection: %w", err)
 	}
-	if err := conn.SetDeadline(time.Time{}); err == nil {
+	if err = conn.SetDeadline(time.Time{}); err == nil {
 		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+wire.Upgrade+"\r\n\r\n")
 	}
 	if err != nil {
