@@ -131,7 +131,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	s.Count++
 	now := workflow.Now(ctx)
 	t := Transition{
-		Operation: d.Operation, Why: d.Why, Actor: s.VM.Actor, Since: now, Told: s.milestone(),
+		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Told: s.milestone(),
 		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
 	}
 	in := contract.TransitionInput{

@@ -252,6 +252,15 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 	return reqs
 }
 
+// actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written it, or else whoever
+// changed the object last.
+func (s *State) actor() string {
+	if reqs := s.pendingRequests(); len(reqs) > 0 && reqs[0].Data[contract.AnnotationRequestedBy] != "" {
+		return reqs[0].Data[contract.AnnotationRequestedBy]
+	}
+	return s.VM.Actor
+}
+
 // startPaused says whether the start that is asked for is to leave the guest paused.
 func (s *State) startPaused() bool {
 	for _, r := range s.pendingRequests() {

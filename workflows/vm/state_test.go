@@ -44,3 +44,20 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "9"})
 	require.NotEqual(t, actFinish, s.decide(time.Time{}).Action)
 }
+
+// TestWhoIsBehindARequest: the user whom the subresources API wrote into it, and not whoever changed the object before.
+func TestWhoIsBehindARequest(t *testing.T) {
+	start := contract.StateChangeRequest{Action: "Start", Data: map[string]string{contract.AnnotationRequestedBy: "jane"}}
+	for name, c := range map[string]struct {
+		requests []contract.StateChangeRequest
+		want     string
+	}{
+		"none":             {nil, "bob"},
+		"jane's":           {[]contract.StateChangeRequest{start}, "jane"},
+		"nobody's":         {[]contract.StateChangeRequest{{Action: "Start"}}, "bob"},
+		"one that was met": {[]contract.StateChangeRequest{{Action: "Stop", UID: "old"}, start}, "jane"},
+	} {
+		s := State{VM: &contract.VMObservation{UID: "u", Actor: "bob", StateChangeRequests: c.requests}}
+		require.Equal(t, c.want, s.actor(), name)
+	}
+}

@@ -1,0 +1,223 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// subresource is the path of one, of the machine or of its instance.
+func (m *machine) subresource(resource, name string) string {
+	return "/apis/subresources.kubevirt.io/v1/namespaces/" + m.namespace + "/" + resource + "/" + m.name + "/" + name
+}
+
+// put asks for a subresource, as kubectl's own user or as whom flags say.
+func (m *machine) put(resource, name, body string, flags ...string) (string, error) {
+	return tryWith(body, append([]string{"replace", "--raw", m.subresource(resource, name), "-f", "-"}, flags...)...)
+}
+
+func (m *machine) mustPut(resource, name, body string) {
+	m.t.Helper()
+	out, err := m.put(resource, name, body)
+	require.NoError(m.t, err, out)
+}
+
+// refusedPut asks for something that is refused with these words.
+func (m *machine) refusedPut(resource, name, body, words string) {
+	m.t.Helper()
+	_, err := m.put(resource, name, body)
+	require.ErrorContains(m.t, err, words, "%s/%s", resource, name)
+}
+
+const (
+	vms  = "virtualmachines"
+	vmis = "virtualmachineinstances"
+)
+
+// TestStartStopRestartBySubresource: a manual machine's life, by what virtctl sends, with the tries that come at the wrong time.
+func TestStartStopRestartBySubresource(t *testing.T) {
+	m := newMachine(t, "manual", "Manual", "")
+	m.untilStatus("Stopped")
+	m.refusedPut(vms, "stop", "{}", `virtualmachine.kubevirt.io "manual": VM is not running`)
+	m.refusedPut(vms, "restart", "{}", "VM is not running: Halted")
+	m.refusedPut(vmis, "pause", "{}", `virtualmachineinstance.kubevirt.io "manual" not found`)
+	m.mustPut(vms, "start", `{"dryRun":["All"]}`)
+	m.mustPut(vms, "start", "{}")
+	first := m.untilBooted()
+	m.refusedPut(vms, "start", "{}", "VM is already running")
+	m.refusedPut(vms, "restart", `{"gracePeriodSeconds":5}`, "only gracePeriod=0 is supported for now")
+	m.mustPut(vms, "restart", "{}")
+	second := m.untilReplaced(first)
+	m.mustPut(vms, "restart", `{"gracePeriodSeconds":0}`)
+	m.untilReplaced(second)
+	m.mustPut(vms, "stop", `{"gracePeriod":0}`)
+	m.untilStatus("Stopped")
+
+	m.mustPut(vms, "start", `{"paused":true}`)
+	m.untilStatus("Paused")
+	m.mustPut(vmis, "unpause", "{}")
+	m.untilBooted()
+	m.remove()
+	_, err := m.put(vms, "start", "{}")
+	require.ErrorContains(t, err, `virtualmachine.kubevirt.io "manual" not found`)
+}
+
+// TestOperationsOnARunningGuest: each is answered when it is done, shows, and is refused when it makes no sense.
+func TestOperationsOnARunningGuest(t *testing.T) {
+	m := newMachine(t, "live", "Always", "")
+	instance := m.untilBooted()
+	before := m.domains()
+	m.refusedPut(vmis, "unpause", "{}", "VMI is not paused")
+	m.mustPut(vmis, "pause", "{}")
+	m.refusedPut(vmis, "pause", "{}", "VMI is already paused")
+	m.refusedPut(vmis, "softreboot", "{}", "VMI is paused")
+	vm := m.untilStatus("Paused")
+	paused := vmCondition(vm, "Paused")
+	require.NotNil(t, paused)
+	require.Equal(t, "PausedByUser", paused.Reason)
+	require.Equal(t, kubevirt.RunStrategyAlways, *vm.Spec.RunStrategy, "pausing is not stopping")
+	m.mustPut(vmis, "unpause", "{}")
+	m.untilStatus("Running")
+
+	until(t, bootTime, "the guest's agent is connected", func() error {
+		vm, err := m.vm()
+		if err == nil && vmCondition(vm, "AgentConnected") == nil {
+			err = fmt.Errorf("conditions %v", vm.Status.Conditions)
+		}
+		return err
+	})
+	m.mustPut(vmis, "freeze", `{"unfreezeTimeout":"5m"}`)
+	m.mustPut(vmis, "unfreeze", "{}")
+
+	boots := func(n int) {
+		t.Helper()
+		until(t, bootTime, fmt.Sprintf("the guest has booted %d times", n), func() error {
+			if is := strings.Count(m.console(), marker); is < n {
+				return fmt.Errorf("%d boots so far", is)
+			}
+			return nil
+		})
+	}
+	m.mustPut(vmis, "reset", "{}")
+	boots(2)
+	m.mustPut(vmis, "softreboot", "{}")
+	boots(3)
+	after, err := m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, instance.UID, after.UID)
+	require.Equal(t, before[0].pid, m.domains()[0].pid, "same QEMU")
+
+	m.mustPut(vmis, "pause", "{}")
+	m.untilStatus("Paused")
+	m.mustPut(vms, "stop", "{}")
+	m.untilStatus("Stopped")
+	m.remove()
+}
+
+// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server.
+func TestWhoMayUseSubresources(t *testing.T) {
+	m := newMachine(t, "theirs", "Halted", "")
+	m.untilStatus("Stopped")
+	as := func(user string) []string { return []string{"--as=" + user, "--as-group=system:authenticated"} }
+	for user, role := range map[string]string{"viewer": "view", "editor": "edit", "boss": "admin"} {
+		m.kubectl("create", "rolebinding", role+"-them", "--clusterrole="+role, "--user="+user)
+	}
+	elsewhere := newNamespace(t)
+	kubectl(t, "-n", elsewhere, "create", "rolebinding", "admin-here", "--clusterrole=admin", "--user=tenant")
+	forbidden := func(flags []string, resource, name string) {
+		t.Helper()
+		_, err := m.put(resource, name, "{}", flags...)
+		require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
+	}
+	anonymous := []string{"--as=system:anonymous", "--as-group=system:unauthenticated"}
+	for _, flags := range [][]string{as("viewer"), as("tenant"), as("stranger"), anonymous} {
+		forbidden(flags, vms, "start")
+		forbidden(flags, vmis, "pause")
+		forbidden(flags, vmis, "reset")
+		for _, name := range []string{"console", "vnc", "portforward/22"} {
+			_, err := try(append([]string{"get", "--raw", m.subresource(vmis, name)}, flags...)...)
+			require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
+		}
+	}
+	_, err := try(append([]string{"get", "--raw", m.subresource(vms, "expand-spec")}, as("viewer")...)...)
+	require.NoError(t, err, "who may read a VM may read it expanded")
+	_, err = try(append([]string{"get", "--raw", m.subresource(vms, "expand-spec")}, as("tenant")...)...)
+	require.ErrorContains(t, err, "forbidden")
+	forbidden(as("boss"), vms, "migrate")
+	_, err = m.put(vms, "start", "{}", as("editor")...)
+	require.NoError(t, err)
+	m.untilBooted()
+	_, err = m.put(vmis, "pause", "{}", as("boss")...)
+	require.NoError(t, err)
+	vm := m.untilStatus("Paused")
+	require.Equal(t, "editor", vm.Annotations["virtflow.io/requested-by"], "the history knows who it was")
+	m.remove()
+}
+
+// TestTheAggregatedAPIIsThere: discovery and OpenAPI, as kubectl reads them.
+func TestTheAggregatedAPIIsThere(t *testing.T) {
+	require.Contains(t, kubectl(t, "get", "apiservices", "v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"), "True")
+	require.Contains(t, kubectl(t, "api-versions"), "subresources.kubevirt.io/v1alpha3")
+	require.Contains(t, kubectl(t, "get", "--raw", "/apis/subresources.kubevirt.io/v1"), "virtualmachineinstances/softreboot")
+	require.Contains(t, kubectl(t, "get", "--raw", "/apis/subresources.kubevirt.io/v1/version"), "gitVersion")
+	require.Contains(t, kubectl(t, "get", "--raw", "/openapi/v3/apis/subresources.kubevirt.io/v1"), "v1.StartOptions")
+	_, err := try("get", "--raw", "/apis/subresources.kubevirt.io/v1/start-cluster-profiler")
+	require.ErrorContains(t, err, "ClusterProfiler")
+}
+
+// TestVirtctl drives KubeVirt's own command line, unmodified.
+func TestVirtctl(t *testing.T) {
+	if _, err := exec.LookPath("virtctl"); err != nil {
+		t.Skip("no virtctl on the PATH: make tools builds it")
+	}
+	m := newMachine(t, "ctl", "Halted", "")
+	virtctl := func(args ...string) (string, error) {
+		out, err := exec.Command("virtctl", append([]string{"-n", m.namespace}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	well := func(args ...string) string {
+		t.Helper()
+		out, err := virtctl(args...)
+		require.NoError(t, err, "virtctl %s: %s", strings.Join(args, " "), out)
+		return out
+	}
+	refused := func(words string, args ...string) {
+		t.Helper()
+		out, err := virtctl(args...)
+		require.Error(t, err, out)
+		require.Contains(t, out, words)
+	}
+	require.Contains(t, well("version"), "Server Version")
+	m.untilStatus("Stopped")
+	refused("not found", "start", "missing")
+	refused("not found", "pause", "vmi", "missing")
+	refused("VM is not running", "stop", "ctl")
+	refused("does not support manual restart requests", "restart", "ctl")
+	well("start", "ctl")
+	first := m.untilBooted()
+	refused("VM is already running", "start", "ctl")
+	well("pause", "vm", "ctl")
+	refused("VMI is already paused", "pause", "vm", "ctl")
+	m.untilStatus("Paused")
+	well("unpause", "vm", "ctl")
+	m.untilStatus("Running")
+	well("soft-reboot", "ctl")
+	well("reset", "ctl")
+	require.Contains(t, well("expand", "--vm", "ctl"), "name: ctl")
+	well("restart", "ctl")
+	m.untilReplaced(first)
+	well("stop", "ctl")
+	m.untilStatus("Stopped")
+	refused("VM is not running", "stop", "ctl")
+	well("start", "ctl", "--paused")
+	m.untilStatus("Paused")
+	well("stop", "ctl", "--grace-period=0", "--force")
+	m.untilStatus("Stopped")
+	m.remove()
+}
