@@ -12,14 +12,14 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// subresource is the path of one, of the machine or of its instance.
-func (m *machine) subresource(resource, name string) string {
+// pathOf is the path of one, of the machine or of its instance.
+func (m *machine) pathOf(resource, name string) string {
 	return "/apis/subresources.kubevirt.io/v1/namespaces/" + m.namespace + "/" + resource + "/" + m.name + "/" + name
 }
 
 // put asks for a subresource, as kubectl's own user or as whom flags say.
 func (m *machine) put(resource, name, body string, flags ...string) (string, error) {
-	return tryWith(body, append([]string{"replace", "--raw", m.subresource(resource, name), "-f", "-"}, flags...)...)
+	return tryWith(body, append([]string{"replace", "--raw", m.pathOf(resource, name), "-f", "-"}, flags...)...)
 }
 
 func (m *machine) mustPut(resource, name, body string) {
@@ -141,13 +141,13 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		forbidden(flags, vmis, "pause")
 		forbidden(flags, vmis, "reset")
 		for _, name := range []string{"console", "vnc", "portforward/22"} {
-			_, err := try(append([]string{"get", "--raw", m.subresource(vmis, name)}, flags...)...)
+			_, err := try(append([]string{"get", "--raw", m.pathOf(vmis, name)}, flags...)...)
 			require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
 		}
 	}
-	_, err := try(append([]string{"get", "--raw", m.subresource(vms, "expand-spec")}, as("viewer")...)...)
+	_, err := try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("viewer")...)...)
 	require.NoError(t, err, "who may read a VM may read it expanded")
-	_, err = try(append([]string{"get", "--raw", m.subresource(vms, "expand-spec")}, as("tenant")...)...)
+	_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("tenant")...)...)
 	require.ErrorContains(t, err, "forbidden")
 	forbidden(as("boss"), vms, "migrate")
 	_, err = m.put(vms, "start", "{}", as("editor")...)
