@@ -60,6 +60,15 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
+# Package and target. What is fuzzed lies in packages with few dependencies: all of those are built anew for it.
+FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./workers/node/access/wire:FuzzReadDatagram
+FUZZ_TIME ?= 20s
+
+.PHONY: fuzz
+fuzz: ## Fuzz what reads users' and launchers' bytes, for FUZZ_TIME each (20s). 1 minute.
+	@for target in $(FUZZ_TARGETS); do \
+	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}"; done
+
 .PHONY: test-launcher
 test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 minutes.
 	@$(DEV) packages launcher
