@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,8 +49,8 @@ func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.
 	if !k.concerns(req.Resource) {
 		return end(bad(fmt.Errorf("expect resource to be '%s'", k.resource)))
 	}
-	var document map[string]any
-	if err := json.Unmarshal(req.Object.Raw, &document); err != nil {
+	document, err := parse(req.Object.Raw)
+	if err != nil {
 		return end(bad(err))
 	}
 	if found := k.check(document); len(found) > 0 {
@@ -67,6 +68,17 @@ func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.
 		return end(bad(err))
 	}
 	return object, old, nil
+}
+
+// maxParts bounds the memory that an object takes when it is decoded, by the commas in it: no list is as long, and no text has as many.
+const maxParts = 100_000
+
+func parse(raw []byte) (map[string]any, error) {
+	if bytes.Count(raw, []byte{','}) > maxParts {
+		return nil, fmt.Errorf("the object has more than %d parts", maxParts)
+	}
+	var document map[string]any
+	return document, json.Unmarshal(raw, &document)
 }
 
 // concerns says whether a request's resource is this kind's, in a version that there is.

@@ -13,8 +13,8 @@ import (
 
 // validateStatus answers for the status of VMs, replica sets and migrations, written by somebody who is not virtflow.
 func (h *handler) validateStatus(ctx context.Context, req admission.Request) admission.Response {
-	var document map[string]any
-	if err := json.Unmarshal(req.Object.Raw, &document); err != nil {
+	document, err := parse(req.Object.Raw)
+	if err != nil {
 		return bad(err)
 	}
 	name, _ := document["kind"].(string)

@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// maxFindings bounds what one document can make this package write down.
-const maxFindings = 1000
+const (
+	// maxFindings bounds what one document can make this package write down.
+	maxFindings = 1000
+	// MaxItems is how many elements a list of a strict document may have. KubeVirt knows no such limit; no machine has as many devices.
+	MaxItems = 1000
+)
 
 // Check compares a value, as encoding/json decodes it into an any, with a Type, and says in words what is wrong: at most maxFindings
 // findings, in the order of the fields' names. Path is where the value is. Strict refuses unknown fields.
@@ -51,6 +55,10 @@ func (c *checker) value(value any, p *property, path string) {
 	case map[string]any:
 		c.object(v, p, path)
 	case []any:
+		if c.strict && len(v) > MaxItems {
+			c.add("%s in body should have at most %d items", path, MaxItems)
+			return
+		}
 		for i, e := range v {
 			c.value(e, &property{Type: p.elem, enum: p.enum}, path+"."+strconv.Itoa(i))
 		}

@@ -27,7 +27,7 @@ func Configuration() []Field {
 		{Path: "configuration.developerConfiguration.nodeSelectors.**"},
 		{Path: "configuration.developerConfiguration.useEmulation"},
 		{Path: "configuration.emulatedMachines.**"},
-		{Path: "configuration.evictionStrategy", Values: []string{"None"}},
+		{Path: "configuration.evictionStrategy", Values: evictionStrategies()},
 		{Path: "configuration.imagePullPolicy"},
 		{Path: "configuration.machineType", Values: machines()},
 		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"masquerade"}},
@@ -38,6 +38,11 @@ func Configuration() []Field {
 		{Path: "workloadUpdateStrategy"},
 		{Path: "customizeComponents"},
 	}
+}
+
+// evictionStrategies are all kept by the webhook for evictions; what can migrate is another question.
+func evictionStrategies() []string {
+	return []string{"None", "LiveMigrate", "LiveMigrateIfPossible", "External"}
 }
 
 func cpuModels() []string { return []string{"host-model", "host-passthrough"} }
@@ -53,7 +58,7 @@ func placement() []Field {
 		{Path: "topologySpreadConstraints.**"},
 		{Path: "priorityClassName"},
 		{Path: "schedulerName"},
-		{Path: "evictionStrategy", Values: []string{"None"}},
+		{Path: "evictionStrategy", Values: evictionStrategies()},
 	}
 }
 

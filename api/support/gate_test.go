@@ -36,7 +36,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
 		},
 		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
-		"evictionStrategy": "LiveMigrate",
+		"evictionStrategy": "LiveMigrate", "startStrategy": "Paused",
 		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]
 	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
 	require.Equal(t, map[string]string{
@@ -47,7 +47,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.devices.interfaces[0].ports":      "spec.domain.devices.interfaces[0].ports is not supported yet",
 		"spec.domain.devices.tpm":                      "spec.domain.devices.tpm is not supported yet",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not supported yet",
-		"spec.evictionStrategy":                        "spec.evictionStrategy: LiveMigrate is not supported yet (supported: None)",
+		"spec.startStrategy":                           "spec.startStrategy is not supported yet",
 		"spec.volumes[1].persistentVolumeClaim":        "spec.volumes[1].persistentVolumeClaim is not supported yet",
 	}, got)
 }

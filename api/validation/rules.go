@@ -29,11 +29,17 @@ type element struct {
 	apply func(subject, int) []metav1.StatusCause
 }
 
+// maxFound bounds what is found of elements of which there are very many: nobody is told of more.
+const maxFound = 1000
+
 // each applies rules to n elements, one element after the other.
 func each(n func(subject) int, rules []element) func(subject) []metav1.StatusCause {
 	return func(s subject) []metav1.StatusCause {
 		var causes []metav1.StatusCause
 		for i := range n(s) {
+			if len(causes) >= maxFound {
+				break
+			}
 			for _, r := range rules {
 				causes = append(causes, r.apply(s, i)...)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -20,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -44,6 +46,7 @@ type Endpoint struct {
 // Start serves the webhooks until the test ends, with a certificate of the project's own CA, which the client trusts and nothing else.
 func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	t.Helper()
+	ctrl.SetLogger(logr.Discard()) // what the library says of bad requests is of no interest here
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "certificate"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
