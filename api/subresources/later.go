@@ -106,8 +106,7 @@ func (s *Service) removeVolume(r *Request, about func() (*kubevirtv1.VirtualMach
 	if err := decode(r, &o); err != nil {
 		return err
 	}
-	switch {
-	case o.Name == "":
+	if o.Name == "" {
 		return apierrors.NewBadRequest("RemoveVolumeOptions requires name to be set")
 	}
 	spec, conflict, err := about()

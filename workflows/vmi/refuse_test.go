@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestWhatStandsAgainstAnOperation: every operation in every phase has KubeVirt's answer.
@@ -64,6 +65,16 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 		})
 	}
 	check(t, (&State{}).refuse(contract.InstanceRequest{Operation: contract.OperationPause}), contract.RefusedAway, "The instance has not been seen yet; try again.")
+}
+
+// TestARequestThatWasDone is known in a later run, too; one that failed may be tried again under the same ID.
+func TestARequestThatWasDone(t *testing.T) {
+	s := State{}
+	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/1", Since: noon, Until: noon, Outcome: entity.OutcomeDone})
+	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/2", Since: noon, Until: noon, Outcome: "no launcher answers"})
+	require.True(t, s.did("reset/1"))
+	require.False(t, s.did("reset/2"))
+	require.False(t, s.did(""))
 }
 
 func want(t *testing.T, s *State, o contract.Operation, kind, message string) {

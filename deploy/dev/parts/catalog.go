@@ -13,7 +13,7 @@ const (
 	golangciLintVersion = "v2.15.0"
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
 
-	virtctlVersion      = "v1.7.0" // the last whose source is whole on the module proxy
+	virtctlVersion = "v1.7.0" // the last whose source is whole on the module proxy
 
 	protocGenGoModule     = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11"
 	protocGenGoGRPCModule = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0"
