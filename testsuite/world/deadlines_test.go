@@ -87,6 +87,7 @@ func waitsOf() map[string]map[string]bound {
 		"entity": {
 			"the repair to be taken up":  {deadline: "the next turn of the loop"},
 			"the planner did not settle": {deadline: "one minute"},
+			"the step in hand to end":    {deadline: "its activities' own: each has a schedule-to-close time-out"},
 		},
 	}
 }
