@@ -86,5 +86,5 @@ func requireVMX(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 			return
 		}
 	}
-	spec.Domain.CPU.Features = append(features, kubevirtv1.CPUFeature{Name: VMXFeature, Policy: RequirePolicy})
+	spec.Domain.CPU.Features = append(spec.Domain.CPU.Features, kubevirtv1.CPUFeature{Name: VMXFeature, Policy: RequirePolicy})
 }

@@ -45,14 +45,14 @@ func (s subject) iface(i int) *field.Path { return s.domain("devices", "interfac
 
 func (s subject) ifaceOf(i int) *kubevirtv1.Interface { return &s.spec.Domain.Devices.Interfaces[i] }
 
-// networkOf is the network of an interface; if several have its name, the last one.
-func (s subject) networkOf(name string) (kubevirtv1.Network, bool) {
+// networkOf is the network of an interface; if several have its name, the last one, and an empty one if none has.
+func (s subject) networkOf(name string) kubevirtv1.Network {
 	for _, n := range slices.Backward(s.spec.Networks) {
 		if n.Name == name {
-			return n, true
+			return n
 		}
 	}
-	return kubevirtv1.Network{}, false
+	return kubevirtv1.Network{}
 }
 
 func interfaceState(s subject, i int) []metav1.StatusCause {
@@ -100,7 +100,7 @@ func masqueradeBinding(s subject, i int) []metav1.StatusCause {
 		return nil
 	}
 	var causes []metav1.StatusCause
-	if n, _ := s.networkOf(f.Name); n.Pod == nil {
+	if n := s.networkOf(f.Name); n.Pod == nil {
 		causes = invalid(s.iface(i).Child("name"), "Masquerade interface only implemented with pod network")
 	}
 	if f.MacAddress == reservedMAC {
@@ -112,7 +112,7 @@ func masqueradeBinding(s subject, i int) []metav1.StatusCause {
 
 func bridgeBinding(s subject, i int) []metav1.StatusCause {
 	f := s.ifaceOf(i)
-	if n, _ := s.networkOf(f.Name); f.Bridge == nil || n.Pod == nil || s.cluster.BridgeOnPodNetwork() {
+	if n := s.networkOf(f.Name); f.Bridge == nil || n.Pod == nil || s.cluster.BridgeOnPodNetwork() {
 		return nil
 	}
 	return invalid(s.iface(i).Child("name"), "Bridge on pod network configuration is not enabled under kubevirt-config")
@@ -127,7 +127,7 @@ func passtBinding(s subject, i int) []metav1.StatusCause {
 	if !s.cluster.Enabled(defaults.GatePasstBinding) {
 		causes = invalid(s.iface(i).Child("name"), "PasstBinding feature gate is not enabled")
 	}
-	if n, _ := s.networkOf(f.Name); n.Pod == nil {
+	if n := s.networkOf(f.Name); n.Pod == nil {
 		causes = append(causes, invalid(s.iface(i).Child("name"), "PasstBinding interface only implemented with pod network")...)
 	}
 	return causes

@@ -22,7 +22,7 @@ const (
 
 func ports(s subject, i int) []metav1.StatusCause {
 	f := s.ifaceOf(i)
-	if n, _ := s.networkOf(f.Name); n.Pod == nil {
+	if n := s.networkOf(f.Name); n.Pod == nil {
 		return nil
 	}
 	causes := portNames(s.iface(i).Child("ports"), f.Ports)
@@ -67,7 +67,7 @@ func portRanges(s subject, i int) []metav1.StatusCause {
 	if !s.cluster.Enabled(defaults.GatePortRanges) {
 		return invalid(name, "portRanges is specified on interface but the PortRangesSpec feature gate is not enabled")
 	}
-	if n, _ := s.networkOf(f.Name); n.Pod == nil {
+	if n := s.networkOf(f.Name); n.Pod == nil {
 		return nil
 	}
 	var causes []metav1.StatusCause

@@ -129,27 +129,27 @@ func vmCases() []callCase {
 
 // instanceCases are about changes of an instance.
 func instanceCases() []callCase {
-	vmi := func(more, spec, status string) string {
-		return `{metadata: {name: a` + more + `}, spec: {domain: {devices: {disks: [{name: p, disk: {bus: virtio}}` + spec + `]}, cpu: {maxSockets: 4}}, volumes: [{name: p, containerDisk: {image: i}}]}, status: {volumeStatus: [{name: p, target: vda}]` + status + `}}`
+	vmi := func(more, spec string) string {
+		return `{metadata: {name: a` + more + `}, spec: {domain: {devices: {disks: [{name: p, disk: {bus: virtio}}` + spec + `]}, cpu: {maxSockets: 4}}, volumes: [{name: p, containerDisk: {image: i}}]}, status: {volumeStatus: [{name: p, target: vda}], nodeName: x}}`
 	}
-	plain := vmi("", "", ", nodeName: x")
+	plain := vmi("", "")
 	update := func(id, user, object string) call {
 		return call{
 			id: "vmi " + id, path: virtadmission.PathValidateVMIPatch, resource: "virtualmachineinstances", operation: "UPDATE", user: user, old: plain, object: object,
 		}
 	}
 	return []callCase{
-		{call: update("spec by a user", "", vmi("", ", {name: c, cdrom: {}}", ", nodeName: x")), causes: []why{{notSupported, "", "update of VMI object is restricted"}}},
-		{call: update("reserved label by a user", "", vmi(", labels: {kubevirt.io/nodeName: yy}", "", ", nodeName: x")), causes: []why{
+		{call: update("spec by a user", "", vmi("", ", {name: c, cdrom: {}}")), causes: []why{{notSupported, "", "update of VMI object is restricted"}}},
+		{call: update("reserved label by a user", "", vmi(", labels: {kubevirt.io/nodeName: yy}", "")), causes: []why{
 			{notSupported, "", "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"},
 		}},
-		{call: update("label by a user", "", vmi(", labels: {app: yy}", "", ", nodeName: x")), allowed: true},
-		{call: update("drive by the controller", controllerUser, vmi("", ", {name: c, cdrom: {}}", ", nodeName: x")), allowed: true},
-		{call: update("disk of nothing by the controller", controllerUser, vmi("", ", {name: c, disk: {bus: scsi}}", ", nodeName: x")), causes: []why{
+		{call: update("label by a user", "", vmi(", labels: {app: yy}", "")), allowed: true},
+		{call: update("drive by the controller", controllerUser, vmi("", ", {name: c, cdrom: {}}")), allowed: true},
+		{call: update("disk of nothing by the controller", controllerUser, vmi("", ", {name: c, disk: {bus: scsi}}")), causes: []why{
 			{invalid, "", "mismatch between volumes declared (1) and required (2)"},
 		}},
 		{call: update("node by no node", nodeUser, plain), causes: []why{{invalid, "", "Node restriction failed, virt-handler service account is missing node name"}}},
-		{call: update("label by the controller", controllerUser, vmi(", labels: {kubevirt.io/nodeName: yy}", "", ", nodeName: x")), allowed: true},
+		{call: update("label by the controller", controllerUser, vmi(", labels: {kubevirt.io/nodeName: yy}", "")), allowed: true},
 		{call: call{
 			id: "vmi reserved label at birth", path: virtadmission.PathValidateVMI, resource: "virtualmachineinstances", operation: "CREATE",
 			object: `{metadata: {name: a, labels: {kubevirt.io/created-by: me}}, spec: ` + plainSpec + `}`,

@@ -55,6 +55,7 @@ func agreement(results []*Result) float64 {
 			of++
 		case Differs:
 			of++
+		default: // apart
 		}
 	}
 	return float64(agree) / float64(max(of, 1))

@@ -41,6 +41,7 @@ func (r *row) count(x *Result) {
 	case NoExpected:
 		r.noExpected++
 		return
+	default:
 	}
 	agrees := x.Outcome == Agrees
 	r.verdicts.count(x.Verdict)
