@@ -1,0 +1,39 @@
+package support
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestNothingOfTheHost: no field through which a VM would have something of its host, or a file that somebody else prepared, is on the list.
+func TestNothingOfTheHost(t *testing.T) {
+	for field, spec := range map[string]string{
+		"spec.volumes[0].hostDisk":              `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: DiskOrCreate}}]`,
+		"spec.volumes[0].downwardMetrics":       `volumes: [{name: a, downwardMetrics: {}}]`,
+		"spec.volumes[0].persistentVolumeClaim": `volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]`,
+		"spec.volumes[0].dataVolume":            `volumes: [{name: a, dataVolume: {name: b}}]`,
+		"spec.volumes[0].containerPath":         `volumes: [{name: a, containerPath: {path: /etc}}]`,
+		"spec.volumes[0].serviceAccount":        `volumes: [{name: a, serviceAccount: {serviceAccountName: b}}]`,
+		"spec.domain.devices.downwardMetrics":   `domain: {devices: {downwardMetrics: {}}}`,
+		"spec.domain.devices.hostDevices":       `domain: {devices: {hostDevices: [{name: a, deviceName: b/c}]}}`,
+		"spec.domain.devices.gpus":              `domain: {devices: {gpus: [{name: a, deviceName: b/c}]}}`,
+		"spec.domain.devices.filesystems":       `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,
+		"spec.domain.firmware.kernelBoot":       `domain: {firmware: {kernelBoot: {container: {image: a, kernelPath: /../../etc/shadow}}}}`,
+		"spec.domain.launchSecurity":            `domain: {launchSecurity: {sev: {}}}`,
+	} {
+		t.Run(field, func(t *testing.T) {
+			var s kubevirtv1.VirtualMachineInstanceSpec
+			require.NoError(t, yaml.UnmarshalStrict([]byte(spec), &s))
+			causes, err := Check(s, VMISpec(), "spec")
+			require.NoError(t, err)
+			require.NotEmpty(t, causes)
+			for _, c := range causes {
+				require.Contains(t, c.Message, "not supported yet")
+				require.Contains(t, c.Field, field)
+			}
+		})
+	}
+}
