@@ -67,7 +67,7 @@ FUZZ_TIME ?= 20s
 .PHONY: fuzz
 fuzz: ## Fuzz what reads users' and launchers' bytes, for FUZZ_TIME each (20s). 1 minute.
 	@for target in $(FUZZ_TARGETS); do \
-	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}"; done
+	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}" || exit 1; done
 
 .PHONY: test-launcher
 test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 minutes.
