@@ -147,7 +147,7 @@ func (g *Gateway) refused(_ context.Context, method string, caller *Caller, err 
 		return err // nothing was decided: it could not be found out
 	}
 	g.counters.refused.WithLabelValues(method, string(r.Reason)).Inc()
-	line := g.said.Warn().Str("method", method).Str("reason", string(r.Reason)).Str("message", r.Message)
+	line := g.said.Warn().Str("method", method).Str("reason", string(r.Reason)).Str("why", r.Message)
 	if caller != nil {
 		line = line.Str("node", caller.Node).Str("pod", caller.Pod)
 	}
