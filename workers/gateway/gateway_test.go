@@ -331,12 +331,12 @@ func FuzzSignal(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(b, "virtflow-node-node1", []byte("token"))
 	}
+	g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(f)}}
 	f.Fuzz(func(t *testing.T, b []byte, queue string, token []byte) {
 		var s workflowservice.SignalWorkflowExecutionRequest
 		if proto.Unmarshal(b, &s) != nil {
 			return
 		}
-		g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(t)}}
 		out, err := g.signal("node1", &s)
 		if err == nil && out.GetWorkflowExecution().GetWorkflowId() != "node/node1" {
 			require.Equal(t, "vmi/default/here", out.GetWorkflowExecution().GetWorkflowId())

@@ -28,6 +28,7 @@ const (
 type Pods struct {
 	factory  informers.SharedInformerFactory
 	informer cache.SharedIndexInformer
+	synced   func() bool // all of them are known
 	gone     *utilcache.LRUExpireCache
 }
 
@@ -43,6 +44,7 @@ func NewPods(c kubernetes.Interface) (*Pods, error) {
 		}),
 		informers.WithTransform(stripPod))
 	p.informer = p.factory.Core().V1().Pods().Informer()
+	p.synced = p.informer.HasSynced
 	if err := p.informer.AddIndexers(cache.Indexers{byUID: func(o any) ([]string, error) {
 		pod, ok := o.(*corev1.Pod)
 		if !ok {
@@ -80,8 +82,6 @@ func (p *Pods) Ready(context.Context) error {
 	}
 	return nil
 }
-
-func (p *Pods) synced() bool { return p.informer.HasSynced() }
 
 // find is the launcher pod of that UID, also one that has gone lately.
 func (p *Pods) find(uid string) (launcherPod, bool) {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,18 +11,16 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// fixedPods is an informer that has read its pods and watches no more; made once, it serves all tries of a fuzz test.
-var fixedPods = func() func(*testing.T) *Pods { //nolint:gochecknoglobals // made once
-	var once sync.Once
-	var pods *Pods
-	return func(t *testing.T) *Pods {
-		once.Do(func() {
-			r := &rig{t: t, kube: fake.NewClientset(launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2"))}
-			pods = r.watch()
-		})
-		return pods
+// fixedPods has read its pods and watches nothing.
+func fixedPods(t testing.TB) *Pods {
+	pods, err := NewPods(fake.NewClientset())
+	require.NoError(t, err)
+	for _, pod := range []*corev1.Pod{launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2")} {
+		require.NoError(t, pods.informer.GetIndexer().Add(pod))
 	}
-}()
+	pods.synced = func() bool { return true }
+	return pods
+}
 
 // TestPodsComeAndGo: a pod counts from when it is placed until some time after it has gone, on the node where it was.
 func TestPodsComeAndGo(t *testing.T) {
