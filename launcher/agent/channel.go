@@ -103,7 +103,7 @@ func Exec(ctx context.Context, c Channel, command string, arguments []string, ti
 		}
 		select {
 		case <-ctx.Done():
-			return Result{}, fmt.Errorf("%s: %w", strings.TrimSpace(clean(command, maxText)), ErrTimeout)
+			return Result{}, fmt.Errorf("%s: %w", strings.TrimSpace(clean(command)), ErrTimeout)
 		case <-time.After(pause):
 		}
 	}

@@ -28,15 +28,15 @@ func Details(c Channel) (*rpc.GuestDetailsResponse, error) {
 	if err := call(c, "guest-info", nil, lookTimeout, &info); err != nil {
 		return nil, err
 	}
-	d.AgentVersion = clean(info.Version, maxText)
+	d.AgentVersion = clean(info.Version)
 	for _, command := range info.Commands[:min(len(info.Commands), maxCommands)] {
-		d.Commands = append(d.Commands, &rpc.GuestCommand{Name: clean(command.Name, maxText), Enabled: command.Enabled})
+		d.Commands = append(d.Commands, &rpc.GuestCommand{Name: clean(command.Name), Enabled: command.Enabled})
 	}
 	var host struct {
 		Name string `json:"host-name"`
 	}
 	if call(c, "guest-get-host-name", nil, lookTimeout, &host) == nil {
-		d.Hostname = clean(host.Name, maxText)
+		d.Hostname = clean(host.Name)
 	}
 	if os, err := operatingSystem(c); err == nil {
 		d.Os = os
@@ -46,12 +46,12 @@ func Details(c Channel) (*rpc.GuestDetailsResponse, error) {
 		Offset int32  `json:"offset"`
 	}
 	if call(c, "guest-get-timezone", nil, lookTimeout, &zone) == nil {
-		d.TimeZone = fmt.Sprintf("%s, %d", clean(zone.Zone, maxText), zone.Offset)
+		d.TimeZone = fmt.Sprintf("%s, %d", clean(zone.Zone), zone.Offset)
 	}
 	d.Users, d.FileSystems = users(c), fileSystems(c)
 	var frozen string
 	if call(c, "guest-fsfreeze-status", nil, lookTimeout, &frozen) == nil {
-		d.FreezeStatus = clean(frozen, maxText)
+		d.FreezeStatus = clean(frozen)
 	}
 	return d, nil
 }
@@ -68,7 +68,7 @@ func users(c Channel) []*rpc.GuestUser {
 	}
 	var out []*rpc.GuestUser
 	for _, u := range list[:min(len(list), maxUsers)] {
-		out = append(out, &rpc.GuestUser{Name: clean(u.User, maxText), Domain: clean(u.Domain, maxText), LoginTime: u.Login})
+		out = append(out, &rpc.GuestUser{Name: clean(u.User), Domain: clean(u.Domain), LoginTime: u.Login})
 	}
 	return out
 }
@@ -92,10 +92,10 @@ func fileSystems(c Channel) []*rpc.GuestFileSystem {
 	var out []*rpc.GuestFileSystem
 	for _, f := range list[:min(len(list), maxFileSystems)] {
 		found := &rpc.GuestFileSystem{
-			DiskName: clean(f.Name, maxText), MountPoint: clean(f.Mount, maxText), Type: clean(f.Type, maxText), UsedBytes: f.Used, TotalBytes: f.Total,
+			DiskName: clean(f.Name), MountPoint: clean(f.Mount), Type: clean(f.Type), UsedBytes: f.Used, TotalBytes: f.Total,
 		}
 		for _, disk := range f.Disks[:min(len(f.Disks), maxDisks)] {
-			found.Disks = append(found.Disks, &rpc.GuestDisk{Serial: clean(disk.Serial, maxText), BusType: clean(disk.Bus, maxText)})
+			found.Disks = append(found.Disks, &rpc.GuestDisk{Serial: clean(disk.Serial), BusType: clean(disk.Bus)})
 		}
 		out = append(out, found)
 	}

@@ -69,7 +69,7 @@ func operatingSystem(c Channel) (*rpc.GuestOS, error) {
 	if err := call(c, "guest-get-osinfo", nil, lookTimeout, &os); err != nil {
 		return nil, err
 	}
-	text := func(s string) string { return clean(s, maxText) }
+	text := clean
 	return &rpc.GuestOS{
 		Id: text(os.ID), Name: text(os.Name), Version: text(os.Version), VersionId: text(os.VersionID), PrettyName: text(os.PrettyName),
 		KernelRelease: text(os.KernelRelease), KernelVersion: text(os.KernelVersion), Machine: text(os.Machine),
@@ -94,7 +94,7 @@ func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 		if err != nil || i.Name == "lo" || len(out) == maxInterfaces {
 			continue
 		}
-		found := &rpc.GuestInterface{Mac: mac.String(), Name: clean(i.Name, maxText)}
+		found := &rpc.GuestInterface{Mac: mac.String(), Name: clean(i.Name)}
 		for _, a := range i.Addresses {
 			address, err := netip.ParseAddr(a.Address)
 			if err != nil || len(found.GetAddresses()) == maxAddresses || slices.Contains(found.GetAddresses(), address.WithZone("").String()) {
@@ -107,9 +107,9 @@ func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 	return out, nil
 }
 
-// clean is s as one line of valid, printable UTF-8 in at most limit bytes.
-func clean(s string, limit int) string {
-	s = strings.ToValidUTF8(s[:min(len(s), 2*limit)], "")
+// clean is s as one line of valid, printable UTF-8 in at most maxText bytes.
+func clean(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), 2*maxText)], "")
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -119,8 +119,8 @@ func clean(s string, limit int) string {
 		}
 		return r
 	}, s)
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "")
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "")
 	}
 	return strings.TrimSpace(s)
 }

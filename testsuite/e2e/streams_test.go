@@ -43,6 +43,9 @@ func (m *machine) connect(path string) (stream *websocket.Conn, code int, text s
 		header.Set("Authorization", "Bearer "+config.BearerToken)
 	}
 	c, answer, err := dialer.Dial("wss"+strings.TrimPrefix(config.Host, "https")+path, header)
+	if answer != nil {
+		defer answer.Body.Close()
+	}
 	if err != nil {
 		require.NotNil(m.t, answer, "%v", err)
 		b, _ := io.ReadAll(answer.Body)
