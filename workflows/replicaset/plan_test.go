@@ -125,6 +125,8 @@ func TestDecide(t *testing.T) {
 			s.Written = nil
 			s.Failure = &Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
 		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
+		"a newer run's doubt":      {settledState(3, three...), func(s *State) { s.Doubt = true }, actNone, nil},
+		"a doubt":                  {settledState(3, three...), func(s *State) { s.Doubt, s.Logic = true, entity.LogicDoubting }, actWrite, nil},
 		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},
 		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.ChurnUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 	} {

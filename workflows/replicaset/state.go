@@ -145,6 +145,9 @@ func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
 // doubting is the same of entity.LogicDoubting.
 func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
 
+// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
+func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+
 // wishChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) wishChanged() {
 	if s.Failure != nil {

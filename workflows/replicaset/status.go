@@ -70,7 +70,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
 		return s.Known, time.Time{}
 	}
-	if s.Doubt {
+	if s.unsure() {
 		return true, time.Time{}
 	}
 	if equal(st, *s.Written) {
@@ -86,7 +86,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	if !equal(st, then) {
 		return true, time.Time{}
 	}
-	if s.WrittenAt.IsZero() {
+	if s.WrittenAt.IsZero() || !s.doubting() {
 		return false, time.Time{}
 	}
 	at := s.WrittenAt.Add(progressPause)

@@ -218,6 +218,9 @@ func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
 // doubting is the same of entity.LogicDoubting.
 func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
 
+// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
+func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+
 // request is what the pending state change requests ask for first, as far as they concern the present VMI.
 func (s *State) request() Request {
 	reqs := s.VM.StateChangeRequests

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
@@ -107,5 +108,7 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Written = &st
 	require.False(t, s.differs())
 	s.Doubt = true
+	require.False(t, s.differs(), "a run of before there were doubts, handed such a state by a newer one")
+	s.Logic = entity.LogicDoubting
 	require.True(t, s.differs())
 }

@@ -193,7 +193,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	in := contract.PatchVMIInput{
 		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
 	}
-	if status.NodeName != "" && (s.Written == nil || s.Doubt || s.Written.NodeName != status.NodeName) {
+	if status.NodeName != "" && (s.Written == nil || s.unsure() || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)

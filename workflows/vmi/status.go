@@ -189,7 +189,7 @@ func (s *State) status() contract.VMIStatus {
 
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
 func (s *State) differs() bool {
-	if s.Doubt {
+	if s.unsure() {
 		return true
 	}
 	if s.Written == nil {

@@ -28,6 +28,9 @@ func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
 // doubting is the same of entity.LogicDoubting.
 func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
 
+// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
+func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+
 // graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
 // pod's own is right.
 func (s *State) graceOverride() *int64 {

@@ -214,5 +214,7 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Written = &st
 	require.Empty(t, s.decideStatus(noon).Action)
 	s.Doubt = true
+	require.Empty(t, s.decideStatus(noon).Action, "a run of before there were doubts, handed such a state by a newer one")
+	s.Logic = entity.LogicDoubting
 	require.Equal(t, actWrite, s.decideStatus(noon).Action)
 }
