@@ -17,6 +17,8 @@ import (
 const (
 	// freezeLimit is how long a guest may take to write everything out, or to thaw.
 	freezeLimit = 10 * time.Second
+	// thawAgain is the pause between attempts to thaw a guest whose time has come.
+	thawAgain = 10 * time.Second
 	// showLimit is how long an operation that was done may take to show in what libvirt tells.
 	showLimit = 2 * time.Second
 	// longestFreeze bounds what a caller may wish for.
@@ -78,20 +80,38 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		return l.hypervisor.Reboot(l.board.Domain().GetAgentConnected())
 	case rpc.Operation_OPERATION_FREEZE:
 		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second, longestFreeze)
+		if after > 0 {
+			l.thawing.set(after, l.thaw) // before: a freeze that takes too long for us may be done in the guest all the same
+		}
 		if err := agent.Freeze(l.hypervisor, freezeLimit); err != nil {
 			return err
 		}
-		l.thawing.set(after, func() {
-			if err := agent.Thaw(l.hypervisor, freezeLimit); err != nil {
-				l.log.Error().Err(err).Msg("the guest's file systems do not thaw by themselves")
-			}
-		})
+		if after == 0 {
+			l.thawing.set(0, nil)
+		}
 		return nil
 	case rpc.Operation_OPERATION_THAW:
-		l.thawing.set(0, nil)
-		return agent.Thaw(l.hypervisor, freezeLimit)
+		if err := agent.Thaw(l.hypervisor, freezeLimit); err != nil {
+			return err
+		}
+		l.thawing.set(0, nil) // after: where nobody has thawed it, it still has to thaw by itself
+		return nil
 	default:
 		return errUnknownOperation
+	}
+}
+
+// thaw is the guest's own thawing, which is tried again for as long as the guest runs.
+func (l *Launcher) thaw() {
+	err := agent.Thaw(l.hypervisor, freezeLimit)
+	if err == nil {
+		return
+	}
+	l.log.Error().Err(err).Msg("the guest's file systems do not thaw by themselves")
+	switch l.board.Domain().GetState() {
+	case rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.DomainState_DOMAIN_STATE_PAUSED:
+		l.thawing.set(thawAgain, l.thaw)
+	default:
 	}
 }
 

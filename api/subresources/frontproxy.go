@@ -102,7 +102,7 @@ func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 	}{
 		{"requestheader-allowed-names", &p.allowed, ""},
 		{"requestheader-username-headers", &p.user, "X-Remote-User"},
-		{"requestheader-uid-headers", &p.uid, "X-Remote-Uid"},
+		{"requestheader-uid-headers", &p.uid, ""}, // a front proxy that does not know it does not strip it either
 		{"requestheader-group-headers", &p.group, "X-Remote-Group"},
 		{"requestheader-extra-headers-prefix", &p.extra, "X-Remote-Extra-"},
 	} {

@@ -33,6 +33,7 @@ type Temporal struct {
 
 // Operate implements Entities.
 func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r contract.InstanceRequest) error {
+	r.NotAfter = time.Now().Add(doneTimeout)
 	limited, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	handle, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
@@ -40,7 +41,7 @@ func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r con
 		WaitForStage: client.WorkflowUpdateStageAccepted,
 	})
 	if err != nil {
-		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not answer. It may still be done.")
+		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not answer. It may still be done within half a minute.")
 	}
 	patient, stop := context.WithTimeout(ctx, doneTimeout)
 	defer stop()

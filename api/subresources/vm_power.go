@@ -1,6 +1,7 @@
 package subresources
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -43,7 +44,7 @@ func (s *Service) fulfil(r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevir
 	}
 	err := s.patchVM(r.Context(), vm, w.strategy == "", dry, steps)
 	if err != nil && w.grace != nil && !dry {
-		if back := s.patchGrace(r.Context(), vmi, vmi.Spec.TerminationGracePeriodSeconds, false); back != nil {
+		if back := s.patchGrace(context.WithoutCancel(r.Context()), vmi, vmi.Spec.TerminationGracePeriodSeconds, false); back != nil {
 			s.Log.Warn().Err(back).Str("namespace", vmi.Namespace).Str("name", vmi.Name).Msg("the guest's grace period stays short")
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +59,7 @@ func (s *Service) freeze(w http.ResponseWriter, r *Request) error {
 		if t.Duration < 0 {
 			return apierrors.NewBadRequest("unfreezeTimeout has to be greater or equal to 0")
 		}
-		request.ThawAfter = int64((t.Duration + time.Second - 1) / time.Second)
+		request.ThawAfter = int64(math.Ceil(t.Seconds()))
 	}
 	return s.operate(w, r, nil, request)
 }
@@ -114,7 +114,7 @@ func requestID(r *Request, o contract.InstanceRequest) string {
 	if id == "" {
 		id = uuid.NewString()
 	}
-	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q", id, o.UID, r.User.Name)))
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %t %d", id, o.UID, r.User.Name, o.DryRun, o.ThawAfter)))
 	return string(o.Operation) + "/" + hex.EncodeToString(sum[:16])
 }
 

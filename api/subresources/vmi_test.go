@@ -138,6 +138,10 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	request := contract.InstanceRequest{Operation: contract.OperationPause, UID: "u"}
 	operate := func() error { return e.Operate(t.Context(), "default", "web", "id", request) }
 	require.NoError(t, operate())
+	sent, ok := u.options.Args[0].(contract.InstanceRequest)
+	require.True(t, ok)
+	require.True(t, sent.NotAfter.After(time.Now()), "it must not be done when nobody waits for it any more")
+	request.NotAfter = sent.NotAfter
 	require.Equal(t, sdk.UpdateWorkflowOptions{
 		WorkflowID: "vmi/default/web", UpdateName: "pause", UpdateID: "id", Args: []any{request}, WaitForStage: sdk.WorkflowUpdateStageAccepted,
 	}, u.options)
@@ -158,5 +162,5 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	u.hang = true
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.ErrorContains(t, e.Operate(ctx, "default", "web", "id", request), "does not answer. It may still be done.")
+	require.ErrorContains(t, e.Operate(ctx, "default", "web", "id", request), "does not answer. It may still be done within half a minute.")
 }

@@ -1,5 +1,7 @@
 package contract
 
+import "time"
+
 // Operations on a running instance. Each is an Update of this name on the instance's entity, with an InstanceRequest: refused or accepted by
 // what the entity knows, done by the node's worker, and answered when it is done.
 const (
@@ -30,6 +32,8 @@ type InstanceRequest struct {
 	Probed bool `json:"probed,omitempty"`
 	// ThawAfter is the number of seconds after which frozen file systems thaw by themselves; 0: not.
 	ThawAfter int64 `json:"thawAfter,omitempty"`
+	// NotAfter is until when somebody waits for the answer (zero: for ever): later it is refused, for it was told that it was not done.
+	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
 // Types of the application errors with which an entity refuses an operation or says that it failed.

@@ -105,11 +105,15 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	}
 	for {
 		l.drain()
-		if carried := l.repaired(); carried != nil {
+		if l.repair != nil {
+			// First what is in hand: its outcome, and what arrives meanwhile, belong into the state that goes on.
 			if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 				return err
 			}
-			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
+			l.drain()
+			if carried := l.repaired(); carried != nil {
+				return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
+			}
 		}
 		l.forgetRefusal()
 		l.show(l.settle())

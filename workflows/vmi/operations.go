@@ -28,7 +28,9 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 	switch {
 	case s.VMI == nil:
 		return temporal.NewNonRetryableApplicationError("The instance has not been seen yet; try again.", contract.RefusedAway, nil)
-	case s.VMI.Gone || s.Object.UID != r.UID:
+	case s.Object.UID != r.UID:
+		return temporal.NewNonRetryableApplicationError("Another instance of that name is still being dealt with; try again.", contract.RefusedAway, nil)
+	case s.VMI.Gone:
 		return temporal.NewNonRetryableApplicationError("it is gone", contract.RefusedGone, nil)
 	}
 	running := s.Phase == PhaseRunning && s.podHeld()
@@ -79,6 +81,14 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 	return nil
 }
 
+// refuseAt also refuses what comes too late: whoever asked was told long ago that it was not done.
+func (s *State) refuseAt(r contract.InstanceRequest, now time.Time) error {
+	if !r.NotAfter.IsZero() && now.After(r.NotAfter) {
+		return temporal.NewNonRetryableApplicationError("The request comes too late: nobody waits for it any more.", contract.RefusedAway, nil)
+	}
+	return s.refuse(r)
+}
+
 // did says that the request of that ID was done before: an answer may get lost, and the request come again in a later run.
 func (s *State) did(id string) bool {
 	for _, r := range s.Records {
@@ -99,7 +109,7 @@ func (e *instance) onOperations(ctx workflow.Context) error {
 				if e.state.did(workflow.GetCurrentUpdateInfo(ctx).ID) {
 					return nil
 				}
-				return e.state.refuse(r)
+				return e.state.refuseAt(r, workflow.Now(ctx))
 			},
 		}
 		handler := func(ctx workflow.Context, r contract.InstanceRequest) error {
@@ -115,6 +125,7 @@ func (e *instance) onOperations(ctx workflow.Context) error {
 
 // operate has the node's worker do it, and answers when it is done. Operations on one guest follow each other.
 func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id string) error {
+	defer e.loop.Wake() // whatever comes of it, it has made the history longer
 	if err := workflow.Await(ctx, func() bool { return !e.operating }); err != nil {
 		return err
 	}
@@ -122,7 +133,7 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 		return nil
 	}
 	// Much may have happened since it was let in.
-	if err := e.state.refuse(r); err != nil || r.DryRun {
+	if err := e.state.refuseAt(r, workflow.Now(ctx)); err != nil || r.DryRun {
 		return err
 	}
 	e.operating = true
@@ -136,13 +147,14 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)), contract.ActivityOperateDomain, in).Get(ctx, &out)
 	record.Until, record.Outcome = workflow.Now(ctx), entity.OutcomeDone
 	if err == nil {
-		s.observeDomain(out.Domain)
+		if out.Domain.PodUID == pod.UID {
+			s.observeDomain(out.Domain)
+		}
 	} else {
 		err = failed(err, pod.NodeName)
 		record.Outcome = entity.Message(err)
 	}
 	s.Record(record)
-	e.loop.Wake()
 	return err
 }
 

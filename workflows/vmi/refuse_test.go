@@ -2,6 +2,7 @@ package vmi
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -47,7 +48,7 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 		"reboot by agent":          {domain: contract.DomainObservation{AgentConnected: true}, request: contract.InstanceRequest{Operation: contract.OperationSoftReboot}},
 		"reboot without any":       {request: contract.InstanceRequest{Operation: contract.OperationSoftReboot}, kind: contract.RefusedState, message: "VMI neither have the agent connected nor the ACPI feature enabled"},
 		"reboot paused":            {domain: contract.DomainObservation{State: contract.DomainPaused}, request: contract.InstanceRequest{Operation: contract.OperationSoftReboot, ACPI: true}, kind: contract.RefusedState, message: "VMI is paused"},
-		"another of its name":      {request: contract.InstanceRequest{Operation: contract.OperationPause, UID: "other"}, kind: contract.RefusedGone, message: "it is gone"},
+		"another of its name":      {request: contract.InstanceRequest{Operation: contract.OperationPause, UID: "other"}, kind: contract.RefusedAway, message: "Another instance of that name is still being dealt with; try again."},
 		"something else than that": {request: contract.InstanceRequest{Operation: "explode"}, kind: contract.RefusedFailed, message: `"explode" is no operation`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,4 +93,13 @@ func check(t *testing.T, err error, kind, message string) {
 	require.ErrorAs(t, err, &app)
 	require.Equal(t, kind, app.Type())
 	require.Equal(t, message, app.Message())
+}
+
+// TestWhatComesTooLateIsNotDone: whoever asked was told that it was not.
+func TestWhatComesTooLateIsNotDone(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.Phase = PhaseRunning
+	r := contract.InstanceRequest{Operation: contract.OperationReset, UID: s.Object.UID, NotAfter: noon}
+	require.NoError(t, s.refuseAt(r, noon))
+	check(t, s.refuseAt(r, noon.Add(time.Second)), contract.RefusedAway, "The request comes too late: nobody waits for it any more.")
 }

@@ -53,7 +53,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 func (e *instance) State() any { return e.state }
 
 // Busy says that the node's worker is at work.
-func (e *instance) Busy() bool { return e.state.Starting }
+func (e *instance) Busy() bool { return e.state.Starting || e.operating }
 
 // Plan binds the planner's decision to its step.
 func (e *instance) Plan(now time.Time) entity.Plan {
