@@ -49,10 +49,8 @@ func (s *State) setConditions(now time.Time) {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
 	} else if s.thrifty() && s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
 		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
-		if old, ok := conditions.Get(s.Conditions, conditionFailure); ok && old.Message != s.Set.Unusable {
-			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
-		}
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}, now)
+		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}
+		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 	}
