@@ -1,4 +1,3 @@
-// Package crds holds the custom resource definitions, for programs that read them.
 package crds
 
 import "embed"

@@ -2,18 +2,20 @@ package entity
 
 import "go.temporal.io/sdk/workflow"
 
-// The versions of the entities' logic. A planner that decides otherwise than before on the same input, so that a recorded history would
+// Version is one of the entities' logic. A planner that decides otherwise than before on the same input, so that a recorded history would
 // take another course, asks for the version of its run; everything else needs none. A run keeps the version that it began with.
+type Version int
+
 const (
 	// LogicFirst is that of histories from before there was a second.
-	LogicFirst = 0
+	LogicFirst Version = 0
 	// LogicThrifty writes no status that the next step makes old at once: fewer requests for a stop and a deletion.
-	LogicThrifty = 1
+	LogicThrifty Version = 1
 	// LogicSealed decides as LogicThrifty does, and keeps workers of before there were versions away from the run.
-	LogicSealed = 2
+	LogicSealed Version = 2
 	// LogicDoubting does not take a write that failed for one that did nothing: its answer may be all that was lost. The status is written
 	// again although it says what was last known to be written. It also writes small progress of a replica set that lasts.
-	LogicDoubting = 3
+	LogicDoubting Version = 3
 
 	logicLatest = LogicDoubting
 )
@@ -23,10 +25,16 @@ const (
 // In a rolling update a worker that is older may get the run's next task. One that knows of versions fails the task, as it does not know this one,
 // and the task waits for a newer worker. One from before skips the version's marker when it replays, and would go on by its own logic, with what
 // no newer worker could replay any more; the marker of a side effect it cannot skip.
-func Logic(ctx workflow.Context) int {
-	version := max(LogicFirst, int(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, logicLatest)))
+func Logic(ctx workflow.Context) Version {
+	version := max(LogicFirst, Version(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, workflow.Version(logicLatest))))
 	if version >= LogicSealed {
 		workflow.SideEffect(ctx, func(workflow.Context) any { return version })
 	}
 	return version
 }
+
+// Thrifty says that a run of this version decides as since LogicThrifty.
+func (v Version) Thrifty() bool { return v >= LogicThrifty }
+
+// Doubting says the same of LogicDoubting.
+func (v Version) Doubting() bool { return v >= LogicDoubting }

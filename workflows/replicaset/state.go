@@ -55,7 +55,7 @@ type State struct {
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
 	Conflicts int `json:"conflicts,omitempty"`
 	// Logic is the version of the planner that this run keeps to.
-	Logic int `json:"logic,omitempty"`
+	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // Transition is an open child workflow.
@@ -139,14 +139,8 @@ func (s *State) takeSet(o contract.ReplicaSetObservation) {
 	s.Set = &o
 }
 
-// thrifty says that this run decides as the planner does since entity.LogicThrifty.
-func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
-
-// doubting is the same of entity.LogicDoubting.
-func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
-
 // unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
 
 // wishChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) wishChanged() {
@@ -225,7 +219,7 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 
 // room makes room for another instance, and says whether there is: its own are more to a set than those that it might adopt.
 func (s *State) room(o contract.ReplicaObservation) bool {
-	if !s.thrifty() || len(s.Replicas) < contract.MaxReplicasSeen {
+	if !s.Logic.Thrifty() || len(s.Replicas) < contract.MaxReplicasSeen {
 		return true
 	}
 	s.More++

@@ -47,12 +47,10 @@ func (s *State) setConditions(now time.Time) {
 			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 		}
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
-	} else if s.thrifty() && s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
+	} else if s.Logic.Thrifty() && s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
 		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
-		if old, ok := conditions.Get(s.Conditions, conditionFailure); ok && old.Message != s.Set.Unusable {
-			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
-		}
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}, now)
+		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}
+		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 	}
@@ -86,7 +84,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	if !equal(st, then) {
 		return true, time.Time{}
 	}
-	if s.WrittenAt.IsZero() || !s.doubting() {
+	if s.WrittenAt.IsZero() || !s.Logic.Doubting() {
 		return false, time.Time{}
 	}
 	at := s.WrittenAt.Add(progressPause)

@@ -65,7 +65,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
-		s.Doubt = s.doubting() && (s.Doubt || in.Status != nil)
+		s.Doubt = s.Logic.Doubting() && (s.Doubt || in.Status != nil)
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -84,9 +84,9 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 		}
 	}
 	if r.Conflict && in.Status != nil {
-		s.Doubt = s.doubting() // what it met may be its own first attempt, whose answer was lost
+		s.Doubt = s.Logic.Doubting() // what it met may be its own first attempt, whose answer was lost
 	}
-	if r.Conflict && s.thrifty() {
+	if r.Conflict && s.Logic.Thrifty() {
 		if err := s.met(r.Current); err != nil {
 			err = e.failed(ctx, string(a), "FailedUpdateError", err)
 			s.Failure.Conflict = true
@@ -187,7 +187,7 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 			// The API server has said so; the observation may be late, or never come.
 			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
 		}
-	case temporal.IsCanceledError(err) || cancelled && !s.thrifty():
+	case temporal.IsCanceledError(err) || cancelled && !s.Logic.Thrifty():
 		o.Error = "called off by a newer wish"
 		if person != "" {
 			o.Error = person
@@ -270,7 +270,7 @@ func (e *instance) failed(ctx workflow.Context, step, reason string, err error) 
 		f.Count = s.Failure.Count + 1
 	}
 	pause := entity.Pause(f.Count)
-	if s.thrifty() && f.Reason == reasonDeadline && step == string(contract.OperationStop) {
+	if s.Logic.Thrifty() && f.Reason == reasonDeadline && step == string(contract.OperationStop) {
 		pause = lateStopPause
 	}
 	f.RetryAt = workflow.Now(ctx).Add(pause)

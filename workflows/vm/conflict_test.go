@@ -10,30 +10,19 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// calls is how often an activity was called.
-func (w *world) calls(activity string) int {
-	n := 0
-	for _, c := range w.Calls {
-		if c == activity {
-			n++
-		}
-	}
-	return n
-}
-
 // TestAConflictIsBelieved: what the API server has may be older by number than what was seen (it was restored from a backup, say).
 func TestAConflictIsBelieved(t *testing.T) {
 	w := newWorld(t)
 	before := 0
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
 	w.at(time.Second, func() {
-		before = w.calls(contract.ActivityPatchVM)
+		before = w.count(contract.ActivityPatchVM)
 		w.VM.ResourceVersion = "7"
 		w.SetVMIPhase("Running")
 	})
 	w.at(2*time.Second, func() {
 		w.status(t, "Running")
-		require.LessOrEqual(t, w.calls(contract.ActivityPatchVM)-before, 4)
+		require.LessOrEqual(t, w.count(contract.ActivityPatchVM)-before, 4)
 	})
 	w.bye(3 * time.Second)
 	w.run(t)
@@ -47,13 +36,13 @@ func TestConflictsWithoutNewsArePaused(t *testing.T) {
 			before := 0
 			w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
 			w.at(time.Second, func() {
-				before = w.calls(contract.ActivityPatchVM)
+				before = w.count(contract.ActivityPatchVM)
 				w.Conflicts = true
 				w.VM.Finalizers = slices.Clone(finalizers)
 				w.SetStrategy("WaitAsReceiver")
 			})
 			w.at(time.Hour, func() {
-				require.Less(t, w.calls(contract.ActivityPatchVM)-before, 50, "a pause that doubles up to two minutes")
+				require.Less(t, w.count(contract.ActivityPatchVM)-before, 50, "a pause that doubles up to two minutes")
 				w.Conflicts = false
 			})
 			w.at(time.Hour+3*time.Minute, func() {

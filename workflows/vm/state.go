@@ -52,7 +52,7 @@ type State struct {
 	Doubt bool `json:"doubt,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.
-	Logic int `json:"logic,omitempty"`
+	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // End is the end of the instance of that UID.
@@ -212,19 +212,13 @@ func (s *State) situation() Situation {
 	}
 }
 
-// thrifty says that this run decides as the planner does since entity.LogicThrifty.
-func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
-
-// doubting is the same of entity.LogicDoubting.
-func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
-
 // unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
 
 // request is what the pending state change requests ask for first, as far as they concern the present VMI.
 func (s *State) request() Request {
 	reqs := s.VM.StateChangeRequests
-	if s.thrifty() {
+	if s.Logic.Thrifty() {
 		reqs = s.pendingRequests()
 	}
 	switch {
@@ -234,7 +228,7 @@ func (s *State) request() Request {
 		return StartRequest
 	case reqs[0].Action != "Stop" || s.situation() == Absent || reqs[0].UID != s.VMI.UID:
 		return NoRequest
-	case s.thrifty() && len(reqs) > 1 && reqs[1].Action == "Start":
+	case s.Logic.Thrifty() && len(reqs) > 1 && reqs[1].Action == "Start":
 		return RestartRequest
 	default:
 		return StopRequest
@@ -276,7 +270,7 @@ func (s *State) startPaused() bool {
 
 // milestone is what a transition waits for, read from the VMI.
 func (s *State) milestone() contract.Milestone {
-	if s.thrifty() && s.deleting() && s.orphaned() && s.startsAnother() {
+	if s.Logic.Thrifty() && s.deleting() && s.orphaned() && s.startsAnother() {
 		return contract.Milestone{State: contract.MilestoneLeft}
 	}
 	switch s.situation() {

@@ -198,7 +198,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.Doubt = s.doubting()
+		s.Doubt = s.Logic.Doubting()
 		return e.settle(ctx, a, err)
 	}
 	switch {
@@ -214,9 +214,9 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		}
 	}
 	if r.Conflict {
-		s.Doubt = s.doubting() // what it met may be its own first attempt, whose answer was lost
+		s.Doubt = s.Logic.Doubting() // what it met may be its own first attempt, whose answer was lost
 	}
-	if r.Conflict && s.thrifty() {
+	if r.Conflict && s.Logic.Thrifty() {
 		err = s.met(in.ResourceVersion, r.Current)
 	} else {
 		s.Conflicts = 0

@@ -84,7 +84,7 @@ func (s *State) decideOrphan(now time.Time) decision {
 		return decision{Action: actReleasePod, Why: "it has ended, and its VirtualMachineInstance is gone"}
 	case s.fenced() && !s.PodExpelled:
 		return decision{Action: actExpelPod, Why: s.Fenced.Why}
-	case s.thrifty() && !now.Before(s.LookAt):
+	case s.Logic.Thrifty() && !now.Before(s.LookAt):
 		return decision{Action: actFindPod, Why: "nobody has told of its VirtualMachineInstance, or of its end, for a while"}
 	default:
 		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
@@ -135,7 +135,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
 		default:
 			at := s.LookAt
-			if s.thrifty() {
+			if s.Logic.Thrifty() {
 				at = earliest(d.WakeAt, at)
 			}
 			d = decision{WakeAt: at, Waiting: "the guest to shut down and its pod to end"}
@@ -188,7 +188,7 @@ func (s *State) decideBoot() (decision, bool) {
 }
 
 // paused says that the guest's processors are halted, which the readiness gate is to tell.
-func (s *State) paused() bool { return s.thrifty() && s.domainIn(contract.DomainPaused) }
+func (s *State) paused() bool { return s.Logic.Thrifty() && s.domainIn(contract.DomainPaused) }
 
 // unmarked says that the pod's readiness gate is not what it should be.
 func (s *State) unmarked() bool {
@@ -231,11 +231,11 @@ func (s *State) settling() bool {
 	}
 	if s.deleting() {
 		// Its pod is about to be gone, and then the write that releases the VMI says how it ended.
-		return s.podHeld() && (s.Phase.Final() || s.thrifty())
+		return s.podHeld() && (s.Phase.Final() || s.Logic.Thrifty())
 	}
 	switch s.Phase {
 	case PhaseScheduling:
-		if s.thrifty() && s.Pod.WaitingReason != "" {
+		if s.Logic.Thrifty() && s.Pod.WaitingReason != "" {
 			return false
 		}
 		return s.Pod.Unschedulable == nil && !imageProblem(s.Pod.WaitingReason)

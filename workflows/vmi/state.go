@@ -73,7 +73,7 @@ type State struct {
 	Doubt bool `json:"doubt,omitempty"`
 
 	// Logic is the version of the planner that this run keeps to.
-	Logic int `json:"logic,omitempty"`
+	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // Failure is a step that did not succeed.
@@ -181,7 +181,7 @@ func (s *State) found(o *contract.PodObservation) {
 	switch {
 	case o != nil && (s.Pod == nil || s.Pod.UID == o.UID):
 		s.Pod = o
-	case o != nil && s.thrifty(): // another pod of this VMI: it is to be ended as the one in hand was
+	case o != nil && s.Logic.Thrifty(): // another pod of this VMI: it is to be ended as the one in hand was
 		s.hold(o)
 	case s.Pod == nil:
 		s.Pod = &contract.PodObservation{Gone: true}

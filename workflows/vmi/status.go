@@ -13,12 +13,12 @@ import (
 func (s *State) refresh(now time.Time) {
 	s.refreshNode(now)
 	if s.VMI == nil {
-		if s.thrifty() && s.podHeld() && s.LookAt.IsZero() {
+		if s.Logic.Thrifty() && s.podHeld() && s.LookAt.IsZero() {
 			s.LookAt = now.Add(lookAgain)
 		}
 		return
 	}
-	if s.thrifty() && s.deleting() && s.EndingSince.IsZero() {
+	if s.Logic.Thrifty() && s.deleting() && s.EndingSince.IsZero() {
 		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
 	for _, r := range s.advance() {
@@ -73,10 +73,10 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
-	if s.Phase == PhaseRunning || s.thrifty() && s.Phase == PhaseScheduled {
+	if s.Phase == PhaseRunning || s.Logic.Thrifty() && s.Phase == PhaseScheduled {
 		const message = "this version of virtflow does not migrate running guests yet"
 		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported", Message: message})
-		if s.thrifty() {
+		if s.Logic.Thrifty() {
 			set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
 		}
 	}
@@ -107,13 +107,13 @@ func (s *State) refreshConditions(now time.Time) {
 
 // domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how yet.
 func (s *State) domainUnknown() bool {
-	return s.thrifty() && s.Phase == PhaseRunning && s.Domain == nil
+	return s.Logic.Thrifty() && s.Phase == PhaseRunning && s.Domain == nil
 }
 
 // urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
 func (s *State) urgentNews() bool {
 	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
-	return s.thrifty() && (lost || s.trouble() || s.RefusedCondition() != nil)
+	return s.Logic.Thrifty() && (lost || s.trouble() || s.RefusedCondition() != nil)
 }
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.

@@ -22,14 +22,8 @@ const (
 // atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
 const atOnce int64 = 1
 
-// thrifty says that this run keeps to the planner that writes less, and shows every wait.
-func (s *State) thrifty() bool { return s.Logic >= entity.LogicThrifty }
-
-// doubting is the same of entity.LogicDoubting.
-func (s *State) doubting() bool { return s.Logic >= entity.LogicDoubting }
-
 // unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.doubting() }
+func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
 
 // graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
 // pod's own is right.
@@ -67,7 +61,7 @@ type slow struct {
 
 // slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a word.
 func (s *State) slowness() *slow {
-	if !s.thrifty() || !s.podHeld() {
+	if !s.Logic.Thrifty() || !s.podHeld() {
 		return nil
 	}
 	if s.podEnded() {
@@ -117,7 +111,7 @@ func (s *State) alarm(now time.Time) time.Time {
 // launcherProblem is what keeps the launcher's containers from starting, as condition Synchronized says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
-	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && (s.thrifty() || imageProblem(s.Pod.WaitingReason)) {
+	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && (s.Logic.Thrifty() || imageProblem(s.Pod.WaitingReason)) {
 		c.Reason, c.Message = s.Pod.WaitingReason, s.Pod.WaitingMessage
 		return &c
 	}

@@ -1,0 +1,2 @@
+// Package crds holds the custom resource definitions, for programs that read them.
+package crds
