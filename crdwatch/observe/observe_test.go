@@ -231,3 +231,19 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 		require.Equal(t, want, ReplicaSet(set).Unusable)
 	}
 }
+
+// TestAnOwnerIsWhatThePodIsControlledBy: what a kubelet may write beside a pod's status does not count as long as there is an owner.
+func TestAnOwnerIsWhatThePodIsControlledBy(t *testing.T) {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace:   "a",
+		Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "another"},
+		Annotations: map[string]string{contract.AnnotationDomain: "db"},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: "web", UID: "u", Controller: &yes},
+		},
+	}}
+	require.Equal(t, &contract.Object{Namespace: "a", Name: "web", UID: "u"}, Owner(pod))
+	pod.OwnerReferences = nil // an orphan
+	require.Equal(t, &contract.Object{Namespace: "a", Name: "db", UID: "another"}, Owner(pod))
+}

@@ -13,20 +13,25 @@ import (
 // ComputeContainer is the container of a launcher pod that runs the guest.
 const ComputeContainer = "compute"
 
-// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. A launcher's label and annotation say so for as long as it
-// exists; its ownerReference does not: when the VMI is deleted with --cascade=orphan, the garbage collector takes that off.
+// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. Its ownerReference says so, and what a kubelet writes of a
+// pod's status cannot change that. When the VMI is deleted with --cascade=orphan, the garbage collector takes it off: then the launcher's
+// label and annotation count.
 func Owner(pod *corev1.Pod) *contract.Object {
 	owner := contract.Object{Namespace: pod.Namespace}
-	if pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue {
-		owner.UID, owner.Name = pod.Labels[contract.LabelCreatedBy], pod.Annotations[contract.AnnotationDomain]
-	}
-	if ref := controller(pod, "VirtualMachineInstance"); ref != nil && (owner.UID == "" || owner.Name == "") {
+	if ref := OwnerVMI(pod); ref != nil {
 		owner.UID, owner.Name = string(ref.UID), ref.Name
+	} else if pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue {
+		owner.UID, owner.Name = pod.Labels[contract.LabelCreatedBy], pod.Annotations[contract.AnnotationDomain]
 	}
 	if owner.UID == "" || owner.Name == "" {
 		return nil
 	}
 	return &owner
+}
+
+// OwnerVMI is the VirtualMachineInstance that controls a pod, or nil.
+func OwnerVMI(pod *corev1.Pod) *metav1.OwnerReference {
+	return controller(pod, "VirtualMachineInstance")
 }
 
 // OwnerVM is the VirtualMachine that controls a VMI, or nil.

@@ -29,6 +29,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/virtflow/virtflow/testsuite/kube"
@@ -302,6 +303,9 @@ func (d *door) launcher(vmi, node string) string {
 			Namespace: "default", Name: "virt-launcher-" + vmi,
 			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid-of-" + vmi},
 			Annotations: map[string]string{contract.AnnotationDomain: vmi},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi, UID: types.UID("uid-of-" + vmi), Controller: new(true),
+			}},
 		},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "compute", Image: "x"}}},
 	})

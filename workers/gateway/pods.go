@@ -22,6 +22,8 @@ const (
 	// A node tells the last of a pod when the pod is gone; for how long, and of how many pods at most, it may.
 	goneLife = 10 * time.Minute
 	goneMost = 20000
+	// orphanLife is longer than a guest may take to stop.
+	orphanLife = 8 * 24 * time.Hour
 )
 
 // Pods knows the launcher pods of the cluster. It is safe for concurrent use.
@@ -30,6 +32,8 @@ type Pods struct {
 	informer cache.SharedIndexInformer
 	synced   func() bool // all of them are known
 	gone     *utilcache.LRUExpireCache
+	// orphans has the ownerReference that a pod had while this process watched it, by UID.
+	orphans *utilcache.LRUExpireCache
 }
 
 // launcherPod is where a launcher pod is, and the workflow of its VMI.
@@ -37,7 +41,7 @@ type launcherPod struct{ node, workflow string }
 
 // NewPods makes a Pods that Run fills.
 func NewPods(c kubernetes.Interface) (*Pods, error) {
-	p := &Pods{gone: utilcache.NewLRUExpireCache(goneMost)}
+	p := &Pods{gone: utilcache.NewLRUExpireCache(goneMost), orphans: utilcache.NewLRUExpireCache(goneMost)}
 	p.factory = informers.NewSharedInformerFactoryWithOptions(c, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
@@ -54,12 +58,12 @@ func NewPods(c kubernetes.Interface) (*Pods, error) {
 	}}); err != nil {
 		return nil, fmt.Errorf("indexing launcher pods: %w", err)
 	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: p.orphaned, DeleteFunc: func(o any) {
 		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = last.Obj
 		}
 		if pod, ok := o.(*corev1.Pod); ok {
-			p.gone.Add(string(pod.UID), launcherPodOf(pod), goneLife)
+			p.gone.Add(string(pod.UID), p.launcherPodOf(pod), goneLife)
 		}
 	}})
 	if err != nil {
@@ -88,7 +92,7 @@ func (p *Pods) find(uid string) (launcherPod, bool) {
 	found, err := p.informer.GetIndexer().ByIndex(byUID, uid)
 	if err == nil && len(found) == 1 {
 		if pod, ok := found[0].(*corev1.Pod); ok {
-			return launcherPodOf(pod), true
+			return p.launcherPodOf(pod), true
 		}
 	}
 	if last, ok := p.gone.Get(uid); ok {
@@ -98,10 +102,32 @@ func (p *Pods) find(uid string) (launcherPod, bool) {
 	return launcherPod{}, false
 }
 
-func launcherPodOf(pod *corev1.Pod) launcherPod {
+// orphaned remembers whose a pod was when the garbage collector takes its ownerReference off: its VMI is being deleted with
+// --cascade=orphan, and still has to hear how its guest ends.
+func (p *Pods) orphaned(before, after any) {
+	was, ok := before.(*corev1.Pod)
+	is, also := after.(*corev1.Pod)
+	if !ok || !also || observe.OwnerVMI(is) != nil {
+		return
+	}
+	if ref := observe.OwnerVMI(was); ref != nil {
+		p.orphans.Add(string(is.UID), *ref, orphanLife)
+	}
+}
+
+// launcherPodOf says whose a pod is. Its kubelet may change its labels and annotations together with its status, but not its
+// ownerReference: all three have to say the same.
+func (p *Pods) launcherPodOf(pod *corev1.Pod) launcherPod {
 	l := launcherPod{node: pod.Spec.NodeName}
-	if owner := observe.Owner(pod); owner != nil {
-		l.workflow = contract.VMIID(owner.Namespace, owner.Name)
+	ref := observe.OwnerVMI(pod)
+	if was, ok := p.orphans.Get(string(pod.UID)); ok && ref == nil {
+		if r, ok := was.(metav1.OwnerReference); ok {
+			ref = &r
+		}
+	}
+	if ref != nil && ref.Name != "" && ref.UID != "" && pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue &&
+		pod.Labels[contract.LabelCreatedBy] == string(ref.UID) && pod.Annotations[contract.AnnotationDomain] == ref.Name {
+		l.workflow = contract.VMIID(pod.Namespace, ref.Name)
 	}
 	return l
 }

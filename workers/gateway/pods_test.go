@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // fixedPods has read its pods and watches nothing.
@@ -54,8 +56,57 @@ func TestAPodThatIsNoLauncher(t *testing.T) {
 	pod := launcherPodObject("tenant", "here", "u", "node1")
 	pod.Labels = map[string]string{}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}
-	require.Empty(t, launcherPodOf(pod).workflow)
+	require.Empty(t, fixedPods(t).launcherPodOf(pod).workflow)
 	kept, err := stripPod(pod)
 	require.NoError(t, err)
 	require.Empty(t, kept.(*corev1.Pod).Spec.Containers, "nothing else of a pod is kept")
+}
+
+// TestAKubeletCannotGiveItsPodAway: with a pod's status it may change labels and annotations, and then the pod is nobody's.
+func TestAKubeletCannotGiveItsPodAway(t *testing.T) {
+	pods := fixedPods(t)
+	made := func(change func(*corev1.Pod)) string {
+		pod := launcherPodObject("default", "here", podHere, "node1")
+		change(pod)
+		kept, err := stripPod(pod)
+		require.NoError(t, err)
+		return pods.launcherPodOf(kept.(*corev1.Pod)).workflow
+	}
+	require.Equal(t, "vmi/default/here", made(func(*corev1.Pod) {}))
+	for name, change := range map[string]func(*corev1.Pod){
+		"another name":   func(p *corev1.Pod) { p.Annotations[contract.AnnotationDomain] = "there" },
+		"another UID":    func(p *corev1.Pod) { p.Labels[contract.LabelCreatedBy] = "uid-of-there" },
+		"no owner":       func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"no controller":  func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil },
+		"another's kind": func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" },
+		"both of another's": func(p *corev1.Pod) {
+			p.Annotations[contract.AnnotationDomain], p.Labels[contract.LabelCreatedBy] = "there", "uid-of-there"
+		},
+	} {
+		require.Empty(t, made(change), name)
+	}
+}
+
+// TestAnOrphanIsStillItsVMIs when it was seen to be before: the VMI waits for its end.
+func TestAnOrphanIsStillItsVMIs(t *testing.T) {
+	r := newRig(t)
+	one := r.as(r.node("node1"))
+	pods := r.kube.CoreV1().Pods("default")
+	pod, err := pods.Get(t.Context(), "virt-launcher-here", metav1.GetOptions{})
+	require.NoError(t, err)
+	pod.OwnerReferences = nil
+	_, err = pods.Update(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, known := r.pods.orphans.Get(string(podHere)); return known }, deadline, tick)
+	_, err = one.SignalWorkflowExecution(t.Context(), domainSignal("vmi/default/here", podHere))
+	require.NoError(t, err)
+	pod.Annotations[contract.AnnotationDomain] = "there"
+	_, err = pods.Update(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := one.SignalWorkflowExecution(t.Context(), domainSignal("vmi/default/here", podHere))
+		return status.Code(err) == codes.PermissionDenied
+	}, deadline, tick)
+	_, err = one.SignalWorkflowExecution(t.Context(), domainSignal("vmi/default/there", podHere))
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
 }

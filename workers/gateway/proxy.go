@@ -27,8 +27,9 @@ const (
 	// features, some 130 KB at most. maxMessage is where gRPC itself stops reading.
 	maxRequest, maxMessage = 256 << 10, 512 << 10
 	maxHeaders             = 32 << 10
-	// A connection is one node worker's: two polls, what it has in hand, and signals.
-	maxStreams = 256
+	// A connection is one node worker's: two polls, what it has in hand, and signals. What is more waits in the worker. Each may hold one
+	// request before its token has been reviewed.
+	maxStreams = 32
 	// What one node may ask: it tells of each of its VMs at once after a restart, and seldom more than once a second later.
 	callsPerSecond, callsAtOnce = 50, 1000
 	nodesMost                   = 10000
@@ -59,6 +60,8 @@ type Gateway struct {
 	rules    map[string]rule
 	counters *counters
 	limits   *utilcache.LRUExpireCache
+	polls    *tallies // open now, by node
+	calls    *tallies // the same of everything else
 	said     zerolog.Logger
 	now      func() time.Time
 }
@@ -67,6 +70,7 @@ type Gateway struct {
 func New(o Options) *Gateway {
 	return &Gateway{
 		Options: o, rules: rules(), counters: newCounters(o.Registry), limits: utilcache.NewLRUExpireCache(nodesMost), now: time.Now,
+		polls: newTallies(), calls: newTallies(),
 		// A node that is refused may be so a thousand times a second; the metric counts them all.
 		said: o.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second}),
 	}
@@ -80,6 +84,7 @@ func (g *Gateway) Server(secure credentials.TransportCredentials) (*grpc.Server,
 	}
 	s := grpc.NewServer(
 		grpc.Creds(secure),
+		grpc.InTapHandle(g.glimpse),
 		grpc.UnaryInterceptor(g.intercept),
 		grpc.UnknownServiceHandler(g.unknown),
 		grpc.StatsHandler(unread{g}),
@@ -103,6 +108,11 @@ func (g *Gateway) intercept(ctx context.Context, request any, info *grpc.UnarySe
 	if err != nil {
 		return nil, g.refused(ctx, method, caller, err)
 	}
+	leave, err := g.enter(caller.Node, method)
+	if err != nil {
+		return nil, g.refused(ctx, method, caller, err)
+	}
+	defer leave()
 	limit := callTime
 	if strings.HasPrefix(method, "Poll") {
 		limit = pollTime

@@ -52,12 +52,33 @@ type frontend struct {
 	headers []metadata.MD
 	task    []byte // handed out by the next poll
 	fail    error
+	held    chan struct{} // polls wait until it is closed
+}
+
+func (f *frontend) hold(until chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = until
+}
+
+func (f *frontend) wait(ctx context.Context, method string) {
+	f.mu.Lock()
+	held := f.held
+	f.mu.Unlock()
+	if held == nil || path.Base(method) != "PollActivityTaskQueue" {
+		return
+	}
+	select {
+	case <-held:
+	case <-ctx.Done():
+	}
 }
 
 func (f *frontend) intercept(ctx context.Context, in any, i *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	f.note(in.(proto.Message))
+	f.wait(ctx, i.FullMethod)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, in.(proto.Message))
 	md, _ := metadata.FromIncomingContext(ctx)
 	f.headers = append(f.headers, md)
 	if f.fail != nil {
@@ -85,6 +106,12 @@ func (f *frontend) intercept(ctx context.Context, in any, i *grpc.UnaryServerInf
 	default:
 		return nil, errors.New("no answer is known to " + i.FullMethod)
 	}
+}
+
+func (f *frontend) note(in proto.Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, in)
 }
 
 func (f *frontend) got() []proto.Message {
@@ -272,6 +299,9 @@ func launcherPodObject(ns, vmi string, uid types.UID, node string) *corev1.Pod {
 			Namespace: ns, Name: "virt-launcher-" + vmi, UID: uid,
 			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid-of-" + vmi},
 			Annotations: map[string]string{contract.AnnotationDomain: vmi},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi, UID: types.UID("uid-of-" + vmi), Controller: new(true),
+			}},
 		},
 		Spec: corev1.PodSpec{NodeName: node},
 	}

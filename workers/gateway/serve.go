@@ -104,7 +104,7 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 		}
 	})
 	all.Go(func() {
-		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(netutil.LimitListener(newFairListener(listener, connectionsPerAddress), maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("serving nodes: %w", err)
 		}
 	})

@@ -16,6 +16,10 @@ import (
 // maxRequestID bounds what a caller chooses to tell two tries of one signal from two signals.
 const maxRequestID = 128
 
+// maxObservation bounds what is told of one domain. A guest with as many interfaces as are told, all with names that grow when they are
+// encoded, stays below: else it could keep its VMI from hearing of it.
+const maxObservation = 64 << 10
+
 // errSyncing is for the moments after a start: whoever asks tries again.
 func errSyncing() error {
 	return status.Error(codes.Unavailable, "node gateway: the launcher pods are not known yet")
@@ -25,6 +29,7 @@ func errSyncing() error {
 // and the pod has to be on that node and the VMI's: what it says of its own pod is all that an entity hears from a node.
 func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutionRequest) (*workflowservice.SignalWorkflowExecutionRequest, error) {
 	id := in.GetWorkflowExecution().GetWorkflowId()
+	var told []byte
 	switch {
 	case in.GetWorkflowExecution().GetRunId() != "":
 		return nil, refuse(ReasonWorkflow, "a signal is for whichever run is current, not for one that is named")
@@ -34,17 +39,23 @@ func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutio
 		if in.GetSignalName() != contract.SignalReportNode {
 			return nil, refuse(ReasonSignal, "a node may send its entity the signal %s only", contract.SignalReportNode)
 		}
-		if _, err := only[contract.NodeReport](in.GetInput()); err != nil {
+		_, data, err := only[contract.NodeReport](in.GetInput())
+		if err != nil {
 			return nil, err
 		}
+		told = data
 	case strings.HasPrefix(id, "vmi/"):
 		if in.GetSignalName() != contract.SignalObserveDomain {
 			return nil, refuse(ReasonSignal, "a node may send the entity of a VMI the signal %s only", contract.SignalObserveDomain)
 		}
-		domain, err := only[contract.DomainObservation](in.GetInput())
+		domain, data, err := only[contract.DomainObservation](in.GetInput())
 		if err != nil {
 			return nil, err
 		}
+		if len(data) > maxObservation {
+			return nil, refuse(ReasonTooLarge, "what is told of a domain is larger than %d bytes", maxObservation)
+		}
+		told = data
 		if !g.Pods.synced() {
 			return nil, errSyncing()
 		}
@@ -58,24 +69,27 @@ func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutio
 	// Built anew: nothing that is not named here gets through.
 	return &workflowservice.SignalWorkflowExecutionRequest{
 		Namespace: g.Namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}, SignalName: in.GetSignalName(),
-		Input: plain(in.GetInput().GetPayloads()[0].GetData()), Identity: identity(node), RequestId: in.GetRequestId(),
+		Input: plain(told), Identity: identity(node), RequestId: in.GetRequestId(),
 	}, nil
 }
 
-// only reads the one payload of a signal as its workflow will: with encoding/json into the same type.
-func only[T any](in *common.Payloads) (T, error) {
-	var out T
+// only reads the one payload of a signal as its workflow will: with encoding/json into the same type. It gives the
+// value and how it is written: what a node put beside, and what different readers may take differently, such as a field twice, is left out.
+func only[T any](in *common.Payloads) (out T, written []byte, err error) {
 	if len(in.GetPayloads()) != 1 {
-		return out, refuse(ReasonPayload, "a signal has one payload, not %d", len(in.GetPayloads()))
+		return out, nil, refuse(ReasonPayload, "a signal has one payload, not %d", len(in.GetPayloads()))
 	}
 	p := in.GetPayloads()[0]
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON || len(p.GetExternalPayloads()) > 0 {
-		return out, refuse(ReasonPayload, "the payload of a signal is %s", converter.MetadataEncodingJSON)
+		return out, nil, refuse(ReasonPayload, "the payload of a signal is %s", converter.MetadataEncodingJSON)
 	}
 	if err := json.Unmarshal(p.GetData(), &out); err != nil {
-		return out, refuse(ReasonPayload, "the payload of the signal is not what it should be: %.200s", err.Error())
+		return out, nil, refuse(ReasonPayload, "the payload of the signal is not what it should be: %.200s", err.Error())
 	}
-	return out, nil
+	if written, err = json.Marshal(out); err != nil {
+		return out, nil, refuse(ReasonPayload, "the payload of the signal cannot be written again: %.200s", err.Error())
+	}
+	return out, written, nil
 }
 
 // plain is a payload with nothing but its content.

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestANodeWithTooManyCallsOpen gets no more, and other nodes and its other calls do; when one has ended, there is place again.
+func TestANodeWithTooManyCallsOpen(t *testing.T) {
+	r := newRig(t)
+	one, other := r.as(r.node("node1")), r.as(r.node("node2"))
+	poll := func(c workflowservice.WorkflowServiceClient, node string) codes.Code {
+		_, err := c.PollActivityTaskQueue(t.Context(), pollOf(contract.NodeTaskQueue(node)))
+		return status.Code(err)
+	}
+	held := make(chan struct{})
+	r.frontend.hold(held)
+	ended := make(chan codes.Code, pollsAtOnce)
+	for range pollsAtOnce {
+		go func() { ended <- poll(one, "node1") }()
+	}
+	require.Eventually(t, func() bool { return len(r.frontend.got()) == pollsAtOnce }, deadline, tick)
+	require.Equal(t, codes.ResourceExhausted, poll(one, "node1"))
+	require.EqualValues(t, 1, r.refusals("PollActivityTaskQueue", ReasonTooMany))
+	require.Len(t, r.frontend.got(), pollsAtOnce, "it reached Temporal")
+	_, err := one.GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})
+	require.NoError(t, err)
+
+	// One that the node gives up makes place for another.
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := other.PollActivityTaskQueue(ctx, pollOf(contract.NodeTaskQueue("node2")))
+		gone <- err
+	}()
+	require.Eventually(t, func() bool { return len(r.frontend.got()) == pollsAtOnce+2 }, deadline, tick)
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code(<-gone))
+	close(held)
+	for range pollsAtOnce {
+		require.Equal(t, codes.OK, <-ended)
+	}
+	require.Equal(t, codes.OK, poll(one, "node1"))
+	require.Eventually(t, func() bool {
+		r.gateway.polls.mu.Lock()
+		defer r.gateway.polls.mu.Unlock()
+		return len(r.gateway.polls.open) == 0
+	}, deadline, tick, "all are given back, and no name is kept")
+}
+
+func TestTallies(t *testing.T) {
+	c := newTallies()
+	give, ok := c.take("a", 1)
+	require.True(t, ok)
+	_, ok = c.take("a", 1)
+	require.False(t, ok)
+	_, ok = c.take("b", 1)
+	require.True(t, ok)
+	give()
+	give()
+	_, ok = c.take("a", 1)
+	require.True(t, ok)
+	_, ok = c.take("a", 1)
+	require.False(t, ok, "giving back twice made place for two")
+}
+
+// TestConnectionsOfOneAddress are bounded, and one that ends makes place.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := newFairListener(inner, 2)
+	accepted := make(chan net.Conn, 10)
+	go func() {
+		defer close(accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	dial()
+	dial()
+	first := <-accepted
+	second := <-accepted
+	refused := dial()
+	require.NoError(t, refused.SetReadDeadline(time.Now().Add(deadline)))
+	_, err = refused.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "it was not closed")
+	require.Empty(t, accepted)
+	require.NoError(t, first.Close())
+	dial()
+	third := <-accepted
+	require.NoError(t, l.Close())
+	second.Close()
+	third.Close()
+}
+
+// TestASignalIsWrittenAnew: only what its workflow knows gets through, each field once.
+func TestASignalIsWrittenAnew(t *testing.T) {
+	g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(t)}}
+	s := domainSignal("vmi/default/here", podHere)
+	s.Input = plain([]byte(`{"podUID":"` + string(podThere) + `", "podUID":"` + string(podHere) + `","sequence":3,"beside":"` + strings.Repeat("x", maxObservation) + `"}`))
+	out, err := g.signal("node1", s)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"podUID":"`+string(podHere)+`","sequence":3}`, string(out.GetInput().GetPayloads()[0].GetData()))
+}
+
+// TestAGuestCannotMakeItsDomainTooLarge: the most that is told of a guest gets through, a little more of a launcher's own does not.
+func TestAGuestCannotMakeItsDomainTooLarge(t *testing.T) {
+	g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(t)}}
+	most := strings.Repeat("<", 256)
+	told := contract.DomainObservation{PodUID: string(podHere), Guest: &contract.GuestInfo{
+		AgentProblem: most[:128],
+		OS: contract.GuestOS{
+			ID: most, Name: most, Version: most, VersionID: most, PrettyName: most, KernelRelease: most, KernelVersion: most, Machine: most,
+		},
+	}}
+	for range 32 {
+		i := contract.GuestInterface{MAC: "00:11:22:33:44:55", Name: most[:128]}
+		for range 8 {
+			i.IPs = append(i.IPs, "1111:2222:3333:4444:5555:6666:7777:8888")
+		}
+		told.Guest.Interfaces = append(told.Guest.Interfaces, i)
+	}
+	_, err := g.signal("node1", signalOf("vmi/default/here", contract.SignalObserveDomain, told))
+	require.NoError(t, err)
+	told.Reason = strings.Repeat("x", maxObservation/2)
+	data, err := json.Marshal(told)
+	require.NoError(t, err)
+	require.Less(t, len(data), maxRequest)
+	_, err = g.signal("node1", signalOf("vmi/default/here", contract.SignalObserveDomain, told))
+	var refusal *Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, ReasonTooLarge, refusal.Reason)
+}
