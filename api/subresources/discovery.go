@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -60,10 +61,28 @@ func (s *Service) resources(version string) metav1.APIResourceList {
 	return list
 }
 
-// version answers like KubeVirt, whose clients compare it with their own.
+// compatibleWith is the KubeVirt whose API this is.
+const compatibleWith = "v1.9.0"
+
+// gitVersion is a semantic version, which KubeVirt's clients compare with their own: that of the API, with this build's as its metadata.
+func (s *Service) gitVersion() string {
+	build := strings.Map(func(c rune) rune {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-', c == '.':
+			return c
+		}
+		return '-'
+	}, s.Version)
+	if build = strings.Trim(build, "."); build == "" {
+		return compatibleWith + "+virtflow"
+	}
+	return compatibleWith + "+virtflow." + build
+}
+
+// version answers like KubeVirt.
 func (s *Service) version(w http.ResponseWriter, _ *http.Request) {
 	JSON(w, http.StatusOK, map[string]string{
-		"gitVersion": s.Version, "gitCommit": "", "gitTreeState": "", "buildDate": "",
+		"gitVersion": s.gitVersion(), "gitCommit": "", "gitTreeState": "", "buildDate": "",
 		"goVersion": runtime.Version(), "compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH,
 	})
 }

@@ -48,7 +48,7 @@ func (s *Service) describe(versions []string) *spec.Swagger {
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0",
 		Info: &spec.Info{InfoProps: spec.InfoProps{
-			Title: "KubeVirt API", Description: "Subresources of virtual machines, served by virtflow.", Version: s.Version,
+			Title: "KubeVirt API", Description: "Subresources of virtual machines, served by virtflow.", Version: s.gitVersion(),
 		}},
 		Paths:       &spec.Paths{Paths: map[string]spec.PathItem{}},
 		Definitions: definitions(),

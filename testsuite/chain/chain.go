@@ -282,10 +282,17 @@ func (c *Chain) Dial(t testing.TB, path, user string) (conn *websocket.Conn, cod
 // Get asks for something that is no stream, and returns code and body.
 func (c *Chain) Get(t testing.TB, path string) (code int, contentType, body string) {
 	t.Helper()
+	return c.GetWith(t, path, http.Header{})
+}
+
+// GetWith is Get with headers of the caller's.
+func (c *Chain) GetWith(t testing.TB, path string, header http.Header) (code int, contentType, body string) {
+	t.Helper()
 	transport := &http.Transport{TLSClientConfig: c.dialer.TLSClientConfig, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL+path, nil)
 	require.NoError(t, err)
+	request.Header = header
 	answer, err := (&http.Client{Transport: transport}).Do(request)
 	require.NoError(t, err)
 	defer answer.Body.Close()

@@ -55,9 +55,9 @@ type conn struct {
 
 func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) } //nolint:wrapcheck // says what it is
 
-// stream asks for something that becomes a stream, and returns the connection.
-func (n *Nodes) stream(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*conn, error) {
-	c, response, err := n.ask(ctx, vmi, what, query, wire.Upgrade) //nolint:bodyclose // its body is the connection
+// stream asks the worker at an address for something that becomes a stream, and returns the connection.
+func (n *Nodes) stream(ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*conn, error) {
+	c, response, err := n.ask(ctx, address, vmi, what, query, wire.Upgrade) //nolint:bodyclose // its body is the connection
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,11 @@ func (n *Nodes) stream(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstan
 
 // read asks for something that is answered at once; the caller closes the body.
 func (n *Nodes) read(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*http.Response, error) {
-	c, response, err := n.ask(ctx, vmi, what, query, "")
+	address, err := n.address(ctx, vmi.Status.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	c, response, err := n.ask(ctx, address, vmi, what, query, "")
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +89,7 @@ type body struct {
 }
 
 // ask asks each pod that the instance may have on its node, until one is known there. An answer that says no is an error with KubeVirt's codes.
-func (n *Nodes) ask(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values, upgrade string) (*conn, *http.Response, error) {
-	address, err := n.address(ctx, vmi.Status.NodeName)
-	if err != nil {
-		return nil, nil, err
-	}
+func (n *Nodes) ask(ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values, upgrade string) (*conn, *http.Response, error) {
 	failed := internal("the guest's launcher is not known yet")
 	for _, pod := range podsOn(vmi) {
 		u := url.URL{Scheme: "https", Host: wire.ServerName, Path: wire.Path(string(vmi.UID), pod, what), RawQuery: query.Encode()}

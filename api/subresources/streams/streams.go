@@ -20,6 +20,9 @@ import (
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 )
 
+// portForward is the subresource whose streams take nothing from each other.
+const portForward = "portforward"
+
 // Bounds of one API server's streams. The zero value is the default.
 type Bounds struct {
 	// All streams, and those of one user.
@@ -139,9 +142,9 @@ func (s *Streams) portForwardVMI(w http.ResponseWriter, r *subresources.Request)
 		return err
 	}
 	if protocol == "tcp" {
-		return s.bytes(w, r, "portforward", portCheck, wire.PortForward(port, protocol), nil)
+		return s.bytes(w, r, portForward, portCheck, wire.PortForward(port, protocol), nil)
 	}
-	return s.serve(w, r, "portforward", portCheck, wire.PortForward(port, protocol), nil, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
+	return s.serve(w, r, portForward, portCheck, wire.PortForward(port, protocol), nil, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
 		return c.DatagramsIn(node), c.DatagramsOut(node)
 	})
 }
@@ -211,7 +214,15 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 		return err
 	}
 	defer done()
-	node, err := s.Nodes.stream(r.Context(), vmi, what, query)
+	address, err := s.Nodes.address(r.Context(), vmi.Status.NodeName)
+	if err != nil {
+		return err
+	}
+	// Reaching a console or a screen takes it from whoever has it: only for who will really have it then.
+	if err := plain.Asked(r.Request); err != nil && kind != portForward {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	node, err := s.Nodes.stream(r.Context(), address, vmi, what, query)
 	if err != nil {
 		return err
 	}

@@ -74,12 +74,29 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request, l Launcher)
 }
 
 // relay returns when both sides are closed. How it ended was answered long ago; that a side went away is how all streams end.
-func (s *Server) relay(client, guest io.Closer, there, back relay.Mover) error {
-	err := relay.Run(s.ctx, s.Bounds.Bounds, func(error) { client.Close(); guest.Close() }, there, back)
+func (s *Server) relay(client net.Conn, guest io.Closer, there, back relay.Mover) error {
+	err := relay.Run(s.ctx, s.Bounds.Bounds, func(error) {
+		_ = client.SetDeadline(time.Unix(1, 0)) // reads and writes fail from now on
+		guest.Close()
+	}, there, back)
+	hangUp(client)
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
 	return &failure{codeAnswered, err.Error()}
+}
+
+// lingering is how long the API server may take to see the end of a stream.
+const lingering = time.Second
+
+// hangUp ends the client's connection so that the client reads all that was sent, and then the end. A connection that is closed while bytes
+// of the client lie unread is reset instead, which may throw away the guest's last words.
+func hangUp(client net.Conn) {
+	_ = client.SetDeadline(time.Now().Add(lingering))
+	if half, ok := client.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, client) // until the client closes as well, or its time is over
+	}
+	client.Close()
 }
 
 // datagramsIn moves datagrams from a stream to the guest.

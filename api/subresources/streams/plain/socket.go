@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,10 @@ var (
 	errText    = errors.New("text messages are not understood here, only binary ones")
 	errTooLong = errors.New("a message is longer than a datagram may be")
 	errSilent  = errors.New("the client did not answer a ping")
+
+	errNoWebSocket  = errors.New("this is a stream: ask to upgrade to a WebSocket")
+	errOtherVersion = errors.New("only version 13 of the WebSocket protocol is understood here")
+	errNoKey        = errors.New("the header Sec-WebSocket-Key has to be 16 bytes in base64")
 )
 
 // Socket is a client's WebSocket. Of each method one call at a time.
@@ -41,6 +46,22 @@ type Socket struct {
 	conn    *websocket.Conn
 	silence time.Duration // after which a client that answers no ping is gone
 	message io.Reader     // that is being read
+}
+
+// Asked says what a request lacks to become a WebSocket, or nil. Whoever does something for a stream that cannot be undone asks first:
+// Accept finds the same only after that.
+func Asked(r *http.Request) error {
+	header := r.Header
+	key, err := base64.StdEncoding.DecodeString(header.Get("Sec-Websocket-Key"))
+	switch {
+	case r.Method != http.MethodGet || !websocket.IsWebSocketUpgrade(r):
+		return errNoWebSocket
+	case header.Get("Sec-Websocket-Version") != "13":
+		return errOtherVersion
+	case err != nil || len(key) != 16:
+		return errNoKey
+	}
+	return nil
 }
 
 // Accept opens the WebSocket; errors are answered already.
