@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -21,14 +20,7 @@ import (
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 )
 
-const (
-	accessCAName = "virtflow-node-access-ca"
-	// accessInterval is how often the certificates are looked at once there are any, accessPause how often before, and after an error.
-	accessInterval = time.Minute
-	accessPause    = 2 * time.Second
-	// spread is how long a new CA is given to reach every node (the kubelet takes a minute or two) before anything signed by it is shown.
-	spread = time.Hour
-)
+const accessCAName = "virtflow-node-access-ca"
 
 // AccessOptions say where the certificates between the API server and the node workers are kept. Both Secrets must exist, empty at first.
 type AccessOptions struct {
@@ -49,29 +41,10 @@ type Access struct {
 	current atomic.Pointer[tls.Config]
 }
 
-// NewAccess makes an Access. The reader must not be a cache: the permission is for these Secrets by name, without watching.
+// NewAccess makes an Access. The reader may be a cache: what is written is checked against what was read.
 func NewAccess(r client.Reader, w client.Writer, o AccessOptions, log zerolog.Logger) *Access {
 	return &Access{AccessOptions: o, reader: r, writer: w, log: log, now: time.Now}
 }
-
-// Start keeps the certificates until ctx ends. Every replica does it.
-func (a *Access) Start(ctx context.Context) error {
-	for {
-		pause := accessInterval
-		if err := a.Refresh(ctx); err != nil {
-			pause = accessPause
-			a.log.Warn().Err(err).Msg("the certificates for access to nodes are not as they should be")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
-// NeedLeaderElection is for a manager: every replica needs the certificates.
-func (a *Access) NeedLeaderElection() bool { return false }
 
 // Client is how the API server connects to node workers.
 func (a *Access) Client() (*tls.Config, error) {
@@ -84,7 +57,7 @@ func (a *Access) Client() (*tls.Config, error) {
 
 // Refresh renews what is about to end, and takes up what is new.
 func (a *Access) Refresh(ctx context.Context) error {
-	own, err := a.keep(ctx, a.Own, func(s *corev1.Secret) (string, error) { return a.renewOwn(s) })
+	own, err := a.keep(ctx, a.Own, a.renewOwn)
 	if err != nil {
 		return err
 	}
@@ -134,21 +107,7 @@ func role(name string, usage x509.ExtKeyUsage) *issuer {
 }
 
 func (a *Access) renewOwn(secret *corev1.Secret) (string, error) {
-	i, now, d := role(wire.ClientName, x509.ExtKeyUsageClientAuth), a.now(), secret.Data
-	renewed := ""
-	if ok, _ := rotator.ValidCert(d[keyCA], d[keyCA], d[keyCAKey], accessCAName, nil, now.Add(ahead)); !ok {
-		ca, err := i.CreateCACert(now.Add(-time.Hour), now.Add(caLife))
-		if err != nil {
-			return "", fmt.Errorf("making a CA: %w", err)
-		}
-		d[keyPreviousCA], d[keyCA], d[keyCAKey] = d[keyCA], ca.CertPEM, ca.KeyPEM
-		renewed = "ca"
-	}
-	signed, err := i.renewLeaf(secret, secret, now)
-	if renewed == "" {
-		renewed = signed
-	}
-	return renewed, err
+	return role(wire.ClientName, x509.ExtKeyUsageClientAuth).renew(secret, a.now())
 }
 
 func (a *Access) renewNodes(secret, own *corev1.Secret) (string, error) {
@@ -163,31 +122,4 @@ func (a *Access) renewNodes(secret, own *corev1.Secret) (string, error) {
 		renewed = signed
 	}
 	return renewed, err
-}
-
-// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the one there is good for a while. While a new CA is
-// on its way to everybody, one of the CA before it goes on.
-func (i *issuer) renewLeaf(secret, own *corev1.Secret, now time.Time) (string, error) {
-	ca, cert, key := own.Data, secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-	if ok, _ := rotator.ValidCert(ca[keyCA], cert, key, i.DNSName, i.ExtKeyUsages, now.Add(ahead)); ok {
-		return "", nil
-	}
-	if ok, _ := rotator.ValidCert(ca[keyPreviousCA], cert, key, i.DNSName, i.ExtKeyUsages, now); ok && isNew(ca[keyCA], now) {
-		return "", nil
-	}
-	signer, err := parseCA(ca[keyCA], ca[keyCAKey])
-	if err != nil {
-		return "", err
-	}
-	return "certificate", i.sign(secret, signer, now)
-}
-
-// isNew says whether a CA has been made so lately that not everybody knows it.
-func isNew(ca []byte, now time.Time) bool {
-	block, _ := pem.Decode(ca)
-	if block == nil {
-		return false
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	return err == nil && now.Before(cert.NotBefore.Add(time.Hour+spread)) // made an hour after its NotBefore
 }

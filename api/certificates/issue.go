@@ -24,6 +24,9 @@ const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	certLife = 90 * 24 * time.Hour
 	ahead    = 30 * 24 * time.Hour
+	// spread is how long something new is given to reach everybody before it is used: the kubelet takes a minute or two to bring a mounted
+	// ConfigMap or Secret up to date.
+	spread = time.Hour
 )
 
 // issuer makes certificates for the names of one Service.
@@ -41,30 +44,60 @@ func (k *Keeper) issuer() *issuer {
 }
 
 // renew puts a new CA or certificate into a Secret when the one there is missing, broken, for another name, or about to end. It says
-// which, or "".
+// which, or "". A new CA signs nothing until everybody knows it.
 func (i *issuer) renew(secret *corev1.Secret, now time.Time) (string, error) {
-	d := secret.Data
-	if ok, _ := rotator.ValidCert(d[keyCA], d[keyCA], d[keyCAKey], i.CAName, nil, now.Add(ahead)); !ok {
-		ca, err := i.CreateCACert(now.Add(-time.Hour), now.Add(caLife))
-		if err != nil {
-			return "", fmt.Errorf("making a CA: %w", err)
-		}
-		previous := d[keyCA]
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		secret.Data[keyPreviousCA] = previous
-		secret.Data[keyCA], secret.Data[keyCAKey] = ca.CertPEM, ca.KeyPEM
-		return "ca", i.sign(secret, ca, now)
-	}
-	if ok, _ := rotator.ValidCert(d[keyCA], d[corev1.TLSCertKey], d[corev1.TLSPrivateKeyKey], i.DNSName, i.ExtKeyUsages, now.Add(ahead)); ok {
-		return "", nil
-	}
-	ca, err := parseCA(d[keyCA], d[keyCAKey])
+	made, err := i.renewCA(secret, now)
 	if err != nil {
 		return "", err
 	}
-	return "certificate", i.sign(secret, ca, now)
+	signed, err := i.renewLeaf(secret, secret, now)
+	if made != "" {
+		return made, err
+	}
+	return signed, err
+}
+
+func (i *issuer) renewCA(secret *corev1.Secret, now time.Time) (string, error) {
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	d := secret.Data
+	if ok, _ := rotator.ValidCert(d[keyCA], d[keyCA], d[keyCAKey], i.CAName, nil, now.Add(ahead)); ok {
+		return "", nil
+	}
+	ca, err := i.CreateCACert(now.Add(-time.Hour), now.Add(caLife))
+	if err != nil {
+		return "", fmt.Errorf("making a CA: %w", err)
+	}
+	d[keyPreviousCA], d[keyCA], d[keyCAKey] = d[keyCA], ca.CertPEM, ca.KeyPEM
+	return "ca", nil
+}
+
+// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the one there is good for a while. While a new CA is
+// on its way to everybody, one of the CA before it goes on.
+func (i *issuer) renewLeaf(secret, own *corev1.Secret, now time.Time) (string, error) {
+	ca, cert, key := own.Data, secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
+	if ok, _ := rotator.ValidCert(ca[keyCA], cert, key, i.DNSName, i.ExtKeyUsages, now.Add(ahead)); ok {
+		return "", nil
+	}
+	if ok, _ := rotator.ValidCert(ca[keyPreviousCA], cert, key, i.DNSName, i.ExtKeyUsages, now); ok && isNew(ca[keyCA], now) {
+		return "", nil
+	}
+	signer, err := parseCA(ca[keyCA], ca[keyCAKey])
+	if err != nil {
+		return "", err
+	}
+	return "certificate", i.sign(secret, signer, now)
+}
+
+// isNew says whether a CA has been made so lately that not everybody knows it.
+func isNew(ca []byte, now time.Time) bool {
+	block, _ := pem.Decode(ca)
+	if block == nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && now.Before(cert.NotBefore.Add(time.Hour+spread)) // made an hour after its NotBefore
 }
 
 func (i *issuer) sign(secret *corev1.Secret, ca *rotator.KeyPairArtifacts, now time.Time) error {

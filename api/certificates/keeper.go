@@ -39,7 +39,7 @@ type Options struct {
 	// exist, empty at first.
 	Bundle types.NamespacedName
 	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
-	// restarts.
+	// restarts. Each is replaced after keyLife; the one before it is kept until then.
 	Keys []string
 }
 
@@ -51,7 +51,7 @@ type Keeper struct {
 	now     func() time.Time
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
-	keys    atomic.Pointer[map[string][]byte]
+	keys    atomic.Pointer[map[string]keys]
 }
 
 // NewKeeper makes a Keeper that reads and writes through a client.
@@ -115,7 +115,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if added, err := k.addKeys(secret); err != nil {
+	if added, err := k.renewKeys(secret); err != nil {
 		return reconcile.Result{}, err
 	} else if added && renewed == "" {
 		renewed = "keys"

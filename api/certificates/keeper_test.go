@@ -124,6 +124,47 @@ func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestANewCAIsKnownBeforeItIsUsed: whoever has not read the new bundle yet still knows what is shown, and whoever has knows what comes.
+func TestANewCAIsKnownBeforeItIsUsed(t *testing.T) {
+	now := time.Now()
+	k, c := setUp(t, &now)
+	do(t, k)
+	now = now.Add(caLife - ahead - 24*time.Hour)
+	do(t, k) // a certificate that is young when the CA changes
+	young, _ := k.Certificate(nil)
+	before := bundles(t, c)[0]
+
+	knows := func(bundle []byte) error {
+		cert, err := k.Certificate(nil)
+		require.NoError(t, err)
+		leaf, err := x509.ParseCertificate(cert.Certificate[0])
+		require.NoError(t, err)
+		pool := x509.NewCertPool()
+		require.True(t, pool.AppendCertsFromPEM(bundle))
+		_, err = leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: now})
+		return err
+	}
+	now = now.Add(48 * time.Hour)
+	do(t, k)
+	after := bundles(t, c)[0]
+	require.NotEqual(t, before, after, "the new CA is published")
+	require.NoError(t, knows(before), "it is used before everybody knows it")
+	require.NoError(t, knows(after))
+	same, _ := k.Certificate(nil)
+	require.Equal(t, young.Certificate, same.Certificate)
+
+	restarted := replica(c, &now)
+	do(t, restarted)
+	same, _ = restarted.Certificate(nil)
+	require.Equal(t, young.Certificate, same.Certificate, "nor by a replica that is just starting")
+
+	now = now.Add(spread + checkInterval)
+	do(t, k)
+	require.Error(t, knows(before), "the new CA is never used")
+	require.NoError(t, knows(after), "what was published then is enough")
+	trusted(t, k, c, now)
+}
+
 func TestAMissingSecretIsNamed(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)

@@ -17,10 +17,18 @@ import (
 
 // streams makes the handlers that lead to guests, with the certificates by which nodes know this process.
 func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.Streams, error) {
-	access := certificates.NewAccess(mgr.GetAPIReader(), mgr.GetClient(), certificates.AccessOptions{
+	names := certificates.AccessOptions{
 		Own:   types.NamespacedName{Namespace: o.Namespace, Name: o.AccessSecret},
 		Nodes: types.NamespacedName{Namespace: o.Namespace, Name: o.NodeAccessSecret},
-	}, p.Log)
+	}
+	secrets, err := certificates.WatchSecrets(mgr, names.Own, names.Nodes)
+	if err != nil {
+		return subresources.Streams{}, err
+	}
+	access := certificates.NewAccess(secrets, mgr.GetClient(), names, p.Log)
+	if err := access.SetUp(mgr, secrets); err != nil {
+		return subresources.Streams{}, err
+	}
 	all := streams.New(streams.Options{
 		Log: p.Log, Registry: p.Registry, Lookup: subresources.Lookup{Reader: mgr.GetAPIReader()},
 		Nodes: &streams.Nodes{
@@ -33,10 +41,8 @@ func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.St
 		all.Close()
 		return nil
 	})
-	for _, r := range []manager.Runnable{access, ending} {
-		if err := mgr.Add(r); err != nil {
-			return subresources.Streams{}, fmt.Errorf("setting up access to guests: %w", err)
-		}
+	if err := mgr.Add(ending); err != nil {
+		return subresources.Streams{}, fmt.Errorf("setting up access to guests: %w", err)
 	}
 	return all.Handlers(), nil
 }

@@ -278,7 +278,7 @@ func (d *door) token(node string) (file string) {
 
 func (d *door) write(file, node string) {
 	part := base64.RawURLEncoding.EncodeToString
-	body := fmt.Sprintf(`{"aud":[%q],"exp":%d,"node":%q}`, gatewayAudience, time.Now().Add(time.Hour).Unix(), node)
+	body := fmt.Sprintf(`{"aud":[%q],"sub":"system:serviceaccount:virtflow:virtflow-node-worker","exp":%d,"node":%q}`, gatewayAudience, time.Now().Add(time.Hour).Unix(), node)
 	require.NoError(d.t, os.WriteFile(file, []byte(part([]byte("{}"))+"."+part([]byte(body))+"."+part([]byte("s"))), 0o600))
 }
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 const idleTime = time.Minute
 
 // TestIdleSystemPollsNothing looks on while a VM runs and nobody asks for anything: no process of virtflow may send a request but the renewal of
-// a leader's lease and the watches that API servers end now and then, and no workflow may be woken.
+// a leader's lease and the watches that API servers end now and then, and no workflow may be woken. The one exception is counted apart: the
+// node gateway asks anew whose a node's token is, once in five minutes and when its kubelet has renewed it. Within a minute that is twice at
+// most for each node.
 func TestIdleSystemPollsNothing(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "idle", "Always", "")
@@ -27,18 +30,22 @@ func TestIdleSystemPollsNothing(t *testing.T) {
 	time.Sleep(idleTime)
 	_, after, _ := history(t, c, m.namespace)
 	var asked []string
-	leases := 0
+	leases, reviews := 0, 0
 	for _, call := range ownCalls(t, begun) {
 		switch {
 		case call.Object.Resource == "leases":
 			leases++
+		case call.Object.Resource == "tokenreviews" && strings.HasPrefix(call.UserAgent, "virtflow-node-gateway"):
+			reviews++
 		case call.Verb == "watch":
 		default:
 			asked = append(asked, fmt.Sprintf("%s %s %s/%s %s/%s", call.UserAgent, call.Verb, call.Object.Resource, call.Object.Subresource, call.Object.Namespace, call.Object.Name))
 		}
 	}
-	fmt.Printf("budget: %s of idling with one VM: own API calls %d, lease renewals %d, Temporal events %d\n", idleTime, len(asked), leases, after-before)
+	fmt.Printf("budget: %s of idling with one VM: own API calls %d, lease renewals %d, reviews of nodes' tokens %d, Temporal events %d\n", idleTime, len(asked), leases, reviews, after-before)
 	require.Empty(t, asked)
+	nodes := len(strings.Fields(kubectl(t, "get", "nodes", "-o", "name")))
+	require.LessOrEqual(t, reviews, 2*nodes, "reviews of the tokens of %d nodes", nodes)
 	require.Zero(t, after-before, "events in the histories of a VM that nobody does anything to")
 	require.NotZero(t, leases, "the audit log shows nothing at all of virtflow: what was counted?")
 	m.remove()

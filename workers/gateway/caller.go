@@ -6,16 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,20 +29,19 @@ const (
 )
 
 const (
-	// knownLife is how long an answer of the API server counts: so long a deleted pod's token still works.
+	// watchedLife is how long an answer of the API server counts whose pod is seen to be there: the watch tells at once when it goes, so this is
+	// for what no watch tells, such as a deleted service account. It is what an idle node costs: one review in that time.
+	watchedLife = 5 * time.Minute
+	// knownLife is how long it counts where no pod is seen: so long a token that is bound to something else works after that has gone.
 	knownLife = 30 * time.Second
+	// rememberLife is how long it is known that a token was good once.
+	rememberLife = time.Hour
 	// refusedLife is shorter, as a node that was not known a moment ago may be now.
 	refusedLife = 5 * time.Second
 	knownMost   = 10000
 	// A node worker's token has some 1.3 KB.
 	maxToken      = 8 << 10
 	reviewTimeout = 10 * time.Second
-	// Reviews that one address may cause. A node worker needs one every half minute; where addresses are translated on the way, one may stand
-	// for many.
-	reviewsPerSecond, reviewsAtOnce = 20, 200
-	addressMost                     = 10000
-	// limiterLife is how long it is remembered that somebody asked too often.
-	limiterLife = time.Hour
 )
 
 // Caller is a node, as the API server knows it.
@@ -57,27 +54,39 @@ type Caller struct {
 // Callers knows nodes by their tokens. It is safe for concurrent use.
 type Callers struct {
 	reviews  kubernetes.Interface
+	workers  *Workers
 	audience string
 	user     string
 	now      func() time.Time
 
-	// known has *Caller or *Refusal by the token's hash: no token is kept.
-	known     *utilcache.LRUExpireCache
-	addresses *utilcache.LRUExpireCache
-	flight    singleflight.Group
+	// By the token's hash, for no token is kept: known has those that were good, refused has a *Refusal of others. They are apart so that many
+	// bad ones push out no good one.
+	known   *utilcache.LRUExpireCache
+	refused *utilcache.LRUExpireCache
+	pace    *pace
+	flight  singleflight.Group
+	asked   *prometheus.CounterVec
 }
 
-// NewCallers makes a Callers for the tokens of one service account that were made for one audience.
-func NewCallers(c kubernetes.Interface, audience, namespace, account string) *Callers {
-	return &Callers{
-		reviews: c, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account, now: time.Now,
-		known: utilcache.NewLRUExpireCache(knownMost), addresses: utilcache.NewLRUExpireCache(addressMost),
+// NewCallers makes a Callers for the tokens of one service account that were made for one audience. The registry may be nil.
+func NewCallers(c kubernetes.Interface, w *Workers, audience, namespace, account string, r prometheus.Registerer) *Callers {
+	out := &Callers{
+		reviews: c, workers: w, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account, now: time.Now,
+		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost), pace: newPace(),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtflow_gateway_token_reviews_total", Help: "Times that the API server was asked whose a token is, by its answer.",
+		}, []string{"answer"}),
 	}
+	if r != nil {
+		r.MustRegister(out.asked)
+	}
+	return out
 }
 
 // claims are what a token says of itself. They are believed only where they speak against it.
 type claims struct {
 	Audience any     `json:"aud"`
+	Subject  string  `json:"sub"`
 	Expires  float64 `json:"exp"`
 }
 
@@ -91,31 +100,57 @@ func (c *Callers) Of(ctx context.Context) (*Caller, error) {
 		return nil, refusal
 	}
 	key := sha256.Sum256([]byte(token))
-	if known, ok := c.known.Get(key); ok {
-		return unpack(known)
+	before, goodOnce := c.knownAs(key)
+	if goodOnce && c.workers.holds(before, c.now()) {
+		return before.caller, nil
 	}
-	if !c.mayAsk(ctx) {
-		return nil, refuse(ReasonTooMany, "too many tokens were shown from this address")
+	if last, ok := c.refused.Get(key); ok {
+		return unpack(last)
+	}
+	host := hostOf(ctx)
+	if !c.pace.mayAsk(host, goodOnce) {
+		return nil, refuse(ReasonTooManyTokens, "too many tokens that are not known were shown")
 	}
 	answer, err, _ := c.flight.Do(string(key[:]), func() (any, error) {
 		// For all who wait for it, whoever of them goes away.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
-		caller, err := c.review(ctx, token)
-		if err != nil {
-			return nil, err
-		}
-		life := knownLife
-		if _, ok := caller.(*Refusal); ok {
-			life = refusedLife
-		}
-		c.known.Add(key, caller, life)
-		return caller, nil
+		return c.find(ctx, token, key, host)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return unpack(answer)
+}
+
+// knownAs is the last good answer to a token, which may not count any more.
+func (c *Callers) knownAs(key [sha256.Size]byte) (known, bool) {
+	found, ok := c.known.Get(key)
+	if !ok {
+		return known{}, false
+	}
+	k, ok := found.(known)
+	return k, ok
+}
+
+// find asks the API server and remembers its answer.
+func (c *Callers) find(ctx context.Context, token string, key [sha256.Size]byte, host string) (any, error) {
+	at := c.now()
+	answer, err := c.review(ctx, token)
+	switch a := answer.(type) {
+	case *Caller:
+		c.asked.WithLabelValues("known").Inc()
+		c.known.Add(key, known{caller: a, at: at, watched: c.workers.on(a.Node, a.PodUID)}, rememberLife)
+		c.refused.Remove(key)
+		c.pace.prove(host)
+	case *Refusal:
+		c.asked.WithLabelValues("refused").Inc()
+		c.known.Remove(key)
+		c.refused.Add(key, a, refusedLife)
+	default:
+		c.asked.WithLabelValues("error").Inc()
+	}
+	return answer, err
 }
 
 func unpack(answer any) (*Caller, error) {
@@ -157,8 +192,14 @@ func (c *Callers) glance(token string) *Refusal {
 	if err != nil || json.Unmarshal(body, &said) != nil {
 		return refuse(ReasonBadToken, "that is not a service-account token")
 	}
+	if signature, err := base64.RawURLEncoding.DecodeString(parts[2]); err != nil || len(signature) == 0 {
+		return refuse(ReasonBadToken, "that is not a service-account token")
+	}
 	if !c.forUs(said.Audience) {
 		return refuse(ReasonAudience, "the token is not for the audience %s", c.audience)
+	}
+	if said.Subject != c.user {
+		return refuse(ReasonAccount, "the token is that of %.128q, not of %s", said.Subject, c.user)
 	}
 	// Also what was known a moment ago ends on time.
 	if float64(c.now().Unix()) >= said.Expires {
@@ -176,27 +217,6 @@ func (c *Callers) forUs(audience any) bool {
 	default:
 		return false
 	}
-}
-
-// mayAsk bounds how many reviews one address causes: a token that is made up costs the API server one.
-func (c *Callers) mayAsk(ctx context.Context) bool {
-	host := ""
-	if p, ok := peer.FromContext(ctx); ok {
-		host, _, _ = net.SplitHostPort(p.Addr.String())
-	}
-	return limiterOf(c.addresses, host, reviewsPerSecond, reviewsAtOnce).Allow()
-}
-
-// limiterOf is the limiter of that name; two that are made at once for one name are the same as one a moment later.
-func limiterOf(in *utilcache.LRUExpireCache, name string, perSecond rate.Limit, atOnce int) *rate.Limiter {
-	if found, ok := in.Get(name); ok {
-		if l, ok := found.(*rate.Limiter); ok {
-			return l
-		}
-	}
-	l := rate.NewLimiter(perSecond, atOnce)
-	in.Add(name, l, limiterLife)
-	return l
 }
 
 // review asks the API server, which checks signature, expiry, audience, and that the account, the pod and the node still exist. It answers

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -8,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func ask(t *testing.T, c workflowservice.WorkflowServiceClient) error {
@@ -35,11 +41,20 @@ func TestTokens(t *testing.T) {
 		"an endless one":           {func(*rig) string { return strings.Repeat("x", maxToken+1) }, ReasonBadToken, codes.Unauthenticated, 0},
 		"an expired one":           {func(r *rig) string { return r.token(account, "node1", time.Now().Add(-time.Second), audience) }, ReasonExpired, codes.Unauthenticated, 0},
 		"the pod's for Kubernetes": {func(r *rig) string { return r.token(account, "node1", hour, "https://kubernetes.default.svc") }, ReasonAudience, codes.Unauthenticated, 0},
-		"one that is made up":      {func(r *rig) string { return jwt(r.t, []string{audience}, hour, 99) }, ReasonBadToken, codes.Unauthenticated, 1},
+		"one that is made up":      {func(r *rig) string { return jwt(r.t, account, []string{audience}, hour, 99) }, ReasonBadToken, codes.Unauthenticated, 1},
 		"another account's": {func(r *rig) string {
 			return r.token("system:serviceaccount:default:virtflow-node-worker", "node1", hour, audience)
+		}, ReasonAccount, codes.PermissionDenied, 0},
+		"a tenant's": {func(r *rig) string { return r.token("system:serviceaccount:tenant:default", "node1", hour, audience) }, ReasonAccount, codes.PermissionDenied, 0},
+		"a tenant's that says otherwise": {func(r *rig) string {
+			token := jwt(r.t, account, []string{audience}, hour, 98)
+			r.tokens[token] = r.tokens[r.token("system:serviceaccount:tenant:default", "node1", hour, audience)]
+			return token
 		}, ReasonAccount, codes.PermissionDenied, 1},
-		"a tenant's":                 {func(r *rig) string { return r.token("system:serviceaccount:tenant:default", "node1", hour, audience) }, ReasonAccount, codes.PermissionDenied, 1},
+		"one without a signature": {func(r *rig) string {
+			token := r.node("node1")
+			return token[:strings.LastIndex(token, ".")+1]
+		}, ReasonBadToken, codes.Unauthenticated, 0},
 		"one that is bound to none":  {func(r *rig) string { return r.token(account, "", hour, audience) }, ReasonNoNode, codes.PermissionDenied, 1},
 		"two audiences, one of them": {func(r *rig) string { return r.token(account, "node1", hour, "other", audience) }, "", codes.OK, 1},
 	} {
@@ -92,13 +107,54 @@ func TestATokenEnds(t *testing.T) {
 	require.Equal(t, 1, r.reviews)
 
 	now = time.Now()
-	r.mu.Lock()
-	r.tokens[token] = authenticationv1.TokenReviewStatus{Error: "service account token has been invalidated"}
-	r.mu.Unlock()
+	r.invalidate(token)
 	require.NoError(t, ask(t, c), "for a short while")
-	r.gateway.Callers.known.RemoveAll(func(any) bool { return true })
+	now = now.Add(knownLife)
 	require.Equal(t, codes.Unauthenticated, status.Code(ask(t, c)))
 	require.EqualValues(t, 1, r.refusals("GetSystemInfo", ReasonBadToken))
+	require.Equal(t, 2, r.reviews)
+}
+
+// TestAnAnswerHoldsAsLongAsItsPodIsSeen: an idle node costs a review in watchedLife, and its pod's end ends its token at once.
+func TestAnAnswerHoldsAsLongAsItsPodIsSeen(t *testing.T) {
+	r := newRig(t)
+	now := time.Now()
+	r.gateway.Callers.now = func() time.Time { return now }
+	for _, n := range []string{"node1", "node2"} {
+		r.worker(n)
+	}
+	token, other := r.node("node1"), r.node("node2")
+	c, d := r.as(token), r.as(other)
+	for range 10 {
+		require.NoError(t, ask(t, c))
+		require.NoError(t, ask(t, d))
+		now = now.Add(watchedLife/10 - time.Second)
+	}
+	require.Equal(t, 2, r.reviews)
+	now = now.Add(10 * time.Second)
+	require.NoError(t, ask(t, c))
+	require.Equal(t, 3, r.reviews, "it is never asked again")
+
+	r.workerGoes("node1")
+	r.invalidate(token)
+	require.Equal(t, codes.Unauthenticated, status.Code(ask(t, c)), "its pod is gone")
+	require.NoError(t, ask(t, d))
+	require.Equal(t, 5, r.reviews)
+}
+
+// TestAPodOnAnotherNodeCountsForNothing: what the watch says has to be what the token says.
+func TestAPodOnAnotherNodeCountsForNothing(t *testing.T) {
+	r := newRig(t)
+	r.worker("node1")
+	require.True(t, r.workers.on("node1", "worker-node1"))
+	require.False(t, r.workers.on("node2", "worker-node1"))
+	require.False(t, r.workers.on("node1", ""))
+	now := time.Now()
+	require.False(t, r.workers.holds(known{caller: &Caller{Node: "node2", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
+	require.True(t, r.workers.holds(known{caller: &Caller{Node: "node1", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
+	kept, err := stripWorker(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node1", Containers: []corev1.Container{{Name: "c"}}}})
+	require.NoError(t, err)
+	require.Empty(t, kept.(*corev1.Pod).Spec.Containers)
 }
 
 // TestTheAPIServerIsAway: nobody is let in unseen, nobody is told that it is not known, and it is asked again.
@@ -133,10 +189,70 @@ func TestManyAtOnceAreOneReview(t *testing.T) {
 func TestMadeUpTokens(t *testing.T) {
 	r := newRig(t)
 	hour := time.Now().Add(time.Hour)
-	r.gateway.Callers.addresses.Add("127.0.0.1", limiterOf(r.gateway.Callers.addresses, "x", 0.0001, 20), time.Hour)
+	p := r.gateway.Callers.pace
+	p.addresses.Add("127.0.0.1", limiterOf(p.addresses, "x", 0.0001, 20), time.Hour)
 	for i := range 50 {
-		require.Error(t, ask(t, r.as(jwt(t, []string{audience}, hour, 1000+i))))
+		require.Error(t, ask(t, r.as(jwt(t, account, []string{audience}, hour, 1000+i))))
 	}
 	require.Equal(t, 20, r.reviews)
-	require.EqualValues(t, 30, r.refusals("GetSystemInfo", ReasonTooMany))
+	require.EqualValues(t, 30, r.refusals("GetSystemInfo", ReasonTooManyTokens))
+	require.EqualValues(t, 20, r.counter("virtflow_gateway_token_reviews_total", "refused"))
+}
+
+// TestMadeUpTokensFromEverywhere: all strangers together have one pace, and it is not that of those who are known.
+func TestMadeUpTokensFromEverywhere(t *testing.T) {
+	p := newPace()
+	p.strangers = rate.NewLimiter(0, 30)
+	asked := 0
+	for i := range 1000 {
+		if p.mayAsk(fmt.Sprintf("2001:db8::%x", i), false) {
+			asked++
+		}
+	}
+	require.Equal(t, 30, asked)
+	require.True(t, p.mayAsk("2001:db8::1:1", true), "a token that was good once")
+	p.prove("10.1.2.3")
+	require.True(t, p.mayAsk("10.1.2.3", false), "a node worker's new token")
+	for p.mayAsk("10.1.2.3", false) {
+		asked++
+	}
+	require.LessOrEqual(t, asked, 30+2*reviewsAtOnce, "an address that is known asks without end")
+}
+
+// TestAFloodOfTokensDoesNotKeepNodesOut: nodes with answers that count, that have run out, and with new tokens go on.
+func TestAFloodOfTokensDoesNotKeepNodesOut(t *testing.T) {
+	r := newRig(t)
+	now := time.Now()
+	callers := r.gateway.Callers
+	callers.now = func() time.Time { return now }
+	c := r.as(r.node("node1"))
+	require.NoError(t, ask(t, c))
+	callers.pace.strangers = rate.NewLimiter(0, 0)
+	from := func(host, token string) error {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token))
+		_, err := callers.Of(peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(host), Port: 1}}))
+		return err
+	}
+	hour := now.Add(time.Hour)
+	require.Equal(t, codes.ResourceExhausted, codeOf(from("10.9.9.9", jwt(t, account, []string{audience}, hour, 1))))
+	require.NoError(t, ask(t, c))
+	now = now.Add(watchedLife)
+	require.NoError(t, ask(t, c), "its answer has run out")
+	require.NoError(t, ask(t, r.as(r.node("node1"))), "its token has been renewed")
+	require.Equal(t, 3, r.reviews)
+}
+
+func codeOf(err error) codes.Code {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r.GRPCStatus().Code()
+	}
+	return status.Code(err)
+}
+
+// invalidate makes a token one that the API server does not know any more.
+func (r *rig) invalidate(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens[token] = authenticationv1.TokenReviewStatus{Error: "service account token has been invalidated"}
 }

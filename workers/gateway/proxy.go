@@ -48,8 +48,10 @@ type Options struct {
 	Temporal workflowservice.WorkflowServiceClient
 	Callers  *Callers
 	Pods     *Pods
-	// SealKey is the key for task tokens, nil while there is none yet. It must be the same in all replicas and after a restart.
-	SealKey func() []byte
+	// SealKey is the key for task tokens, nil while there is none yet, and OpenKeys are those with which one may have been sealed. All replicas
+	// must know each before one of them seals with it, and still after a restart.
+	SealKey  func() []byte
+	OpenKeys func() [][]byte
 	// Registry gets the metrics; may be nil.
 	Registry prometheus.Registerer
 }

@@ -20,6 +20,8 @@ const (
 	ReasonAudience Reason = "wrong-audience"
 	ReasonAccount  Reason = "wrong-account"
 	ReasonNoNode   Reason = "no-node" // it is bound to none
+	// ReasonTooManyTokens is that of a token about which the API server was not asked.
+	ReasonTooManyTokens Reason = "too-many-tokens"
 )
 
 // Of the call.
@@ -55,7 +57,7 @@ func (r *Refusal) GRPCStatus() *status.Status {
 	switch r.Reason {
 	case ReasonNoToken, ReasonBadToken, ReasonExpired, ReasonAudience:
 		code = codes.Unauthenticated
-	case ReasonTooMany:
+	case ReasonTooMany, ReasonTooManyTokens:
 		code = codes.ResourceExhausted
 	default:
 	}

@@ -133,6 +133,7 @@ type rig struct {
 	frontend *frontend
 	kube     *fake.Clientset
 	pods     *Pods
+	workers  *Workers
 	gateway  *Gateway
 	registry *prometheus.Registry
 	address  string
@@ -156,6 +157,7 @@ func newRig(t *testing.T) *rig {
 	r.kube = fake.NewClientset(launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2"))
 	r.kube.PrependReactor("create", "tokenreviews", r.review)
 	r.pods = r.watch()
+	r.workers = r.watchWorkers()
 	r.serve()
 	return r
 }
@@ -172,6 +174,35 @@ func (r *rig) watch() *Pods {
 	return pods
 }
 
+// watchWorkers does the same of the node workers' pods. The one that rig's tokens are bound to is not there unless a test makes it.
+func (r *rig) watchWorkers() *Workers {
+	w, err := NewWorkers(r.kube, "virtflow", "virtflow-node-worker")
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { w.Run(ctx) })
+	r.t.Cleanup(func() { cancel(); all.Wait() })
+	require.Eventually(r.t, w.informer.HasSynced, deadline, tick)
+	return w
+}
+
+// worker makes the pod to which the tokens of that node are bound.
+func (r *rig) worker(node string) {
+	_, err := r.kube.CoreV1().Pods("virtflow").Create(r.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "worker-" + node, UID: workerUID(node)},
+		Spec:       corev1.PodSpec{NodeName: node, ServiceAccountName: "virtflow-node-worker"},
+	}, metav1.CreateOptions{})
+	require.NoError(r.t, err)
+	require.Eventually(r.t, func() bool { return r.workers.on(node, string(workerUID(node))) }, deadline, tick)
+}
+
+func (r *rig) workerGoes(node string) {
+	require.NoError(r.t, r.kube.CoreV1().Pods("virtflow").Delete(r.t.Context(), "worker-"+node, metav1.DeleteOptions{}))
+	require.Eventually(r.t, func() bool { return !r.workers.on(node, string(workerUID(node))) }, deadline, tick)
+}
+
+func workerUID(node string) types.UID { return types.UID("worker-" + node) }
+
 // serve starts a gateway, or a new one after stop.
 func (r *rig) serve() {
 	t := r.t
@@ -186,7 +217,8 @@ func (r *rig) serve() {
 	r.registry = prometheus.NewRegistry()
 	r.gateway = New(Options{
 		Log: zerolog.Nop(), Namespace: namespace, Temporal: workflowservice.NewWorkflowServiceClient(connection), Pods: r.pods,
-		Callers: NewCallers(r.kube, audience, "virtflow", "virtflow-node-worker"), SealKey: func() []byte { return sealTestKey }, Registry: r.registry,
+		Callers: NewCallers(r.kube, r.workers, audience, "virtflow", "virtflow-node-worker", r.registry), Registry: r.registry,
+		SealKey: func() []byte { return sealTestKey }, OpenKeys: func() [][]byte { return [][]byte{sealTestKey} },
 	})
 	if r.ca == "" {
 		r.ca = t.TempDir()
@@ -240,10 +272,10 @@ func (r *rig) dial(token string) *grpc.ClientConn {
 func (r *rig) token(user, node string, expires time.Time, audiences ...string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	token := jwt(r.t, audiences, expires, len(r.tokens))
+	token := jwt(r.t, user, audiences, expires, len(r.tokens))
 	s := authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: audiences, User: authenticationv1.UserInfo{Username: user}}
 	if node != "" {
-		s.User.Extra = map[string]authenticationv1.ExtraValue{extraNode: {node}, extraPod: {"virtflow-node-worker-x"}, extraPodUID: {"u"}}
+		s.User.Extra = map[string]authenticationv1.ExtraValue{extraNode: {node}, extraPod: {"worker-" + node}, extraPodUID: {string(workerUID(node))}}
 	}
 	r.tokens[token] = s
 	return token
@@ -254,8 +286,8 @@ func (r *rig) node(name string) string {
 	return r.token(account, name, time.Now().Add(time.Hour), audience)
 }
 
-func jwt(t *testing.T, audiences []string, expires time.Time, n int) string {
-	body, err := json.Marshal(map[string]any{"aud": audiences, "exp": expires.Unix(), "jti": n})
+func jwt(t *testing.T, user string, audiences []string, expires time.Time, n int) string {
+	body, err := json.Marshal(map[string]any{"aud": audiences, "sub": user, "exp": expires.Unix(), "jti": n})
 	require.NoError(t, err)
 	part := base64.RawURLEncoding.EncodeToString
 	return part([]byte(`{"alg":"RS256"}`)) + "." + part(body) + "." + part(fmt.Append(nil, "signature", n))
@@ -277,15 +309,23 @@ func (r *rig) review(action kubetesting.Action) (bool, runtime.Object, error) {
 }
 
 func (r *rig) refusals(method string, reason Reason) float64 {
+	return r.counter("virtflow_gateway_refused_total", method, string(reason))
+}
+
+// counter is the value of a metric; the values of its labels are in the alphabetical order of their names.
+func (r *rig) counter(name string, labels ...string) float64 {
 	families, err := r.registry.Gather()
 	require.NoError(r.t, err)
 	for _, f := range families {
-		if f.GetName() != "virtflow_gateway_refused_total" {
+		if f.GetName() != name {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			// In alphabetical order.
-			if m.GetLabel()[0].GetValue() == method && m.GetLabel()[1].GetValue() == string(reason) {
+			same := len(m.GetLabel()) == len(labels)
+			for i, l := range m.GetLabel() {
+				same = same && l.GetValue() == labels[i]
+			}
+			if same {
 				return m.GetCounter().GetValue()
 			}
 		}

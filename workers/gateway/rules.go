@@ -98,15 +98,18 @@ func (g *Gateway) sealed(node string, answer any) error {
 }
 
 func (g *Gateway) opened(node string, token []byte) ([]byte, error) {
-	key, err := g.sealKey()
-	if err != nil {
+	if _, err := g.sealKey(); err != nil {
 		return nil, err
 	}
-	inside, refusal := open(key, node, token, g.now())
-	if refusal != nil {
-		return nil, refusal
+	last := refuse(ReasonTaskToken, "there is no key that opens it")
+	for _, key := range g.OpenKeys() {
+		inside, refusal := open(key, node, token, g.now())
+		if refusal == nil {
+			return inside, nil
+		}
+		last = refusal
 	}
-	return inside, nil
+	return nil, last
 }
 
 func heartbeat(g *Gateway, node string, in *workflowservice.RecordActivityTaskHeartbeatRequest) (*workflowservice.RecordActivityTaskHeartbeatRequest, error) {

@@ -66,6 +66,10 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
+	workers, err := NewWorkers(clients, f.Namespace, f.Account)
+	if err != nil {
+		return err
+	}
 	connection, err := f.Temporal.Connect()
 	if err != nil {
 		return err
@@ -74,8 +78,9 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	temporal := workflowservice.NewWorkflowServiceClient(connection)
 	server, err := New(Options{
 		Log: p.Log, Namespace: f.Temporal.Namespace, Temporal: temporal, Pods: pods, Registry: p.Registry,
-		Callers: NewCallers(clients, f.Audience, f.Namespace, f.Account),
-		SealKey: func() []byte { return keeper.Key(sealKeyName) },
+		Callers:  NewCallers(clients, workers, f.Audience, f.Namespace, f.Account, p.Registry),
+		SealKey:  func() []byte { return keeper.Key(sealKeyName) },
+		OpenKeys: func() [][]byte { return keeper.OpeningKeys(sealKeyName) },
 	}).Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: keeper.Certificate}))
 	if err != nil {
 		return err
@@ -98,6 +103,7 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	defer all.Wait()
 	failed := make(chan error, 2)
 	all.Go(func() { pods.Run(life) })
+	all.Go(func() { workers.Run(life) })
 	all.Go(func() {
 		if err := mgr.Start(life); err != nil {
 			failed <- fmt.Errorf("keeping the certificate: %w", err)
