@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
@@ -79,7 +78,7 @@ func TestAKeyOfBeforeStays(t *testing.T) {
 
 	// One of a wrong length is none, and nothing is kept of it.
 	var s corev1.Secret
-	require.NoError(t, c.Get(t.Context(), client.ObjectKey(name), &s))
+	require.NoError(t, c.Get(t.Context(), name, &s))
 	s.Data["a.key"] = []byte("short")
 	require.NoError(t, c.Update(t.Context(), &s))
 	do(t, k)

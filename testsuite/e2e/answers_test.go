@@ -1,0 +1,140 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// answersAsked is how often each question is asked for one figure.
+	answersAsked = 40
+	// startsCounted is how many starts the processor time of one is taken from.
+	startsCounted = 30
+)
+
+// TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server to the guest and back, on
+// a cluster with nothing else to do. Times are printed and not asserted.
+func TestAnswerTimes(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "asked", "Always", "")
+	m.untilBooted()
+	m.untilCondition("AgentConnected", "")
+	settled(t, m.namespace, time.Now().Add(-time.Minute))
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	require.NoError(t, err)
+	web, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	put := func(what string) time.Duration {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, config.Host+m.subresource(vmis, what), strings.NewReader("{}"))
+		require.NoError(t, err)
+		begun := time.Now()
+		answer, err := web.Do(r)
+		require.NoError(t, err)
+		took := time.Since(begun)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, answer.StatusCode, "%s: %s", what, text)
+		return took
+	}
+	took := map[string][]time.Duration{}
+	for range answersAsked {
+		for _, what := range []string{"pause", "unpause"} {
+			took[what] = append(took[what], put(what))
+		}
+	}
+	const console = "first byte of a console"
+	for range answersAsked / 4 {
+		begun := time.Now()
+		c := m.stream(m.subresource(vmis, "console"))
+		says(t, c, "\n")
+		hears(t, c, "\n")
+		took[console] = append(took[console], time.Since(begun))
+		require.NoError(t, c.Close())
+	}
+	for _, what := range []string{"pause", "unpause", console} {
+		all := took[what]
+		slices.Sort(all)
+		fmt.Printf("budget: answer to %s: median %d ms, 90th percentile %d ms, of %d\n", what,
+			all[len(all)/2].Milliseconds(), all[len(all)*9/10].Milliseconds(), len(all))
+	}
+	m.remove()
+}
+
+// TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these machines, so that nothing
+// else happens: what comes later in a start does not go through the api-server.
+func TestProcessorTimeOfAStart(t *testing.T) {
+	untilHealthy(t)
+	for _, kind := range []struct{ name, list string }{{"VMI", vmis}, {"VM", vms}} {
+		namespace := newNamespace(t)
+		var all strings.Builder
+		for i := range startsCounted {
+			m := &machine{t: t, namespace: namespace, name: fmt.Sprintf("counted%d", i)}
+			text := m.manifest("Always", `      nodeSelector: {e2e.virtflow.io/nowhere: "true"}`)
+			if kind.name == "VMI" {
+				text = instanceOf(text)
+			}
+			all.WriteString("---\n" + text)
+		}
+		before := processorTime(t, "api-server")
+		_, err := tryWith(all.String(), "create", "-f", "-")
+		require.NoError(t, err)
+		until(t, 3*time.Minute, "each has its launcher's pod", func() error {
+			out, err := try("-n", namespace, "get", "pods", "-o", "name")
+			if n := len(strings.Fields(out)); err != nil || n < startsCounted {
+				return fmt.Errorf("%d pods so far: %w", n, err)
+			}
+			return nil
+		})
+		spent := processorTime(t, "api-server") - before
+		fmt.Printf("budget: processor time of the api-server for the start of one %s: %.1f ms, of %d\n", kind.name,
+			float64(spent.Microseconds())/1000/startsCounted, startsCounted)
+		kubectl(t, "-n", namespace, "delete", kind.list, "--all", "--timeout=110s")
+	}
+}
+
+// instanceOf makes of the manifest of a virtual machine that of the instance that it describes.
+func instanceOf(vm string) string {
+	head, rest, _ := strings.Cut(vm, "  template:\n")
+	_, spec, _ := strings.Cut(rest, "    spec:\n")
+	metadata := head[strings.Index(head, "metadata:"):strings.Index(head, "spec:\n")]
+	var b strings.Builder
+	b.WriteString("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n" + metadata + "spec:\n")
+	for line := range strings.Lines(spec) {
+		b.WriteString(strings.TrimPrefix(line, "    "))
+	}
+	return b.String()
+}
+
+// processorTime is what all processes of a program have spent so far, in the kernel's ticks of 10 ms.
+func processorTime(t *testing.T, name string) time.Duration {
+	t.Helper()
+	all := program(name)
+	require.NotEmpty(t, all)
+	var ticks int
+	for _, p := range all {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+		require.NoError(t, err)
+		// The second field is the name in brackets; the fourteenth and fifteenth are the times.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		for _, f := range fields[11:13] {
+			n, err := strconv.Atoi(f)
+			require.NoError(t, err)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
