@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,14 @@ func NotYet(text string) error {
 // Unavailable is the 503 of what cannot be done at the moment; text is a whole sentence that says why.
 func Unavailable(text string) error { return apierrors.NewServiceUnavailable(text) }
 
+// UnavailableFor is the 503 of what was not done and may be asked for again after some seconds. Clients of Kubernetes do so by themselves, so it
+// is only for what has certainly not been begun.
+func UnavailableFor(text string, seconds int) error {
+	err := apierrors.NewServiceUnavailable(text)
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)}
+	return err
+}
+
 // Fail answers with an error. It does nothing useful after the answer has begun.
 func Fail(w http.ResponseWriter, err error) {
 	var plain *Plain
@@ -70,6 +79,9 @@ func Fail(w http.ResponseWriter, err error) {
 		return
 	}
 	status := statusOf(err)
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
 	JSON(w, int(status.Code), status)
 }
 

@@ -172,6 +172,7 @@ type answer struct {
 	kind   string // of the content
 	body   string
 	status metav1.Status
+	again  string // Retry-After
 }
 
 const base = "/apis/subresources.kubevirt.io/v1/namespaces/default/"
@@ -199,7 +200,7 @@ func (r *rig) send(cert *tls.Certificate, headers http.Header, method, path, bod
 	content, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
 	require.Equal(r.t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-	a := answer{code: resp.StatusCode, kind: resp.Header.Get("Content-Type"), body: string(content)}
+	a := answer{code: resp.StatusCode, again: resp.Header.Get("Retry-After"), kind: resp.Header.Get("Content-Type"), body: string(content)}
 	if a.kind == "application/json" && a.code >= 400 {
 		_ = json.Unmarshal(content, &a.status) //nolint:errcheck // not every error is a Status
 	}

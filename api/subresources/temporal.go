@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -14,11 +15,11 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
+// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older version. laterRelease is
+// when to ask again, in seconds: a rolling update takes a run to a newer worker with its next task.
 const (
-	// acceptTimeout is how long an entity has to accept or refuse: it only looks at its state.
-	acceptTimeout = 5 * time.Second
-	// doneTimeout is a little more than what an entity gives its node's worker.
-	doneTimeout = 35 * time.Second
+	unknownUpdate = "unknown update "
+	laterRelease  = 5
 )
 
 // Updater is the part of Temporal's client that is needed.
@@ -33,8 +34,8 @@ type Temporal struct {
 
 // Operate implements Entities.
 func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r contract.InstanceRequest) error {
-	r.NotAfter = time.Now().Add(doneTimeout)
-	limited, cancel := context.WithTimeout(ctx, acceptTimeout)
+	r.NotAfter = time.Now().Add(contract.OperationAnswered)
+	limited, cancel := context.WithTimeout(ctx, contract.OperationAccepted)
 	defer cancel()
 	handle, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
 		WorkflowID: contract.VMIID(namespace, name), UpdateName: string(r.Operation), UpdateID: id, Args: []any{r},
@@ -43,9 +44,14 @@ func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r con
 	if err != nil {
 		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not answer. It may still be done within half a minute.")
 	}
-	patient, stop := context.WithTimeout(ctx, doneTimeout)
+	patient, stop := context.WithTimeout(ctx, contract.OperationAnswered)
 	defer stop()
-	return outcome(handle.Get(patient, nil), "It was begun, but its outcome was not told in time.")
+	err = handle.Get(patient, nil)
+	var busy *serviceerror.ResourceExhausted
+	if errors.As(err, &busy) {
+		err = errors.New(busy.Error()) // no reason to begin it again
+	}
+	return outcome(err, "It was begun, but its outcome was not told in time.")
 }
 
 // outcome sorts what comes back from Temporal; late is what a missing answer means.
@@ -58,6 +64,8 @@ func outcome(err error, late string) error {
 		return nil
 	case errors.As(err, &app) && app.Type() == ended:
 		return &Refusal{Type: contract.RefusedState, Message: "VMI is not running"}
+	case errors.As(err, &app) && strings.HasPrefix(app.Message(), unknownUpdate):
+		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does not know it; it is being replaced, or has to be.", laterRelease)
 	case errors.As(err, &app):
 		return &Refusal{Type: app.Type(), Message: app.Message()}
 	case errors.As(err, &busy):

@@ -10,6 +10,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/subresources"
@@ -132,6 +134,35 @@ func (u *updates) UpdateWorkflow(ctx context.Context, o sdk.UpdateWorkflowOption
 
 func (u *updates) Get(context.Context, any) error { return u.fail }
 
+// TestAnUpdateThatTheWorkerDoesNotKnow: while a release is rolled out, an entity may be with a worker of the one before. The words are Temporal's
+// own.
+func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	var words error
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow(string(contract.OperationPause), "id", &testsuite.TestUpdateCallback{
+			OnReject: func(err error) { words = err }, OnAccept: func() {}, OnComplete: func(any, error) {},
+		}, contract.InstanceRequest{})
+	}, time.Second)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Minute) })
+	require.NoError(t, env.GetWorkflowError())
+	require.Error(t, words)
+
+	r := newRig(t)
+	r.vmi("web", kubevirtv1.Running, nil)
+	u := &updates{refuse: temporal.NewApplicationError(words.Error(), "errorString")}
+	r.err = subresources.Temporal{Client: u}.Operate(t.Context(), "default", "web", "id", contract.InstanceRequest{Operation: contract.OperationPause})
+	a := r.do("PUT", "virtualmachineinstances/web/pause", "")
+	require.Equal(t, 503, a.code)
+	require.Contains(t, a.status.Message, "of an older version")
+	require.Equal(t, "5", a.again, "clients of Kubernetes then ask again by themselves")
+	require.EqualValues(t, 5, a.status.Details.RetryAfterSeconds)
+
+	r.err = subresources.Unavailable("It was begun.")
+	require.Empty(t, r.do("PUT", "virtualmachineinstances/web/pause", "").again)
+}
+
 func TestUpdatesOfWorkflows(t *testing.T) {
 	u := &updates{}
 	e := subresources.Temporal{Client: u}
@@ -159,6 +190,8 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	require.ErrorContains(t, operate(), "is not there yet")
 	u.refuse = serviceerror.NewResourceExhausted(1, "too many")
 	require.ErrorContains(t, operate(), "too many")
+	u.refuse, u.fail = nil, serviceerror.NewResourceExhausted(1, "too many")
+	require.ErrorContains(t, operate(), "its outcome was not told in time", "nobody may be told to ask again for what was begun")
 	u.hang = true
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -57,17 +57,22 @@ type door struct {
 	address string
 	metrics string
 	roots   *x509.CertPool
+	opened  map[string]workflowservice.WorkflowServiceClient
 }
 
 func openDoor(t *testing.T) *door {
 	t.Helper()
-	d := &door{t: t, address: forwarded(t, gatewayDeployment, "7233"), metrics: forwarded(t, gatewayDeployment, "8080"), roots: x509.NewCertPool()}
+	d := &door{t: t, address: forwarded(t, gatewayDeployment, "7233"), metrics: forwarded(t, gatewayDeployment, "8080"), roots: x509.NewCertPool(),
+		opened: map[string]workflowservice.WorkflowServiceClient{}}
 	require.True(t, d.roots.AppendCertsFromPEM([]byte(kubectl(t, "-n", "virtflow", "get", "configmap", "virtflow-node-gateway-ca", "-o", `jsonpath={.data.ca\.crt}`))))
 	return d
 }
 
-// as is a client that shows a token; "" is none.
+// as is a client that shows a token; "" is none. All of them come from one address, which may open some connections only.
 func (d *door) as(token string) workflowservice.WorkflowServiceClient {
+	if known, ok := d.opened[token]; ok {
+		return known
+	}
 	c, err := grpc.NewClient(d.address,
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: d.roots, ServerName: "virtflow-node-gateway.virtflow.svc"})),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -80,7 +85,8 @@ func (d *door) as(token string) workflowservice.WorkflowServiceClient {
 		}))
 	require.NoError(d.t, err)
 	d.t.Cleanup(func() { c.Close() })
-	return workflowservice.NewWorkflowServiceClient(c)
+	d.opened[token] = workflowservice.NewWorkflowServiceClient(c)
+	return d.opened[token]
 }
 
 // counted is the sum of a metric over the label values that are named.

@@ -192,14 +192,14 @@ func (c *Callers) glance(token string) *Refusal {
 	if err != nil || json.Unmarshal(body, &said) != nil {
 		return refuse(ReasonBadToken, "that is not a service-account token")
 	}
-	if signature, err := base64.RawURLEncoding.DecodeString(parts[2]); err != nil || len(signature) == 0 {
-		return refuse(ReasonBadToken, "that is not a service-account token")
-	}
 	if !c.forUs(said.Audience) {
 		return refuse(ReasonAudience, "the token is not for the audience %s", c.audience)
 	}
 	if said.Subject != c.user {
 		return refuse(ReasonAccount, "the token is that of %.128q, not of %s", said.Subject, c.user)
+	}
+	if signature, err := base64.RawURLEncoding.DecodeString(parts[2]); err != nil || len(signature) == 0 {
+		return refuse(ReasonBadToken, "that is not a service-account token")
 	}
 	// Also what was known a moment ago ends on time.
 	if float64(c.now().Unix()) >= said.Expires {

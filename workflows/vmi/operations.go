@@ -12,13 +12,6 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-const (
-	// nodeAnswers is how long a node's worker has to begin with an operation: somebody waits for the answer.
-	nodeAnswers = 5 * time.Second
-	// operationLimit is how long it may take, with repetitions where these do no harm.
-	operationLimit = 25 * time.Second
-)
-
 // refuse says what stands against an operation, in KubeVirt's words and order, or nil. Errors are application errors of a type that says which
 // answer they are.
 func (s *State) refuse(r contract.InstanceRequest) error {
@@ -160,7 +153,7 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 
 func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) workflow.ActivityOptions {
 	o := entity.NodeOptions(pod.NodeName)
-	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = nodeAnswers, operationLimit, operationLimit
+	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = contract.OperationQueued, contract.OperationLimit, contract.OperationLimit
 	o.Summary = entity.Summary(fmt.Sprintf("%s the guest in %s on %s, for %s", r.Operation, pod.Name, pod.NodeName, r.Actor))
 	retry := *o.RetryPolicy
 	if r.Operation == contract.OperationReset || r.Operation == contract.OperationSoftReboot {
