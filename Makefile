@@ -60,12 +60,13 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
-# Package and target. What is fuzzed lies in packages with few dependencies: all of those are built anew for it.
-FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./workers/node/access/wire:FuzzReadDatagram
+# Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
+FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./workers/node/access/wire:FuzzReadDatagram \
+  ./workers/gateway:FuzzSignal ./testsuite/admission:FuzzReview
 FUZZ_TIME ?= 20s
 
 .PHONY: fuzz
-fuzz: ## Fuzz what reads users' and launchers' bytes, for FUZZ_TIME each (20s). 1 minute.
+fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each (20s). 2 minutes; the first time more, for compiling.
 	@for target in $(FUZZ_TARGETS); do \
 	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}" || exit 1; done
 

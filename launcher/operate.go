@@ -15,12 +15,8 @@ import (
 )
 
 const (
-	// freezeLimit is how long a guest may take to write everything out, or to thaw.
-	freezeLimit = 10 * time.Second
 	// thawAgain is the pause between attempts to thaw a guest whose time has come.
 	thawAgain = 10 * time.Second
-	// showLimit is how long an operation that was done may take to show in what libvirt tells.
-	showLimit = 2 * time.Second
 	// longestFreeze bounds what a caller may wish for.
 	longestFreeze = 24 * time.Hour
 )
@@ -83,7 +79,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		if after > 0 {
 			l.thawing.set(after, l.thaw) // before: a freeze that takes too long for us may be done in the guest all the same
 		}
-		if err := agent.Freeze(l.hypervisor, freezeLimit); err != nil {
+		if err := agent.Freeze(l.hypervisor, rpc.GuestAnswers); err != nil {
 			return err
 		}
 		if after == 0 {
@@ -91,7 +87,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		}
 		return nil
 	case rpc.Operation_OPERATION_THAW:
-		if err := agent.Thaw(l.hypervisor, freezeLimit); err != nil {
+		if err := agent.Thaw(l.hypervisor, rpc.GuestAnswers); err != nil {
 			return err
 		}
 		l.thawing.set(0, nil) // after: where nobody has thawed it, it still has to thaw by itself
@@ -103,7 +99,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 
 // thaw is the guest's own thawing, which is tried again for as long as the guest runs.
 func (l *Launcher) thaw() {
-	err := agent.Thaw(l.hypervisor, freezeLimit)
+	err := agent.Thaw(l.hypervisor, rpc.GuestAnswers)
 	if err == nil {
 		return
 	}
@@ -131,7 +127,7 @@ func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
 		rpc.Operation_OPERATION_PAUSE:   rpc.DomainState_DOMAIN_STATE_PAUSED,
 		rpc.Operation_OPERATION_UNPAUSE: rpc.DomainState_DOMAIN_STATE_RUNNING,
 	}[o]
-	ctx, cancel := context.WithTimeout(ctx, showLimit)
+	ctx, cancel := context.WithTimeout(ctx, rpc.OutcomeShows)
 	defer cancel()
 	d := l.board.Domain()
 	for want != rpc.DomainState_DOMAIN_STATE_UNSPECIFIED && d.GetState() != want {

@@ -18,6 +18,13 @@ func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (
 	if !launchers.ValidPodUID(in.Pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", in.Pod.UID)}
 	}
+	leave, err := s.operations.take(in.Pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, contract.OperationOnNode)
+	defer cancel()
 	begun := time.Now()
 	launcher, err := s.Dialer.Connect(ctx, in.Pod.UID)
 	if err != nil {

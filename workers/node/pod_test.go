@@ -50,10 +50,8 @@ func TestRealPod(t *testing.T) {
 	launcher := startLauncher(t, kubelet)
 	store, err := records.Open(t.TempDir())
 	require.NoError(t, err)
-	a := &activities.Activities{Starter: &Starter{
-		Log: zerolog.Nop(), Dialer: launchers.Dialer{KubeletDir: kubelet, ProcDir: "/proc"},
-		Forwarder: forward.New(forward.Options{Log: zerolog.Nop(), Records: store}, nil), Prepare: PrepareMasquerade,
-	}}
+	a := &activities.Activities{Starter: NewStarter(zerolog.Nop(), launchers.Dialer{KubeletDir: kubelet, ProcDir: "/proc"},
+		forward.New(forward.Options{Log: zerolog.Nop(), Records: store}, nil), PrepareMasquerade)}
 
 	_, err = a.StartDomain(context.Background(), input)
 	require.ErrorContains(t, err, "does not belong to that pod")

@@ -31,11 +31,22 @@ type Starter struct {
 	// Prepare prepares the network of a launcher's pod.
 	Prepare func(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error)
 
+	starts, operations places
+
 	mu     sync.Mutex
 	inHand map[string]chan struct{} // pod UID → closed when the one at work is done
 }
 
 var _ activities.Starter = (*Starter)(nil)
+
+// NewStarter makes a Starter. A second start in a pod waits for the first to end, which has been given up then; a second operation does not.
+func NewStarter(log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder, prepare func(context.Context, *launchers.Peer) ([]launchers.Interface, error)) *Starter {
+	return &Starter{
+		Log: log, Dialer: d, Forwarder: f, Prepare: prepare,
+		starts:     places{kind: "start", most: concurrentStarts, inPod: 2},
+		operations: places{kind: "operation", most: concurrentOperations, inPod: 1},
+	}
+}
 
 // StartDomain records whose launcher the pod has, prepares the pod's network and has the launcher start its domain.
 func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error) {
@@ -44,6 +55,11 @@ func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (co
 	if !launchers.ValidPodUID(pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
 	}
+	leave, err := s.starts.take(pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
 	done, err := s.take(ctx, pod.UID)
 	if err != nil {
 		return none, err

@@ -34,6 +34,7 @@ type scene struct {
 	launcher   *launchertest.Launcher
 	store      *records.Store
 	activities *activities.Activities
+	mu         sync.Mutex
 	prepared   []int // PIDs
 	refuse     error // of the network
 }
@@ -43,14 +44,13 @@ func newScene(t *testing.T) *scene {
 	var err error
 	s.store, err = records.Open(t.TempDir())
 	require.NoError(t, err)
-	starter := &Starter{
-		Log: zerolog.Nop(), Dialer: s.node.Dialer(),
-		Forwarder: forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
-		Prepare: func(_ context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
+	starter := NewStarter(zerolog.Nop(), s.node.Dialer(), forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
+		func(_ context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.prepared = append(s.prepared, peer.PID)
 			return []launchers.Interface{{Tap: "tap0"}}, s.refuse
-		},
-	}
+		})
 	s.activities = &activities.Activities{Starter: starter, Operator: starter}
 	return s
 }

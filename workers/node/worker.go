@@ -41,8 +41,10 @@ const (
 	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into a pod's usual
 	// grace period of 30 s.
 	drainTimeout = 20 * time.Second
-	// concurrentStarts bounds how many launchers are being waited for at once.
-	concurrentStarts = 64
+	// concurrentStarts and concurrentOperations bound how many launchers are being waited for at once, each for itself: launchers that hang
+	// when they are to do something keep no guest from starting, nor the other way round. The worker has slots for all of them, and for
+	// what is refused or answered at once.
+	concurrentStarts, concurrentOperations, quickAnswers = 64, 32, 4
 	// guestTimeout is how long a guest may take to accept a connection.
 	guestTimeout = 10 * time.Second
 )
@@ -135,7 +137,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		p.Log.Error().Err(err).Msg("the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
 	}
 	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
-	starter := &Starter{Log: p.Log, Dialer: dialer, Forwarder: forwarder, Prepare: PrepareMasquerade}
+	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
 	a := &activities.Activities{Starter: starter, Operator: starter, Report: func() contract.NodeReport { return own }}
 	err = o.poll(ctx, p, temporal, a, &polling)
 	end()
@@ -149,7 +151,7 @@ func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.
 		fatal := make(chan error, 1)
 		w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
 			DisableWorkflowWorker:              true,
-			MaxConcurrentActivityExecutionSize: concurrentStarts,
+			MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + quickAnswers,
 			WorkerStopTimeout:                  drainTimeout,
 			OnFatalError:                       func(err error) { fatal <- err },
 		})

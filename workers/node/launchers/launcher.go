@@ -79,9 +79,6 @@ func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (con
 	return observation(l.uid, d), nil
 }
 
-// operateTimeout covers a guest that is slow to write everything out.
-const operateTimeout = 15 * time.Second
-
 // operations are what the launcher calls them.
 func operations() map[contract.Operation]rpc.Operation {
 	return map[contract.Operation]rpc.Operation{
@@ -97,7 +94,7 @@ func operations() map[contract.Operation]rpc.Operation {
 // Operate has the launcher do one thing to its running domain, and returns the domain as it then is. thawAfter is in seconds. It fails with
 // a RefusedError when the domain, the guest or its agent does not allow it.
 func (l *Launcher) Operate(ctx context.Context, o contract.Operation, thawAfter int64) (contract.DomainObservation, error) {
-	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rpc.OperationAnswered)
 	defer cancel()
 	operation, known := operations()[o]
 	if !known {
