@@ -54,6 +54,8 @@ type Launcher struct {
 
 	// The loop's own.
 	agent    func(connected bool) // tells the poller
+	// operated has the poller look whether the guest is frozen.
+	operated func()
 	machine  *lifecycle.Machine
 	waiting  []chan error // callers of a start that is under way
 	startErr error        // how the last start failed
@@ -94,7 +96,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
 	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), l.agentTold, l.log)
-	l.agent = poller.Connected
+	l.agent, l.operated = poller.Connected, poller.Operated
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
 	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{Agent: l.hypervisor, Screen: l.hypervisor, Devices: l.cfg.devices()})
@@ -235,12 +237,12 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 }
 
 // agentTold takes what the poller learnt to the board, unless the guest has ended meanwhile.
-func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo) {
+func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo, frozen bool) {
 	l.board.Update(func(d *rpc.Domain) {
 		if s := d.GetState(); s == rpc.DomainState_DOMAIN_STATE_SHUTOFF || s == rpc.DomainState_DOMAIN_STATE_CRASHED {
 			return
 		}
-		d.AgentConnected, d.Guest = connected, info
+		d.AgentConnected, d.Guest, d.Frozen = connected, info, frozen
 	})
 }
 
@@ -265,7 +267,7 @@ func rpcState(s guest.State) rpc.DomainState {
 func (l *Launcher) end() error {
 	reason := l.machine.Reason()
 	l.board.Update(func(d *rpc.Domain) {
-		d.AgentConnected = false
+		d.AgentConnected, d.Frozen = false, false
 		switch reason {
 		case contract.ReasonNeverRan:
 			d.State = rpc.DomainState_DOMAIN_STATE_ABSENT

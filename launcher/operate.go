@@ -79,6 +79,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		if after > 0 {
 			l.thawing.set(after, l.thaw) // before: a freeze that takes too long for us may be done in the guest all the same
 		}
+		defer l.operated() // whatever came of it
 		if err := agent.Freeze(l.hypervisor, rpc.GuestAnswers); err != nil {
 			return err
 		}
@@ -87,6 +88,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		}
 		return nil
 	case rpc.Operation_OPERATION_THAW:
+		defer l.operated()
 		if err := agent.Thaw(l.hypervisor, rpc.GuestAnswers); err != nil {
 			return err
 		}
@@ -99,6 +101,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 
 // thaw is the guest's own thawing, which is tried again for as long as the guest runs.
 func (l *Launcher) thaw() {
+	defer l.operated()
 	err := agent.Thaw(l.hypervisor, rpc.GuestAnswers)
 	if err == nil {
 		return
@@ -123,14 +126,22 @@ func refusal(err error) codes.Code {
 
 // shown waits, not for long, until the board says what was done.
 func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
-	want := map[rpc.Operation]rpc.DomainState{
-		rpc.Operation_OPERATION_PAUSE:   rpc.DomainState_DOMAIN_STATE_PAUSED,
-		rpc.Operation_OPERATION_UNPAUSE: rpc.DomainState_DOMAIN_STATE_RUNNING,
-	}[o]
+	shows := func(*rpc.Domain) bool { return true }
+	switch o {
+	case rpc.Operation_OPERATION_PAUSE:
+		shows = func(d *rpc.Domain) bool { return d.GetState() == rpc.DomainState_DOMAIN_STATE_PAUSED }
+	case rpc.Operation_OPERATION_UNPAUSE:
+		shows = func(d *rpc.Domain) bool { return d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING }
+	case rpc.Operation_OPERATION_FREEZE:
+		shows = (*rpc.Domain).GetFrozen
+	case rpc.Operation_OPERATION_THAW:
+		shows = func(d *rpc.Domain) bool { return !d.GetFrozen() }
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, rpc.OutcomeShows)
 	defer cancel()
 	d := l.board.Domain()
-	for want != rpc.DomainState_DOMAIN_STATE_UNSPECIFIED && d.GetState() != want {
+	for !shows(d) {
 		next, err := l.board.Next(ctx, d.GetSequence())
 		if err != nil || next == nil {
 			break

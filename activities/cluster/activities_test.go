@@ -292,12 +292,13 @@ func TestPatchVM(t *testing.T) {
 
 	finalizers := []string{contract.FinalizerVM, "example.com/other"}
 	both, err := w.PatchVM(t.Context(), contract.PatchVMInput{
-		VM: vm, ResourceVersion: out.Current.ResourceVersion, Status: &contract.VMStatus{PrintableStatus: "Stopped"}, Finalizers: &finalizers, RunStrategy: "Halted",
+		VM: vm, ResourceVersion: out.Current.ResourceVersion, Status: &contract.VMStatus{PrintableStatus: "Stopped"}, Finalizers: &finalizers, RunStrategy: "Halted", Actor: "carol",
 	})
 	require.NoError(t, err)
 	require.True(t, both.Written)
 	require.Equal(t, finalizers, both.Current.Finalizers)
 	require.Equal(t, "Halted", both.Current.RunStrategy)
+	require.Equal(t, "carol", both.Current.Actor, "who asked for it is behind it from now on")
 	require.Nil(t, both.Current.StartFailure)
 	require.Empty(t, both.Current.StateChangeRequests)
 	w.calls(t, "PATCH virtualmachines", "PATCH virtualmachines/status")

@@ -135,6 +135,11 @@ func vmiStatus(s *contract.VMIStatus) merge {
 		m["memory"] = merge{"guestCurrent": quantity(s.GuestMemory)}
 	}
 	m["interfaces"] = interfaces(s)
+	frozen := ""
+	if s.Frozen {
+		frozen = "frozen"
+	}
+	set(m, "fsFreezeStatus", frozen)
 	if s.Guest != nil {
 		m["guestOSInfo"] = guestOSInfo(s.Guest.OS)
 	}

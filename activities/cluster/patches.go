@@ -89,6 +89,9 @@ func (a *Activities) vmStatus(ctx context.Context, in contract.PatchVMInput) (me
 func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 	metadata := locked(in.VM.UID, in.ResourceVersion)
 	metadata.finalizers(in.Finalizers)
+	if in.RunStrategy != "" && in.Actor != "" {
+		metadata["annotations"] = merge{contract.AnnotationRequestedBy: in.Actor}
+	}
 	patch := merge{"metadata": metadata}
 	switch {
 	case in.RunStrategy == "":

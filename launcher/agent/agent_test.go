@@ -100,6 +100,7 @@ const goodCommands = `{"return":{"version":"7.2","supported_commands":[{"name":"
 type told struct {
 	connected bool
 	info      *rpc.GuestInfo
+	frozen    bool
 }
 
 func poll(t *testing.T, s *scripted, pace agent.Pace) (*agent.Poller, chan told) {
@@ -107,9 +108,9 @@ func poll(t *testing.T, s *scripted, pace agent.Pace) (*agent.Poller, chan told)
 	heard := make(chan told)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	p := agent.NewPoller(s, pace, func(connected bool, info *rpc.GuestInfo) {
+	p := agent.NewPoller(s, pace, func(connected bool, info *rpc.GuestInfo, frozen bool) {
 		select {
-		case heard <- told{connected, info}:
+		case heard <- told{connected, info, frozen}:
 		case <-ctx.Done():
 		}
 	}, zerolog.Nop())
@@ -140,6 +141,26 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 	last := <-heard
 	require.False(t, last.connected)
 	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, last.info.GetInterfaces()[0].GetAddresses())
+}
+
+// TestAFrozenGuestIsOnlyAskedWhetherItStillIs: its agent has no other commands then, which says nothing about what it supports.
+func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
+	s := &scripted{answer: map[string][]string{
+		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`, `{"return":"frozen"}`, `{"return":"frozen"}`, `{"return":"thawed"}`},
+	}}
+	p, heard := poll(t, s, agent.Pace{First: time.Hour, System: time.Hour, Version: time.Nanosecond, Frozen: time.Millisecond})
+	p.Connected(true)
+	require.False(t, (<-heard).frozen)
+	s.set("guest-info", strings.ReplaceAll(goodCommands, `"enabled":true`, `"enabled":false`))
+	p.Operated()
+	require.True(t, (<-heard).frozen)
+	again := <-heard
+	require.True(t, again.frozen)
+	require.Empty(t, again.info.GetAgentProblem())
+	s.set("guest-info", goodCommands)
+	last := <-heard
+	require.False(t, last.frozen)
+	require.Empty(t, last.info.GetAgentProblem())
 }
 
 func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {

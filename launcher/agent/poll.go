@@ -15,11 +15,13 @@ type Pace struct {
 	First time.Duration
 	// System is the pause between looks at the operating system and the interfaces, Version that between looks at the agent itself.
 	System, Version time.Duration
+	// Frozen is the pause between looks at whether a frozen guest still is.
+	Frozen time.Duration
 }
 
 // KubeVirtPace is KubeVirt's.
 func KubeVirtPace() Pace {
-	return Pace{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second}
+	return Pace{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second, Frozen: 5 * time.Second}
 }
 
 // Poller asks the agent while it is connected, and tells what it learns. A connection is told together with the first answers: one change
@@ -27,18 +29,20 @@ func KubeVirtPace() Pace {
 type Poller struct {
 	channel   Channel
 	pace      Pace
-	tell      func(connected bool, info *rpc.GuestInfo)
+	tell      func(connected bool, info *rpc.GuestInfo, frozen bool)
 	log       zerolog.Logger
-	connected chan bool // the newest, if it was not taken yet
+	connected chan bool     // the newest, if it was not taken yet
+	operated  chan struct{} // that the guest may be frozen or thawed now
 
 	// Run's own.
 	info    *rpc.GuestInfo // never changed once it was told
 	checked time.Time      // when the agent itself was looked at
+	frozen  bool
 }
 
 // NewPoller makes one; tell is called from Run only. The info may be nil, and must not be changed.
-func NewPoller(channel Channel, pace Pace, tell func(connected bool, info *rpc.GuestInfo), log zerolog.Logger) *Poller {
-	return &Poller{channel: channel, pace: pace, tell: tell, log: log, connected: make(chan bool, 1)}
+func NewPoller(channel Channel, pace Pace, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger) *Poller {
+	return &Poller{channel: channel, pace: pace, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1)}
 }
 
 // Connected notes whether the agent is connected. One caller at a time.
@@ -48,6 +52,14 @@ func (p *Poller) Connected(yes bool) {
 	default:
 	}
 	p.connected <- yes
+}
+
+// Operated has the poller look whether the guest is frozen. Any number of callers at a time.
+func (p *Poller) Operated() {
+	select {
+	case p.operated <- struct{}{}:
+	default: // a look is due already
+	}
 }
 
 // Run polls until ctx ends. A look that hangs, because libvirt does, ends with the process.
@@ -65,21 +77,48 @@ func (p *Poller) Run(ctx context.Context) {
 			connected, next = now, nil
 			if !connected {
 				p.checked = time.Time{}
-				p.tell(false, p.info)
+				p.tell(false, p.info, p.frozen)
 				continue
 			}
 			p.look()
 			next = time.After(p.pace.First)
 		case <-next:
 			p.look()
-			next = time.After(p.pace.System)
+			next = time.After(p.pause())
+		case <-p.operated:
+			if !connected {
+				continue
+			}
+			p.lookFrozen()
+			if p.frozen {
+				next = time.After(p.pause())
+			}
 		}
-		p.tell(connected, p.info)
+		p.tell(connected, p.info, p.frozen)
 	}
 }
 
-// look asks for what is due. What cannot be learnt stays as it was.
+func (p *Poller) pause() time.Duration {
+	if p.frozen {
+		return p.pace.Frozen
+	}
+	return p.pace.System
+}
+
+// lookFrozen asks whether the guest's file systems are frozen.
+func (p *Poller) lookFrozen() {
+	if frozen, err := Frozen(p.channel, lookTimeout); err == nil {
+		p.frozen = frozen
+	} else {
+		p.log.Debug().Err(err).Msg("the guest does not say whether it is frozen")
+	}
+}
+
+// look asks for what is due. What cannot be learnt stays as it was. The agent of a frozen guest knows hardly a command.
 func (p *Poller) look() {
+	if p.lookFrozen(); p.frozen {
+		return
+	}
 	next := &rpc.GuestInfo{AgentProblem: p.info.GetAgentProblem(), Os: p.info.GetOs(), Interfaces: p.info.GetInterfaces()}
 	if p.checked.IsZero() || time.Since(p.checked) >= p.pace.Version {
 		text, err := problem(p.channel)

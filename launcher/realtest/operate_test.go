@@ -94,14 +94,18 @@ func TestFreezeAndThaw(t *testing.T) {
 	require.Zero(t, code, out)
 	frozen := func() bool { _, code := p.probe("--command", "true"); return code != 0 }
 	for range 2 {
-		p.operate(rpc.Operation_OPERATION_FREEZE)
+		require.True(t, p.operate(rpc.Operation_OPERATION_FREEZE).GetFrozen())
 		require.True(t, frozen(), "a frozen guest's agent runs nothing")
 	}
-	p.operate(rpc.Operation_OPERATION_THAW)
+	require.False(t, p.operate(rpc.Operation_OPERATION_THAW).GetFrozen())
 	require.False(t, frozen())
 	p.operate(rpc.Operation_OPERATION_THAW)
 
 	_, err := p.client.Operate(p.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_FREEZE, ThawAfterSeconds: 1})
 	require.NoError(t, err)
 	p.eventually("it thaws by itself", func() bool { return !frozen() })
+	p.eventually("and says so", func() bool {
+		d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+		return err == nil && !d.GetFrozen()
+	})
 }

@@ -513,7 +513,9 @@ type Domain struct {
 	Interfaces       []*DomainInterface `protobuf:"bytes,7,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	Volumes          []*DomainVolume    `protobuf:"bytes,8,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// guest is what the guest's agent said last; absent until it has answered once.
-	Guest         *GuestInfo `protobuf:"bytes,9,opt,name=guest,proto3" json:"guest,omitempty"`
+	Guest *GuestInfo `protobuf:"bytes,9,opt,name=guest,proto3" json:"guest,omitempty"`
+	// frozen: the guest's agent holds all writing to its file systems.
+	Frozen        bool `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,6 +611,13 @@ func (x *Domain) GetGuest() *GuestInfo {
 		return x.Guest
 	}
 	return nil
+}
+
+func (x *Domain) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
 }
 
 // GuestInfo is the guest's own word: cut to size, but not to be believed.
@@ -1826,7 +1835,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\rguest_address\x18\x06 \x01(\tR\fguestAddress\x12\x18\n" +
 	"\agateway\x18\a \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\xab\x03\n" +
+	"\fWatchRequest\"\xc3\x03\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -1838,7 +1847,9 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"interfaces\x18\a \x03(\v2%.virtflow.launcher.v1.DomainInterfaceR\n" +
 	"interfaces\x12<\n" +
 	"\avolumes\x18\b \x03(\v2\".virtflow.launcher.v1.DomainVolumeR\avolumes\x125\n" +
-	"\x05guest\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestInfoR\x05guest\"\xa5\x01\n" +
+	"\x05guest\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestInfoR\x05guest\x12\x16\n" +
+	"\x06frozen\x18\n" +
+	" \x01(\bR\x06frozen\"\xa5\x01\n" +
 	"\tGuestInfo\x12#\n" +
 	"\ragent_problem\x18\x01 \x01(\tR\fagentProblem\x12-\n" +
 	"\x02os\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12D\n" +

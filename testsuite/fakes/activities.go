@@ -97,6 +97,9 @@ func (c *Cluster) PatchVM(_ context.Context, in contract.PatchVMInput) (r contra
 		if in.RunStrategy != "" {
 			c.VM.RunStrategy = in.RunStrategy
 			c.VM.Generation++
+			if in.Actor != "" {
+				c.VM.Actor = in.Actor
+			}
 		}
 		now := c.VM
 		c.touchVM()

@@ -21,9 +21,13 @@ func (c *Cluster) OperateDomain(_ context.Context, in contract.OperateDomainInpu
 			d.State = contract.DomainPaused
 		case contract.OperationUnpause:
 			d.State = contract.DomainRunning
+		case contract.OperationFreeze:
+			d.Frozen = true
+		case contract.OperationUnfreeze:
+			d.Frozen = false
 		default:
 		}
-		if d.State != c.Domain.State {
+		if d.State != c.Domain.State || d.Frozen != c.Domain.Frozen {
 			d.Sequence++
 			c.Domain = &d
 			c.pending = append(c.pending, change{contract.SignalObserveDomain, d})

@@ -67,6 +67,7 @@ type call struct {
 	ordinal         int
 	input           reflect.Value
 	text            string // the input as JSON
+	request         string // the ID of the Update that it is made for, "" where it is none
 	queue           string
 	startToClose    time.Duration
 	scheduleToStart time.Duration
@@ -87,6 +88,9 @@ func (a *activities) local(ctx workflow.Context, name string, args []any) workfl
 func (a *activities) regular(ctx workflow.Context, name string, args []any) workflow.Future {
 	o := workflow.GetActivityOptions(ctx)
 	c := a.newCall(ctx, name, args, false)
+	if name == contract.ActivityOperateDomain {
+		c.request = workflow.GetCurrentUpdateInfo(ctx).ID
+	}
 	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
 	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
 	return a.run(ctx, c, false)
@@ -273,6 +277,8 @@ func (r *attempts) perform() (any, error) {
 	switch r.name {
 	case contract.ActivityStartDomain:
 		return r.startDomain()
+	case contract.ActivityOperateDomain:
+		return r.operateDomain()
 	case contract.ActivityReportNode:
 		return contract.ReportNodeResult{Report: r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))].report()}, nil
 	}

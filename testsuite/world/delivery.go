@@ -18,6 +18,9 @@ const (
 	signalLag = 6 * time.Millisecond
 )
 
+// kindDomain marks what a node's worker tells: it tries until Temporal has it.
+const kindDomain = "domain"
+
 // repairEvery is crdwatch's own interval.
 const repairEvery = 5 * time.Minute
 
@@ -85,7 +88,7 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	late := func() time.Duration { return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))) }
 	wait := signalLag
 	switch {
-	case d.chaos.Drop > 0 && !d.certain && d.random.Float64() < d.chaos.Drop:
+	case d.chaos.Drop > 0 && !d.certain && x.Kind != kindDomain && d.random.Float64() < d.chaos.Drop:
 		d.Dropped++
 		d.world.tracef("chaos: %s of %s to %s is lost", x.Signal, x.UID, x.Workflow)
 		return

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Improvised is a scenario of arbitrary steps. Once they are over and the cluster is whole again, every machine must get to where its run
@@ -23,6 +25,7 @@ func Improvised(steps []func(*World)) Scenario {
 				}
 			}
 			w.StartCRDWatch()
+			w.unpause(vm)
 		},
 		Wish: settled,
 	}
@@ -57,6 +60,18 @@ func consistent(w *World, v *kubevirt.VirtualMachine) error {
 		return nil
 	}
 	return fmt.Errorf("VM %s says %q and has %d domains", v.Name, said, n)
+}
+
+// unpause waits until what is paused is said to be, and lets it go on.
+func (w *World) unpause(name string) {
+	w.Until(w.patience(), func() bool { return shown(w, name) == nil })
+	if err := shown(w, name); err != nil {
+		w.breakf("%v%s", err, w.state())
+	}
+	held := func() bool { l := w.Launcher(name); return l != nil && l.domain.State == contract.DomainPaused }
+	if held() {
+		w.urge(name, contract.OperationUnpause, 0, func() bool { return !held() })
+	}
 }
 
 // StopCRDWatch leaves the cluster unobserved; StartCRDWatch is a new leader.

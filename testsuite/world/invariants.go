@@ -63,6 +63,7 @@ func (w *World) Domains(key string) int {
 
 // sample checks what must hold all the time and is not seen at the moment it breaks.
 func (w *World) sample() {
+	w.sampleGuests()
 	for _, id := range w.workflows.names() {
 		r := w.workflows.runs[id]
 		if r.deadline.IsZero() || !w.Now().After(r.deadline.Add(deadlineSlack)) {

@@ -27,6 +27,8 @@ type host struct {
 	name      string
 	powered   bool
 	connected bool // reaches the API server and Temporal
+	// deaf says that it is back, and its kubelet has not looked at the API server yet.
+	deaf bool
 	// worker is up; each start of it is another epoch.
 	worker bool
 	epoch  int
@@ -38,6 +40,8 @@ type sandbox struct {
 	namespace, name, uid string
 	launcher             *launcher
 	stopping             bool
+	// lost says that the power went while it was there.
+	lost bool
 	// exit is how its container ended, once it has.
 	exit *corev1.ContainerStateTerminated
 }
@@ -46,7 +50,7 @@ func (h *host) alive() bool { return h.powered && h.connected }
 
 // sync brings one pod to what its object says.
 func (h *host) sync(namespace, name, uid string) {
-	if !h.alive() {
+	if !h.alive() || h.deaf {
 		return
 	}
 	pod := kube.Get[corev1.Pod](h.world.Kube, namespace, name)
@@ -98,22 +102,27 @@ func (h *host) start(pod *corev1.Pod) {
 		up = containerUp
 	}
 	h.world.after(up, func() {
-		if !h.powered || h.pods[box.uid] != box || box.exit != nil || box.stopping {
+		if !h.powered || h.pods[box.uid] != box || box.exit != nil || box.stopping || box.lost {
 			return
 		}
 		box.launcher = &launcher{
 			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: ref.UID, podUID: box.uid, grace: grace,
 			guest: h.world.Guests[pod.Namespace+"/"+ref.Name], machine: lifecycle.New(),
 		}
-		h.update(box, func(p *corev1.Pod) {
-			p.Status.Phase = corev1.PodRunning
-			p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.9"}}
-			p.Status.PodIP = "10.0.0.9"
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: observe.ComputeContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			}}
-			condition(p, corev1.PodReady, corev1.ConditionFalse, "ReadinessGatesNotReady")
-		})
+		h.runs(box)
+	})
+}
+
+// runs says that a pod's container is up.
+func (h *host) runs(box *sandbox) {
+	h.update(box, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.9"}}
+		p.Status.PodIP = "10.0.0.9"
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: observe.ComputeContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}
+		condition(p, corev1.PodReady, corev1.ConditionFalse, "ReadinessGatesNotReady")
 	})
 }
 
@@ -237,11 +246,9 @@ func (h *host) resync() {
 	for _, uid := range uids {
 		box := h.pods[uid]
 		if box.launcher != nil && box.exit == nil && !box.launcher.dead {
-			h.update(box, func(p *corev1.Pod) {
-				if p.Status.Phase == corev1.PodPending {
-					p.Status.Phase = corev1.PodRunning
-				}
-			})
+			if pod := kube.Get[corev1.Pod](h.world.Kube, box.namespace, box.name); pod != nil && pod.Status.Phase == corev1.PodPending {
+				h.runs(box)
+			}
 		}
 		h.sync(box.namespace, box.name, box.uid)
 	}

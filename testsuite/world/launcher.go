@@ -48,6 +48,9 @@ type launcher struct {
 	domain   contract.DomainObservation
 	followed bool // a node worker knows it
 	told     *contract.DomainObservation
+	hangs    bool      // it answers no operation
+	thaws    time.Time // when the guest thaws by itself; zero: not
+	thawing  int       // counts the wishes about that
 }
 
 func (l *launcher) key() string { return l.namespace + "/" + l.vmi }
@@ -152,12 +155,12 @@ func (l *launcher) report() {
 		return
 	}
 	d := l.domain
-	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason && l.told.AgentConnected == d.AgentConnected) {
+	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason && l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen) {
 		return
 	}
 	l.told = &d
 	l.world.delivery.dispatch(&crdwatch.Delivery{
-		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID, Kind: "domain", Payload: d,
+		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID, Kind: kindDomain, Payload: d,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // step is one thing that a user or the world does to a machine.
@@ -29,6 +30,9 @@ func steps() []step {
 	strategy := func(s kubevirt.VirtualMachineRunStrategy) step {
 		return step{"strategy " + string(s), func(w *world.World) { w.SetStrategy(machine, s) }}
 	}
+	operation := func(o contract.Operation) step {
+		return step{string(o), func(w *world.World) { w.Anew(machine, o, 40*time.Second) }}
+	}
 	return []step{
 		{"create always", func(w *world.World) { w.Create(world.Machine(machine, kubevirt.RunStrategyAlways)) }},
 		{"create halted", func(w *world.World) { w.Create(world.Machine(machine, kubevirt.RunStrategyHalted)) }},
@@ -42,6 +46,9 @@ func steps() []step {
 		{"delete the pod by force", func(w *world.World) { w.DeletePod(machine, &force) }},
 		{"guest powers off", func(w *world.World) { w.GuestPowersOff(machine) }},
 		{"guest panics", func(w *world.World) { w.GuestPanics(machine) }},
+		operation(contract.OperationPause), operation(contract.OperationUnpause), operation(contract.OperationFreeze),
+		operation(contract.OperationUnfreeze), operation(contract.OperationSoftReboot), operation(contract.OperationReset),
+		{"the same request again", func(w *world.World) { w.Again(machine) }},
 		{"control worker crashes", (*world.World).Crash},
 		{"crdwatch is gone", (*world.World).StopCRDWatch},
 		{"crdwatch leads", (*world.World).StartCRDWatch},
@@ -84,7 +91,10 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sequences++
 		n := rapid.IntRange(2, 10).Draw(t, "steps")
-		o := world.Options{AlwaysAnew: rapid.Bool().Draw(t, "anew")}
+		o := world.Options{
+			AlwaysAnew: rapid.Bool().Draw(t, "anew"),
+			Guests:     map[string]world.Guest{world.Namespace + "/" + machine: {AgentConnects: time.Second}},
+		}
 		if rapid.IntRange(0, 3).Draw(t, "chaos") == 0 {
 			o.Chaos = world.Chaos{Seed: 1, Duplicate: 0.2, Delay: 0.3, LateBy: 3 * time.Second}
 		}

@@ -138,6 +138,7 @@ func (w *World) PowerOff(node string) {
 	h.powered = false
 	h.epoch++
 	for _, uid := range h.sorted() {
+		h.pods[uid].lost = true
 		if l := h.pods[uid].launcher; l != nil && !l.dead {
 			if l.running && !w.fenced(h.name) {
 				w.ghosts[l.key()] = h.name
@@ -197,7 +198,8 @@ func (w *World) Return(node string) {
 	w.tracef("node %s: back", node)
 	h := w.hosts[node]
 	rebooted := !h.powered
-	h.powered, h.connected, h.worker = true, true, true
+	h.deaf = h.deaf || !h.alive()
+	h.powered, h.connected, h.worker = true, true, !rebooted
 	h.epoch++
 	for key, name := range w.ghosts {
 		if name == node {
@@ -208,11 +210,10 @@ func (w *World) Return(node string) {
 		if !h.alive() {
 			return
 		}
-		if rebooted {
-			for _, uid := range h.sorted() {
-				if box := h.pods[uid]; box.exit == nil {
-					box.exit = &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}
-				}
+		h.deaf = false
+		for _, uid := range h.sorted() { // what ran when the power went, and nothing newer
+			if box := h.pods[uid]; box.lost && box.exit == nil {
+				box.exit = &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}
 			}
 		}
 		h.resync()

@@ -39,10 +39,16 @@ const key = Namespace + "/" + vm
 func (s Scenario) Tell(w *World) {
 	w.Run(func(w *World) {
 		s.Story(w)
-		w.converge(s.Wish)
+		w.converge(func(w *World) error {
+			if err := s.Wish(w); err != nil {
+				return err
+			}
+			return allShown(w)
+		})
 		w.healed = true
 		w.wipe()
 		w.sample()
+		w.checkOrders()
 	})
 }
 
@@ -91,6 +97,9 @@ func (w *World) state() string {
 		for _, c := range m.Status.Conditions {
 			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
 		}
+	}
+	for _, o := range w.orders {
+		fmt.Fprintf(&b, "; %s: %s %s", o.ID, o.Answer, o.Message)
 	}
 	for _, id := range w.workflows.names() {
 		fmt.Fprintf(&b, "; %s waits for %s", id, w.waiting(id))

@@ -16,6 +16,7 @@ func Scenarios() []Scenario {
 	all = append(all, nodeStories()...)
 	all = append(all, setStories()...)
 	all = append(all, controlStories()...)
+	all = append(all, operationStories()...)
 	return all
 }
 

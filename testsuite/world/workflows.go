@@ -3,6 +3,7 @@ package world
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/interceptor"
@@ -22,6 +23,8 @@ type run struct {
 	attributes map[string]string
 	began      time.Time
 	deadline   time.Time // of a transition
+	// updates are the Updates that the present run has got, by ID.
+	updates map[string]*update
 }
 
 // workflows starts entities by signal, as Temporal's SignalWithStart does, and knows which run.
@@ -157,7 +160,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if r == nil {
 		return i.Next.ExecuteWorkflow(ctx, in)
 	}
-	r.open = true
+	r.open, r.updates = true, map[string]*update{}
 	out, err := i.Next.ExecuteWorkflow(ctx, in)
 	r.open = false
 	if workflow.IsContinueAsNewError(err) {
@@ -172,6 +175,22 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		delete(w.workflows.runs, id)
 	}
 	return out, err
+}
+
+// ValidateUpdate is where an Update arrives.
+func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
+	if r := i.world.workflows.runs[workflow.GetInfo(ctx).WorkflowExecution.ID]; r != nil {
+		if u := r.updates[workflow.GetCurrentUpdateInfo(ctx).ID]; u != nil {
+			u.seen = true
+		}
+	}
+	return i.Next.ValidateUpdate(ctx, in)
+}
+
+// ExecuteUpdate makes the history longer.
+func (i *inbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
+	i.world.age(workflow.GetInfo(ctx))
+	return i.Next.ExecuteUpdate(ctx, in)
 }
 
 func isTransition(kind string) bool { return !slices.Contains(entityKinds(), kind) }
@@ -189,6 +208,13 @@ func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSigna
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	world *World
+}
+
+// GetCurrentUpdateInfo has the ID that the user gave.
+func (o *outbound) GetCurrentUpdateInfo(ctx workflow.Context) *workflow.UpdateInfo {
+	u := o.Next.GetCurrentUpdateInfo(ctx)
+	id, _, _ := strings.Cut(u.ID, "#")
+	return &workflow.UpdateInfo{ID: id, Name: u.Name}
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {

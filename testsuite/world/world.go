@@ -52,6 +52,8 @@ type World struct {
 	Broken []string // invariants that did not hold
 	// Started counts domains by "namespace/name".
 	Started map[string]int
+	// Pressed counts reset buttons and requests to reboot, and Frozen how often guests were, by "namespace/name".
+	Pressed, Frozen map[string]int
 
 	env        *testsuite.TestWorkflowEnvironment
 	kubernetes kubernetes.Interface
@@ -67,11 +69,16 @@ type World struct {
 	faultHit   int
 	healed     bool
 
-	hosts   map[string]*host
-	domains []*launcher
-	victim  string            // the key of the guest that a story has let panic
-	ghosts  map[string]string // guests that may still run on a node that was lost, by key
-	control int               // epoch of the control worker
+	hosts    map[string]*host
+	domains  []*launcher
+	victim   string // the key of the guest that a story has let panic
+	orders   []*Order
+	accepted map[*Order]bool
+	deeds    map[string]deeds // by the ID of a request
+	updates  int
+	requests int
+	ghosts   map[string]string // guests that may still run on a node that was lost, by key
+	control  int               // epoch of the control worker
 
 	moments   time.Duration
 	ctx       workflow.Context
@@ -87,7 +94,8 @@ func New(o Options) (*World, error) {
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(silent{})
 	w := &World{
-		Options: o, fault: o.Fault, Started: map[string]int{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
+		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{},
+		accepted: map[*Order]bool{}, deeds: map[string]deeds{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
 		env: suite.NewTestWorkflowEnvironment(),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -132,8 +140,9 @@ func (w *World) newProcess() error {
 	}
 	control.RegisterActivities(w.activities, a)
 	for name, f := range map[string]any{
-		contract.ActivityStartDomain: (&node.Activities{}).StartDomain,
-		contract.ActivityReportNode:  (&node.Activities{}).ReportNode,
+		contract.ActivityStartDomain:   (&node.Activities{}).StartDomain,
+		contract.ActivityReportNode:    (&node.Activities{}).ReportNode,
+		contract.ActivityOperateDomain: (&node.Activities{}).OperateDomain,
 	} {
 		w.activities.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

@@ -82,6 +82,8 @@ type PatchVMInput struct {
 	Finalizers      *[]string `json:"finalizers,omitempty"`
 	RunStrategy     string    `json:"runStrategy,omitempty"`
 	LegacyRunning   bool      `json:"legacyRunning,omitempty"` // RunStrategy is to be written as spec.running
+	// Actor is the user behind RunStrategy ("": nobody else than before).
+	Actor string `json:"actor,omitempty"`
 	// KeepRequests leaves status.stateChangeRequests as they are, whatever Status says. MoreRequests says how many there are behind those that
 	// were observed: they are kept.
 	KeepRequests bool    `json:"keepRequests,omitempty"`
@@ -210,6 +212,8 @@ type VMIStatus struct {
 	Volumes       []DomainVolume    `json:"volumes,omitempty"`
 	// AgentConnected says that the guest's agent answers.
 	AgentConnected bool `json:"agentConnected,omitempty"`
+	// Frozen says that the guest's file systems are.
+	Frozen bool `json:"frozen,omitempty"`
 	// Guest is what it said last; it stays when the agent goes.
 	Guest *GuestInfo `json:"guest,omitempty"`
 	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.

@@ -63,4 +63,6 @@ type OperationRecord struct {
 	Until    time.Time `json:"until,omitzero"` // zero: it goes on
 	Attempts int       `json:"attempts,omitempty"`
 	Outcome  string    `json:"outcome,omitempty"`
+	// Unsure says that it may have been done although the outcome is a failure.
+	Unsure bool `json:"unsure,omitempty"`
 }

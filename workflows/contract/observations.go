@@ -179,15 +179,17 @@ const (
 // DomainObservation is what a node worker tells a VMI entity about the domain in one pod. Sequence grows with each
 // change that one launcher reports; of two observations of one pod the higher one is newer.
 type DomainObservation struct {
-	PodUID         string            `json:"podUID"`
-	Sequence       uint64            `json:"sequence"`
-	State          DomainState       `json:"state,omitempty"`
-	Reason         string            `json:"reason,omitempty"`
-	AgentConnected bool              `json:"agentConnected,omitempty"`
-	MachineType    string            `json:"machineType,omitempty"`
-	GuestMemory    int64             `json:"guestMemory,omitempty"` // bytes
-	Interfaces     []DomainInterface `json:"interfaces,omitempty"`
-	Volumes        []DomainVolume    `json:"volumes,omitempty"`
+	PodUID         string      `json:"podUID"`
+	Sequence       uint64      `json:"sequence"`
+	State          DomainState `json:"state,omitempty"`
+	Reason         string      `json:"reason,omitempty"`
+	AgentConnected bool        `json:"agentConnected,omitempty"`
+	// Frozen says that the guest's file systems are: its agent holds all writing to them.
+	Frozen      bool              `json:"frozen,omitempty"`
+	MachineType string            `json:"machineType,omitempty"`
+	GuestMemory int64             `json:"guestMemory,omitempty"` // bytes
+	Interfaces  []DomainInterface `json:"interfaces,omitempty"`
+	Volumes     []DomainVolume    `json:"volumes,omitempty"`
 	// Guest is what the guest's agent said last; nil until it has answered once.
 	Guest *GuestInfo `json:"guest,omitempty"`
 }

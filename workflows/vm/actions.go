@@ -28,7 +28,9 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		without := entity.Without(e.state.VM.Finalizers, contract.FinalizerVM)
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &without})
 	case actSetAlways:
-		return e.patch(ctx, d.Action, contract.PatchVMInput{RunStrategy: string(Always), LegacyRunning: e.state.VM.LegacyRunning})
+		return e.patch(ctx, d.Action, contract.PatchVMInput{
+			RunStrategy: string(Always), LegacyRunning: e.state.VM.LegacyRunning, Actor: e.state.actor(),
+		})
 	case actWrite:
 		status := e.state.status()
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})

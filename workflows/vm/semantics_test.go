@@ -158,12 +158,13 @@ func TestAPausedStart(t *testing.T) {
 			w := newWorld(t)
 			w.at(0, func() { w.CreateVM("vm-uid-123456", strategy) })
 			w.at(time.Second, func() {
-				w.ask(contract.StateChangeRequest{Action: "Start", Data: map[string]string{"paused": "true"}})
+				w.ask(contract.StateChangeRequest{Action: "Start", Data: map[string]string{"paused": "true", contract.AnnotationRequestedBy: "bob"}})
 			})
 			w.at(2*time.Second, func() {
 				require.NotNil(t, w.VMI)
 				require.True(t, w.Paused)
 				require.Equal(t, strategy == "Halted", w.VM.RunStrategy == "Always", "a halted VM becomes one that runs")
+				require.Equal(t, strategy == "Halted", w.VM.Actor == "bob", "and whoever asked is behind that")
 				w.SetVMIPhase("Running")
 			})
 			w.at(3*time.Second, func() { require.Empty(t, w.VM.StateChangeRequests) })

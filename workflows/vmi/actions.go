@@ -135,6 +135,7 @@ func (e *instance) markPod(ctx workflow.Context) error {
 		e.state.PodMarked, e.state.PodPaused = true, paused
 		err = nil
 	}
+	e.state.MarkDoubt = err != nil
 	return e.settle(ctx, actMarkPod, err)
 }
 

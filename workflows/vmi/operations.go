@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -82,14 +83,24 @@ func (s *State) refuseAt(r contract.InstanceRequest, now time.Time) error {
 	return s.refuse(r)
 }
 
-// did says that the request of that ID was done before: an answer may get lost, and the request come again in a later run.
-func (s *State) did(id string) bool {
+// did says that the request of that ID was done before: an answer may get lost, and the request come again in a later run. The error says
+// that it may have been done, and is nothing to do twice.
+func (s *State) did(id string) (bool, error) {
 	for _, r := range s.Records {
-		if id != "" && r.ID == id && r.Outcome == entity.OutcomeDone {
-			return true
+		switch {
+		case id == "" || r.ID != id || r.Until.IsZero():
+		case r.Outcome == entity.OutcomeDone:
+			return true, nil
+		case r.Unsure && !repeatable(r.Operation):
+			return true, temporal.NewNonRetryableApplicationError("It was begun before, and whether it was done is not known.", contract.RefusedAway, nil)
 		}
 	}
-	return false
+	return false, nil
+}
+
+// repeatable says that doing it once more changes nothing.
+func repeatable(o contract.Operation) bool {
+	return o != contract.OperationReset && o != contract.OperationSoftReboot
 }
 
 // onOperations offers the operations as Updates.
@@ -99,8 +110,8 @@ func (e *instance) onOperations(ctx workflow.Context) error {
 			Description: "Do this to the running guest: " + string(o),
 			Validator: func(ctx workflow.Context, r contract.InstanceRequest) error {
 				r.Operation = o
-				if e.state.did(workflow.GetCurrentUpdateInfo(ctx).ID) {
-					return nil
+				if done, err := e.state.did(workflow.GetCurrentUpdateInfo(ctx).ID); done {
+					return err
 				}
 				return e.state.refuseAt(r, workflow.Now(ctx))
 			},
@@ -122,8 +133,8 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	if err := workflow.Await(ctx, func() bool { return !e.operating }); err != nil {
 		return err
 	}
-	if e.state.did(id) {
-		return nil
+	if done, err := e.state.did(id); done {
+		return err
 	}
 	// Much may have happened since it was let in.
 	if err := e.state.refuseAt(r, workflow.Now(ctx)); err != nil || r.DryRun {
@@ -144,7 +155,7 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 			s.observeDomain(out.Domain)
 		}
 	} else {
-		err = failed(err, pod.NodeName)
+		err, record.Unsure = failed(err, pod.NodeName)
 		record.Outcome = entity.Message(err)
 	}
 	s.Record(record)
@@ -156,23 +167,30 @@ func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) w
 	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = contract.OperationQueued, contract.OperationLimit, contract.OperationLimit
 	o.Summary = entity.Summary(fmt.Sprintf("%s the guest in %s on %s, for %s", r.Operation, pod.Name, pod.NodeName, r.Actor))
 	retry := *o.RetryPolicy
-	if r.Operation == contract.OperationReset || r.Operation == contract.OperationSoftReboot {
+	if repeatable(r.Operation) {
+		o.StartToCloseTimeout = contract.OperationOnNode + time.Second // when the node's worker dies over it, there is time for another attempt
+	} else {
 		retry.MaximumAttempts = 1 // once too many would be a reboot too many
 	}
 	o.RetryPolicy = &retry
 	return o
 }
 
-// failed words why an operation that was let in was not done.
-func failed(err error, node string) error {
+// failed words why an operation that was let in is not known to be done. Unsure says that it may have been done all the same.
+func failed(err error, node string) (_ error, unsure bool) {
+	away := func(format string, args ...any) error {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), contract.RefusedAway, nil)
+	}
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) && app.Type() == contract.RefusedFailed {
-		return temporal.NewNonRetryableApplicationError(app.Message(), contract.RefusedFailed, nil)
+	var late *temporal.TimeoutError
+	switch {
+	case errors.As(err, &late) && late.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && late.Unwrap() == nil:
+		return away("Nobody on node %s has begun it in time: its node worker does not answer.", node), false
+	case errors.As(err, &late):
+		return away("Nobody on node %s has said in time that it is done: its node worker, or the guest's launcher, does not answer. It may be done.", node), true
+	case errors.As(err, &app) && app.Type() == contract.RefusedFailed:
+		return temporal.NewNonRetryableApplicationError(app.Message(), contract.RefusedFailed, nil), false
+	default:
+		return away("It is not known to be done on node %s: %s.", node, entity.Message(err)), true
 	}
-	if temporal.IsTimeoutError(err) {
-		return temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("Nobody on node %s has done it in time: its node worker, or the guest's launcher, does not answer.", node), contract.RefusedAway, nil)
-	}
-	return temporal.NewNonRetryableApplicationError(
-		fmt.Sprintf("It was not done on node %s: %s.", node, entity.Message(err)), contract.RefusedAway, nil)
 }

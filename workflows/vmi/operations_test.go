@@ -91,6 +91,25 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 	w.run(t)
 }
 
+// TestAFrozenGuestSaysSo for as long as its node's worker does.
+func TestAFrozenGuestSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	w.at(10*time.Second, func() { w.operate(contract.OperationFreeze, "f1") })
+	w.at(11*time.Second, func() {
+		require.True(t, w.VMIStatus.Frozen)
+		w.operate(contract.OperationUnfreeze, "u1")
+	})
+	w.at(12*time.Second, func() {
+		require.False(t, w.VMIStatus.Frozen)
+		w.operate(contract.OperationFreeze, "f2")
+	})
+	w.at(13*time.Second, w.DeleteVMIByUser)
+	w.at(14*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+	require.False(t, w.VMIStatus.Frozen, "what has ended is not frozen")
+}
+
 // TestAPausedGuestEnds: stopping it takes nothing but the deletion of its pod, as for any other.
 func TestAPausedGuestEnds(t *testing.T) {
 	w := newWorld(t)

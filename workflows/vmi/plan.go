@@ -192,6 +192,9 @@ func (s *State) paused() bool { return s.Logic.Thrifty() && s.domainIn(contract.
 
 // unmarked says that the pod's readiness gate is not what it should be.
 func (s *State) unmarked() bool {
+	if s.MarkDoubt && s.Logic.Doubting() {
+		return true
+	}
 	if s.PodMarked {
 		return s.PodPaused != s.paused()
 	}

@@ -68,14 +68,23 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 	check(t, (&State{}).refuse(contract.InstanceRequest{Operation: contract.OperationPause}), contract.RefusedAway, "The instance has not been seen yet; try again.")
 }
 
-// TestARequestThatWasDone is known in a later run, too; one that failed may be tried again under the same ID.
+// TestARequestThatWasDone is known in a later run, too. One that failed may be tried again under the same ID, unless it may have been done and
+// twice is once too many.
 func TestARequestThatWasDone(t *testing.T) {
 	s := State{}
 	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/1", Since: noon, Until: noon, Outcome: entity.OutcomeDone})
 	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/2", Since: noon, Until: noon, Outcome: "no launcher answers"})
-	require.True(t, s.did("reset/1"))
-	require.False(t, s.did("reset/2"))
-	require.False(t, s.did(""))
+	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/3", Since: noon, Until: noon, Outcome: "late", Unsure: true})
+	s.Record(contract.OperationRecord{Operation: contract.OperationPause, ID: "pause/4", Since: noon, Until: noon, Outcome: "late", Unsure: true})
+	for id, want := range map[string]bool{"reset/1": true, "reset/2": false, "reset/3": true, "pause/4": false, "": false} {
+		done, err := s.did(id)
+		require.Equal(t, want, done, id)
+		if id == "reset/3" {
+			check(t, err, contract.RefusedAway, "It was begun before, and whether it was done is not known.")
+		} else {
+			require.NoError(t, err, id)
+		}
+	}
 }
 
 func want(t *testing.T, s *State, o contract.Operation, kind, message string) {

@@ -40,6 +40,8 @@ type State struct {
 	PodMarked   bool `json:"podMarked,omitempty"`   // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
+	// MarkDoubt says that setting it failed, and may have been done all the same.
+	MarkDoubt bool `json:"markDoubt,omitempty"`
 	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
 	PodGrace *int64 `json:"podGrace,omitempty"`
 	// EndingSince is when the deletion of the VMI was first seen.
@@ -173,6 +175,7 @@ func (s *State) observePod(o contract.PodObservation) {
 func (s *State) hold(o *contract.PodObservation) {
 	s.Pod = o
 	s.PodDeleted, s.PodExpelled, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
+	s.MarkDoubt = false
 }
 
 // found folds what the API server says of the pod when it is asked; nil: there is none.

@@ -32,6 +32,7 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 		AgentConnected: d.GetAgentConnected(),
 		MachineType:    text(d.GetMachineType(), maxName),
 		GuestMemory:    max(0, d.GetGuestMemoryBytes()),
+		Frozen:         d.GetFrozen(),
 	}
 	for _, i := range d.GetInterfaces()[:min(maxElements, len(d.GetInterfaces()))] {
 		o.Interfaces = append(o.Interfaces, contract.DomainInterface{
