@@ -53,7 +53,7 @@ type Launcher struct {
 	thawing   thawing
 
 	// The loop's own.
-	agent    func(connected bool) // tells the poller
+	agent func(connected bool) // tells the poller
 	// operated has the poller look whether the guest is frozen.
 	operated func()
 	machine  *lifecycle.Machine

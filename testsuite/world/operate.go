@@ -15,8 +15,8 @@ import (
 
 // How long the API server waits: until an entity accepts or refuses, and from the request until it is done.
 const (
-	acceptTimeout = 5 * time.Second
-	doneTimeout   = 35 * time.Second
+	acceptTimeout = contract.OperationAccepted
+	doneTimeout   = contract.OperationAnswered
 )
 
 // Types of answers that only the API server gives.

@@ -17,7 +17,7 @@ import (
 
 const (
 	// operateTimeout is how long a node's worker waits for a launcher that does not answer.
-	operateTimeout = 15 * time.Second
+	operateTimeout = contract.OperationOnNode
 	// thawAgain is the launcher's pause between attempts to thaw a guest whose time has come.
 	thawAgain = 10 * time.Second
 	// thawLate is how much later than wished for a guest that runs may thaw.
