@@ -66,7 +66,7 @@ func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
 
 func resourceOf(path string) string {
 	switch path {
-	case PathMutateVM, PathValidateVM, PathValidateStatus:
+	case PathMutateVM, PathMutateVMStatus, PathValidateVM, PathValidateStatus:
 		return "virtualmachines"
 	case PathMutateVMIRS, PathValidateVMIRS:
 		return "virtualmachineinstancereplicasets"

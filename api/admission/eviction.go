@@ -30,7 +30,8 @@ const (
 )
 
 // validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it to. A pod that is
-// no launcher, and one of a guest that may be stopped, may be evicted.
+// no launcher, and one of a guest that may be stopped, may be evicted. Only the API server's own calls mark anything: whoever reaches this
+// process otherwise gets the answer, and no more.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := h.pod(ctx, req.Namespace, req.Name)
 	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -63,7 +64,7 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 	if err := json.Unmarshal(req.Object.Raw, eviction); err != nil {
 		return tooMany("failed to parse the eviction object: %v", err)
 	}
-	if err := h.evacuate(ctx, vmi, pod.Spec.NodeName, eviction, isDryRun(req, eviction)); err != nil {
+	if err := h.evacuate(ctx, vmi, pod.Spec.NodeName, eviction, isDryRun(req, eviction) || !isProven(ctx)); err != nil {
 		return tooMany("kubevirt failed marking the vmi for eviction: %v", err)
 	}
 	return tooMany("Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace, vmi.Name)
@@ -97,7 +98,8 @@ func (h *handler) evacuate(ctx context.Context, vmi *kubevirtv1.VirtualMachineIn
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	ops := []op{{"add", "/status/evacuationNodeName", node}}
+	// Another instance of its name is not meant.
+	ops := []op{{"test", "/metadata/uid", vmi.UID}, {"add", "/status/evacuationNodeName", node}}
 	if eviction.Annotations[askedBy] == descheduler {
 		if len(vmi.Annotations) == 0 {
 			ops = append(ops, op{"add", "/metadata/annotations", map[string]string{evictionSource: fromScheduler}})

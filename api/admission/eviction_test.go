@@ -34,6 +34,7 @@ func TestEvictions(t *testing.T) {
 		message  string // ""; the eviction may go ahead
 		marked   string
 		annotate string
+		stranger bool // it is not the API server that asks
 	}{
 		"of somebody else's pod":             {pod: func(p *corev1.Pod) { p.Labels = nil }},
 		"of a pod that has ended":            {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
@@ -76,6 +77,9 @@ func TestEvictions(t *testing.T) {
 			},
 			message: "Eviction request for target Pod",
 		},
+		"of one that somebody else moves, as told by anybody": {
+			vmi: strategy(kubevirtv1.EvictionStrategyExternal), message: `Eviction triggered evacuation of VMI "demo/i"`, stranger: true,
+		},
 		"of an instance that is gone": {gone: true, message: `kubevirt failed getting the vmi: virtualmachineinstances.kubevirt.io "i" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +90,7 @@ func TestEvictions(t *testing.T) {
 				},
 				Spec: corev1.PodSpec{NodeName: "node1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 			}
-			vmi := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "i"}}
+			vmi := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "i", UID: "u"}}
 			vmi.Status.NodeName = "node1"
 			if c.pod != nil {
 				c.pod(pod)
@@ -110,7 +114,7 @@ func TestEvictions(t *testing.T) {
 			h := Handlers(Options{
 				Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{}, nil }, Reader: cluster, Writer: writer,
 			})[PathValidateEviction].(*admission.Webhook)
-			resp := h.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			resp := h.Handle(context.WithValue(context.Background(), proven{}, !c.stranger), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "demo", Name: "virt-launcher-i", Object: runtime.RawExtension{Raw: []byte(object)},
 			}})
 			require.Equal(t, c.message == "", resp.Allowed, "%v", resp.Result)

@@ -26,13 +26,18 @@ type Options struct {
 	Controllers []string
 	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have no account.
 	Nodes []string
+	// Proven says whether a text proves that a call comes from the API server: only then anything is changed or reported. nil: none does.
+	Proven func(string) bool
+	// Reports tells the workflows who deletes and who scales; nil: nobody is told.
+	Reports Reports
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Observe is told of every answer, for metrics; nil: nobody is.
 	Observe func(webhook string, allowed bool, took time.Duration)
 }
 
-// Paths of the webhooks: KubeVirt's, and one for replica sets, which KubeVirt does not fill in.
+// Paths of the webhooks: KubeVirt's, and virtflow's own: for replica sets, which KubeVirt does not fill in, for who writes requests into the
+// status of VMs, and for who deletes and scales.
 const (
 	PathMutateVM           = "/virtualmachines-mutate"
 	PathMutateVMI          = "/virtualmachineinstances-mutate"
@@ -47,6 +52,8 @@ const (
 	PathValidateStatus     = "/status-validate"
 	PathValidateEviction   = "/pod-eviction-validate"
 	PathValidateKubeVirt   = "/kubevirt-validate-update"
+	PathMutateVMStatus     = "/virtualmachines-status-mutate"
+	PathReport             = "/requests-report"
 )
 
 type handler struct {
@@ -75,8 +82,15 @@ func Handlers(o Options) map[string]http.Handler {
 		PathValidateStatus:     h.validateStatus,
 		PathValidateEviction:   h.validateEviction,
 		PathValidateKubeVirt:   h.validateKubeVirt,
+		PathMutateVMStatus:     h.mutateVMStatus,
+		PathReport:             h.report,
 	} {
-		out[path] = &admission.Webhook{Handler: h.observed(path, handle)}
+		w := &admission.Webhook{Handler: h.observed(path, handle)}
+		out[path] = w
+		if path == PathValidateEviction || path == PathReport {
+			w.WithContextFunc = h.withProof
+			out[path+ProofSuffix] = w
+		}
 	}
 	return out
 }

@@ -20,7 +20,10 @@ func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission
 		return *end
 	}
 	if vm.DeletionTimestamp != nil {
-		return admission.Allowed("")
+		if old == nil {
+			return admission.Allowed("")
+		}
+		return h.keepRecord(req, &vm.ObjectMeta, &old.ObjectMeta)
 	}
 	if causes := validation.Matchers(vm, old); len(causes) > 0 {
 		return refused(causes)

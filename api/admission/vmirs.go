@@ -21,7 +21,10 @@ func (h *handler) mutateVMIRS(_ context.Context, req admission.Request) admissio
 		return *end
 	}
 	if set.DeletionTimestamp != nil {
-		return admission.Allowed("")
+		if old == nil {
+			return admission.Allowed("")
+		}
+		return h.keepRecord(req, &set.ObjectMeta, &old.ObjectMeta)
 	}
 	if set.Spec.Replicas == nil {
 		one := int32(1)

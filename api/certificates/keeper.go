@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -41,6 +44,9 @@ type Options struct {
 	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
 	// restarts. Each is replaced after keyLife; the one before it is kept until then.
 	Keys []string
+	// Proven are the validating webhooks whose calls are to prove that they come from the API server, and the path of each, to which the proof
+	// is appended in the configuration. It is made anew within the hour.
+	Proven map[string]string
 }
 
 // Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
@@ -52,6 +58,8 @@ type Keeper struct {
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
 	keys    atomic.Pointer[map[string]keys]
+	proof   atomic.Pointer[[]byte]
+	begun   atomic.Bool // a proof of this process's own has been made
 }
 
 // NewKeeper makes a Keeper that reads and writes through a client.
@@ -73,7 +81,9 @@ func (k *Keeper) SetUp(mgr ctrl.Manager) error {
 		b = b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always)
 	}
 	if len(k.APIServices) > 0 {
-		b = b.Watches(NewAPIService(""), always)
+		b = b.Watches(NewAPIService(""), always, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return slices.Contains(k.APIServices, o.GetName())
+		})))
 	}
 	if k.Bundle.Name != "" {
 		b = b.Watches(&corev1.ConfigMap{}, always)
@@ -120,6 +130,11 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	} else if added && renewed == "" {
 		renewed = "keys"
 	}
+	if made, err := k.renewProof(secret); err != nil {
+		return reconcile.Result{}, err
+	} else if made && renewed == "" {
+		renewed = "proof"
+	}
 	if renewed != "" {
 		if err := k.client.Update(ctx, secret); err != nil {
 			if apierrors.IsConflict(err) {
@@ -133,38 +148,55 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("loading the certificate in Secret %s: %w", k.Secret, err)
 	}
-	bundle := bundleOf(secret)
-	// First trust, then use: a new CA must be known before anything signed by it is shown.
-	if err := k.trust(ctx, bundle); err != nil {
+	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts nobody, and while there is
+	// nothing in use yet, those who do trust it need not wait for the others.
+	webhooks, others := k.trust(ctx, bundleOf(secret), secret.Data[keyProof])
+	err = errors.Join(webhooks, others)
+	if err != nil && k.current.Load() != nil && !allMissing(webhooks, others) {
 		return reconcile.Result{}, err
 	}
 	k.takeKeys(secret)
+	k.takeProof(secret)
 	k.current.Store(&pair)
-	k.trusted.Store(true)
-	return reconcile.Result{RequeueAfter: checkInterval}, nil
+	if hooked := k.MutatingWebhooks != "" || k.ValidatingWebhooks != ""; webhooks == nil && (hooked || others == nil) {
+		k.trusted.Store(true)
+	}
+	return reconcile.Result{RequeueAfter: checkInterval}, err
 }
 
-// trust writes the CA to all who are to trust it, where it is not there yet.
-func (k *Keeper) trust(ctx context.Context, bundle []byte) error {
+// trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the others. What is not a
+// webhook is told apart.
+func (k *Keeper) trust(ctx context.Context, bundle, proof []byte) (webhooks, others error) {
+	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
-		if err := k.trustMutating(ctx, bundle); err != nil {
-			return err
-		}
+		atWebhooks = append(atWebhooks, k.trustMutating(ctx, bundle))
 	}
 	if k.ValidatingWebhooks != "" {
-		if err := k.trustValidating(ctx, bundle); err != nil {
-			return err
-		}
+		atWebhooks = append(atWebhooks, k.trustValidating(ctx, bundle, proof))
 	}
 	for _, name := range k.APIServices {
-		if err := k.trustAt(ctx, name, bundle); err != nil {
-			return err
-		}
+		atOthers = append(atOthers, k.trustAt(ctx, name, bundle))
 	}
 	if k.Bundle.Name != "" {
-		return k.publish(ctx, bundle)
+		atOthers = append(atOthers, k.publish(ctx, bundle))
 	}
-	return nil
+	return errors.Join(atWebhooks...), errors.Join(atOthers...)
+}
+
+// allMissing says that nothing went wrong but that some of those who are to trust the CA are not there.
+func allMissing(joined ...error) bool {
+	for _, j := range joined {
+		list, ok := j.(interface{ Unwrap() []error })
+		if !ok {
+			continue
+		}
+		for _, err := range list.Unwrap() {
+			if !apierrors.IsNotFound(err) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
@@ -183,18 +215,20 @@ func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
 	return k.patch(ctx, changed, mutating, same)
 }
 
-func (k *Keeper) trustValidating(ctx context.Context, bundle []byte) error {
+func (k *Keeper) trustValidating(ctx context.Context, bundle, proof []byte) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
 	}
-	changed := validating.DeepCopy()
+	changed, same := validating.DeepCopy(), true
 	for i := range changed.Webhooks {
-		changed.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	same := true
-	for i := range validating.Webhooks {
-		same = same && bytes.Equal(validating.Webhooks[i].ClientConfig.CABundle, bundle)
+		w := &changed.Webhooks[i]
+		same = same && bytes.Equal(w.ClientConfig.CABundle, bundle)
+		w.ClientConfig.CABundle = bundle
+		if path := k.provenPath(w, proof); path != nil {
+			same = same && w.ClientConfig.Service.Path != nil && *w.ClientConfig.Service.Path == *path
+			w.ClientConfig.Service.Path = path
+		}
 	}
 	return k.patch(ctx, changed, validating, same)
 }

@@ -21,17 +21,21 @@ func apiServices() []string {
 	return []string{"v1." + subresources.Group, "v1alpha3." + subresources.Group}
 }
 
-// aggregated makes the API subresources.kubevirt.io.
-func (o *Options) aggregated(mgr ctrl.Manager, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (http.Handler, error) {
+// temporalClient connects when it is first needed: webhooks are answered without Temporal.
+func (o *Options) temporalClient(p *process.Process) (client.Client, error) {
 	options, err := o.Temporal.ClientOptions(p.Log, p.Registry, userAgent)
 	if err != nil {
 		return nil, err
 	}
-	// It connects when it is first needed: webhooks are answered without Temporal.
 	temporal, err := client.NewLazyClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the client of Temporal: %w", err)
 	}
+	return temporal, nil
+}
+
+// aggregated makes the API subresources.kubevirt.io.
+func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (http.Handler, error) {
 	toGuests, err := o.streams(mgr, p)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/zerologr"
@@ -14,8 +15,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -79,16 +80,21 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
 		APIServices:        apiServices(),
+		Proven:             provenWebhooks(),
 	}, p.Log)
 	if err := keeper.SetUp(mgr); err != nil {
+		return err
+	}
+	temporal, err := o.temporalClient(p)
+	if err != nil {
 		return err
 	}
 	cluster := o.clusterReader(mgr.GetClient())
 	register(webhooks, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: newReports(temporal, p.Log, p.Registry),
 	}))
-	aggregated, err := o.aggregated(mgr, cluster, p)
+	aggregated, err := o.aggregated(mgr, temporal, cluster, p)
 	if err != nil {
 		return err
 	}
@@ -122,8 +128,8 @@ func (o *Options) cacheOptions() cache.Options {
 	here := func(name string) cache.ByObject {
 		return cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: named(name)}}}
 	}
-	// Two objects, which no field selector names together.
-	services := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "virtflow"})}
+	// Two objects, which no field selector names together; of the others nothing is kept but the name.
+	services := cache.ByObject{Transform: forgetOthers(apiServices())}
 	proxy := subresources.FrontProxyConfig
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		certificates.NewAPIService(""): services,
@@ -133,6 +139,20 @@ func (o *Options) cacheOptions() cache.Options {
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(o.Webhooks)},
 	}}
+}
+
+// forgetOthers keeps of objects that are none of those names no more than a cache needs.
+func forgetOthers(names []string) func(any) (any, error) {
+	return func(in any) (any, error) {
+		o, ok := in.(*unstructured.Unstructured)
+		if !ok || slices.Contains(names, o.GetName()) {
+			return in, nil
+		}
+		out := certificates.NewAPIService(o.GetName())
+		out.SetUID(o.GetUID())
+		out.SetResourceVersion(o.GetResourceVersion())
+		return out, nil
+	}
 }
 
 // clusterReader reads the configuration object from the cache; without one KubeVirt's defaults hold.

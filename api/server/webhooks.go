@@ -12,7 +12,8 @@ import (
 const bodyTimeout = 10 * time.Second
 
 // NewWebhooks makes the HTTPS server for handlers by path. Host "" is every address. The certificate is asked for at every handshake, so
-// that a new one is used at once. A body may be 7 MiB, which the handlers see to, and must come within bodyTimeout.
+// that a new one is used at once. A body may be 7 MiB, which the handlers see to, and must come within bodyTimeout; how many are answered at
+// once is bounded.
 func NewWebhooks(host string, port int, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), handlers map[string]http.Handler) webhook.Server {
 	s := newWebhookServer(host, port, nil, certificate)
 	register(s, handlers)
@@ -31,16 +32,8 @@ func newWebhookServer(host string, port int, mux *http.ServeMux, certificate fun
 }
 
 func register(s webhook.Server, handlers map[string]http.Handler) {
+	b := newBounds()
 	for path, h := range handlers {
-		s.Register(path, patient(h))
+		s.Register(path, b.bound(h))
 	}
-}
-
-// patient gives up on a body that trickles in.
-func patient(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A connection that cannot have a deadline is ended by the server's own.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-		next.ServeHTTP(w, r)
-	})
 }

@@ -211,6 +211,15 @@ type hook struct {
 	policy     *admissionregistrationv1.FailurePolicyType
 	timeout    *int32
 	conditions []admissionregistrationv1.MatchCondition
+	operations []admissionregistrationv1.OperationType
+}
+
+func operations(rules []admissionregistrationv1.RuleWithOperations) []admissionregistrationv1.OperationType {
+	var out []admissionregistrationv1.OperationType
+	for _, r := range rules {
+		out = append(out, r.Operations...)
+	}
+	return out
 }
 
 func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
@@ -220,20 +229,38 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 		switch o := o.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:
 			for _, w := range o.Webhooks {
-				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions})
+				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
 			for _, w := range o.Webhooks {
-				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions})
+				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
 			}
+		}
+	}
+	for path := range served { // a path with a proof is that without one, as the api server has written it
+		if base, ok := strings.CutSuffix(path, admission.ProofSuffix); ok {
+			require.Contains(t, served, base)
+			delete(served, path)
 		}
 	}
 	require.Len(t, hooks, len(served))
 	for _, h := range hooks {
 		require.Contains(t, served, h.path)
-		require.Equal(t, admissionregistrationv1.Fail, *h.policy)
+		if h.path == admission.PathReport {
+			require.Equal(t, admissionregistrationv1.Ignore, *h.policy, "a deletion depends on nobody")
+			require.Equal(t, int32(1), *h.timeout)
+		} else {
+			require.Equal(t, admissionregistrationv1.Fail, *h.policy)
+			require.NotContains(t, h.operations, admissionregistrationv1.Delete, "%s: a deletion depends on nobody", h.path)
+		}
 		require.LessOrEqual(t, *h.timeout, int32(5))
 		require.Contains(t, h.conditions[0].Expression, "system:serviceaccount:virtflow:virtflow-control-worker")
+		if slices.Contains(h.operations, admissionregistrationv1.Update) && slices.Contains([]string{
+			admission.PathMutateVM, admission.PathMutateVMI, admission.PathMutateVMIRS, admission.PathValidateVM, admission.PathValidateVMIPatch,
+			admission.PathValidateVMIRS, admission.PathValidateVMIMUpdate,
+		}, h.path) {
+			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name, "%s: who takes a finalizer away waits for nobody", h.path)
+		}
 		if h.path == admission.PathValidateEviction {
 			require.Contains(t, h.conditions[1].Expression, `request.name.startsWith("virt-launcher-")`, "others' pods never wait for virtflow")
 		}

@@ -325,6 +325,31 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 		_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--type=merge", "-p", p)
 		require.ErrorContains(t, err, "virtflow-launcher-pods", p)
 	}
+	// Nor through a subresource. What others write with a pod's status, such as a network's plugin, is none of virtflow's business.
+	for name, mark := range marks {
+		b, err := json.Marshal(map[string]any{"metadata": mark})
+		require.NoError(t, err)
+		_, err = try("-n", m.namespace, "patch", "pod", "plain", "--subresource=status", "--type=merge", "-p", string(b))
+		require.ErrorContains(t, err, "virtflow-launcher-pods", name)
+	}
+	for _, p := range []string{
+		`{"metadata":{"finalizers":null}}`, `{"metadata":{"labels":{"kubevirt.io":null}}}`, `{"metadata":{"labels":{"kubevirt.io/created-by":"other"}}}`,
+		`{"metadata":{"annotations":{"kubevirt.io/domain":"other"}}}`, `{"metadata":{"annotations":{"virtflow.io/vmi":null}}}`,
+	} {
+		_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=status", "--type=merge", "-p", p)
+		require.ErrorContains(t, err, "virtflow-launcher-pods", p)
+	}
+	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=merge", "-p", `{"metadata":{"annotations":{"cni.example.com/address":"10.0.0.1"}}}`)
+	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"example.com/seen","status":"True"}]}}`)
+	_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=resize", "--type=strategic", "-p", `{"spec":{"containers":[{"name":"compute","resources":{"limits":{"memory":"9Gi"}}}]}}`)
+	require.ErrorContains(t, err, "virtflow-launcher-pods")
+	_, err = try("-n", m.namespace, "debug", m.pod(), "--image=none", "--profile=restricted", "--attach=false")
+	require.ErrorContains(t, err, "virtflow-launcher-pods")
+	for _, url := range []string{"/pods/plain/binding", "/bindings"} {
+		_, err = tryWith(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "plain", "namespace": %q, "annotations": {"virtflow.io/vmi": "{}"}},
+			"target": {"apiVersion": "v1", "kind": "Node", "name": "none"}}`, m.namespace), "create", "--raw", "/api/v1/namespaces/"+m.namespace+url, "-f", "-")
+		require.ErrorContains(t, err, "virtflow-launcher-pods", url)
+	}
 	// Nor through a controller of Kubernetes' own.
 	apply(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: many, namespace: %s}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
   template: {metadata: {labels: {a: b, kubevirt.io: virt-launcher}}, spec: {securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},

@@ -17,6 +17,8 @@ const refusedFor = 15 * time.Minute
 type Manual struct {
 	Refused *Refusal                   `json:"refused,omitempty"`
 	Records []contract.OperationRecord `json:"records,omitempty"`
+	// Deleter is who asked for the object's deletion, as the API server has said ("": not known).
+	Deleter string `json:"deleter,omitempty"`
 }
 
 // Refusal is a control that came as a signal and was not taken.

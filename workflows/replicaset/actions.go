@@ -165,7 +165,7 @@ func (s *State) transition(d decision, now time.Time) (Transition, contract.Repl
 	n := d.Needs
 	t := Transition{
 		ID:  contract.TransitionID(contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), s.Object.UID, contract.OperationReplicate, s.Count),
-		Why: d.Why, Actor: s.Set.Actor, Since: now, Replicas: s.Set.Replicas, Make: n.Make,
+		Why: d.Why, Actor: s.actor(), Since: now, Replicas: s.Set.Replicas, Make: n.Make,
 	}
 	if n.Make > 0 {
 		t.From = s.Ordinal + 1

@@ -43,6 +43,10 @@ type State struct {
 	Churn      int       `json:"churn,omitempty"`
 	ChurnUntil time.Time `json:"churnUntil,omitzero"`
 
+	// Scale and Scaled are what is known of who scaled the set past the webhooks that record it: see scale.go.
+	Scale  *contract.RequestReport `json:"scale,omitempty"`
+	Scaled Scaled                  `json:"scaled,omitzero"`
+
 	// Hold is a person's: see controls.go.
 	Hold *entity.Hold `json:"hold,omitempty"`
 	entity.Manual
@@ -135,6 +139,7 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 func (s *State) takeSet(o contract.ReplicaSetObservation) {
 	if o.Generation != s.Set.Generation {
 		s.wishChanged()
+		s.seeScaled(o)
 	}
 	s.Set = &o
 }

@@ -37,6 +37,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.Set != nil && e.state.deleting() }, e.state.scaling)
 	return e.loop.Run(contract.WorkflowReplicaSet, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
@@ -120,7 +121,7 @@ func (e *set) describe(ctx workflow.Context) {
 	if s.Open != nil {
 		op = string(contract.OperationReplicate)
 	}
-	now := strings.Join([]string{s.Object.UID, s.phase(), op, s.Set.Actor}, "|")
+	now := strings.Join([]string{s.Object.UID, s.phase(), op, s.actor()}, "|")
 	if now == e.described {
 		return
 	}
@@ -130,7 +131,7 @@ func (e *set) describe(ctx workflow.Context) {
 		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
 		temporal.NewSearchAttributeKeyKeyword(contract.SearchPhase).ValueSet(s.phase()),
 		entity.Keyword(contract.SearchOperation, op),
-		entity.Keyword(contract.SearchActor, s.Set.Actor),
+		entity.Keyword(contract.SearchActor, s.actor()),
 	)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)

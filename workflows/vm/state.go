@@ -250,10 +250,21 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 }
 
 // actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written it, or else whoever
-// changed the object last.
+// changed the object last, or deletes it.
 func (s *State) actor() string {
+	if s.deleting() && s.Deleter != "" {
+		return s.Deleter
+	}
 	if reqs := s.pendingRequests(); len(reqs) > 0 && reqs[0].Data[contract.AnnotationRequestedBy] != "" {
 		return reqs[0].Data[contract.AnnotationRequestedBy]
+	}
+	return s.VM.Actor
+}
+
+// wisher is who is behind what the VM is to be: whoever deletes it, or changed it last.
+func (s *State) wisher() string {
+	if s.deleting() && s.Deleter != "" {
+		return s.Deleter
 	}
 	return s.VM.Actor
 }

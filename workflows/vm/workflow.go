@@ -37,6 +37,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.VM != nil && e.state.deleting() }, func(contract.RequestReport) {})
 	return e.loop.Run(contract.WorkflowVM, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
@@ -125,7 +126,7 @@ func (e *instance) describe(ctx workflow.Context) {
 	if s.Open != nil {
 		op = string(s.Open.Operation)
 	}
-	phase, actor := s.printable(), s.VM.Actor
+	phase, actor := s.printable(), s.wisher()
 	node := ""
 	if s.situation() != Absent {
 		node = s.VMI.NodeName

@@ -44,6 +44,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.onOperations(ctx); err != nil {
 		return err
 	}
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.deleting, func(contract.RequestReport) {})
 	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
@@ -114,6 +115,9 @@ func (e *instance) describe(ctx workflow.Context) {
 	actor := ""
 	if s.VMI != nil {
 		actor = s.VMI.Actor
+	}
+	if s.deleting() && s.Deleter != "" {
+		actor = s.Deleter
 	}
 	now := strings.Join([]string{s.Object.UID, node, string(s.Phase), actor}, "|")
 	if now == e.described {

@@ -1,0 +1,22 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+)
+
+// ProofSuffix ends the patterns of paths whose last part is the proof of Options.Proven.
+const ProofSuffix = "/{proof}"
+
+type proven struct{}
+
+// withProof notes whether a call has come on the path that only the API server is told. One that has not is answered all the same, but
+// nothing follows from it.
+func (h *handler) withProof(ctx context.Context, r *http.Request) context.Context {
+	return context.WithValue(ctx, proven{}, h.Proven != nil && h.Proven(r.PathValue("proof")))
+}
+
+func isProven(ctx context.Context) bool {
+	is, _ := ctx.Value(proven{}).(bool)
+	return is
+}

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Reports tells a workflow who has asked for what. It must be safe for concurrent use. Nothing depends on its outcome.
+type Reports interface {
+	Report(ctx context.Context, workflow string, r contract.RequestReport)
+}
+
+// reportTimeout bounds how long somebody's deletion waits for the workflow to be told.
+const reportTimeout = 500 * time.Millisecond
+
+// report tells the workflow of an object who deletes or scales it, and has no objections, ever. What is only tried is not told.
+func (h *handler) report(ctx context.Context, req admission.Request) admission.Response {
+	if h.Reports == nil || !isProven(ctx) || h.own(req) || req.DryRun != nil && *req.DryRun {
+		return admission.Allowed("")
+	}
+	id, r, ok := h.reportOf(req)
+	if !ok {
+		return admission.Allowed("")
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	h.Reports.Report(ctx, id, r)
+	return admission.Allowed("")
+}
+
+// reportOf says what a request asks of which workflow.
+func (h *handler) reportOf(req admission.Request) (workflow string, r contract.RequestReport, ok bool) {
+	r = contract.RequestReport{Actor: req.UserInfo.Username}
+	id := map[string]func(namespace, name string) string{
+		h.vm.resource: contract.VMID, h.vmi.resource: contract.VMIID, h.vmirs.resource: contract.ReplicaSetID,
+	}[req.Resource.Resource]
+	if id == nil || r.Actor == "" {
+		return "", r, false
+	}
+	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old one tells.
+	var old struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil || old.Metadata.Name == "" {
+		return "", r, false
+	}
+	r.UID, r.ResourceVersion = string(old.Metadata.UID), old.Metadata.ResourceVersion
+	switch {
+	case req.Operation == admissionv1.Delete && req.SubResource == "":
+		r.Operation = contract.OperationDelete
+	case req.Operation == admissionv1.Update && req.SubResource == "scale" && req.Resource.Resource == h.vmirs.resource:
+		scale := &autoscalingv1.Scale{}
+		if err := json.Unmarshal(req.Object.Raw, scale); err != nil {
+			return "", r, false
+		}
+		r.Operation, r.Replicas = contract.OperationReplicate, int(scale.Spec.Replicas)
+	default:
+		return "", r, false
+	}
+	return id(old.Metadata.Namespace, old.Metadata.Name), r, true
+}

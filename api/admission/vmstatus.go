@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// mutateVMStatus writes who asks into state change requests that somebody puts into a VM's status without the subresources API. Whatever
+// such a request says of it is overwritten; those that were there stay as they were.
+func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admission.Response {
+	if h.own(req) || !h.vm.concerns(req.Resource) {
+		return admission.Allowed("")
+	}
+	if _, err := parse(req.Object.Raw); err != nil {
+		return bad(err)
+	}
+	vm, old := &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachine{}
+	if err := json.Unmarshal(req.Object.Raw, vm); err != nil {
+		return bad(err)
+	}
+	if len(req.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
+			return bad(err)
+		}
+	}
+	before, changed := slices.Clone(old.Status.StateChangeRequests), false
+	for i := range vm.Status.StateChangeRequests {
+		r := &vm.Status.StateChangeRequests[i]
+		if at := slices.IndexFunc(before, func(b kubevirtv1.VirtualMachineStateChangeRequest) bool { return sameRequest(*r, b) }); at >= 0 {
+			before = slices.Delete(before, at, at+1) // a copy of it is a request of its own
+			continue
+		}
+		if r.Data[contract.AnnotationRequestedBy] == req.UserInfo.Username {
+			continue
+		}
+		r.Data = maps.Clone(r.Data)
+		if r.Data == nil {
+			r.Data = map[string]string{}
+		}
+		r.Data[contract.AnnotationRequestedBy] = req.UserInfo.Username
+		changed = true
+	}
+	if !changed {
+		return admission.Allowed("")
+	}
+	return patched(part{"status/stateChangeRequests", vm.Status.StateChangeRequests})
+}
+
+func sameRequest(a, b kubevirtv1.VirtualMachineStateChangeRequest) bool {
+	same := (a.UID == nil) == (b.UID == nil) && (a.UID == nil || *a.UID == *b.UID)
+	return same && a.Action == b.Action && maps.Equal(a.Data, b.Data)
+}

@@ -1,0 +1,98 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// as is a person with every right, under that name.
+func as(user string) []string { return []string{"--as=" + user, "--as-group=system:masters"} }
+
+// askedFor lists who is recorded to have asked an entity for an operation.
+func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
+	t.Helper()
+	var records []contract.OperationRecord
+	asked(t, workflow, contract.QueryHistory, &records)
+	var who []string
+	for _, r := range records {
+		if r.Operation == op && !r.Claimed {
+			who = append(who, r.Actor)
+		}
+	}
+	return who
+}
+
+// TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of the node goes. Then the VM
+// is deleted, and its history says by whom.
+func TestADrainMeetsTheEvictionHook(t *testing.T) {
+	untilHealthy(t)
+	m := newMachine(t, "moving", "Always", "      evictionStrategy: External")
+	vmi := m.untilBooted()
+	node := vmi.Status.NodeName
+	uncordon(t, node)
+	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: bystander, namespace: %s, labels: {app: %s}}, spec: {nodeName: %s, terminationGracePeriodSeconds: 0,
+  securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
+  containers: [{name: c, image: none, imagePullPolicy: Never, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, m.namespace, m.name, node))
+	drain := func(more ...string) error {
+		_, err := try(append([]string{"drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector", "app=" + m.name}, more...)...)
+		return err
+	}
+	first := fmt.Sprintf("Eviction triggered evacuation of VMI \"%s/%s\"", m.namespace, m.name)
+	marked := func() string {
+		v, err := m.vmi()
+		require.NoError(t, err)
+		require.Equal(t, vmi.UID, v.UID)
+		return v.Status.EvacuationNodeName
+	}
+	rehearsal := fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": %q}, "deleteOptions": {"dryRun": ["All"]}}`, m.pod(), m.namespace)
+	_, err := tryWith(rehearsal, "create", "--raw", "/api/v1/namespaces/"+m.namespace+"/pods/"+m.pod()+"/eviction?dryRun=All", "-f", "-")
+	require.ErrorContains(t, err, first)
+	if err := drain("--dry-run=server", "--timeout=10s"); err != nil {
+		require.ErrorContains(t, err, first)
+	}
+	require.Empty(t, marked(), "what is only tried marks nothing")
+
+	err = drain("--timeout=12s")
+	require.ErrorContains(t, err, first)
+	require.ErrorContains(t, err, "Evacuation in progress: "+first, "and once more, as it tries again")
+	require.Equal(t, node, marked())
+	_, err = try("-n", m.namespace, "get", "pod", "bystander")
+	require.ErrorContains(t, err, "not found", "other pods do not wait for virtflow")
+	require.Len(t, m.domains(), 1)
+	kubectl(t, "uncordon", node)
+
+	// A deletion that is only tried is nobody's.
+	m.kubectl(append(as("dora"), "delete", "vm", m.name, "--dry-run=server")...)
+	m.kubectl(append(as("carol"), "delete", "vm", m.name, "--timeout=110s")...)
+	require.Equal(t, []string{"carol"}, askedFor(t, m.workflow(), contract.OperationDelete))
+	stops := askedFor(t, m.workflow(), contract.OperationStop)
+	require.NotEmpty(t, stops)
+	require.Equal(t, "carol", stops[len(stops)-1], "who deletes a VM stops its guest")
+}
+
+// TestWhoScalesAReplicaSet is in its history, though the scale subresource passes by whatever could write a name into the object.
+func TestWhoScalesAReplicaSet(t *testing.T) {
+	r := newReplicas(t, newNamespace(t), "scaled", 0)
+	id := contract.ReplicaSetID(r.namespace, r.name)
+	until(t, time.Minute, "the set's entity answers", func() error {
+		_, err := cli("temporal", "workflow", "query", "--workflow-id", id, "--type", "plan")
+		return err
+	})
+	r.kubectl(append(as("erin"), "scale", "vmirs", r.name, "--replicas=1")...)
+	until(t, time.Minute, "history names her", func() error {
+		if who := askedFor(t, id, contract.OperationReplicate); !slices.Equal(who, []string{"erin"}) {
+			return fmt.Errorf("it names %v", who)
+		}
+		return nil
+	})
+	r.kubectl(append(as("frank"), "delete", "vmirs", r.name, "--timeout=110s")...)
+	require.Equal(t, []string{"frank"}, askedFor(t, id, contract.OperationDelete))
+}

@@ -1,0 +1,17 @@
+package contract
+
+// SignalReportRequest tells an entity who has asked the API server to delete its object, or to scale it, as the API server said before it was
+// done: with a RequestReport. It may be missing, come late, and be about something that was refused in the end.
+const SignalReportRequest = "report-request"
+
+// RequestReport is the argument of SignalReportRequest.
+type RequestReport struct {
+	// UID is the object that is meant, and ResourceVersion what it was then.
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Operation is OperationDelete, or OperationReplicate with the wanted number of Replicas.
+	Operation Operation `json:"operation"`
+	Replicas  int       `json:"replicas,omitempty"`
+	// Actor is the user whom the API server has authenticated.
+	Actor string `json:"actor"`
+}

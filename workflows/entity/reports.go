@@ -1,0 +1,31 @@
+package entity
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of deletions are remembered
+// as Manual.Deleter, others are handed on. deleting says whether the object is known to be on its way out, which is the doing of whoever was
+// reported last before that.
+func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
+	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
+		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
+			return
+		}
+		switch {
+		case r.Operation != contract.OperationDelete:
+			other(r)
+		case m.Deleter == "" || m.Deleter != r.Actor && !deleting():
+			m.Deleter = r.Actor
+			now := workflow.Now(l.ctx)
+			m.Record(contract.OperationRecord{
+				Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now, Outcome: OutcomeAsked,
+			})
+		}
+	})
+}
+
+// OutcomeAsked is the outcome of what was asked for, and is done by others.
+const OutcomeAsked = "asked for"
