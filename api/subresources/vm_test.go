@@ -384,7 +384,7 @@ func TestAnEvacuationIsTakenBack(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
 	const path = "virtualmachineinstances/web/evacuate/cancel"
-	require.Equal(t, 500, r.do("PUT", path, `{"evacuationNodeName":"m"}`).code, "it is to leave another node")
+	require.Equal(t, 409, r.do("PUT", path, `{"evacuationNodeName":"m"}`).code, "it is to leave another node")
 	require.Equal(t, 200, r.do("PUT", path, `{"evacuationNodeName":"n","dryRun":["All"]}`).code)
 	require.Equal(t, "n", r.getVMI("web").Status.EvacuationNodeName)
 	require.Equal(t, 200, r.do("PUT", path, `{"evacuationNodeName":"n"}`).code)

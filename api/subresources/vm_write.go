@@ -121,10 +121,21 @@ func (s *Service) patchGrace(ctx context.Context, vmi *kubevirtv1.VirtualMachine
 	object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	if err := s.Client.Patch(ctx, object, patch, options...); err != nil {
+	return vmiWritten(vmi.Name, s.Client.Patch(ctx, object, patch, options...))
+}
+
+// vmiWritten is the answer to a patch of a VMI that came out so: it may be gone by now, or no longer as it was read.
+func vmiWritten(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return VMINotFound(name)
+	case failedTest(err):
+		return VMIConflict(name, "it has changed meanwhile; try again")
+	default:
 		return apierrors.NewInternalError(err)
 	}
-	return nil
 }
 
 func rawPatch(steps []step) (client.Patch, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,8 +52,8 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 		ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
 		defer cancel()
 		object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
-		if err := s.Client.Patch(ctx, object, patch, o...); err != nil {
-			return apierrors.NewInternalError(err)
+		if err := vmiWritten(vmi.Name, s.Client.Patch(ctx, object, patch, o...)); err != nil {
+			return err
 		}
 	}
 	w.WriteHeader(http.StatusOK)
