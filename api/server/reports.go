@@ -7,17 +7,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.temporal.io/sdk/client"
 
-	"github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
-
-// provenWebhooks are those from which something follows, by name, and their paths.
-func provenWebhooks() map[string]string {
-	return map[string]string{
-		"virt-launcher-eviction-interceptor.kubevirt.io": admission.PathValidateEviction,
-		"requests-reporter.virtflow.io":                  admission.PathReport,
-	}
-}
 
 // reports signals workflows. One that is lost is counted: nothing waits for it, and history has a name less.
 type reports struct {

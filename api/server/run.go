@@ -80,7 +80,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
 		APIServices:        apiServices(),
-		Proven:             provenWebhooks(),
+		Proven:             admission.ProvenWebhooks(),
 	}, p.Log)
 	if err := keeper.SetUp(mgr); err != nil {
 		return err

@@ -233,7 +233,13 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
 			for _, w := range o.Webhooks {
-				hooks = append(hooks, hook{*w.ClientConfig.Service.Path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
+				path, proven := admission.ProvenWebhooks()[w.Name]
+				if proven {
+					require.Nil(t, w.ClientConfig.Service.Path, "the api server writes it, and an upgrade must not take it back")
+				} else {
+					path = *w.ClientConfig.Service.Path
+				}
+				hooks = append(hooks, hook{path, w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
 			}
 		}
 	}
@@ -311,7 +317,7 @@ func TestTheAggregatedAPI(t *testing.T) {
 		}
 		require.NoError(t, yaml.UnmarshalStrict(documents[i], &service))
 		require.Equal(t, version+"."+subresources.Group, service.Metadata.Name)
-		require.Equal(t, "virtflow", service.Metadata.Labels["app.kubernetes.io/part-of"], "the api server finds it by this label")
+		require.Equal(t, "virtflow", service.Metadata.Labels["app.kubernetes.io/part-of"], "whose it is")
 		require.Equal(t, subresources.Group, service.Spec.Group)
 		require.Equal(t, version, service.Spec.Version)
 		require.Equal(t, "virtflow-api-server", service.Spec.Service.Name)

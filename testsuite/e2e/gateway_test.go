@@ -327,6 +327,7 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 	}
 	// Nor through a subresource. What others write with a pod's status, such as a network's plugin, is none of virtflow's business.
 	for name, mark := range marks {
+		delete(mark, "name") // of the impostor
 		b, err := json.Marshal(map[string]any{"metadata": mark})
 		require.NoError(t, err)
 		_, err = try("-n", m.namespace, "patch", "pod", "plain", "--subresource=status", "--type=merge", "-p", string(b))
