@@ -25,7 +25,7 @@ type Health struct {
 	ready map[string]Check
 }
 
-// NewHealth has no checks: alive, and ready.
+// NewHealth has no checks: alive, but not ready before it is known what for.
 func NewHealth() *Health { return &Health{live: map[string]Check{}, ready: map[string]Check{}} }
 
 // AddLive adds a check to /healthz; adding one of the same name replaces it.
@@ -65,11 +65,25 @@ func (h *Health) handler(checks map[string]Check) http.Handler {
 	})
 }
 
+// starting answers for a process that has not said yet what it needs in order to be ready.
+func (h *Health) starting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		unknown := len(h.ready) == 0
+		h.mu.Unlock()
+		if unknown {
+			http.Error(w, "it is starting", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func serve(address string, p *Process) (stop func(), err error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /healthz", p.Health.handler(p.Health.live))
-	mux.Handle("GET /readyz", p.Health.handler(p.Health.ready))
+	mux.Handle("GET /readyz", p.Health.starting(p.Health.handler(p.Health.ready)))
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address: %w", err)
