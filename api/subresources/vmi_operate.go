@@ -96,6 +96,9 @@ func (s *Service) operate(w http.ResponseWriter, r *Request, directives []string
 		o.Probed = true
 	}
 	if err := s.Entities.Operate(r.Context(), r.Namespace, r.Name, requestID(r, o), o); err != nil {
+		if no := (*Refusal)(nil); o.Operation == contract.OperationReset && !vmi.IsRunning() && errors.As(err, &no) && no.Type != contract.RefusedGone {
+			err = &Refusal{no.Type, fmt.Sprintf("Failed to reset non-running VMI with phase %s: %s", vmi.Status.Phase, no.Message)}
+		}
 		return refused(r.Name, err)
 	}
 	w.WriteHeader(http.StatusOK)

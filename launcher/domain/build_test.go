@@ -127,6 +127,18 @@ func TestHostname(t *testing.T) {
 	}
 }
 
+// TestCloudInitDataOnEveryBus: on SATA, KubeVirt's default, QEMU starts no disk that cannot be written.
+func TestCloudInitDataOnEveryBus(t *testing.T) {
+	for device, readOnly := range map[string]bool{
+		`"disk":{}`: false, `"disk":{"bus":"sata"}`: false, `"disk":{"bus":"virtio"}`: true, `"disk":{"bus":"scsi"}`: true, `"cdrom":{}`: true, `"cdrom":{"bus":"sata"}`: true,
+	} {
+		d, err := domain.Build(input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"seed",`+device+`}]}}}`)))
+		require.NoError(t, err, device)
+		require.Len(t, d.Devices.Disks, 1)
+		require.Equal(t, readOnly, d.Devices.Disks[0].ReadOnly != nil, device)
+	}
+}
+
 func TestDiskNamesGoOnAfterZ(t *testing.T) {
 	vmi := read(t, `{"domain":{"memory":{"guest":"1Mi"},"devices":{}}}`)
 	in := input(vmi)

@@ -10,7 +10,8 @@ import (
 
 const (
 	busVirtio  = "virtio"
-	busDefault = "sata" // KubeVirt's on amd64
+	busSATA    = "sata"
+	busDefault = busSATA // KubeVirt's on amd64
 
 	modelVirtio       = "virtio-non-transitional"
 	modelTransitional = "virtio-transitional"
@@ -75,24 +76,25 @@ func buildDisk(field string, disk *v1.Disk, volume Volume, spec *v1.DomainSpec, 
 		Serial: disk.Serial,
 		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + disk.Name},
 	}
-	readOnly := volume.ReadOnly
+	readOnly := false
 	switch {
 	case disk.CDRom != nil:
 		d.Device = "cdrom"
 		d.Driver.Discard = ""
 		d.Target.Tray = string(disk.CDRom.Tray)
 		setBus(d, disk.CDRom.Bus)
-		readOnly = readOnly || unlessFalse(disk.CDRom.ReadOnly)
+		readOnly = unlessFalse(disk.CDRom.ReadOnly)
 	case disk.LUN != nil:
 		return nil, invalid(field+".lun", "a LUN needs a block volume, which is not supported yet")
 	case disk.Disk != nil:
 		setBus(d, disk.Disk.Bus)
-		readOnly = readOnly || disk.Disk.ReadOnly
+		readOnly = disk.Disk.ReadOnly
 		if disk.Disk.PciAddress != "" {
 			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
 		}
 	}
-	if readOnly {
+	// QEMU has no disk on SATA that cannot be written; what the guest writes there is the pod's own copy, and nobody reads it.
+	if readOnly || volume.ReadOnly && (d.Device != "disk" || d.Target.Bus != busSATA) {
 		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
 	if isTrue(disk.Shareable) {

@@ -33,6 +33,18 @@ func (m *machine) subresource(resource, what string) string {
 // connect opens a stream by way of the API server, as KubeVirt's client does. A refusal comes with its code and text.
 func (m *machine) connect(path string) (stream *websocket.Conn, code int, text string) {
 	m.t.Helper()
+	return m.connectAs(path, "")
+}
+
+// Users for connectAs that need no name.
+const (
+	nobody    = "system:anonymous" // impersonated
+	stateless = "-"                // really without any credentials
+)
+
+// connectAs is connect by a user that kubectl's own user stands in for; "" is the latter.
+func (m *machine) connectAs(path, user string) (stream *websocket.Conn, code int, text string) {
+	m.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	require.NoError(m.t, err)
 	tlsConfig, err := rest.TLSConfigFor(config)
@@ -41,6 +53,18 @@ func (m *machine) connect(path string) (stream *websocket.Conn, code int, text s
 	header := http.Header{}
 	if config.BearerToken != "" {
 		header.Set("Authorization", "Bearer "+config.BearerToken)
+	}
+	switch user {
+	case "":
+	case nobody:
+		header.Set("Impersonate-User", nobody)
+		header.Set("Impersonate-Group", "system:unauthenticated")
+	case stateless:
+		header = http.Header{}
+		tlsConfig.Certificates, tlsConfig.GetClientCertificate = nil, nil
+	default:
+		header.Set("Impersonate-User", user)
+		header.Set("Impersonate-Group", "system:authenticated")
 	}
 	c, answer, err := dialer.Dial("wss"+strings.TrimPrefix(config.Host, "https")+path, header)
 	if answer != nil {

@@ -4,7 +4,7 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -120,7 +120,12 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 	m.remove()
 }
 
-// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server.
+// streamKinds are all there are, as the last part of the path of a VMI.
+func streamKinds() []string {
+	return []string{"console", "vnc", "vnc/screenshot", "portforward/22", "portforward/22/tcp", "portforward/68/udp", "usbredir", "vsock?port=22"}
+}
+
+// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server, with a guest that runs: nothing but RBAC keeps anybody out.
 func TestWhoMayUseSubresources(t *testing.T) {
 	m := newMachine(t, "theirs", "Halted", "")
 	m.untilStatus("Stopped")
@@ -135,24 +140,55 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		_, err := m.put(resource, name, "{}", flags...)
 		require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
 	}
-	anonymous := []string{"--as=system:anonymous", "--as-group=system:unauthenticated"}
-	for _, flags := range [][]string{as("viewer"), as("tenant"), as("stranger"), anonymous} {
+	anonymous := []string{"--as=" + nobody, "--as-group=system:unauthenticated"}
+	denied := [][]string{as("viewer"), as("tenant"), as("stranger"), anonymous}
+	for _, flags := range denied {
 		forbidden(flags, vms, "start")
-		forbidden(flags, vmis, "pause")
-		forbidden(flags, vmis, "reset")
-		for _, name := range []string{"console", "vnc", "portforward/22"} {
-			_, err := try(append([]string{"get", "--raw", m.pathOf(vmis, name)}, flags...)...)
-			require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
-		}
 	}
-	_, err := try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("viewer")...)...)
-	require.NoError(t, err, "who may read a VM may read it expanded")
-	_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("tenant")...)...)
-	require.ErrorContains(t, err, "forbidden")
 	forbidden(as("boss"), vms, "migrate")
-	_, err = m.put(vms, "start", "{}", as("editor")...)
+	_, err := m.put(vms, "start", "{}", as("editor")...)
 	require.NoError(t, err)
 	m.untilBooted()
+	for _, flags := range denied {
+		forbidden(flags, vms, "stop")
+		forbidden(flags, vms, "restart")
+		for _, name := range []string{"pause", "unpause", "freeze", "unfreeze", "reset", "softreboot"} {
+			forbidden(flags, vmis, name)
+		}
+	}
+	_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("viewer")...)...)
+	require.NoError(t, err, "who may read a VM may read it expanded")
+	for _, flags := range denied[1:] {
+		_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, flags...)...)
+		require.ErrorContains(t, err, "forbidden")
+	}
+
+	kept := func(user, resource, kind string) {
+		t.Helper()
+		c, code, text := m.connectAs(m.pathOf(resource, kind), user)
+		require.Nil(t, c, "%s opens %s", user, kind)
+		require.Contains(t, []int{http.StatusForbidden, http.StatusUnauthorized}, code, "%s %s: %s", user, kind, text)
+	}
+	for _, user := range []string{"viewer", "tenant", "stranger", nobody, stateless} {
+		for _, kind := range streamKinds() {
+			kept(user, vmis, kind)
+		}
+		kept(user, vms, "portforward/22")
+	}
+	for _, user := range []string{"editor", "boss"} {
+		for _, path := range []string{m.pathOf(vmis, "console"), m.pathOf(vmis, "vnc"), m.pathOf(vmis, "portforward/22"), m.pathOf(vms, "portforward/22")} {
+			c, code, text := m.connectAs(path, user)
+			require.NotNil(t, c, "%s %s: %d %s", user, path, code, text)
+			require.NoError(t, c.Close())
+		}
+		_, code, text := m.connectAs(m.pathOf(vmis, "usbredir"), user)
+		require.Equal(t, http.StatusConflict, code, "%s is let in, and there is none: %s", user, text)
+		kept(user, vmis, "vsock?port=22")
+	}
+	kept("editor", vmis, "vnc/screenshot")
+	_, err = try(append([]string{"get", "--raw", m.pathOf(vmis, "vnc/screenshot")}, as("boss")...)...)
+	require.NoError(t, err)
+
 	_, err = m.put(vmis, "pause", "{}", as("boss")...)
 	require.NoError(t, err)
 	vm := m.untilStatus("Paused")
@@ -169,55 +205,4 @@ func TestTheAggregatedAPIIsThere(t *testing.T) {
 	require.Contains(t, kubectl(t, "get", "--raw", "/openapi/v3/apis/subresources.kubevirt.io/v1"), "v1.StartOptions")
 	_, err := try("get", "--raw", "/apis/subresources.kubevirt.io/v1/start-cluster-profiler")
 	require.ErrorContains(t, err, "ClusterProfiler")
-}
-
-// TestVirtctl drives KubeVirt's own command line, unmodified.
-func TestVirtctl(t *testing.T) {
-	if _, err := exec.LookPath("virtctl"); err != nil {
-		t.Skip("no virtctl on the PATH: make tools builds it")
-	}
-	m := newMachine(t, "ctl", "Halted", "")
-	virtctl := func(args ...string) (string, error) {
-		out, err := exec.Command("virtctl", append([]string{"-n", m.namespace}, args...)...).CombinedOutput()
-		return string(out), err
-	}
-	well := func(args ...string) string {
-		t.Helper()
-		out, err := virtctl(args...)
-		require.NoError(t, err, "virtctl %s: %s", strings.Join(args, " "), out)
-		return out
-	}
-	refused := func(words string, args ...string) {
-		t.Helper()
-		out, err := virtctl(args...)
-		require.Error(t, err, out)
-		require.Contains(t, out, words)
-	}
-	require.Contains(t, well("version"), "Server Version")
-	m.untilStatus("Stopped")
-	refused("not found", "start", "missing")
-	refused("not found", "pause", "vmi", "missing")
-	refused("VM is not running", "stop", "ctl")
-	refused("does not support manual restart requests", "restart", "ctl")
-	well("start", "ctl")
-	first := m.untilBooted()
-	refused("VM is already running", "start", "ctl")
-	well("pause", "vm", "ctl")
-	refused("VMI is already paused", "pause", "vm", "ctl")
-	m.untilStatus("Paused")
-	well("unpause", "vm", "ctl")
-	m.untilStatus("Running")
-	well("soft-reboot", "ctl")
-	well("reset", "ctl")
-	require.Contains(t, well("expand", "--vm", "ctl"), "name: ctl")
-	well("restart", "ctl")
-	m.untilReplaced(first)
-	well("stop", "ctl")
-	m.untilStatus("Stopped")
-	refused("VM is not running", "stop", "ctl")
-	well("start", "ctl", "--paused")
-	m.untilStatus("Paused")
-	well("stop", "ctl", "--grace-period=0", "--force")
-	m.untilStatus("Stopped")
-	m.remove()
 }

@@ -1,6 +1,7 @@
 package vmi_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/virtflow/virtflow/testsuite/fakes"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
 // outcome is how an operation was answered.
@@ -114,8 +116,13 @@ func TestAFrozenGuestSaysSo(t *testing.T) {
 func TestAPausedGuestEnds(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, func() { w.operate(contract.OperationPause, "p1") })
-	w.at(11*time.Second, w.DeleteVMIByUser)
+	var paused *outcome
+	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
+	w.at(11*time.Second, func() {
+		paused.is(t, "", "")
+		require.Equal(t, "True", w.condition("Paused").Status, "it is paused when it is told to go")
+		w.DeleteVMIByUser()
+	})
 	w.at(12*time.Second, func() {
 		require.NotNil(t, w.Pod.DeletionTimestamp)
 		w.EndPod(contract.ReasonShutdown, true, 0)
@@ -124,21 +131,38 @@ func TestAPausedGuestEnds(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
+// TestTheSameRequestIsDoneOnce, in the run that has done it, and in a later one that only carries what was done: Temporal forgets the IDs of
+// Updates between runs, and so does the environment of this test.
 func TestTheSameRequestIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	var first, second *outcome
-	w.at(10*time.Second, func() {
-		first, second = w.operate(contract.OperationReset, "r1"), w.operate(contract.OperationReset, "r1")
-	})
+	var carried []byte
+	w.at(10*time.Second, func() { w.operate(contract.OperationReset, "reset/1") })
 	w.at(11*time.Second, func() {
-		first.is(t, "", "")
-		second.is(t, "", "")
 		require.Equal(t, []contract.Operation{contract.OperationReset}, w.Operations)
-		w.DeleteVMIByUser()
+		state, err := json.Marshal(w.state(t))
+		require.NoError(t, err)
+		carried = state
+		w.env.CancelWorkflow()
 	})
-	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
-	w.run(t)
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	require.NotEmpty(t, carried)
+
+	later := w.later()
+	var again, other *outcome
+	later.at(time.Second, func() { again = later.operate(contract.OperationReset, "reset/1") })
+	later.at(2*time.Second, func() {
+		again.is(t, "", "")
+		require.Equal(t, []contract.Operation{contract.OperationReset}, later.Operations, "not once more")
+		other = later.operate(contract.OperationReset, "reset/2")
+	})
+	later.at(3*time.Second, func() {
+		other.is(t, "", "")
+		require.Equal(t, []contract.Operation{contract.OperationReset, contract.OperationReset}, later.Operations)
+		later.DeleteVMIByUser()
+	})
+	later.at(4*time.Second, func() { later.EndPod(contract.ReasonShutdown, true, 0) })
+	later.runWith(t, carried)
 }
 
 func TestOperationsFollowEachOther(t *testing.T) {

@@ -23,14 +23,19 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return (&world{Cluster: fakes.NewCluster()}).later()
+}
+
+// later is the same cluster for another run of the entity.
+func (w *world) later() *world {
 	var s testsuite.WorkflowTestSuite
-	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
-	w.env.SetTestTimeout(20 * time.Second)
-	w.Register(w.env)
-	w.Changed = func(signal string, payload any) {
-		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
+	next := &world{Cluster: w.Cluster, env: s.NewTestWorkflowEnvironment()}
+	next.env.SetTestTimeout(20 * time.Second)
+	next.Register(next.env)
+	next.Changed = func(signal string, payload any) {
+		next.env.RegisterDelayedCallback(func() { next.env.SignalWorkflow(signal, payload) }, time.Millisecond)
 	}
-	return w
+	return next
 }
 
 // at plays an event of the outside world at a time after the start.
@@ -38,7 +43,13 @@ func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f,
 
 func (w *world) run(t *testing.T) {
 	t.Helper()
-	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	w.runWith(t, nil)
+}
+
+// runWith goes on from what an earlier run carried over.
+func (w *world) runWith(t *testing.T, carried []byte) {
+	t.Helper()
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name, Carried: carried})
 	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
 	require.NoError(t, w.env.GetWorkflowError())
 	require.Nil(t, w.VMI, "the VMI object must be gone")
