@@ -3,9 +3,7 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -95,5 +93,3 @@ func patched(parts ...part) admission.Response {
 	}
 	return r
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

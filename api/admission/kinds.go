@@ -15,10 +15,10 @@ import (
 	"github.com/virtflow/virtflow/api/schema"
 )
 
-// kind is one of KubeVirt's kinds: its resource, and what spec and status may look like.
+// kind is one of KubeVirt's kinds: its resource, and what its objects may look like.
 type kind[T any] struct {
 	name, resource string
-	spec, status   *schema.Type
+	document       schema.Document
 }
 
 // kinds are compiled once: it takes some milliseconds.
@@ -32,13 +32,13 @@ type kinds struct {
 func compileKinds() kinds {
 	return kinds{
 		vm: kind[kubevirtv1.VirtualMachine]{"VirtualMachine", "virtualmachines",
-			schema.Compile(kubevirtv1.VirtualMachineSpec{}), schema.Compile(kubevirtv1.VirtualMachineStatus{})},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}},
 		vmi: kind[kubevirtv1.VirtualMachineInstance]{"VirtualMachineInstance", "virtualmachineinstances",
-			schema.Compile(kubevirtv1.VirtualMachineInstanceSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceStatus{})},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceStatus{})}},
 		vmirs: kind[kubevirtv1.VirtualMachineInstanceReplicaSet]{"VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets",
-			schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetStatus{})},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetStatus{})}},
 		vmim: kind[kubevirtv1.VirtualMachineInstanceMigration]{"VirtualMachineInstanceMigration", "virtualmachineinstancemigrations",
-			schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}), schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})}},
 	}
 }
 
@@ -53,7 +53,7 @@ func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.
 	if err != nil {
 		return end(bad(err))
 	}
-	if found := k.check(document); len(found) > 0 {
+	if found := k.document.Check(document); len(found) > 0 {
 		return end(refused(texts(found)))
 	}
 	object = new(T)
@@ -84,25 +84,4 @@ func parse(raw []byte) (map[string]any, error) {
 // concerns says whether a request's resource is this kind's, in a version that there is.
 func (k kind[T]) concerns(r metav1.GroupVersionResource) bool {
 	return r.Group == kubevirtcore.GroupName && slices.Contains([]string{"v1", "v1alpha3"}, r.Version) && r.Resource == k.resource
-}
-
-func (k kind[T]) check(document map[string]any) []string {
-	var found []string
-	for _, name := range sortedKeys(document) {
-		if !slices.Contains([]string{"kind", "apiVersion", "spec", "status", "metadata"}, name) {
-			found = append(found, fmt.Sprintf(".%s in body is a forbidden property", name))
-		}
-	}
-	if _, ok := document["spec"]; !ok {
-		found = append(found, "spec in body is required")
-	}
-	found = append(found, k.spec.Check(document["spec"], "spec", true)...)
-	return append(found, k.checkStatus(document)...)
-}
-
-func (k kind[T]) checkStatus(document map[string]any) []string {
-	if document["status"] == nil {
-		return nil
-	}
-	return k.status.Check(document["status"], "status", false)
 }

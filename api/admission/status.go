@@ -24,13 +24,13 @@ func (h *handler) validateStatus(ctx context.Context, req admission.Request) adm
 	var found []string
 	switch name {
 	case h.vm.name:
-		found = h.vm.checkStatus(document)
+		found = h.vm.document.CheckStatus(document)
 	case h.vmi.name:
-		found = h.vmi.checkStatus(document)
+		found = h.vmi.document.CheckStatus(document)
 	case h.vmirs.name:
-		found = h.vmirs.checkStatus(document)
+		found = h.vmirs.document.CheckStatus(document)
 	case h.vmim.name:
-		found = h.vmim.checkStatus(document)
+		found = h.vmim.document.CheckStatus(document)
 	}
 	if len(found) > 0 {
 		return refused(texts(found))

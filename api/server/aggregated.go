@@ -49,12 +49,23 @@ func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster f
 		Streams:    toGuests,
 		Version:    process.Version,
 		Log:        p.Log,
+		Refused:    subresourceRefusals(p.Registry),
 		Observe:    subresourceObserver(p.Registry),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return service, nil
+}
+
+// subresourceRefusals counts who was not let in.
+func subresourceRefusals(r prometheus.Registerer) func(int) {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "virtflow_subresource_refused_total",
+		Help: "Requests to subresources.kubevirt.io that were not let in, by code: who did not come through the front proxy, may not, or asked for no path that there is.",
+	}, []string{"code"})
+	r.MustRegister(refused)
+	return func(code int) { refused.WithLabelValues(strconv.Itoa(code)).Inc() }
 }
 
 // subresourceObserver counts and times the answers of each subresource; streams are not among them.

@@ -223,14 +223,25 @@ func (s *Service) notAttested(r *Request) error {
 	return VMIConflict(r.Name, "Attestation not requested for VMI")
 }
 
-// backup is for both subresources of KubeVirt's incremental backups.
 func (s *Service) backup(_ http.ResponseWriter, r *Request) error {
 	vmi, err := s.VMI(r.Context(), r.Namespace, r.Name)
 	switch {
 	case err != nil:
 		return err
 	case vmi.Status.Phase != kubevirtv1.Running:
-		return VMIConflict(r.Name, "VMI is not running")
+		return VMIConflict(r.Name, "VM is not running")
 	}
+	return errNotTracked(r)
+}
+
+func (s *Service) redefineCheckpoint(_ http.ResponseWriter, r *Request) error {
+	if _, err := s.VMI(r.Context(), r.Namespace, r.Name); err != nil {
+		return err
+	}
+	return errNotTracked(r)
+}
+
+// errNotTracked: incremental backups need a tracking of changed blocks that no VMI can ask for yet.
+func errNotTracked(r *Request) error {
 	return VMIConflict(r.Name, "ChangedBlockTracking is not enabled")
 }

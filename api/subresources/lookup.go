@@ -3,9 +3,11 @@ package subresources
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +44,25 @@ func (l Lookup) VMI(ctx context.Context, namespace, name string) (*kubevirtv1.Vi
 		return nil, VMINotFound(name)
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("unable to retrieve vmi [%s]: %w", name, err))
+	}
+	return vmi, nil
+}
+
+// InstanceOf answers with the instance of a VirtualMachine, or with KubeVirt's error. An instance that only has its name is none of its.
+func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
+	vm, err := l.VM(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if !vm.Status.Created {
+		return nil, VMConflict(name, "VMI is not started")
+	}
+	vmi, err := l.VMI(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(vmi.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == vm.UID }) {
+		return nil, apierrors.NewInternalError(fmt.Errorf("unable to retrieve vmi [%s] for vm: it is another owner's", name))
 	}
 	return vmi, nil
 }

@@ -1,6 +1,7 @@
 package subresources
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -90,11 +91,17 @@ func (r Route) templates(version string) map[string][]string {
 func (r Route) describe(version string, parameters []string) spec.PathItem {
 	words := append([]string{version, strings.ToLower(r.Method), r.path()}, parameters[min(2, len(parameters)):]...)
 	operation := &spec.Operation{OperationProps: spec.OperationProps{ID: strings.NewReplacer("/", "-").Replace(strings.Join(words, "-"))}}
-	operation.Produces = []string{"application/json"}
+	operation.Produces = []string{cmp.Or(r.Produces, "application/json")}
 	for _, p := range parameters {
 		operation.Parameters = append(operation.Parameters, spec.Parameter{
 			ParamProps:   spec.ParamProps{Name: p, In: "path", Required: true},
 			SimpleSchema: spec.SimpleSchema{Type: "string"},
+		})
+	}
+	for _, p := range r.Query {
+		operation.Parameters = append(operation.Parameters, spec.Parameter{
+			ParamProps:   spec.ParamProps{Name: p, In: "query"},
+			SimpleSchema: spec.SimpleSchema{Type: "boolean"},
 		})
 	}
 	if body, ok := bodies()[r.path()]; ok {
@@ -104,7 +111,7 @@ func (r Route) describe(version string, parameters []string) spec.PathItem {
 		}})
 	}
 	operation.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: map[int]spec.Response{
-		http.StatusOK:           {ResponseProps: spec.ResponseProps{Description: "OK"}},
+		r.success():             {ResponseProps: spec.ResponseProps{Description: http.StatusText(r.success())}},
 		http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}},
 	}}}
 	if r.Method == http.MethodPut {

@@ -1,6 +1,10 @@
 package subresources
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/virtflow/virtflow/workers/node/access/wire"
+)
 
 // Resources of the API.
 const (
@@ -19,6 +23,24 @@ type Route struct {
 	LeastRest, MostRest int
 	// Stream is not ended after a time, and its body is not bounded here.
 	Stream bool
+	// Success is the code of an answer when all is well: 200 if it is 0, and 101 for streams.
+	Success int
+	// Produces is the type of that answer, if it is not JSON.
+	Produces string
+	// Query are the parameters that may stand in the query.
+	Query []string
+}
+
+// success is the code of an answer when all is well.
+func (r Route) success() int {
+	switch {
+	case r.Success != 0:
+		return r.Success
+	case r.Stream:
+		return http.StatusSwitchingProtocols
+	default:
+		return http.StatusOK
+	}
 }
 
 // path is the route as RBAC and discovery name it.
@@ -43,9 +65,9 @@ func (s *Service) table() []Route {
 	return []Route{
 		{Resource: expandVMSpec, Method: put, Handler: s.expandGiven},
 
-		{Resource: vm, Subresource: "start", Method: put, Handler: s.startVM},
-		{Resource: vm, Subresource: "stop", Method: put, Handler: s.stopVM},
-		{Resource: vm, Subresource: "restart", Method: put, Handler: s.restartVM},
+		{Resource: vm, Subresource: "start", Method: put, Success: http.StatusAccepted, Handler: s.startVM},
+		{Resource: vm, Subresource: "stop", Method: put, Success: http.StatusAccepted, Handler: s.stopVM},
+		{Resource: vm, Subresource: "restart", Method: put, Success: http.StatusAccepted, Handler: s.restartVM},
 		{Resource: vm, Subresource: "expand-spec", Method: get, Handler: s.expandVM},
 		{Resource: vm, Subresource: "migrate", Method: put, Handler: s.migrateVM},
 		{Resource: vm, Subresource: "addvolume", Method: put, Handler: s.addVolumeVM},
@@ -65,9 +87,9 @@ func (s *Service) table() []Route {
 		{Resource: vmi, Subresource: "guestosinfo", Method: get, Handler: later(st.GuestOSInfo)},
 		{Resource: vmi, Subresource: "userlist", Method: get, Handler: later(st.UserList)},
 		{Resource: vmi, Subresource: "filesystemlist", Method: get, Handler: later(st.FilesystemList)},
-		{Resource: vmi, Subresource: "console", Method: get, Stream: true, Handler: later(st.Console)},
-		{Resource: vmi, Subresource: "vnc", Method: get, Stream: true, Handler: later(st.VNC)},
-		{Resource: vmi, Subresource: "vnc/screenshot", Method: get, Handler: later(st.Screenshot)},
+		{Resource: vmi, Subresource: "console", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: later(st.Console)},
+		{Resource: vmi, Subresource: "vnc", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: later(st.VNC)},
+		{Resource: vmi, Subresource: "vnc/screenshot", Method: get, Produces: "image/png", Query: []string{wire.MoveCursor}, Handler: later(st.Screenshot)},
 		{Resource: vmi, Subresource: "usbredir", Method: get, Stream: true, Handler: later(st.USBRedir)},
 		{Resource: vmi, Subresource: "vsock", Method: get, Stream: true, Handler: later(st.VSOCK)},
 		{Resource: vmi, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: later(st.PortForwardVMI)},
@@ -80,7 +102,7 @@ func (s *Service) table() []Route {
 		{Resource: vmi, Subresource: "sev/setupsession", Method: put, Handler: s.sevSetup},
 		{Resource: vmi, Subresource: "sev/injectlaunchsecret", Method: put, Handler: s.sevInject},
 		{Resource: vmi, Subresource: "backup", Method: put, Handler: s.backup},
-		{Resource: vmi, Subresource: "redefine-checkpoint", Method: put, Handler: s.backup},
+		{Resource: vmi, Subresource: "redefine-checkpoint", Method: put, Handler: s.redefineCheckpoint},
 	}
 }
 

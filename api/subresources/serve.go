@@ -2,15 +2,18 @@ package subresources
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/api/schema"
 )
 
 const (
@@ -57,6 +60,8 @@ type Options struct {
 	// Version is that of this build.
 	Version string
 	Log     zerolog.Logger
+	// Refused is told the code of each request that was not let in. It may be nil.
+	Refused func(code int)
 	// Observe is told of each request: "resource/subresource", code, how long it took. Streams are not timed. It may be nil.
 	Observe func(route string, code int, took time.Duration)
 }
@@ -65,15 +70,18 @@ type Options struct {
 type Service struct {
 	Options
 	Lookup
-	proxy   *FrontProxy
-	reviews Reviews
-	routes  map[string]Route // by resource/subresource
-	open    map[string]http.HandlerFunc
+	proxy    *FrontProxy
+	reviews  Reviews
+	routes   map[string]Route // by resource/subresource
+	open     map[string]http.HandlerFunc
+	sampler  zerolog.Sampler // of lines about who was not let in
+	document schema.Document // of a VirtualMachine
 }
 
 // New makes the API.
 func New(o Options) (*Service, error) {
-	s := &Service{Options: o, Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
+	s := &Service{sampler: &zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}, Options: o, Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
+	s.document = schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}
 	s.routes = map[string]Route{}
 	for _, r := range s.table() {
 		s.routes[r.path()] = r
@@ -99,12 +107,13 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	began := time.Now()
+	seen := &observed{ResponseWriter: w}
 	route, req, err := s.admit(r, path)
 	if err != nil {
-		Fail(w, err)
+		Fail(seen, err)
+		s.turnedAway(r, seen.code, err)
 		return
 	}
-	seen := &observed{ResponseWriter: w}
 	if !route.Stream {
 		ctx, cancel := context.WithTimeout(r.Context(), longestCall)
 		defer cancel()
@@ -133,6 +142,17 @@ func (s *Service) note(route Route, r *Request, code int, took time.Duration, er
 		Int("code", code).Dur("took", took).Msg("subresource")
 }
 
+// turnedAway tells of a request that was not let in. Strangers can make as many of these as they like, so they are counted, and told in the
+// log only as far as it samples them.
+func (s *Service) turnedAway(r *http.Request, code int, err error) {
+	if s.Refused != nil {
+		s.Refused(code)
+	}
+	log := s.Log.Sample(s.sampler)
+	log.Warn().Err(err).Int("code", code).Str("from", r.RemoteAddr).Str("method", r.Method).Str("path", fmt.Sprintf("%.256s", r.URL.Path)).
+		Msg("request was not let in")
+}
+
 var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Method Not Allowed"}
 
 // admit finds out what is asked for, by whom, and whether they may: in that order, so that only the first tells nothing to strangers.
@@ -153,7 +173,9 @@ func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
 	if known {
 		attributes.Subresource = route.Subresource
 	}
-	allowed, why, err := s.reviews.Allowed(r.Context(), user, attributes)
+	ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
+	defer cancel()
+	allowed, why, err := s.reviews.Allowed(ctx, user, attributes)
 	switch {
 	case err != nil:
 		return Route{}, nil, err

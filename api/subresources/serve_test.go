@@ -99,7 +99,9 @@ type rig struct {
 	ca      *authority
 	proxy   tls.Certificate
 	reviews []authorizationv1.SubjectAccessReviewSpec
-	allow   func(authorizationv1.SubjectAccessReviewSpec) bool
+	// turnedAway are the codes of the requests that were not let in.
+	turnedAway []int
+	allow      func(authorizationv1.SubjectAccessReviewSpec) bool
 }
 
 func newRig(t *testing.T) *rig {
@@ -157,6 +159,7 @@ func newRig(t *testing.T) *rig {
 	}))
 	service, err := subresources.New(subresources.Options{
 		Reader: r.client, Client: r.client, FrontProxy: r.client, Entities: r.entities, Version: "v0", Log: zerolog.Nop(),
+		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
 	})
 	require.NoError(t, err)
 	r.server = httptest.NewUnstartedServer(service)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
@@ -25,18 +25,35 @@ func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return unreadable(err)
+	}
+	if found := s.document.Check(object); len(found) > 0 {
+		return notAVM(found...)
+	}
 	vm := &kubevirtv1.VirtualMachine{}
 	if err := json.Unmarshal(data, vm); err != nil {
 		return unreadable(err)
 	}
-	if kind := vm.GroupVersionKind(); kind.GroupKind() != (schema.GroupKind{Group: kubevirtv1.GroupVersion.Group, Kind: "VirtualMachine"}) {
-		return apierrors.NewBadRequest("Object is not a valid VirtualMachine")
+	if kind := vm.GroupVersionKind(); kind.GroupKind() != kubevirtv1.VirtualMachineGroupVersionKind.GroupKind() {
+		return notAVM(fmt.Sprintf("it is a %s of the group %q", kind.Kind, kind.Group))
 	}
 	if vm.Namespace != "" && vm.Namespace != r.Namespace {
 		return apierrors.NewBadRequest(fmt.Sprintf("VM namespace must be empty or %s", r.Namespace))
 	}
 	vm.Namespace = r.Namespace
 	return answerExpanded(w, vm)
+}
+
+// notAVM is KubeVirt's answer to what its validator does not take.
+func notAVM(found ...string) error {
+	err := apierrors.NewBadRequest("Object is not a valid VirtualMachine")
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	for _, text := range found {
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Message: text})
+	}
+	return err
 }
 
 func answerExpanded(w http.ResponseWriter, vm *kubevirtv1.VirtualMachine) error {

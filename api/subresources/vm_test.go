@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -278,12 +279,15 @@ func TestExpandSpec(t *testing.T) {
 		"{":                                "Can not unmarshal Request body to struct, error: unexpected end of JSON input",
 		"":                                 "Can not unmarshal Request body to struct, error: unexpected end of JSON input",
 		`{"apiVersion":"v1","kind":"Pod"}`: "Object is not a valid VirtualMachine",
-		`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"namespace":"other"}}`: "VM namespace must be empty or default",
+		strings.Replace(given, `"name":"x"`, `"namespace":"other"`, 1): "VM namespace must be empty or default",
+		strings.Replace(given, "domain", "domian", 1):                  "Object is not a valid VirtualMachine",
 	} {
 		a := r.do("PUT", "expand-vm-spec", body)
 		require.Equal(t, 400, a.code)
 		require.Equal(t, text, a.status.Message)
 	}
+	a = r.do("PUT", "expand-vm-spec", strings.Replace(given, "domain", "domian", 1))
+	require.Contains(t, a.body, "spec.template.spec.domian", "it says where")
 }
 
 // TestEveryRouteKnowsWhatIsMissing: no handler answers well about what does not exist.
@@ -332,6 +336,7 @@ func TestWhatComesLaterIsRefusedByName(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
 		vm.Spec.Template.Spec.Volumes = []kubevirtv1.Volume{{Name: "root"}}
+		running(vm)
 	})
 	r.vm("off", kubevirtv1.RunStrategyHalted, nil)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
@@ -366,6 +371,8 @@ func TestWhatComesLaterIsRefusedByName(t *testing.T) {
 		{"virtualmachineinstances/web/sev/setupsession", "{}", 400, "Session blob is required"},
 		{"virtualmachineinstances/web/sev/setupsession", `{"session":"a"}`, 400, "DH cert is required"},
 		{"virtualmachineinstances/web/backup", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": ChangedBlockTracking is not enabled`},
+		{"virtualmachineinstances/off/backup", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": VM is not running`},
+		{"virtualmachineinstances/off/redefine-checkpoint", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": ChangedBlockTracking is not enabled`},
 		{"virtualmachineinstances/web/evacuate/cancel", "", 200, ""},
 		{"virtualmachines/web/evacuate/cancel", "{}", 200, ""},
 	} {
@@ -389,4 +396,18 @@ func TestAnEvacuationIsTakenBack(t *testing.T) {
 	require.Equal(t, "n", r.getVMI("web").Status.EvacuationNodeName)
 	require.Equal(t, 200, r.do("PUT", path, `{"evacuationNodeName":"n"}`).code)
 	require.Empty(t, r.getVMI("web").Status.EvacuationNodeName)
+	r.vmi("other", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
+	require.Equal(t, 200, r.do("PUT", "virtualmachineinstances/other/evacuate/cancel", `{}`).code, "virtctl names no node")
+	require.Empty(t, r.getVMI("other").Status.EvacuationNodeName)
+}
+
+// TestAnInstanceOfTheSameNameIsNotTheVMs: the right to a VM's subresource is none to what only has its name.
+func TestAnInstanceOfTheSameNameIsNotTheVMs(t *testing.T) {
+	r := newRig(t)
+	r.vm("web", kubevirtv1.RunStrategyAlways, running)
+	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
+	a := r.do("PUT", "virtualmachines/web/evacuate/cancel", "{}")
+	require.Equal(t, 500, a.code)
+	require.Contains(t, a.status.Message, "unable to retrieve vmi [web] for vm")
+	require.Equal(t, "n", r.getVMI("web").Status.EvacuationNodeName)
 }

@@ -54,7 +54,11 @@ func requestPatch(vm *kubevirtv1.VirtualMachine, actor string, requests ...kubev
 		requests[i].Data[contract.AnnotationRequestedBy] = actor
 	}
 	if equality.Semantic.DeepEqual(vm.Status, kubevirtv1.VirtualMachineStatus{}) {
-		return []step{{"add", "/status", kubevirtv1.VirtualMachineStatus{StateChangeRequests: requests}}}, nil
+		// There is nothing in the status that could be compared; a first status that was written meanwhile must not be lost.
+		return []step{
+			{"test", "/metadata/resourceVersion", vm.ResourceVersion},
+			{"add", "/status", kubevirtv1.VirtualMachineStatus{StateChangeRequests: requests}},
+		}, nil
 	}
 	var steps []step
 	replaces := len(requests) == 1 && requests[0].Action == kubevirtv1.StopRequest

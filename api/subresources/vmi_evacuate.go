@@ -10,12 +10,9 @@ import (
 )
 
 func (s *Service) cancelEvacuationVM(w http.ResponseWriter, r *Request) error {
-	vm, vmi, err := s.vmAndInstance(r)
-	switch {
-	case err != nil:
+	vmi, err := s.InstanceOf(r.Context(), r.Namespace, r.Name)
+	if err != nil {
 		return err
-	case vmi == nil:
-		return VMConflict(vm.Name, "VMI is not started")
 	}
 	return s.cancelEvacuation(w, r, vmi)
 }
@@ -40,6 +37,10 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 	}
 	if vmi.Status.EvacuationNodeName != "" {
 		node := options.EvacuationNodeName
+		if node == "" {
+			// virtctl names none: it is the one that was just read. KubeVirt tests for the empty name, and fails.
+			node = vmi.Status.EvacuationNodeName
+		}
 		const path = "/status/evacuationNodeName"
 		patch, err := rawPatch([]step{{"test", path, node}, {Op: "remove", Path: path}})
 		if err != nil {

@@ -346,7 +346,7 @@ func TestWhoReachesTheNodeWorkers(t *testing.T) {
 		for _, r := range role.Rules {
 			if slices.Contains(r.ResourceNames, ca) || slices.Contains(r.ResourceNames, leaf) {
 				readers[role.Name] = true
-				require.ElementsMatch(t, []string{"get", "update"}, r.Verbs)
+				require.ElementsMatch(t, []string{"get", "list", "watch", "update"}, r.Verbs)
 			}
 		}
 	}

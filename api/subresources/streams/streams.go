@@ -150,12 +150,8 @@ func (s *Streams) portForwardVMI(w http.ResponseWriter, r *subresources.Request)
 }
 
 func (s *Streams) portForwardVM(w http.ResponseWriter, r *subresources.Request) error {
-	vm, err := s.Lookup.VM(r.Context(), r.Namespace, r.Name)
-	if err != nil {
+	if _, err := s.Lookup.InstanceOf(r.Context(), r.Namespace, r.Name); err != nil {
 		return err
-	}
-	if !vm.Status.Created {
-		return subresources.VMConflict(r.Name, "VMI is not started")
 	}
 	return s.portForwardVMI(w, r)
 }

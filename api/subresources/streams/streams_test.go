@@ -226,10 +226,12 @@ func echo(t *testing.T) func(string, uint16) (net.Conn, error) {
 }
 
 func TestPortForward(t *testing.T) {
-	vm := &kubevirtv1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: chain.Namespace, Name: chain.Name}, Status: kubevirtv1.VirtualMachineStatus{Created: true}}
+	vm := &kubevirtv1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: chain.Namespace, Name: chain.Name, UID: "web-vm"}, Status: kubevirtv1.VirtualMachineStatus{Created: true}}
 	idle := vm.DeepCopy()
 	idle.Name, idle.Status.Created = "idle", false
-	c := newChain(t, chain.Options{Guest: echo(t), Objects: []client.Object{chain.Running(), vm, idle}})
+	vmi := chain.Running()
+	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: vm.Name, UID: vm.UID}}
+	c := newChain(t, chain.Options{Guest: echo(t), Objects: []client.Object{vmi, vm, idle}})
 	for _, path := range []string{"/web/vmi/portforward/22", "/web/vmi/portforward/22/tcp", "/web/vm/portforward/22"} {
 		conn := open(t, c, path)
 		require.NoError(t, conn.WriteMessage(websocket.BinaryMessage, []byte("SSH-2.0-test\r\n")))
