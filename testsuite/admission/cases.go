@@ -231,7 +231,7 @@ func (c callCase) record() (*Record, error) {
 // Cases are the project's own.
 func Cases() ([]*Record, error) {
 	var out []*Record
-	for _, list := range [][]specCase{machineCases(), deviceCases(), storageCases(), networkCases(), podCases()} {
+	for _, list := range [][]specCase{machineCases(), unusualCases(), deviceCases(), storageCases(), networkCases(), podCases()} {
 		for _, c := range list {
 			records, err := c.records()
 			if err != nil {
