@@ -63,10 +63,10 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 # Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
 FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./workers/node/access/wire:FuzzReadDatagram \
   ./workers/gateway:FuzzSignal ./testsuite/admission:FuzzReview
-FUZZ_TIME ?= 20s
+FUZZ_TIME ?= 15s
 
 .PHONY: fuzz
-fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each (20s). 2 minutes; the first time more, for compiling.
+fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each (15s). 2 minutes; the first time more, for compiling.
 	@for target in $(FUZZ_TARGETS); do \
 	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}" || exit 1; done
 
