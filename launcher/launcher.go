@@ -48,8 +48,9 @@ type Launcher struct {
 	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
 	stopping chan struct{}
 	killing  chan struct{}
-	// operating holds one while an operation on the running domain is under way.
+	// operating holds one while an operation on the running domain is under way, asking one that the guest has to do by itself.
 	operating chan struct{}
+	asking    chan struct{}
 	thawing   thawing
 
 	// The loop's own.
@@ -83,7 +84,7 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
 		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
-		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), operating: make(chan struct{}, 1),
+		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
 }
 

@@ -40,16 +40,20 @@ func (t *thawing) set(after time.Duration, thaw func()) {
 	}
 }
 
-// operate is the service's call. One at a time: when libvirt hangs, callers are told so instead of piling up.
+// operate is the service's call. One at a time of each sort: when libvirt hangs, callers are told so instead of piling up.
 func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+	place := l.operating
+	if byGuest(r.GetOperation()) {
+		place = l.asking
+	}
 	select {
-	case l.operating <- struct{}{}:
+	case place <- struct{}{}:
 	case <-ctx.Done():
 		return nil, status.Error(codes.Unavailable, "an earlier operation on the guest has not ended yet")
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-l.operating }()
+		defer func() { <-place }()
 		done <- l.do(r)
 	}()
 	select {
@@ -64,6 +68,17 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	return l.shown(ctx, r.GetOperation()), nil
 }
 
+// byGuest says that the guest itself has to do it, and so may keep the caller waiting. What is done to the guest must not wait for that: a reset
+// is what one tries when the guest does not answer.
+func byGuest(o rpc.Operation) bool {
+	switch o {
+	case rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE, rpc.Operation_OPERATION_THAW:
+		return true
+	default:
+		return false
+	}
+}
+
 func (l *Launcher) do(r *rpc.OperateRequest) error {
 	switch r.GetOperation() {
 	case rpc.Operation_OPERATION_PAUSE:
@@ -73,7 +88,10 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 	case rpc.Operation_OPERATION_RESET:
 		return l.hypervisor.Reset()
 	case rpc.Operation_OPERATION_SOFT_REBOOT:
-		return l.hypervisor.Reboot(l.board.Domain().GetAgentConnected())
+		if l.board.Domain().GetAgentConnected() {
+			return agent.Reboot(l.hypervisor)
+		}
+		return l.hypervisor.Reboot()
 	case rpc.Operation_OPERATION_FREEZE:
 		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second, longestFreeze)
 		if after > 0 {

@@ -12,6 +12,7 @@ import (
 // Channel leads to the agent. Package libvirtd has the real one.
 type Channel interface {
 	// AgentCommand sends one command, as JSON, and returns the answer. The timeout is in whole seconds, of which it takes at least one.
+	// An error wraps guest.ErrSilent when no answer came.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 }
 

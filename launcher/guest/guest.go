@@ -2,8 +2,13 @@ package guest
 
 import "errors"
 
-// ErrUnavailable says that libvirt does not answer right now; it may again in a moment.
-var ErrUnavailable = errors.New("libvirt does not answer") //nolint:gochecknoglobals // a constant error
+//nolint:gochecknoglobals // constant errors
+var (
+	// ErrUnavailable says that libvirt does not answer right now; it may again in a moment.
+	ErrUnavailable = errors.New("libvirt does not answer")
+	// ErrSilent says that the guest's agent did not answer a command. The guest may have done it, or do it yet.
+	ErrSilent = errors.New("the guest's agent does not answer")
+)
 
 // State of the domain.
 type State string

@@ -46,13 +46,9 @@ func (l *Libvirt) Reset() error {
 	return l.operate("resetting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reset(0) })
 }
 
-// Reboot asks the guest to reboot.
-func (l *Libvirt) Reboot(agent bool) error {
-	how := libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN
-	if agent {
-		how = libvirt.DOMAIN_REBOOT_GUEST_AGENT
-	}
-	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reboot(how) })
+// Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent: libvirt's own way waits a minute for the guest to do it.
+func (l *Libvirt) Reboot() error {
+	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reboot(libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN) })
 }
 
 // operate does something to the domain, unless it has ended. Errors are guest.ErrUnavailable or a *RefusedError.
