@@ -96,11 +96,19 @@ func (l *Launcher) Run(ctx context.Context) error {
 	libvirt := make(chan error, 1)
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
-	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), l.agentTold, l.log)
+	details := agent.NewDetails(l.hypervisor)
+	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), func(connected bool, info *rpc.GuestInfo, frozen bool) {
+		l.agentTold(connected, info, frozen)
+		if connected && !frozen {
+			details.Learn()
+		}
+	}, l.log)
 	l.agent, l.operated = poller.Connected, poller.Operated
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
-	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{Agent: l.hypervisor, Screen: l.hypervisor, Devices: l.cfg.devices()})
+	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{
+		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
+	})
 	srv.Operator = l.operate
 	err := l.ready(ctx, libvirt)
 	if err == nil {

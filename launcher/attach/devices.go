@@ -31,14 +31,20 @@ var (
 // Devices are those of one guest. They are safe for concurrent use.
 type Devices struct {
 	sockets map[rpc.Device]string
+	// opening has, for each device, one while somebody connects with it: of two newcomers each sees the other.
+	opening map[rpc.Device]chan struct{}
 
-	mu      sync.Mutex
+	mu      sync.Mutex // held for moments only
 	current map[rpc.Device]*Session
 }
 
 // NewDevices takes the sockets that QEMU serves.
 func NewDevices(sockets map[rpc.Device]string) *Devices {
-	return &Devices{sockets: sockets, current: map[rpc.Device]*Session{}}
+	d := &Devices{sockets: sockets, opening: map[rpc.Device]chan struct{}{}, current: map[rpc.Device]*Session{}}
+	for device := range sockets {
+		d.opening[device] = make(chan struct{}, 1)
+	}
+	return d
 }
 
 // Session is a connection with a device. Read and Write are those of the device; after a newer session took over they fail, and Err says so.
@@ -55,25 +61,42 @@ func (d *Devices) Open(ctx context.Context, device rpc.Device, preserve bool) (*
 	if !ok {
 		return nil, fmt.Errorf("%w: %s", ErrNoDevice, device)
 	}
-	// Whoever opens holds the lock while it connects, so that of two newcomers each sees the other. QEMU is on this machine: it connects
-	// at once or not at all, and a serial port takes its next client when the one before is gone.
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if older := d.current[device]; older != nil {
-		if preserve {
-			return nil, ErrBusy
-		}
-		older.takenOver = true
-		older.Conn.Close()
-		delete(d.current, device)
+	select {
+	case d.opening[device] <- struct{}{}:
+		defer func() { <-d.opening[device] }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrNoDevice, ctx.Err())
 	}
+	if !d.free(device, preserve) {
+		return nil, ErrBusy
+	}
+	// QEMU is on this machine: it connects at once or not at all, and a serial port takes its next client when the one before is gone.
 	conn, err := connect(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDevice, err)
 	}
 	s := &Session{Conn: conn, devices: d, device: device}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.current[device] = s
 	return s, nil
+}
+
+// free ends the session that a device has, unless that is to be preserved: then it says no.
+func (d *Devices) free(device rpc.Device, preserve bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	older := d.current[device]
+	switch {
+	case older == nil:
+		return true
+	case preserve:
+		return false
+	}
+	older.takenOver = true
+	older.Conn.Close()
+	delete(d.current, device)
+	return true
 }
 
 // connect waits for a place in QEMU's queue, which has room for one or two.

@@ -1420,9 +1420,12 @@ type GuestDetailsResponse struct {
 	Users       []*GuestUser       `protobuf:"bytes,6,rep,name=users,proto3" json:"users,omitempty"`
 	FileSystems []*GuestFileSystem `protobuf:"bytes,7,rep,name=file_systems,json=fileSystems,proto3" json:"file_systems,omitempty"`
 	// freeze_status of the file systems: "thawed" or "frozen".
-	FreezeStatus  string `protobuf:"bytes,8,opt,name=freeze_status,json=freezeStatus,proto3" json:"freeze_status,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FreezeStatus string `protobuf:"bytes,8,opt,name=freeze_status,json=freezeStatus,proto3" json:"freeze_status,omitempty"`
+	// users_unknown and file_systems_unknown say why there is no list: the agent has not told it, now or before.
+	UsersUnknown       string `protobuf:"bytes,9,opt,name=users_unknown,json=usersUnknown,proto3" json:"users_unknown,omitempty"`
+	FileSystemsUnknown string `protobuf:"bytes,10,opt,name=file_systems_unknown,json=fileSystemsUnknown,proto3" json:"file_systems_unknown,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GuestDetailsResponse) Reset() {
@@ -1507,6 +1510,20 @@ func (x *GuestDetailsResponse) GetFileSystems() []*GuestFileSystem {
 func (x *GuestDetailsResponse) GetFreezeStatus() string {
 	if x != nil {
 		return x.FreezeStatus
+	}
+	return ""
+}
+
+func (x *GuestDetailsResponse) GetUsersUnknown() string {
+	if x != nil {
+		return x.UsersUnknown
+	}
+	return ""
+}
+
+func (x *GuestDetailsResponse) GetFileSystemsUnknown() string {
+	if x != nil {
+		return x.FileSystemsUnknown
 	}
 	return ""
 }
@@ -1904,7 +1921,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"moveCursor\"(\n" +
 	"\x12ScreenshotResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x15\n" +
-	"\x13GuestDetailsRequest\"\x89\x03\n" +
+	"\x13GuestDetailsRequest\"\xe0\x03\n" +
 	"\x14GuestDetailsResponse\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12>\n" +
 	"\bcommands\x18\x02 \x03(\v2\".virtflow.launcher.v1.GuestCommandR\bcommands\x12\x1a\n" +
@@ -1913,7 +1930,10 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x125\n" +
 	"\x05users\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestUserR\x05users\x12H\n" +
 	"\ffile_systems\x18\a \x03(\v2%.virtflow.launcher.v1.GuestFileSystemR\vfileSystems\x12#\n" +
-	"\rfreeze_status\x18\b \x01(\tR\ffreezeStatus\"<\n" +
+	"\rfreeze_status\x18\b \x01(\tR\ffreezeStatus\x12#\n" +
+	"\rusers_unknown\x18\t \x01(\tR\fusersUnknown\x120\n" +
+	"\x14file_systems_unknown\x18\n" +
+	" \x01(\tR\x12fileSystemsUnknown\"<\n" +
 	"\fGuestCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aenabled\x18\x02 \x01(\bR\aenabled\"V\n" +

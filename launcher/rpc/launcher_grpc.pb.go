@@ -52,7 +52,8 @@ type LauncherClient interface {
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
 	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
 	GuestExec(ctx context.Context, in *GuestExecRequest, opts ...grpc.CallOption) (*GuestExecResponse, error)
-	// GuestDetails asks the guest's agent for all that it says of the guest. UNAVAILABLE: the agent does not answer.
+	// GuestDetails is all that the guest's agent says of the guest, or has said some seconds ago; what it does not say at the moment is what it
+	// said before. UNAVAILABLE: the agent has not answered yet.
 	GuestDetails(ctx context.Context, in *GuestDetailsRequest, opts ...grpc.CallOption) (*GuestDetailsResponse, error)
 	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
 	// others carry bytes. A device has one session: a newer one ends the older.
@@ -216,7 +217,8 @@ type LauncherServer interface {
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
 	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
 	GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error)
-	// GuestDetails asks the guest's agent for all that it says of the guest. UNAVAILABLE: the agent does not answer.
+	// GuestDetails is all that the guest's agent says of the guest, or has said some seconds ago; what it does not say at the moment is what it
+	// said before. UNAVAILABLE: the agent has not answered yet.
 	GuestDetails(context.Context, *GuestDetailsRequest) (*GuestDetailsResponse, error)
 	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
 	// others carry bytes. A device has one session: a newer one ends the older.

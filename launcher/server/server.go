@@ -43,6 +43,7 @@ type Server struct {
 	start   Starter
 	board   *board.Board
 	agent   agent.Channel
+	details *agent.Details
 	devices *attach.Devices
 	screen  Screen
 	grpc    *grpc.Server
@@ -50,14 +51,16 @@ type Server struct {
 
 // Guest is the running guest's outside.
 type Guest struct {
-	Agent   agent.Channel
+	Agent agent.Channel
+	// Details are what that agent says.
+	Details *agent.Details
 	Devices *attach.Devices
 	Screen  Screen
 }
 
 // New makes a server that answers from the board, has the guest's agent do what it is asked for, and connects callers with its devices.
 func New(version string, start Starter, b *board.Board, g Guest) *Server {
-	s := &Server{version: version, start: start, board: b, agent: g.Agent, devices: g.Devices, screen: g.Screen}
+	s := &Server{version: version, start: start, board: b, agent: g.Agent, details: g.Details, devices: g.Devices, screen: g.Screen}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(largestRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -101,8 +100,8 @@ func (send pieces) Write(p []byte) (int, error) {
 }
 
 // GuestDetails implements the service.
-func (s *Server) GuestDetails(context.Context, *rpc.GuestDetailsRequest) (*rpc.GuestDetailsResponse, error) {
-	details, err := agent.Details(s.agent)
+func (s *Server) GuestDetails(ctx context.Context, _ *rpc.GuestDetailsRequest) (*rpc.GuestDetailsResponse, error) {
+	details, err := s.details.Ask(ctx)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -71,6 +72,7 @@ func start(t *testing.T, g server.Guest) *rig {
 	g.Devices = attach.NewDevices(map[rpc.Device]string{
 		rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(dir, "serial"), rpc.Device_DEVICE_VNC: filepath.Join(dir, "nobody"),
 	})
+	g.Details = agent.NewDetails(g.Agent)
 	s := server.New("test", nil, board.New(), g)
 	require.NoError(t, s.Listen(filepath.Join(dir, "launcher")))
 	t.Cleanup(s.Stop)

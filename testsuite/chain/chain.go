@@ -29,6 +29,7 @@ import (
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/api/subresources/streams/plain"
+	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -143,13 +144,14 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	require.NoError(t, os.Symlink(filepath.Dir(socket), filepath.Join(short, "s")))
 	c.Serial, c.VNC = device(t, filepath.Join(short, "serial")), device(t, filepath.Join(short, "vnc"))
+	answers := channel(func(command string) (string, error) {
+		if o.Agent == nil {
+			return "", errors.New("the agent does not answer")
+		}
+		return o.Agent(command)
+	})
 	s := server.New("test", nil, board.New(), server.Guest{
-		Agent: agent(func(command string) (string, error) {
-			if o.Agent == nil {
-				return "", errors.New("the agent does not answer")
-			}
-			return o.Agent(command)
-		}),
+		Agent: answers, Details: agent.NewDetails(answers),
 		Screen: screen(o.Picture),
 		Devices: attach.NewDevices(map[rpc.Device]string{
 			rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(short, "serial"), rpc.Device_DEVICE_VNC: filepath.Join(short, "vnc"),
@@ -178,9 +180,9 @@ func device(t testing.TB, path string) chan net.Conn {
 	return accepted
 }
 
-type agent func(string) (string, error)
+type channel func(string) (string, error)
 
-func (a agent) AgentCommand(command string, _ time.Duration) (string, error) { return a(command) }
+func (a channel) AgentCommand(command string, _ time.Duration) (string, error) { return a(command) }
 
 type screen []byte
 

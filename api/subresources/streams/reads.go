@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"google.golang.org/protobuf/proto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/subresources"
@@ -18,6 +19,8 @@ const (
 	// largestPicture and largestDetails are what a node may answer, in bytes.
 	largestPicture = 64 << 20
 	largestDetails = 1 << 20
+	// mostInInfo is how many users and file systems KubeVirt tells in guestosinfo; userlist and filesystemlist tell all.
+	mostInInfo = 10
 )
 
 // screenshot answers with a PNG. All errors are KubeVirt's plain 500.
@@ -28,7 +31,7 @@ func (s *Streams) screenshot(w http.ResponseWriter, r *subresources.Request) err
 	}
 	answer, done, err := s.read(r, "vnc/screenshot", screenCheck, wire.Screenshot, query) //nolint:bodyclose // done does
 	if err != nil {
-		return subresources.AsPlain(err)
+		return plainly(err)
 	}
 	defer done()
 	w.Header().Set("Content-Type", wire.PictureType)
@@ -39,29 +42,49 @@ func (s *Streams) screenshot(w http.ResponseWriter, r *subresources.Request) err
 }
 
 func (s *Streams) guestOSInfo(w http.ResponseWriter, r *subresources.Request) error {
-	return s.guest(w, r, "guestosinfo", func(d *rpc.GuestDetailsResponse) any { return agentInfo(d) })
+	return s.guest(w, r, "guestosinfo", func(d *rpc.GuestDetailsResponse) (any, error) { return agentInfo(d), nil })
 }
 
 func (s *Streams) userList(w http.ResponseWriter, r *subresources.Request) error {
-	return s.guest(w, r, "userlist", func(d *rpc.GuestDetailsResponse) any {
-		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)}
+	return s.guest(w, r, "userlist", func(d *rpc.GuestDetailsResponse) (any, error) {
+		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)}, unknown("who is logged in", d.GetUsersUnknown())
 	})
 }
 
 func (s *Streams) filesystemList(w http.ResponseWriter, r *subresources.Request) error {
-	return s.guest(w, r, "filesystemlist", func(d *rpc.GuestDetailsResponse) any {
-		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)}
+	return s.guest(w, r, "filesystemlist", func(d *rpc.GuestDetailsResponse) (any, error) {
+		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)}, unknown("its file systems", d.GetFileSystemsUnknown())
 	})
 }
 
 // guest answers with a part of what the guest's agent says. All errors are KubeVirt's plain 500.
-func (s *Streams) guest(w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) any) error {
+func (s *Streams) guest(w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) (any, error)) error {
 	d, err := s.details(r, kind)
 	if err != nil {
-		return subresources.AsPlain(err)
+		return plainly(err)
 	}
-	subresources.JSON(w, http.StatusOK, part(d))
+	answer, err := part(d)
+	if err != nil {
+		return plainly(err)
+	}
+	subresources.JSON(w, http.StatusOK, answer)
 	return nil
+}
+
+// plainly is KubeVirt's plain 500, except for what is over a bound: a client may try that again.
+func plainly(err error) error {
+	if apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
+		return err
+	}
+	return subresources.AsPlain(err)
+}
+
+// unknown is an error where the agent has not told a list; why is its reason.
+func unknown(what, why string) error {
+	if why == "" {
+		return nil
+	}
+	return internal("the guest's agent does not tell " + what + ": " + why)
 }
 
 func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetailsResponse, error) {
@@ -107,8 +130,8 @@ func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGue
 			ID: os.GetId(), Name: os.GetName(), Version: os.GetVersion(), VersionID: os.GetVersionId(), PrettyName: os.GetPrettyName(),
 			KernelRelease: os.GetKernelRelease(), KernelVersion: os.GetKernelVersion(), Machine: os.GetMachine(),
 		},
-		UserList: users(d),
-		FSInfo:   kubevirtv1.VirtualMachineInstanceFileSystemInfo{Filesystems: fileSystems(d)},
+		UserList: atMost(users(d)),
+		FSInfo:   kubevirtv1.VirtualMachineInstanceFileSystemInfo{Filesystems: atMost(fileSystems(d))},
 	}
 	for _, c := range d.GetCommands() {
 		info.SupportedCommands = append(info.SupportedCommands, kubevirtv1.GuestAgentCommandInfo{Name: c.GetName(), Enabled: c.GetEnabled()})
@@ -119,6 +142,9 @@ func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGue
 	}
 	return info
 }
+
+// atMost cuts a list to what KubeVirt tells of it in guestosinfo.
+func atMost[T any](list []T) []T { return list[:min(len(list), mostInInfo)] }
 
 func users(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceGuestOSUser {
 	out := []kubevirtv1.VirtualMachineInstanceGuestOSUser{}

@@ -1,0 +1,57 @@
+package attach_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/attach"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// full is a socket that takes one connection, and never accepts it.
+func full(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "serial")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	return path
+}
+
+func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
+	vnc := filepath.Join(t.TempDir(), "vnc")
+	l, err := net.Listen("unix", vnc)
+	require.NoError(t, err)
+	defer l.Close()
+	d := attach.NewDevices(map[rpc.Device]string{rpc.Device_DEVICE_SERIAL_CONSOLE: full(t), rpc.Device_DEVICE_VNC: vnc})
+	older, err := d.Open(t.Context(), rpc.Device_DEVICE_SERIAL_CONSOLE, false)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := d.Open(ctx, rpc.Device_DEVICE_SERIAL_CONSOLE, false)
+		waiting <- err
+	}()
+	_, err = older.Read(make([]byte, 1))
+	require.Error(t, err, "the newer one has begun")
+	require.ErrorIs(t, older.Err(), attach.ErrTakenOver)
+	screen, err := d.Open(t.Context(), rpc.Device_DEVICE_VNC, false)
+	require.NoError(t, err)
+	require.NoError(t, screen.Close())
+
+	// A third waits for the second, and leaves when its caller does.
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = d.Open(gone, rpc.Device_DEVICE_SERIAL_CONSOLE, false)
+	require.ErrorIs(t, err, attach.ErrNoDevice)
+	require.Empty(t, waiting, "all that was while the console waited")
+	cancel()
+	require.ErrorIs(t, <-waiting, attach.ErrNoDevice)
+}
