@@ -1,0 +1,58 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheAPIServersWordIsNotForged: who reaches the api-server's port itself, as any pod can, is nobody there, whatever the headers say.
+func TestTheAPIServersWordIsNotForged(t *testing.T) {
+	const deployment = "deployment/virtflow-api-server"
+	address, metrics := forwarded(t, deployment, "8443"), forwarded(t, deployment, "8080")
+	// Only what the api-server answers matters here; that its own certificate is good, every request of the API server shows.
+	stranger := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+	counted := func() string {
+		r, err := http.Get("http://" + metrics + "/metrics")
+		require.NoError(t, err)
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, `virtflow_subresource_refused_total{code="401"}`) {
+				return line
+			}
+		}
+		return ""
+	}
+	before := counted()
+	for name, headers := range map[string]http.Header{
+		"forged":         {"X-Remote-User": {"system:admin"}, "X-Remote-Group": {"system:masters"}},
+		"nothing":        {},
+		"a user's token": {"Authorization": {"Bearer " + token(t, "virtflow-crdwatch")}},
+	} {
+		for _, path := range []string{"virtualmachines/any/start", "virtualmachineinstances/any/console", "virtualmachineinstances/any/pause"} {
+			method := http.MethodPut
+			if strings.HasSuffix(path, "console") {
+				method = http.MethodGet
+			}
+			q, err := http.NewRequest(method, "https://"+address+"/apis/subresources.kubevirt.io/v1/namespaces/default/"+path, strings.NewReader("{}"))
+			require.NoError(t, err)
+			q.Header = headers
+			a, err := stranger.Do(q)
+			require.NoError(t, err)
+			text, err := io.ReadAll(a.Body)
+			require.NoError(t, err)
+			require.NoError(t, a.Body.Close())
+			require.Equal(t, http.StatusUnauthorized, a.StatusCode, "%s %s: %s", name, path, text)
+		}
+	}
+	require.NotEqual(t, before, counted(), "it is counted")
+}
