@@ -20,6 +20,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 )
 
@@ -102,12 +103,23 @@ func (n *Nodes) ask(ctx context.Context, address string, vmi *kubevirtv1.Virtual
 		}
 		text, _ := io.ReadAll(io.LimitReader(response.Body, largestError)) // what came is what there is
 		c.Close()
-		failed = internal(string(text))
+		failed = refusal(response.StatusCode, string(text))
 		if response.StatusCode != http.StatusNotFound {
 			break
 		}
 	}
 	return nil, nil, failed
+}
+
+// refusal is what a node's answer is to the user: KubeVirt's 500, except for what is over the node's bounds or may be there in a moment.
+func refusal(code int, text string) error {
+	switch code {
+	case http.StatusTooManyRequests:
+		return apierrors.NewTooManyRequestsError(text)
+	case http.StatusServiceUnavailable:
+		return subresources.Unavailable(text)
+	}
+	return internal(text)
 }
 
 // call makes one request on a connection of its own, which it returns open, without a deadline.

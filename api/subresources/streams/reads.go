@@ -104,13 +104,13 @@ func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetai
 	return d, nil
 }
 
-// read asks the instance's node for something that is answered at once; done ends it. It counts among the streams while it lasts.
+// read asks the instance's node for something that is answered at once; done ends it. It has a place while it lasts.
 func (s *Streams) read(r *subresources.Request, kind string, c check, what string, query url.Values) (*http.Response, func(), error) {
 	vmi, err := s.instance(r.Context(), r, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	free, err := s.take(kind, r.User.Name)
+	free, err := s.take(kind, r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams/plain"
+	"github.com/virtflow/virtflow/workers/node/access/places"
 	"github.com/virtflow/virtflow/workers/node/access/relay"
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 )
@@ -25,8 +26,10 @@ const portForward = "portforward"
 
 // Bounds of one API server's streams. The zero value is the default.
 type Bounds struct {
-	// All streams, and those of one user.
-	All, PerUser int
+	// All streams, those of one user, and those to guests of one namespace.
+	All, PerUser, PerNamespace int
+	// Reads are questions to guests' agents at a time, apart from streams. A user, and a namespace, gets a quarter.
+	Reads int
 	// Ping is how often a client is pinged, Silence how long it may leave that without an answer. The latter is KubeVirt's.
 	Ping, Silence time.Duration
 	relay.Bounds
@@ -37,7 +40,13 @@ func (b *Bounds) fill() {
 		b.All = 1000
 	}
 	if b.PerUser == 0 {
-		b.PerUser = b.All / 4
+		b.PerUser = places.Quarter(b.All)
+	}
+	if b.PerNamespace == 0 {
+		b.PerNamespace = places.Quarter(b.All)
+	}
+	if b.Reads == 0 {
+		b.Reads = 128
 	}
 	if b.Ping == 0 {
 		b.Ping = 10 * time.Second
@@ -70,8 +79,8 @@ type Streams struct {
 
 	mu    sync.Mutex
 	ended bool
-	count int
-	users map[string]int
+	taken places.Places // streams
+	reads places.Places
 	ctx   context.Context //nolint:containedctx // a stream outlives its request's deadline, but not this process
 	end   context.CancelCauseFunc
 	all   sync.WaitGroup
@@ -80,7 +89,7 @@ type Streams struct {
 // New makes the handlers. Close ends their streams.
 func New(o Options) *Streams {
 	o.Bounds.fill()
-	s := &Streams{Options: o, users: map[string]int{}, open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	s := &Streams{Options: o, open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "virtflow_streams", Help: "Open streams to guests, by subresource.",
 	}, []string{"subresource"})}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
@@ -205,7 +214,7 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 	if err := reachable(vmi); err != nil {
 		return err
 	}
-	done, err := s.take(kind, r.User.Name)
+	done, err := s.take(kind, r)
 	if err != nil {
 		return err
 	}
@@ -238,33 +247,4 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 	}
 	log.Info().Err(err).Dur("took", time.Since(begun)).Msg("stream ended")
 	return nil
-}
-
-// take counts a stream until done is called.
-func (s *Streams) take(kind, user string) (done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.ended:
-		return nil, subresources.Unavailable("This server is about to end: try again.")
-	case s.count >= s.Bounds.All:
-		return nil, subresources.Unavailable(fmt.Sprintf("This server has %d open streams, and takes no more.", s.count))
-	case s.users[user] >= s.Bounds.PerUser:
-		return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, and get no more.", s.users[user]))
-	}
-	s.count++
-	s.users[user]++
-	s.all.Add(1)
-	open := s.open.WithLabelValues(kind)
-	open.Inc()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.count--
-		if s.users[user]--; s.users[user] == 0 {
-			delete(s.users, user)
-		}
-		open.Dec()
-		s.all.Done()
-	}, nil
 }

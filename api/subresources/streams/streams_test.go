@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -463,7 +464,7 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 		_, got, text := c.Dial(t, path, user)
 		require.Equal(t, code, got, text)
 	}
-	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{All: 3, PerUser: 2}})
+	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{All: 3, PerUser: 2, PerNamespace: 3}})
 	for range 2 {
 		open(t, c, "/web/vmi/portforward/22") // as anna
 	}
@@ -483,8 +484,97 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 	node := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{PerGuest: 1}})
 	open(t, node, "/web/vmi/portforward/22")
 	code, _, body := node.Get(t, "/web/vmi/portforward/22")
-	require.Equal(t, 500, code)
+	require.Equal(t, 429, code)
 	require.Contains(t, body, "there are 1 open streams to this guest")
+	require.Contains(t, body, `"reason":"TooManyRequests"`)
+}
+
+func TestNoNamespaceTakesAllPlaces(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{PerNamespace: 2}})
+	for _, user := range []string{"system:serviceaccount:default:a", "system:serviceaccount:default:b"} {
+		conn, _, text := c.Dial(t, "/web/vmi/portforward/22", user)
+		require.NotNil(t, conn, text)
+		defer conn.Close()
+	}
+	_, code, text := c.Dial(t, "/web/vmi/portforward/22", "system:serviceaccount:default:c")
+	require.Equal(t, http.StatusTooManyRequests, code)
+	require.Contains(t, text, "There are 2 open streams to guests of this namespace")
+}
+
+// TestANodesShareForANamespaceIsEnough: fifty consoles of one namespace may be open on a node.
+func TestANodesShareForANamespaceIsEnough(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{PerGuest: 1000}})
+	for range 64 {
+		open(t, c, "/web/vmi/portforward/22")
+	}
+	_, code, text := c.Dial(t, "/web/vmi/portforward/22", "anna")
+	require.Equal(t, http.StatusTooManyRequests, code)
+	require.Contains(t, text, "there are 64 open streams to guests of this namespace on this node")
+}
+
+func TestANodeThatIsFullSaysSo(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{Streams: 1}})
+	open(t, c, "/web/vmi/portforward/22")
+	code, _, body := c.Get(t, "/web/vmi/screenshot")
+	require.Equal(t, 503, code)
+	require.Contains(t, body, "this node has 1 open streams to guests")
+	require.Contains(t, body, `"reason":"ServiceUnavailable"`)
+	code, _, body = c.Get(t, "/web/vmi/userlist")
+	require.Equal(t, 500, code)
+	require.Contains(t, body, "the agent does not answer", "what agents say has places of its own")
+}
+
+// TestQuestionsToAgentsHaveFewPlaces: while one agent keeps somebody waiting, others have their places.
+func TestQuestionsToAgentsHaveFewPlaces(t *testing.T) {
+	for name, o := range map[string]chain.Options{
+		"API server": {Streams: streams.Bounds{Reads: 4}}, "node": {Access: access.Bounds{Reads: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, hang := make(chan struct{}), make(chan struct{})
+			var first sync.Once
+			o.Agent = func(string) (string, error) {
+				first.Do(func() { close(asked) })
+				<-hang
+				return "", errors.New("no such command")
+			}
+			o.Guest = echo(t)
+			c := newChain(t, o)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _, _ = c.Get(t, "/web/vmi/guestosinfo")
+			}()
+			<-asked
+			code, _, body := c.Get(t, "/web/vmi/userlist")
+			require.Equal(t, 429, code, body)
+			open(t, c, "/web/vmi/portforward/22")
+			close(hang)
+			<-ended
+		})
+	}
+}
+
+func TestListsThatTheAgentDoesNotTell(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat(`{"user":"u","login-time":1},`, 12), ",")
+	c := newChain(t, chain.Options{Agent: func(command string) (string, error) {
+		switch {
+		case strings.Contains(command, "guest-info"):
+			return `{"return":{"version":"7.2"}}`, nil
+		case strings.Contains(command, "guest-get-users"):
+			return `{"return":[` + many + `]}`, nil
+		}
+		return "", errors.New("the command has been disabled")
+	}})
+	code, _, body := c.Get(t, "/web/vmi/filesystemlist")
+	require.Equal(t, 500, code)
+	require.Contains(t, body, "the guest's agent does not tell its file systems")
+	require.Contains(t, body, "the command has been disabled")
+	code, _, body = c.Get(t, "/web/vmi/userlist")
+	require.Equal(t, 200, code)
+	require.Equal(t, 12, strings.Count(body, "userName"))
+	code, _, body = c.Get(t, "/web/vmi/guestosinfo")
+	require.Equal(t, 200, code)
+	require.Equal(t, 10, strings.Count(body, "userName"), "KubeVirt's number")
 }
 
 func TestAServerThatEndsSaysSo(t *testing.T) {

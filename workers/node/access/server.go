@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/access/places"
 	"github.com/virtflow/virtflow/workers/node/access/relay"
 	"github.com/virtflow/virtflow/workers/node/access/wire"
 	"github.com/virtflow/virtflow/workers/node/launchers"
@@ -32,12 +33,16 @@ const (
 	largestHeader = 16 << 10
 	// spareConnections may be in their handshake, or ask for something that is no stream, while all streams are taken.
 	spareConnections = 64
+	// kindDetails is what is answered at once, from what an agent says.
+	kindDetails = "guest"
 )
 
 // Bounds of what is done at a time. The zero value is the default.
 type Bounds struct {
-	// Streams are all of this node, PerGuest those of one VMI.
-	Streams, PerGuest int
+	// Streams are all of this node, PerNamespace those of one namespace's VMIs, PerGuest those of one VMI.
+	Streams, PerNamespace, PerGuest int
+	// Reads are what is asked of guests' agents at a time, apart from streams. A namespace gets a quarter, a VMI half of that.
+	Reads int
 	// Bounds in time of each stream. Nothing may come for as long as the kubelet lets it for its own streams.
 	relay.Bounds
 }
@@ -46,8 +51,14 @@ func (b *Bounds) fill() {
 	if b.Streams == 0 {
 		b.Streams = 256
 	}
+	if b.PerNamespace == 0 {
+		b.PerNamespace = places.Quarter(b.Streams)
+	}
 	if b.PerGuest == 0 {
-		b.PerGuest = 64
+		b.PerGuest = 32
+	}
+	if b.Reads == 0 {
+		b.Reads = 64
 	}
 	if b.Stalled == 0 {
 		b.Stalled = time.Minute
@@ -87,8 +98,8 @@ type Server struct {
 	requests *prometheus.CounterVec
 
 	mu    sync.Mutex
-	all   int
-	guest map[string]int // streams by VMI
+	taken places.Places // streams
+	reads places.Places
 	// ctx is that of Serve; streams end with it.
 	ctx     context.Context //nolint:containedctx // streams outlive their requests' contexts, but not the server
 	streams sync.WaitGroup
@@ -97,7 +108,7 @@ type Server struct {
 // New makes a server; Serve starts it.
 func New(o Options) *Server {
 	o.Bounds.fill()
-	s := &Server{Options: o, guest: map[string]int{}, ctx: context.Background(),
+	s := &Server{Options: o, ctx: context.Background(),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "virtflow_node_streams", Help: "Open streams to guests of this node, by kind.",
 		}, []string{"kind"}),
@@ -136,7 +147,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server.Protocols.SetHTTP1(true)
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	limited := netutil.LimitListener(l, s.Bounds.Streams+spareConnections)
+	limited := netutil.LimitListener(l, s.Bounds.Streams+s.Bounds.Reads+spareConnections)
 	err := server.Serve(tls.NewListener(limited, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: secrets.get}))
 	cancel()
 	s.mu.Lock()   // whoever was about to take a stream has it now, and nobody else gets one
@@ -152,7 +163,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
 		wire.PatternConsole: {"console", s.console}, wire.PatternVNC: {"vnc", s.vnc}, wire.PatternScreenshot: {"screenshot", s.screenshot},
-		wire.PatternPortForward: {"portforward", s.portForward}, wire.PatternDetails: {"guest", s.details},
+		wire.PatternPortForward: {"portforward", s.portForward}, wire.PatternDetails: {kindDetails, s.details},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, h) })
 	}
@@ -192,46 +203,63 @@ func (s *Server) with(w http.ResponseWriter, r *http.Request, h handler, vmi, po
 	if !known || vmi == "" || owner.UID != vmi {
 		return &failure{http.StatusNotFound, "that guest is not on this node"}
 	}
-	done, err := s.take(h.kind, vmi)
+	done, err := s.take(h.kind, owner)
 	if err != nil {
 		return err
 	}
 	defer done()
 	l, err := s.Connect(r.Context(), pod)
 	if err != nil {
-		return &failure{http.StatusServiceUnavailable, "the guest's launcher cannot be reached: " + err.Error()}
+		return &failure{http.StatusBadGateway, "the guest's launcher cannot be reached: " + err.Error()}
 	}
 	defer l.Close()
 	return h.do(w, r, l)
 }
 
 // take counts a request until done is called.
-func (s *Server) take(kind, vmi string) (done func(), err error) {
+func (s *Server) take(kind string, vmi contract.Object) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.ctx.Err() != nil:
+	if s.ctx.Err() != nil {
 		return nil, &failure{http.StatusServiceUnavailable, "the node worker is about to end"}
-	case s.all >= s.Bounds.Streams:
-		return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", s.all)}
-	case s.guest[vmi] >= s.Bounds.PerGuest:
-		return nil, &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", s.guest[vmi])}
 	}
-	s.all++
-	s.guest[vmi]++
+	namespace, guest := places.Share{Of: "namespace " + vmi.Namespace}, places.Share{Of: "guest " + vmi.UID}
+	var leave func()
+	if kind == kindDetails {
+		namespace.Most = places.Quarter(s.Bounds.Reads)
+		guest.Most = max(1, namespace.Most/2) //nolint:mnd // half
+		leave, err = s.reads.Take(s.Bounds.Reads, namespace, guest)
+	} else {
+		namespace.Most, guest.Most = s.Bounds.PerNamespace, s.Bounds.PerGuest
+		leave, err = s.taken.Take(s.Bounds.Streams, namespace, guest)
+	}
+	if err != nil {
+		return nil, full(err, namespace)
+	}
 	s.streams.Add(1)
 	open := s.open.WithLabelValues(kind)
 	open.Inc()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all--
-		if s.guest[vmi]--; s.guest[vmi] == 0 {
-			delete(s.guest, vmi)
-		}
+		leave()
 		open.Dec()
 		s.streams.Done()
 	}, nil
+}
+
+// full says to the user who has taken what.
+func full(err error, namespace places.Share) error {
+	var f *places.FullError
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case f.Of == "":
+		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", f.Taken)}
+	case f.Of == namespace.Of:
+		return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to guests of this namespace on this node, and no more are taken", f.Taken)}
+	}
+	return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", f.Taken)}
 }
 
 // codeAnswered marks a failure of something that had been answered before.

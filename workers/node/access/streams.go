@@ -182,7 +182,7 @@ func launcherFailure(err error) error {
 	var refused *launchers.RefusedError
 	switch {
 	case errors.Is(err, launchers.ErrBusy):
-		return &failure{http.StatusServiceUnavailable, busyText}
+		return &failure{http.StatusConflict, busyText}
 	case errors.As(err, &refused):
 		return &failure{http.StatusConflict, refused.Message}
 	}
