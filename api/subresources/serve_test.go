@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -157,9 +158,14 @@ func newRig(t *testing.T) *rig {
 			"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
 		},
 	}))
+	toGuests := streams.New(streams.Options{
+		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: r.client}, Nodes: &streams.Nodes{Reader: r.client, Namespace: "virtflow", Label: "nobody"},
+	})
+	t.Cleanup(toGuests.Close)
 	service, err := subresources.New(subresources.Options{
 		Reader: r.client, Client: r.client, FrontProxy: r.client, Entities: r.entities, Version: "v0", Log: zerolog.Nop(),
 		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
+		Streams: toGuests.Handlers(),
 	})
 	require.NoError(t, err)
 	r.server = httptest.NewUnstartedServer(service)
