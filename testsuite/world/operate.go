@@ -217,10 +217,9 @@ func (w *World) checkOrders() {
 }
 
 // ask asks for an operation and waits for the answer.
-func (w *World) ask(name string, o contract.Operation, id string, thawAfter time.Duration) *Order {
-	order := w.Operate(name, o, id, thawAfter)
+func (w *World) ask(name string, o contract.Operation, id string) {
+	order := w.Operate(name, o, id, 0)
 	w.Until(doneTimeout+time.Second, func() bool { return order.Answer != "" })
-	return order
 }
 
 // Again repeats the last request about a VMI, under its ID.

@@ -65,7 +65,7 @@ func operationStories() []Scenario {
 		{Name: "pause-unpause", Story: func(w *World) {
 			paused(w)
 			w.Until(w.patience(), func() bool { return staysPaused(w) == nil })
-			w.ask(vm, contract.OperationPause, "again", 0)
+			w.ask(vm, contract.OperationPause, "again")
 			w.urge(vm, contract.OperationUnpause, 0, func() bool { return !domainPaused(w) })
 		}, Wish: func(w *World) error {
 			if w.Started[key] != 1 {
@@ -96,7 +96,7 @@ func operationStories() []Scenario {
 		{Name: "launcher-hangs", Story: func(w *World) {
 			up(w)
 			w.hang(vm, true)
-			w.ask(vm, contract.OperationReset, "first", 0)
+			w.ask(vm, contract.OperationReset, "first")
 			if w.Pressed[key] > 0 {
 				w.breakf("a launcher that hangs has reset its guest")
 			}
@@ -119,7 +119,7 @@ func operationStories() []Scenario {
 				w.Sleep(time.Duration(1+i%5*4) * time.Millisecond)
 			}
 			w.Sleep(doneTimeout)
-			w.ask(vm, contract.OperationReset, "same", 0)
+			w.ask(vm, contract.OperationReset, "same")
 			press(w, contract.OperationReset)
 		}, Wish: pressed(1)},
 	}
