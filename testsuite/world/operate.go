@@ -35,6 +35,7 @@ type Order struct {
 	Message string
 
 	at        time.Time
+	name      string // of the user's own, the same for a request that is repeated
 	thawAfter time.Duration
 }
 
@@ -48,7 +49,7 @@ type deeds struct {
 // Operate asks for an operation on the running guest of a VMI, as the API server does for its users: through an Update of that ID. ThawAfter is
 // of a freeze. It does not wait for the answer.
 func (w *World) Operate(name string, o contract.Operation, id string, thawAfter time.Duration) *Order {
-	order := &Order{ID: string(o) + "/" + id, Operation: o, at: w.Now(), thawAfter: thawAfter}
+	order := &Order{ID: string(o) + "/" + id, name: id, Operation: o, at: w.Now(), thawAfter: thawAfter}
 	w.orders = append(w.orders, order)
 	w.tracef("user: %s VMI %s (%s)", o, name, order.ID)
 	vmi := w.VMI(name)
@@ -56,6 +57,7 @@ func (w *World) Operate(name string, o contract.Operation, id string, thawAfter 
 		w.answer(order, answerAbsent, "no such instance")
 		return order
 	}
+	order.ID += "/" + string(vmi.UID) // a request about another instance is another one
 	r := contract.InstanceRequest{
 		Operation: o, UID: string(vmi.UID), Actor: "jane", ACPI: true, ThawAfter: int64(thawAfter / time.Second), NotAfter: w.Now().Add(doneTimeout),
 	}
@@ -226,8 +228,7 @@ func (w *World) ask(name string, o contract.Operation, id string) {
 func (w *World) Again(name string) {
 	if n := len(w.orders); n > 0 {
 		last := w.orders[n-1]
-		_, id, _ := strings.Cut(last.ID, "/")
-		w.Operate(name, last.Operation, id, last.thawAfter)
+		w.Operate(name, last.Operation, last.name, last.thawAfter)
 	}
 }
 
