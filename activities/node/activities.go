@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -18,6 +19,14 @@ type RefusedError struct{ Message string }
 
 func (e *RefusedError) Error() string { return e.Message }
 
+// NotBegunError marks an error before which nothing was asked of the launcher: the operation was surely not done.
+type NotBegunError struct{ Err error }
+
+func (e *NotBegunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *NotBegunError) Unwrap() error { return e.Err }
+
 // Starter starts domains on this node.
 type Starter interface {
 	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError when that
@@ -27,7 +36,8 @@ type Starter interface {
 
 // Operator does operations on running domains on this node.
 type Operator interface {
-	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow it.
+	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow it, and with a
+	// NotBegunError when its launcher was not even asked.
 	Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error)
 }
 
@@ -63,14 +73,18 @@ func (a *Activities) StartDomain(ctx context.Context, in contract.StartDomainInp
 }
 
 // OperateDomain does one operation on the running domain of a launcher's pod. Pausing, resuming, freezing and thawing are idempotent; a reset
-// or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not retryable), ErrorNoLauncher (retryable).
+// or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not retryable), ErrorNotBegun (not retryable, at the
+// first attempt: whoever waits hears at once that it was not done), ErrorNoLauncher (retryable).
 func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomainInput) (contract.OperateDomainResult, error) {
 	if in.Pod.UID == "" {
 		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError("operating a domain needs the pod's UID", contract.ErrorInvalid, nil)
 	}
 	domain, err := a.Operator.Operate(ctx, in)
 	var refused *RefusedError
+	var idle *NotBegunError
 	switch {
+	case errors.As(err, &idle) && first(ctx):
+		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
 	case errors.As(err, &refused):
 		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.RefusedFailed, nil)
 	case err != nil:
@@ -78,6 +92,9 @@ func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomai
 	}
 	return contract.OperateDomainResult{Domain: domain}, nil
 }
+
+// first says that no attempt went before, which may have done what this one did not begin.
+func first(ctx context.Context) bool { return !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt <= 1 }
 
 func message(err error) string {
 	s := err.Error()

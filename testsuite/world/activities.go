@@ -178,6 +178,7 @@ type attempts struct {
 	asker, ctx workflow.Context
 	result     workflow.Settable
 	cancelled  bool
+	number     int // of the attempt that is made, from 1
 }
 
 // pause lets virtual time pass; a cancellation meanwhile is answered at once.
@@ -239,6 +240,7 @@ func (r *attempts) reachable() bool {
 
 // one is one attempt: it starts, has its effect, and answers, unless the world decides otherwise.
 func (r *attempts) one(attempt int) (any, error) {
+	r.number = attempt
 	begun := r.now()
 	limit := begun.Add(r.startToClose)
 	if !r.expires.IsZero() && r.expires.Before(limit) {

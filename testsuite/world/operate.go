@@ -182,7 +182,7 @@ func (w *World) answer(o *Order, kind, message string) {
 			w.breakf("%s is refused (%s %q), and was done", o.ID, kind, message)
 		}
 	case contract.RefusedAway:
-		if did.done > 0 && strings.Contains(message, "has begun it") {
+		if did.done > 0 && (strings.Contains(message, "has begun it") || strings.Contains(message, "has not begun it")) {
 			w.breakf("%s is said not to have begun (%q), and was done", o.ID, message)
 		}
 	case contract.RefusedFailed:

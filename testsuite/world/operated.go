@@ -45,6 +45,8 @@ func (r *attempts) operateDomain() (any, error) {
 	}
 	var o operator
 	switch l := r.world.launcherOf(in.Pod.UID); {
+	case (l == nil || l.dead) && r.number == 1: // no context of Temporal's tells the activity which attempt it is
+		o.err = &node.NotBegunError{Err: errNoLauncher}
 	case l == nil || l.dead:
 		o.err = errNoLauncher
 	case l.hangs:

@@ -12,15 +12,15 @@ import (
 )
 
 // Operate reaches the launcher of a pod and has it do one thing to its running domain. Unlike a start it does not wait for a launcher that
-// is not there yet.
+// is not there yet: that, and that there is no place, is a NotBegunError.
 func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error) {
 	var none contract.DomainObservation
 	if !launchers.ValidPodUID(in.Pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", in.Pod.UID)}
 	}
-	leave, err := s.operations.take(in.Pod.UID)
+	leave, err := s.operations.take(in.VMI, in.Pod)
 	if err != nil {
-		return none, err
+		return none, &activities.NotBegunError{Err: err}
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, contract.OperationOnNode)
@@ -28,7 +28,7 @@ func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (
 	begun := time.Now()
 	launcher, err := s.Dialer.Connect(ctx, in.Pod.UID)
 	if err != nil {
-		return none, err
+		return none, &activities.NotBegunError{Err: err}
 	}
 	defer launcher.Close()
 	domain, err := launcher.Operate(ctx, in.Operation, in.ThawAfter)

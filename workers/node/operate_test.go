@@ -26,7 +26,7 @@ func TestOperateDomain(t *testing.T) {
 		require.Contains(t, app.Message(), message)
 		require.Equal(t, permanent, app.NonRetryable())
 	}
-	fails(contract.ErrorNoLauncher, "", false)
+	fails(contract.ErrorNotBegun, "no launcher", true)
 	launchertest.Serve(t, s.node.AddPod(t, pod), s.launcher)
 	fails(contract.RefusedFailed, "older version", true)
 

@@ -31,7 +31,7 @@ type Starter struct {
 	// Prepare prepares the network of a launcher's pod.
 	Prepare func(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error)
 
-	starts, operations places
+	starts, operations quota
 
 	mu     sync.Mutex
 	inHand map[string]chan struct{} // pod UID → closed when the one at work is done
@@ -43,8 +43,8 @@ var _ activities.Starter = (*Starter)(nil)
 func NewStarter(log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder, prepare func(context.Context, *launchers.Peer) ([]launchers.Interface, error)) *Starter {
 	return &Starter{
 		Log: log, Dialer: d, Forwarder: f, Prepare: prepare,
-		starts:     places{kind: "start", most: concurrentStarts, inPod: 2},
-		operations: places{kind: "operation", most: concurrentOperations, inPod: 1},
+		starts:     quota{kind: "start", most: concurrentStarts, inPod: 2},
+		operations: quota{kind: "operation", most: concurrentOperations, inPod: 1},
 	}
 }
 
@@ -55,7 +55,7 @@ func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (co
 	if !launchers.ValidPodUID(pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
 	}
-	leave, err := s.starts.take(pod.UID)
+	leave, err := s.starts.take(vmi, pod)
 	if err != nil {
 		return none, err
 	}

@@ -29,6 +29,7 @@ const (
 	ErrorInvalid     = "Invalid"           // the API server or the launcher refused the object for what it says; not retryable
 	ErrorForbidden   = "Forbidden"         // quota, admission or RBAC refused; retryable, somebody may change that
 	ErrorNoLauncher  = "LauncherNotFound"  // the pod's launcher cannot be reached; retryable
+	ErrorNotBegun    = "NotBegun"          // the pod's launcher was not asked, and nothing was done; not retryable
 	ErrorStartFailed = "DomainStartFailed" // libvirt refused to start the domain; not retryable
 )
 

@@ -188,6 +188,8 @@ func failed(err error, node string) (_ error, unsure bool) {
 		return away("Nobody on node %s has begun it in time: its node worker does not answer.", node), false
 	case errors.As(err, &late):
 		return away("Nobody on node %s has said in time that it is done: its node worker, or the guest's launcher, does not answer. It may be done.", node), true
+	case errors.As(err, &app) && app.Type() == contract.ErrorNotBegun:
+		return away("The node worker on node %s has not begun it: %s. Try again.", node, entity.Message(err)), false
 	case errors.As(err, &app) && app.Type() == contract.RefusedFailed:
 		return temporal.NewNonRetryableApplicationError(app.Message(), contract.RefusedFailed, nil), false
 	default:

@@ -228,6 +228,40 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 	w.run(t)
 }
 
+// TestWhatWasNotBegunWasNotDone, and nothing says that it may have been: a reset can be asked for again.
+func TestWhatWasNotBegunWasNotDone(t *testing.T) {
+	w := newWorld(t)
+	var failure error
+	asked := 0
+	w.Fail = func(a string) error {
+		if a != contract.ActivityOperateDomain {
+			return nil
+		}
+		asked++
+		return failure
+	}
+	w.boot()
+	var reset, paused *outcome
+	w.at(10*time.Second, func() {
+		failure = temporal.NewNonRetryableApplicationError("it is full", contract.ErrorNotBegun, nil)
+		reset = w.operate(contract.OperationReset, "r1")
+	})
+	w.at(11*time.Second, func() {
+		reset.is(t, contract.RefusedAway, "The node worker on node "+fakes.NodeName+" has not begun it: it is full. Try again.")
+		paused = w.operate(contract.OperationPause, "p1")
+	})
+	w.at(12*time.Second, func() {
+		paused.is(t, contract.RefusedAway, "has not begun it: it is full")
+		require.Equal(t, 2, asked)
+		for _, r := range w.state(t).Records {
+			require.False(t, r.Unsure, "%+v", r)
+		}
+		w.DeleteVMIByUser()
+	})
+	w.at(13*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
 func TestDryRunsDoNothing(t *testing.T) {
 	w := newWorld(t)
 	dry := func(r *contract.InstanceRequest) { r.DryRun = true }

@@ -13,23 +13,68 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestPlaces(t *testing.T) {
-	p := places{kind: "start", most: 3, inPod: 2}
+func object(namespace, uid string) contract.Object { return contract.Object{Namespace: namespace, UID: uid} }
+
+func TestQuota(t *testing.T) {
+	q := quota{kind: "start", most: 5, inPod: 2}
+	take := func(namespace, pod string) (func(), error) { return q.take(object(namespace, "vmi"), object(namespace, pod)) }
 	leave := func(l func(), err error) func() {
 		t.Helper()
 		require.NoError(t, err)
 		return l
 	}
-	first := leave(p.take("a"))
-	leave(p.take("a"))
-	_, err := p.take("a")
+	first := leave(take("n", "a"))
+	second := leave(take("n", "a"))
+	_, err := take("n", "a")
 	require.ErrorContains(t, err, "an earlier start in pod a")
-	leave(p.take("b"))
-	_, err = p.take("c")
-	require.ErrorContains(t, err, "a start of 3 pods")
+	_, err = take("n", "b")
+	require.ErrorContains(t, err, "has 2 starts in namespace n in hand", "more than half")
+	leave(take("o", "b"))
+	leave(take("o", "c"))
+	leave(take("p", "d"))
+	_, err = take("q", "e")
+	require.ErrorContains(t, err, "has 5 starts in hand")
 	first()
-	leave(p.take("c"))
-	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, p.pods)
+	leave(take("q", "e"))
+	second()
+	leave(take("n", "b"))
+
+	var none quota
+	_, err = none.take(object("n", "vmi"), object("n", "a"))
+	require.Error(t, err)
+}
+
+// TestANamespaceWhoseLaunchersHang leaves half of a node's places to the others, for starts and for operations.
+func TestANamespaceWhoseLaunchersHang(t *testing.T) {
+	s := newScene(t)
+	starter, ok := s.activities.Operator.(*Starter)
+	require.True(t, ok)
+	s.launcher.Operation = func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error) {
+		return s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED), nil
+	}
+	launchertest.Serve(t, s.node.AddPod(t, pod), s.launcher)
+	for _, q := range []*quota{&starter.starts, &starter.operations} {
+		taken := 0
+		for i := range q.most {
+			if _, err := q.take(object("hangs", "vmi"), object("hangs", fmt.Sprintf("hangs-%d", i))); err == nil {
+				taken++
+			}
+		}
+		require.Equal(t, q.most/2, taken)
+	}
+	operation := contract.OperateDomainInput{VMI: input.VMI, Pod: input.Pod, Operation: contract.OperationPause}
+	_, err := s.activities.StartDomain(context.Background(), input)
+	require.NoError(t, err)
+	_, err = s.activities.OperateDomain(context.Background(), operation)
+	require.NoError(t, err)
+	theirs := input
+	theirs.VMI.Namespace = "hangs"
+	_, err = s.activities.StartDomain(context.Background(), theirs)
+	requireKind(t, err, contract.ErrorNoLauncher, false)
+	operation.VMI.Namespace = "hangs"
+	_, err = s.activities.OperateDomain(context.Background(), operation)
+	requireKind(t, err, contract.ErrorNotBegun, true)
+	require.ErrorContains(t, err, "in namespace hangs")
 }
 
 // TestLaunchersThatHang keep nobody else's guest from being started, or from being operated on.
@@ -50,16 +95,16 @@ func TestLaunchersThatHang(t *testing.T) {
 	<-asked
 	_, err := s.activities.OperateDomain(context.Background(), operation)
 	require.ErrorContains(t, err, "an earlier operation in pod "+pod)
-	requireKind(t, err, contract.ErrorNoLauncher, false)
+	requireKind(t, err, contract.ErrorNotBegun, true)
 	_, err = s.activities.StartDomain(context.Background(), input)
 	require.NoError(t, err)
 	close(goOn)
 	require.NoError(t, <-hangs)
 
-	fill := func(p *places) (empty func()) {
+	fill := func(q *quota) (empty func()) {
 		var all []func()
-		for i := range p.most {
-			leave, err := p.take(fmt.Sprintf("hangs-%d", i))
+		for i := range q.most {
+			leave, err := q.take(object(fmt.Sprintf("hang-%d", i%3), "vmi"), object("", fmt.Sprintf("hangs-%d", i)))
 			require.NoError(t, err)
 			all = append(all, leave)
 		}
@@ -71,7 +116,7 @@ func TestLaunchersThatHang(t *testing.T) {
 	}
 	empty := fill(&starter.operations)
 	_, err = s.activities.OperateDomain(context.Background(), operation)
-	requireKind(t, err, contract.ErrorNoLauncher, false)
+	requireKind(t, err, contract.ErrorNotBegun, true)
 	_, err = s.activities.StartDomain(context.Background(), input)
 	require.NoError(t, err, "launchers that hang when they are operated on keep guests from starting")
 	empty()
