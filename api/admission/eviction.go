@@ -30,9 +30,12 @@ const (
 )
 
 // validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it to. A pod that is
-// no launcher, and one of a guest that may be stopped, may be evicted. Only the API server's own calls mark anything: whoever reaches this
-// process otherwise gets the answer, and no more.
+// no launcher, and one of a guest that may be stopped, may be evicted. Nothing is read or marked on the word of others than the API server:
+// they are told to ask again, and so is who evicts while a new proof is on its way.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
+	if !isProven(ctx) {
+		return tooMany("The review of this eviction does not show that it comes from the API server: ask again")
+	}
 	pod, err := h.pod(ctx, req.Namespace, req.Name)
 	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return admission.Allowed("")
@@ -64,7 +67,7 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 	if err := json.Unmarshal(req.Object.Raw, eviction); err != nil {
 		return tooMany("failed to parse the eviction object: %v", err)
 	}
-	if err := h.evacuate(ctx, vmi, pod.Spec.NodeName, eviction, isDryRun(req, eviction) || !isProven(ctx)); err != nil {
+	if err := h.evacuate(ctx, vmi, pod.Spec.NodeName, eviction, isDryRun(req, eviction)); err != nil {
 		return tooMany("kubevirt failed marking the vmi for eviction: %v", err)
 	}
 	return tooMany("Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace, vmi.Name)

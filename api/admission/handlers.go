@@ -26,8 +26,9 @@ type Options struct {
 	Controllers []string
 	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have no account.
 	Nodes []string
-	// Proven says whether a text proves that a call comes from the API server: only then anything is changed or reported. nil: none does.
-	Proven func(string) bool
+	// Proven says whether a text at the end of a webhook's path proves that a call comes from the API server: only then anything is changed
+	// or reported. nil: none does.
+	Proven func(path, text string) bool
 	// Reports tells the workflows who deletes and who scales; nil: nobody is told.
 	Reports Reports
 	// Now is the clock; nil: time.Now.
@@ -61,7 +62,7 @@ type handler struct {
 	kinds
 }
 
-// Handlers makes the HTTP handler of each webhook, by path.
+// Handlers makes the HTTP handler of each webhook, by path, without a proof and with one (ProofSuffix).
 func Handlers(o Options) map[string]http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -85,12 +86,8 @@ func Handlers(o Options) map[string]http.Handler {
 		PathMutateVMStatus:     h.mutateVMStatus,
 		PathReport:             h.report,
 	} {
-		w := &admission.Webhook{Handler: h.observed(path, handle)}
-		out[path] = w
-		if path == PathValidateEviction || path == PathReport {
-			w.WithContextFunc = h.withProof
-			out[path+ProofSuffix] = w
-		}
+		w := &admission.Webhook{Handler: h.observed(path, handle), WithContextFunc: h.withProof(path)}
+		out[path], out[path+ProofSuffix] = w, w
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 			got := told{}
 			mux := http.NewServeMux()
 			for path, h := range Handlers(Options{
-				OwnUsers: []string{own}, Reports: got, Proven: func(p string) bool { return p == "secret" },
+				OwnUsers: []string{own}, Reports: got, Proven: func(path, p string) bool { return path == PathReport && p == "secret" },
 			}) {
 				mux.Handle(path, h)
 			}

@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,8 +43,8 @@ type Options struct {
 	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
 	// restarts. Each is replaced after keyLife; the one before it is kept until then.
 	Keys []string
-	// Proven are the validating webhooks whose calls are to prove that they come from the API server, and the path of each, to which the proof
-	// is appended in the configuration. It is made anew within the hour.
+	// Proven are the webhooks whose calls are to prove that they come from the API server, and the path of each, to which a proof for that
+	// path is appended in the configuration. It is made anew within the hour.
 	Proven map[string]string
 }
 
@@ -58,8 +57,8 @@ type Keeper struct {
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
 	keys    atomic.Pointer[map[string]keys]
-	proof   atomic.Pointer[[]byte]
-	begun   atomic.Bool // a proof of this process's own has been made
+	proofs  atomic.Pointer[[]proofKey]
+	begun   atomic.Bool // a proof of this process's own has been written
 }
 
 // NewKeeper makes a Keeper that reads and writes through a client.
@@ -120,7 +119,9 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
 	}
+	k.takeProofs(secret)
 	secret = secret.DeepCopy()
+	fresh := len(secret.Data[corev1.TLSCertKey]) == 0
 	renewed, err := k.issuer().renew(secret, k.now())
 	if err != nil {
 		return reconcile.Result{}, err
@@ -130,9 +131,10 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	} else if added && renewed == "" {
 		renewed = "keys"
 	}
-	if made, err := k.renewProof(secret); err != nil {
+	proven, err := k.renewProof(secret, fresh)
+	if err != nil {
 		return reconcile.Result{}, err
-	} else if made && renewed == "" {
+	} else if proven && renewed == "" {
 		renewed = "proof"
 	}
 	if renewed != "" {
@@ -143,6 +145,11 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 			return reconcile.Result{}, fmt.Errorf("writing Secret %s: %w", k.Secret, err)
 		}
 		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).Msg("certificate renewed")
+		if proven {
+			k.begun.Store(true)
+			// Before anybody is told of it, whatever becomes of that.
+			k.takeProofs(secret)
+		}
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -150,35 +157,38 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts nobody, and while there is
 	// nothing in use yet, those who do trust it need not wait for the others.
-	webhooks, others := k.trust(ctx, bundleOf(secret), secret.Data[keyProof])
+	webhooks, others := k.trust(ctx, k.toldBy(secret))
 	err = errors.Join(webhooks, others)
 	if err != nil && k.current.Load() != nil && !allMissing(webhooks, others) {
 		return reconcile.Result{}, err
 	}
 	k.takeKeys(secret)
-	k.takeProof(secret)
 	k.current.Store(&pair)
 	if hooked := k.MutatingWebhooks != "" || k.ValidatingWebhooks != ""; webhooks == nil && (hooked || others == nil) {
 		k.trusted.Store(true)
 	}
-	return reconcile.Result{RequeueAfter: checkInterval}, err
+	next := checkInterval
+	if wait := k.untilProven(secret); wait > 0 {
+		next = min(next, wait)
+	}
+	return reconcile.Result{RequeueAfter: next}, err
 }
 
 // trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the others. What is not a
 // webhook is told apart.
-func (k *Keeper) trust(ctx context.Context, bundle, proof []byte) (webhooks, others error) {
+func (k *Keeper) trust(ctx context.Context, t told) (webhooks, others error) {
 	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
-		atWebhooks = append(atWebhooks, k.trustMutating(ctx, bundle))
+		atWebhooks = append(atWebhooks, k.trustMutating(ctx, t))
 	}
 	if k.ValidatingWebhooks != "" {
-		atWebhooks = append(atWebhooks, k.trustValidating(ctx, bundle, proof))
+		atWebhooks = append(atWebhooks, k.trustValidating(ctx, t))
 	}
 	for _, name := range k.APIServices {
-		atOthers = append(atOthers, k.trustAt(ctx, name, bundle))
+		atOthers = append(atOthers, k.trustAt(ctx, name, t.bundle))
 	}
 	if k.Bundle.Name != "" {
-		atOthers = append(atOthers, k.publish(ctx, bundle))
+		atOthers = append(atOthers, k.publish(ctx, t.bundle))
 	}
 	return errors.Join(atWebhooks...), errors.Join(atOthers...)
 }
@@ -199,23 +209,20 @@ func allMissing(joined ...error) bool {
 	return true
 }
 
-func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
+func (k *Keeper) trustMutating(ctx context.Context, t told) error {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
 		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", k.MutatingWebhooks, err)
 	}
-	changed := mutating.DeepCopy()
+	changed, same := mutating.DeepCopy(), true
 	for i := range changed.Webhooks {
-		changed.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	same := true
-	for i := range mutating.Webhooks {
-		same = same && bytes.Equal(mutating.Webhooks[i].ClientConfig.CABundle, bundle)
+		w := &changed.Webhooks[i]
+		same = k.tell(w.Name, &w.ClientConfig, t) && same
 	}
 	return k.patch(ctx, changed, mutating, same)
 }
 
-func (k *Keeper) trustValidating(ctx context.Context, bundle, proof []byte) error {
+func (k *Keeper) trustValidating(ctx context.Context, t told) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
@@ -223,12 +230,7 @@ func (k *Keeper) trustValidating(ctx context.Context, bundle, proof []byte) erro
 	changed, same := validating.DeepCopy(), true
 	for i := range changed.Webhooks {
 		w := &changed.Webhooks[i]
-		same = same && bytes.Equal(w.ClientConfig.CABundle, bundle)
-		w.ClientConfig.CABundle = bundle
-		if path := k.provenPath(w, proof); path != nil {
-			same = same && w.ClientConfig.Service.Path != nil && *w.ClientConfig.Service.Path == *path
-			w.ClientConfig.Service.Path = path
-		}
+		same = k.tell(w.Name, &w.ClientConfig, t) && same
 	}
 	return k.patch(ctx, changed, validating, same)
 }

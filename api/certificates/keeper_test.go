@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"strings"
 	"testing"
 	"time"
 
@@ -196,54 +195,4 @@ func TestAllWhoAreThereTrustTheCA(t *testing.T) {
 	require.Error(t, other.Ready(ctx), "a webhook that is not there lets everything pass: it is not usual")
 	_, err = other.Certificate(nil)
 	require.NoError(t, err, "those who do trust it are served")
-}
-
-// TestTheProofIsTheAPIServersAlone: it ends the path of the webhooks that are named, is another one after an hour and after a restart, and
-// all replicas know it.
-func TestTheProofIsTheAPIServersAlone(t *testing.T) {
-	now := time.Now().Truncate(time.Second)
-	k, c := setUp(t, &now)
-	ctx := context.Background()
-	name := types.NamespacedName{Name: "virtflow"}
-	path := "/watched"
-	var v admissionregistrationv1.ValidatingWebhookConfiguration
-	require.NoError(t, c.Get(ctx, name, &v))
-	v.Webhooks[0].ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "virtflow", Name: "s", Path: &path}
-	require.NoError(t, c.Update(ctx, &v))
-	proof := func() string {
-		require.NoError(t, c.Get(ctx, name, &v))
-		rest, ok := strings.CutPrefix(*v.Webhooks[0].ClientConfig.Service.Path, path+"/")
-		require.True(t, ok)
-		require.Len(t, rest, 2*KeySize)
-		return rest
-	}
-	with := func(k *Keeper) *Keeper {
-		k.Options.Proven = map[string]string{"c.x.y": path}
-		return k
-	}
-	require.False(t, with(k).Proven(""))
-	do(t, k)
-	first := proof()
-	require.True(t, k.Proven(first))
-	require.False(t, k.Proven("") || k.Proven(first[1:]) || k.Proven(strings.ToUpper(first)))
-
-	other := with(replica(c, &now))
-	do(t, other)
-	second := proof()
-	require.NotEqual(t, first, second, "what was told while nobody answered is void")
-	do(t, k)
-	require.Equal(t, second, proof(), "a process begins once")
-	require.True(t, k.Proven(second) && other.Proven(second))
-	require.False(t, k.Proven(first))
-
-	// The manifest is applied again: the path is as it was.
-	v.Webhooks[0].ClientConfig.Service.Path = &path
-	require.NoError(t, c.Update(ctx, &v))
-	do(t, k)
-	require.Equal(t, second, proof())
-
-	now = now.Add(checkInterval)
-	do(t, k)
-	require.NotEqual(t, second, proof())
-	require.False(t, k.Proven(second))
 }

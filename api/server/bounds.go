@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What reviews may take of this process at once, whoever sends them.
+// What reviews may take of this process at once.
 const (
 	// maxReviews is how many are answered at once; each takes a core for some milliseconds.
 	maxReviews = 32
@@ -19,8 +19,10 @@ const (
 	// library, which says so, takes.
 	maxBodies = 64 << 20
 	maxBody   = 7<<20 + 1
-	// chunk is in which portions room for a body is taken, as it comes.
-	chunk = 32 << 10
+	// strangersReviews and strangersBodies are the same for those that do not show that the API server sends them: room for one body of any
+	// size, so that a version that does not put proofs into the paths yet is served.
+	strangersReviews = 2
+	strangersBodies  = 8 << 20
 	// reviewWait is how long a review waits for others before it is turned away.
 	reviewWait = 2 * time.Second
 )
@@ -28,16 +30,25 @@ const (
 var errBusy = errors.New("too many admission reviews at once")
 
 // bounds keep the memory and the time that reviews take within limits. A client that sends slowly holds what it has sent, and no place among
-// those that are answered.
-type bounds struct{ bodies, reviews *semaphore.Weighted }
+// those that are answered. Whoever does not prove to be the API server shares a part of its own, and takes nothing from the API server's.
+type bounds struct{ proven, strangers part }
+
+type part struct{ bodies, reviews *semaphore.Weighted }
 
 func newBounds() *bounds {
-	return &bounds{bodies: semaphore.NewWeighted(maxBodies), reviews: semaphore.NewWeighted(maxReviews)}
+	return &bounds{
+		proven:    part{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)},
+		strangers: part{semaphore.NewWeighted(strangersBodies), semaphore.NewWeighted(strangersReviews)},
+	}
 }
 
 // bound reads a review before it takes a place for it. Whoever finds none is told so with 429: the API server reports that it could not ask.
-func (b *bounds) bound(next http.Handler) http.Handler {
+func (bs *bounds) bound(next http.Handler, proven func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := bs.strangers
+		if proven(r) {
+			b = bs.proven
+		}
 		// A connection that cannot have a deadline is ended by the server's own.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		body := &bounded{from: http.MaxBytesReader(nil, r.Body, maxBody), room: b.bodies, ctx: r.Context()}
@@ -76,28 +87,26 @@ func busy(w http.ResponseWriter) {
 	http.Error(w, errBusy.Error(), http.StatusTooManyRequests)
 }
 
-// bounded reads a body for which there is room. held is how much of it was taken.
+// bounded reads a body, and takes room for what has come: who has sent nothing holds nothing. held is how much of it was taken.
 type bounded struct {
 	from io.Reader
 	room *semaphore.Weighted
 	ctx  context.Context
 	held int64
-	free int
 }
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.free == 0 {
-		ctx, cancel := context.WithTimeout(b.ctx, reviewWait)
-		defer cancel()
-		if b.room.Acquire(ctx, chunk) != nil {
-			return 0, errBusy
-		}
-		b.held += chunk
-		b.free = chunk
+	n, err := b.from.Read(p)
+	if n == 0 {
+		return 0, err
 	}
-	n, err := b.from.Read(p[:min(len(p), b.free)])
-	b.free -= n
+	ctx, cancel := context.WithTimeout(b.ctx, reviewWait)
+	defer cancel()
+	if b.room.Acquire(ctx, int64(n)) != nil {
+		return 0, errBusy
+	}
+	b.held += int64(n)
 	return n, err
 }
 

@@ -93,7 +93,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	register(webhooks, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: newReports(temporal, p.Log, p.Registry),
-	}))
+	}), keeper.Proven)
 	aggregated, err := o.aggregated(mgr, temporal, cluster, p)
 	if err != nil {
 		return err

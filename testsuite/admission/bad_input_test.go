@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +77,58 @@ func healthy(t *testing.T, e *Endpoint) {
 	a, err := e.Ask(records[0].Path, records[0].Request)
 	require.NoError(t, err)
 	require.NotNil(t, a)
+}
+
+// TestAnybodyIsAnswered as the API server is, without a proof: a version of before is not told of any.
+func TestAnybodyIsAnswered(t *testing.T) {
+	e := Start(t, newCluster())
+	records, err := specCase{name: "plain", spec: `{}`, only: "vmirs"}.records()
+	require.NoError(t, err)
+	for _, r := range records {
+		status, want, err := e.Post(r.Path, jsonType, bytes.NewReader(r.Request))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+		for _, path := range []string{r.Path, r.Path + "/guess"} {
+			status, got, err := e.PostAsAnybody(path, jsonType, bytes.NewReader(r.Request))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status)
+			require.Equal(t, string(want), string(got))
+		}
+	}
+}
+
+// TestStrangersDoNotKeepTheAPIServerWaiting: those who send bodies without an end, or slowly, on paths without a proof.
+func TestStrangersDoNotKeepTheAPIServerWaiting(t *testing.T) {
+	e := Start(t, newCluster())
+	unblock := make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(unblock)
+	sent := make(chan struct{}, 40)
+	for range cap(sent) {
+		all.Go(func() {
+			// Seven million blanks, and then nothing. What it is told does not matter: it may be cut off.
+			body := io.MultiReader(io.LimitReader(endless{}, 7_000_000), &stalled{sent: sent, until: unblock})
+			_, _, _ = e.PostAsAnybody(virtadmission.PathMutateVM, jsonType, body)
+		})
+	}
+	<-sent // at least one has sent all of that
+	for range 20 {
+		healthy(t, e)
+	}
+}
+
+// stalled is the rest of a body that does not come.
+type stalled struct {
+	once  sync.Once
+	sent  chan<- struct{}
+	until <-chan struct{}
+}
+
+func (s *stalled) Read([]byte) (int, error) {
+	s.once.Do(func() { s.sent <- struct{}{} })
+	<-s.until
+	return 0, io.EOF
 }
 
 func TestABodyThatDoesNotEnd(t *testing.T) {
@@ -180,6 +233,9 @@ func FuzzReview(f *testing.F) {
 	handlers := virtadmission.Handlers(newCluster())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for path, h := range handlers {
+			if strings.HasSuffix(path, virtadmission.ProofSuffix) {
+				continue // the same one
+			}
 			w := &answerRecorder{header: http.Header{}}
 			r, err := http.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 			require.NoError(t, err)

@@ -34,6 +34,7 @@ const (
 	namespace = "virtflow"
 	service   = "virtflow-api-server"
 	startTime = 30 * time.Second
+	proof     = "proof"
 	askTime   = 30 * time.Second
 )
 
@@ -69,7 +70,8 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	require.True(t, roots.AppendCertsFromPEM(trusted.Webhooks[0].ClientConfig.CABundle))
 
 	port := freePort(t)
-	webhooks := server.NewWebhooks("127.0.0.1", port, keeper.Certificate, virtadmission.Handlers(o))
+	o.Proven = func(_, text string) bool { return text == proof }
+	webhooks := server.NewWebhooks("127.0.0.1", port, keeper.Certificate, virtadmission.Handlers(o), o.Proven)
 	ended := make(chan error, 1)
 	go func() { ended <- webhooks.Start(ctx) }()
 	t.Cleanup(func() {
@@ -94,8 +96,13 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Post sends a body to a path and returns the status and the body of the answer.
+// Post sends a body to a path, as the API server does, and returns the status and the body of the answer.
 func (e *Endpoint) Post(path, contentType string, body io.Reader) (int, []byte, error) {
+	return e.PostAsAnybody(path+"/"+proof, contentType, body)
+}
+
+// PostAsAnybody sends a body to a path without a proof.
+func (e *Endpoint) PostAsAnybody(path, contentType string, body io.Reader) (int, []byte, error) {
 	resp, err := e.Client.Post(e.url+path, contentType, body)
 	if err != nil {
 		return 0, nil, fmt.Errorf("posting to %s: %w", path, err)
