@@ -255,7 +255,16 @@ func (s *story) restart() error {
 	})
 }
 
+// delete asks as the API server does: who deletes is reported first.
 func (s *story) delete() error {
+	vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName)
+	if vm == nil {
+		return errors.New("there is no VM to delete")
+	}
+	report := contract.RequestReport{UID: string(vm.UID), ResourceVersion: vm.ResourceVersion, Operation: contract.OperationDelete, Actor: "carol"}
+	if err := s.lane.temporal.SignalWorkflow(s.ctx, contract.VMID(s.namespace, vmName), "", contract.SignalReportRequest, report); err != nil {
+		return err
+	}
 	return kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
 }
 

@@ -16,8 +16,12 @@ const (
 	// LogicDoubting does not take a write that failed for one that did nothing: its answer may be all that was lost. The status is written
 	// again although it says what was last known to be written. It also writes small progress of a replica set that lasts.
 	LogicDoubting Version = 3
+	// LogicHeeding heeds what runs of before took no notice of: reports of who asked, a guest's frozen file systems, and that marking a pod
+	// failed, which may have been done all the same.
+	LogicHeeding Version = 4
 
-	logicLatest = LogicDoubting
+	// LogicLatest is what runs that begin now decide by.
+	LogicLatest = LogicHeeding
 )
 
 // Logic is the version of this run: the latest when it begins now, or the one that it began with when it is replayed.
@@ -26,7 +30,7 @@ const (
 // and the task waits for a newer worker. One from before skips the version's marker when it replays, and would go on by its own logic, with what
 // no newer worker could replay any more; the marker of a side effect it cannot skip.
 func Logic(ctx workflow.Context) Version {
-	version := max(LogicFirst, Version(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, workflow.Version(logicLatest))))
+	version := max(LogicFirst, Version(workflow.GetVersion(ctx, "logic", workflow.DefaultVersion, workflow.Version(LogicLatest))))
 	if version >= LogicSealed {
 		workflow.SideEffect(ctx, func(workflow.Context) any { return version })
 	}
@@ -38,3 +42,6 @@ func (v Version) Thrifty() bool { return v >= LogicThrifty }
 
 // Doubting says the same of LogicDoubting.
 func (v Version) Doubting() bool { return v >= LogicDoubting }
+
+// Heeding says the same of LogicHeeding.
+func (v Version) Heeding() bool { return v >= LogicHeeding }

@@ -1,15 +1,20 @@
 package entity
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of deletions are remembered
-// as Manual.Deleter, others are handed on. deleting says whether the object is known to be on its way out, which is the doing of whoever was
-// reported last before that.
-func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
+// OnReports folds reports of who asked for what, unless the run's logic is older than they are. One about another object than that of the UID
+// says nothing. Reports of deletions are remembered as Manual.Deleter, others are handed on. deleting says whether the object is known to be
+// on its way out, which is the doing of whoever was reported last before that.
+func (l *Loop) OnReports(logic Version, m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
+	if !logic.Heeding() {
+		return // an older worker, which may have had the run before, does not see them
+	}
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return
@@ -17,9 +22,13 @@ func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, oth
 		switch {
 		case r.Operation != contract.OperationDelete:
 			other(r)
-		case m.Deleter == "" || m.Deleter != r.Actor && !deleting():
+		case m.Deleter == "" || !deleting():
 			m.Deleter = r.Actor
 			now := workflow.Now(l.ctx)
+			// Asking again says when it was asked for last: what was asked before came to nothing.
+			m.Records = slices.DeleteFunc(slices.Clone(m.Records), func(old contract.OperationRecord) bool {
+				return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
+			})
 			m.Record(contract.OperationRecord{
 				Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now, Outcome: OutcomeAsked,
 			})

@@ -64,7 +64,11 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 			return state("VMI neither have the agent connected nor the ACPI feature enabled")
 		}
 	case contract.OperationReset:
-		if !running {
+		switch {
+		case running:
+		case s.Phase == PhaseScheduled || s.Phase == PhaseRunning:
+			return temporal.NewNonRetryableApplicationError("the guest does not run yet, or no longer", contract.RefusedPhase, nil)
+		default:
 			return temporal.NewNonRetryableApplicationError(
 				fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of Running or Scheduled", s.Phase),
 				contract.RefusedPhase, nil)

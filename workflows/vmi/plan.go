@@ -192,7 +192,7 @@ func (s *State) paused() bool { return s.Logic.Thrifty() && s.domainIn(contract.
 
 // unmarked says that the pod's readiness gate is not what it should be.
 func (s *State) unmarked() bool {
-	if s.MarkDoubt && s.Logic.Doubting() {
+	if s.MarkDoubt && s.Logic.Heeding() {
 		return true
 	}
 	if s.PodMarked {

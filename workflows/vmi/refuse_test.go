@@ -22,7 +22,11 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 			s := seen(contract.VMIObservation{}, contract.PodObservation{Phase: "Running", NodeName: "n"})
 			s.Phase = phase
 			if o == contract.OperationReset {
-				want(t, s, o, contract.RefusedPhase, "Unable to connect to VirtualMachineInstance because phase is "+string(phase)+" instead of Running or Scheduled")
+				text := "Unable to connect to VirtualMachineInstance because phase is " + string(phase) + " instead of Running or Scheduled"
+				if phase == PhaseScheduled {
+					text = "the guest does not run yet, or no longer"
+				}
+				want(t, s, o, contract.RefusedPhase, text)
 				continue
 			}
 			want(t, s, o, contract.RefusedState, notRunning[o])

@@ -182,7 +182,7 @@ func (s *State) status() contract.VMIStatus {
 		st.MachineType, st.GuestMemory = d.MachineType, d.GuestMemory
 		st.Interfaces, st.Volumes = d.Interfaces, d.Volumes
 		st.AgentConnected, st.Guest = d.AgentConnected, d.Guest
-		st.Frozen = d.Frozen && s.Phase == PhaseRunning
+		st.Frozen = d.Frozen && s.Phase == PhaseRunning && s.Logic.Heeding()
 		st.IPs = s.Pod.IPs
 	}
 	return st

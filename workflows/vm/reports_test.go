@@ -1,0 +1,71 @@
+package vm_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// TestAnOlderRunHeedsNoReport: an older worker, which may have decided part of it, took no notice of one.
+func TestAnOlderRunHeedsNoReport(t *testing.T) {
+	w := newWorld(t)
+	w.env.OnGetVersion("logic", workflow.DefaultVersion, workflow.Version(entity.LogicLatest)).Return(workflow.Version(entity.LogicDoubting))
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+	w.at(time.Second, func() {
+		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: "carol"})
+	})
+	w.bye(2 * time.Second)
+	w.run(t)
+	answer, err := w.env.QueryWorkflow(contract.QueryHistory)
+	require.NoError(t, err)
+	var records []contract.OperationRecord
+	require.NoError(t, answer.Get(&records))
+	require.Len(t, records, 1, "only that the instance was stopped")
+	require.NotEqual(t, "carol", records[0].Actor)
+}
+
+// TestWhoDeletesIsNamed: the API server has said so beforehand. What it says of another object, or after the fact, changes nothing.
+func TestWhoDeletesIsNamed(t *testing.T) {
+	w := newWorld(t)
+	report := func(uid, actor string) {
+		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: uid, Operation: contract.OperationDelete, Actor: actor})
+	}
+	actors := map[string]string{}
+	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+		var in contract.TransitionInput
+		_ = args.Get(&in)
+		actors[info.WorkflowExecution.ID] = in.Actor
+	})
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() {
+		report("another", "mallory")
+		report("vm-uid-123456", "dave")
+		report("vm-uid-123456", "carol")
+		report("vm-uid-123456", "dave\n")
+	})
+	w.at(3*time.Second, w.DeleteVM)
+	w.at(4*time.Second, func() { report("vm-uid-123456", "late") })
+	w.at(5*time.Second, w.RemoveVMI)
+	w.run(t)
+	require.Equal(t, "dave", actors["vm/default/web/vm-uid-1/stop/2"])
+	require.NotEqual(t, "dave", actors["vm/default/web/vm-uid-1/start/1"])
+	answer, err := w.env.QueryWorkflow(contract.QueryHistory)
+	require.NoError(t, err)
+	var records []contract.OperationRecord
+	require.NoError(t, answer.Get(&records))
+	var asked []string
+	for _, r := range records {
+		if r.Operation == contract.OperationDelete {
+			require.False(t, r.Claimed)
+			asked = append(asked, r.Actor)
+		}
+	}
+	require.Equal(t, []string{"carol", "dave"}, asked)
+}
