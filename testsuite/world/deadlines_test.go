@@ -52,6 +52,7 @@ func waitsOf() map[string]map[string]bound {
 		"vmi": {
 			"the first observation of the VirtualMachineInstance": first,
 			"the VirtualMachineInstance of pod ":                  {deadline: "the next look for the pod"},
+			"an operation on the guest to be answered":            {deadline: "a fifth of a second from when it began"},
 			"another attempt to ":                                 retry,
 			"the guest to shut down and its pod to end":           {deadline: "the next look for the pod", condition: "Ready is False with reason PodTerminating"},
 			"the attempt to start the domain to be called off":    {deadline: "a cancelled activity is not waited for"},

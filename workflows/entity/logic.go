@@ -17,7 +17,7 @@ const (
 	// again although it says what was last known to be written. It also writes small progress of a replica set that lasts.
 	LogicDoubting Version = 3
 	// LogicHeeding heeds what runs of before took no notice of: reports of who asked, a guest's frozen file systems, and that marking a pod
-	// failed, which may have been done all the same.
+	// failed, which may have been done all the same. It answers an operation before it writes what has come of it.
 	LogicHeeding Version = 4
 
 	// LogicLatest is what runs that begin now decide by.

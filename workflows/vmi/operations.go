@@ -149,6 +149,7 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	s := &e.state
 	record := contract.OperationRecord{Operation: r.Operation, ID: id, Actor: r.Actor, Since: workflow.Now(ctx), Attempts: 1}
 	s.Record(record)
+	s.answerFirst(record.Since)
 	pod := *s.Pod
 	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: r.Operation, ThawAfter: r.ThawAfter}
 	var out contract.OperateDomainResult

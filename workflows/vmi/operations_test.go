@@ -93,6 +93,31 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 	w.run(t)
 }
 
+// TestTheAnswerGoesFirst, and what has come of the operation is written after it; one operation after the other does not put that off for ever.
+func TestTheAnswerGoesFirst(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	var paused *outcome
+	pauses := func() bool { return w.condition("Paused").Type != "" }
+	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
+	w.at(10*time.Second+100*time.Millisecond, func() {
+		paused.is(t, "", "")
+		require.False(t, pauses())
+		require.Equal(t, "True", w.Pod.Unpaused)
+		w.operate(contract.OperationUnpause, "u1")
+	})
+	w.at(10*time.Second+150*time.Millisecond, func() { w.operate(contract.OperationPause, "p2") })
+	w.at(10*time.Second+250*time.Millisecond, func() {
+		require.True(t, pauses())
+		require.Equal(t, "False", w.Pod.Unpaused)
+	})
+	w.at(10*time.Second+300*time.Millisecond, func() { w.operate(contract.OperationUnpause, "u2") })
+	w.at(10*time.Second+350*time.Millisecond, func() { require.False(t, pauses(), "it was quiet lately") })
+	w.at(12*time.Second, w.DeleteVMIByUser)
+	w.at(13*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
 // TestAFrozenGuestSaysSo for as long as its node's worker does.
 func TestAFrozenGuestSaysSo(t *testing.T) {
 	w := newWorld(t)

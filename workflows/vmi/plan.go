@@ -11,6 +11,13 @@ import (
 // of four; status.phaseTransitionTimestamps has each step. What takes longer, or goes wrong, shows.
 const settleTime = 5 * time.Second
 
+// An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the writes. So it is
+// quiet for answerTime from when the operation begins, and not again before answerPause has gone by, whatever comes.
+const (
+	answerTime  = 200 * time.Millisecond
+	answerPause = time.Second
+)
+
 // lookAgain is how long the end of a pod is waited for before it is looked for.
 const lookAgain = 5 * time.Minute
 
@@ -45,10 +52,20 @@ type decision struct {
 // decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
 	d := s.urgent(now)
+	if (d.Action == actWrite || d.Action == actMarkPod) && now.Before(s.QuietUntil) {
+		d = decision{WakeAt: s.QuietUntil, Waiting: "an operation on the guest to be answered"}
+	}
 	if at := s.alarm(now); d.Action == actNone && !at.IsZero() && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
 		d.WakeAt = at
 	}
 	return d
+}
+
+// answerFirst makes room for the answer to an operation that begins now.
+func (s *State) answerFirst(now time.Time) {
+	if s.Logic.Heeding() && now.Sub(s.QuietUntil) >= answerPause {
+		s.QuietUntil = now.Add(answerTime)
+	}
 }
 
 // urgent is the planner in order of urgency.
