@@ -52,9 +52,10 @@ func TestAnswerTimes(t *testing.T) {
 	}
 	took := map[string][]time.Duration{}
 	for range answersAsked {
-		for _, what := range []string{"pause", "unpause"} {
-			took[what] = append(took[what], put(what))
-		}
+		took["pause"] = append(took["pause"], put("pause"))
+		m.untilStatus("Paused") // what was asked before is over with
+		took["unpause"] = append(took["unpause"], put("unpause"))
+		m.untilStatus("Running")
 	}
 	const console = "first byte of a console"
 	for range answersAsked / 4 {

@@ -2,6 +2,7 @@ package vmi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -97,24 +98,34 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 func TestTheAnswerGoesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	var paused *outcome
 	pauses := func() bool { return w.condition("Paused").Type != "" }
-	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
-	w.at(10*time.Second+100*time.Millisecond, func() {
-		paused.is(t, "", "")
-		require.False(t, pauses())
-		require.Equal(t, "True", w.Pod.Unpaused)
-		w.operate(contract.OperationUnpause, "u1")
-	})
-	w.at(10*time.Second+150*time.Millisecond, func() { w.operate(contract.OperationPause, "p2") })
-	w.at(10*time.Second+250*time.Millisecond, func() {
-		require.True(t, pauses())
-		require.Equal(t, "False", w.Pod.Unpaused)
-	})
-	w.at(10*time.Second+300*time.Millisecond, func() { w.operate(contract.OperationUnpause, "u2") })
-	w.at(10*time.Second+350*time.Millisecond, func() { require.False(t, pauses(), "it was quiet lately") })
-	w.at(12*time.Second, w.DeleteVMIByUser)
-	w.at(13*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	begins := 10 * time.Second
+	for i := range 20 {
+		o := contract.OperationPause
+		if i%2 == 1 {
+			o = contract.OperationUnpause
+		}
+		at := begins + time.Duration(i)*100*time.Millisecond
+		var asked *outcome
+		w.at(at, func() { asked = w.operate(o, fmt.Sprint("o", i)) })
+		w.at(at+50*time.Millisecond, func() {
+			asked.is(t, "", "")
+			if i < 10 {
+				require.False(t, pauses())
+				require.Equal(t, "True", w.Pod.Unpaused)
+			}
+			if i == 10 {
+				require.True(t, pauses(), "it was quiet for a second")
+				require.Equal(t, "False", w.Pod.Unpaused)
+			}
+		})
+	}
+	w.at(begins+2500*time.Millisecond, func() { require.False(t, pauses()) })
+	w.at(begins+3*time.Second, func() { w.operate(contract.OperationPause, "last") })
+	w.at(begins+3100*time.Millisecond, func() { require.False(t, pauses()) })
+	w.at(begins+3300*time.Millisecond, func() { require.True(t, pauses()) })
+	w.at(begins+4*time.Second, w.DeleteVMIByUser)
+	w.at(begins+5*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
 }
 

@@ -12,10 +12,11 @@ import (
 const settleTime = 5 * time.Second
 
 // An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the writes. So it is
-// quiet for answerTime from when the operation begins, and not again before answerPause has gone by, whatever comes.
+// quiet for answerTime from when the operation begins; for quietLongest at most when one follows the other, and then for quietPause not.
 const (
-	answerTime  = 200 * time.Millisecond
-	answerPause = time.Second
+	answerTime   = 200 * time.Millisecond
+	quietLongest = time.Second
+	quietPause   = 200 * time.Millisecond
 )
 
 // lookAgain is how long the end of a pod is waited for before it is looked for.
@@ -63,9 +64,13 @@ func (s *State) decide(now time.Time) decision {
 
 // answerFirst makes room for the answer to an operation that begins now.
 func (s *State) answerFirst(now time.Time) {
-	if s.Logic.Heeding() && now.Sub(s.QuietUntil) >= answerPause {
-		s.QuietUntil = now.Add(answerTime)
+	if !s.Logic.Heeding() {
+		return
 	}
+	if now.Sub(s.QuietUntil) >= quietPause {
+		s.QuietFrom = now
+	}
+	s.QuietUntil = earliest(now.Add(answerTime), s.QuietFrom.Add(quietLongest))
 }
 
 // urgent is the planner in order of urgency.

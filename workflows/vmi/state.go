@@ -47,7 +47,8 @@ type State struct {
 	// EndingSince is when the deletion of the VMI was first seen.
 	EndingSince time.Time `json:"endingSince,omitzero"`
 
-	// QuietUntil is until when nothing is written, so that the answer to an operation need not wait for it.
+	// QuietFrom and QuietUntil are when nothing is written, so that the answer to an operation need not wait for it.
+	QuietFrom  time.Time `json:"quietFrom,omitzero"`
 	QuietUntil time.Time `json:"quietUntil,omitzero"`
 
 	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been missed.
