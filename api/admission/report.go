@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -13,26 +12,19 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Reports tells a workflow who has asked for what. It must be safe for concurrent use. Nothing depends on its outcome.
+// Reports tells a workflow who has asked for what. It must be safe for concurrent use, and return at once: nothing depends on its outcome.
 type Reports interface {
-	Report(ctx context.Context, workflow string, r contract.RequestReport)
+	Report(workflow string, r contract.RequestReport)
 }
-
-// reportTimeout bounds how long somebody's deletion waits for the workflow to be told.
-const reportTimeout = 500 * time.Millisecond
 
 // report tells the workflow of an object who deletes or scales it, and has no objections, ever. What is only tried is not told.
 func (h *handler) report(ctx context.Context, req admission.Request) admission.Response {
 	if h.Reports == nil || !isProven(ctx) || h.own(req) || req.DryRun != nil && *req.DryRun {
 		return admission.Allowed("")
 	}
-	id, r, ok := h.reportOf(req)
-	if !ok {
-		return admission.Allowed("")
+	if id, r, ok := h.reportOf(req); ok {
+		h.Reports.Report(id, r)
 	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	h.Reports.Report(ctx, id, r)
 	return admission.Allowed("")
 }
 
