@@ -56,16 +56,40 @@ func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.
 	if found := k.document.Check(document); len(found) > 0 {
 		return end(refused(texts(found)))
 	}
+	if object, old, err = k.decode(req); err != nil {
+		return end(bad(err))
+	}
+	return object, old, nil
+}
+
+// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that tells of a value
+// of another type.
+func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
+	if !k.concerns(req.Resource) {
+		return k.read(req)
+	}
+	_, err := parse(req.Object.Raw)
+	if err == nil {
+		_, _, err = k.decode(req)
+	}
+	if err != nil {
+		r := bad(err)
+		return nil, nil, &r
+	}
+	return k.read(req)
+}
+
+func (k kind[T]) decode(req admission.Request) (object, old *T, err error) {
 	object = new(T)
 	if err := json.Unmarshal(req.Object.Raw, object); err != nil {
-		return end(bad(err))
+		return nil, nil, err //nolint:wrapcheck // the text is told as it is
 	}
 	if req.Operation != admissionv1.Update {
 		return object, nil, nil
 	}
 	old = new(T)
 	if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
-		return end(bad(err))
+		return nil, nil, err //nolint:wrapcheck // the text is told as it is
 	}
 	return object, old, nil
 }

@@ -107,7 +107,7 @@ func busy(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	return validation.Busy(vm, old)
 }
 
-// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or could never start.
+// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or, if all of it is, what could never start.
 func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
@@ -122,8 +122,10 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 	if err != nil {
 		return nil, err
 	}
-	causes = append(causes, more...)
-	return append(causes, validation.Startable(validation.TemplatePath(), &expanded.Spec, cluster)...), nil
+	if causes = append(causes, more...); len(causes) > 0 {
+		return causes, nil // an instance type, for one, may give what seems to be missing
+	}
+	return validation.Startable(validation.TemplatePath(), &expanded.Spec, cluster), nil
 }
 
 func instanceNotRunYet(spec *kubevirtv1.VirtualMachineInstanceSpec, path string) ([]metav1.StatusCause, error) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -49,7 +50,17 @@ func (h *handler) createVMI(ctx context.Context, req admission.Request, vmi *kub
 		return bad(err)
 	}
 	h.recordRequest(req, &vmi.ObjectMeta, nil, true)
-	return patched(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status})
+	return patched(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status}).WithWarnings(presetWarnings(vmi.Annotations)...)
+}
+
+// presetWarnings are for an instance that says that a preset was applied to it: those are going away, and virtflow has none.
+func presetWarnings(annotations map[string]string) []string {
+	for name := range annotations {
+		if strings.Contains(name, "virtualmachinepreset") {
+			return []string{"kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2."}
+		}
+	}
+	return nil
 }
 
 func (h *handler) validateVMI(ctx context.Context, req admission.Request) admission.Response {
@@ -70,7 +81,10 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return bad(err)
 	}
-	return answer(append(causes, validation.OwnVMI(vmi, cluster, h.own(req))...))
+	if len(causes) > 0 {
+		return refused(causes)
+	}
+	return answer(validation.OwnVMI(vmi, cluster, h.own(req)))
 }
 
 func (h *handler) validateVMIUpdate(ctx context.Context, req admission.Request) admission.Response {

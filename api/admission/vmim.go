@@ -31,7 +31,7 @@ func (h *handler) mutateVMIM(_ context.Context, req admission.Request) admission
 
 // validateVMIM answers as KubeVirt does, and says then that nothing migrates yet.
 func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admission.Response {
-	m, _, end := h.vmim.read(req)
+	m, _, end := h.vmim.readDecoding(req)
 	if end != nil {
 		return *end
 	}
@@ -52,7 +52,7 @@ func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admis
 }
 
 func (h *handler) validateVMIMUpdate(_ context.Context, req admission.Request) admission.Response {
-	m, old, end := h.vmim.read(req)
+	m, old, end := h.vmim.readDecoding(req)
 	switch {
 	case end != nil:
 		return *end

@@ -81,15 +81,16 @@ func (h *handler) validateVMIRS(ctx context.Context, req admission.Request) admi
 	return answer(causes)
 }
 
-// setNotRunYet says what of a set's instances is not supported yet, or could never start.
+// setNotRunYet says what of a set's instances is not supported yet, or, if all of it is, what could never start.
 func setNotRunYet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	set.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
 	if err := defaults.Instance(expanded, cluster); err != nil {
 		return nil, err
 	}
-	if causes := validation.OwnReplicaSet(set, &expanded.Spec, cluster); len(causes) > 0 {
-		return causes, nil
+	causes, err := instanceNotRunYet(&expanded.Spec, "spec.template.spec")
+	if err != nil || len(causes) > 0 {
+		return causes, err
 	}
-	return instanceNotRunYet(&expanded.Spec, "spec.template.spec")
+	return validation.OwnReplicaSet(set, &expanded.Spec, cluster), nil
 }

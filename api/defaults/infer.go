@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"errors"
 	"fmt"
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -34,17 +35,44 @@ func infer(vm *kubevirtv1.VirtualMachine, from string, policy *kubevirtv1.InferF
 	if from == "" || vm.Spec.Template == nil {
 		return false, nil
 	}
-	for _, v := range vm.Spec.Template.Spec.Volumes {
-		switch {
-		case v.Name != from:
+	ignore := policy != nil && *policy == kubevirtv1.IgnoreInferFromVolumeFailure
+	for i := range vm.Spec.Template.Spec.Volumes {
+		v := &vm.Spec.Template.Spec.Volumes[i]
+		if v.Name != from {
 			continue
-		case v.PersistentVolumeClaim != nil || v.DataVolume != nil:
-			return false, nil
-		case policy != nil && *policy == kubevirtv1.IgnoreInferFromVolumeFailure:
-			return true, nil
-		default:
-			return false, fmt.Errorf("unable to infer defaults from volume %s as type is not supported", from)
 		}
+		err = inferable(vm, v)
+		if err != nil && ignore {
+			return true, nil
+		}
+		return false, err
 	}
 	return false, fmt.Errorf("unable to find volume %s to infer defaults", from)
+}
+
+// inferable says why nothing can be told from a volume, whatever there is in the cluster, in KubeVirt's words, or nil.
+func inferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return nil
+	case v.DataVolume == nil:
+		return fmt.Errorf("unable to infer defaults from volume %s as type is not supported", v.Name)
+	}
+	for i := range vm.Spec.DataVolumeTemplates {
+		t := &vm.Spec.DataVolumeTemplates[i]
+		if t.Name != v.DataVolume.Name {
+			continue
+		}
+		switch {
+		case t.Spec.Source != nil && (t.Spec.Source.PVC != nil || t.Spec.Source.Snapshot != nil):
+			return nil
+		case t.Spec.SourceRef == nil:
+			return errors.New("unable to infer defaults from DataVolumeSpec as DataVolumeSource is not supported")
+		case t.Spec.SourceRef.Kind != "DataSource":
+			return fmt.Errorf("unable to infer defaults from DataVolumeSourceRef as Kind %s is not supported", t.Spec.SourceRef.Kind)
+		default:
+			return nil
+		}
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time
 		annotate(&vmi.ObjectMeta, AnnotationPCITopology, pciTopologyVersion)
 	}
 	if l := vmi.Spec.Domain.LaunchSecurity; l != nil && l.TDX != nil {
-		annotate(&vmi.ObjectMeta, kubevirtv1.QGSSocketPathAnnotation, quoteGenerationSocket)
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, kubevirtv1.QGSSocketPathAnnotation, quoteGenerationSocket)
 	}
 	if !slices.Contains(vmi.Finalizers, contract.FinalizerVMI) {
 		vmi.Finalizers = append(vmi.Finalizers, contract.FinalizerVMI)

@@ -200,6 +200,7 @@ type callCase struct {
 	message string
 	causes  []why
 	patch   string // YAML: the parts of the object as they are after the mutation
+	warning string
 }
 
 func (c callCase) record() (*Record, error) {
@@ -209,6 +210,9 @@ func (c callCase) record() (*Record, error) {
 		want = &Answer{Code: c.code, Message: c.message}
 	case len(c.causes) > 0:
 		want = refusal(causesAt("spec", c.causes))
+	}
+	if c.warning != "" {
+		want.Warnings = []string{c.warning}
 	}
 	if c.patch != "" {
 		var parts map[string]any

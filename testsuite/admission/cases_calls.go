@@ -41,6 +41,9 @@ func vmCases() []callCase {
 		{call: vmCall("that waits for another cluster", vm(`runStrategy: WaitAsReceiver`)), causes: []why{
 			{invalid, "spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource"},
 		}},
+		{call: vmCall("of an instance type that is not there", `{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {name: small}, preference: {name: odd}, template: {spec: {domain: {devices: {}}}}}}`), allowed: true},
+		{call: vmCall("of running, which goes away", `{metadata: {name: a}, spec: {running: true, template: {spec: {domain: {devices: {autoattachPodInterface: false}, memory: {guest: 64Mi}}}}}}`), allowed: true,
+			warning: "spec.running is deprecated, please use spec.runStrategy instead."},
 		{call: vmCall("of no template", `{metadata: {name: a}, spec: {runStrategy: Always}}`), causes: []why{{"", "", "spec.template in body is required"}}},
 		{call: vmCall("of no spec", `{metadata: {name: a}}`), causes: []why{{"", "", "spec in body is required"}, {"", "", `spec in body must be of type object: "null"`}}},
 		{call: vmCall("with an unknown field", vm(`runStrategy: Always, paused: true`)), causes: []why{{"", "", "spec.paused in body is a forbidden property"}}},
@@ -179,6 +182,11 @@ func otherCases() []callCase {
 	}
 	return []callCase{
 		{call: migration("of nobody", "CREATE", `{metadata: {name: m}, spec: {}}`, ""), causes: []why{{missing, "spec.vmiName", "vmiName is missing"}}},
+		{call: migration("of a number", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: 5}}`, ""), code: 400,
+			message: "json: cannot unmarshal number into Go struct field VirtualMachineInstanceMigrationSpec.spec.vmiName of type string"},
+		{call: migration("with an unknown field", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: v, force: true}}`, ""), causes: []why{{"", "", "spec.force in body is a forbidden property"}}},
+		{call: migration("of a number, changed", "UPDATE", `{metadata: {name: m, namespace: ns, labels: {kubevirt.io/vmi-name: v}}, spec: {vmiName: 5}}`, labelled), code: 400,
+			message: "json: cannot unmarshal number into Go struct field VirtualMachineInstanceMigrationSpec.spec.vmiName of type string"},
 		{call: migration("of somebody who is not there", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: v}}`, ""), code: 400, message: `the VMI "ns/v" does not exist`},
 		{call: migration("ahead of others", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: v, priority: system-critical}}`, ""), causes: []why{
 			{forbidden, "spec.migrationPriority", "Migration priority queue, only virt-controller is allowed to set priority field"},
@@ -222,6 +230,10 @@ func mutationCases() []callCase {
 	}
 	const small = `, memory: {guestAtBoot: 64Mi, guestCurrent: 64Mi, guestRequested: 64Mi}`
 	const network = `evictionStrategy: None, networks: [{name: default, pod: {}}]`
+	inferring := func(policy, source string) string {
+		return `{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {inferFromVolume: v, ` + policy + `}, dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}}, storage: {}}}],
+			template: {spec: {domain: {devices: {}}, volumes: [{name: v, ` + source + `}]}}}}`
+	}
 	return []callCase{
 		{call: vmi("plain", `{metadata: {name: a}, spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}`), allowed: true, patch: born + `
 spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4, model: host-model}, features: {acpi: {enabled: true}},
@@ -265,6 +277,18 @@ spec: {runStrategy: Halted, template: {spec: {architecture: s390x, domain: {devi
 			{notFound, "spec.preference", "Either Name or InferFromVolume should be provided within the PreferenceMatcher"},
 		}},
 		{call: vm("of an instance type of no volume", `{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {inferFromVolume: yy}, template: `+template+`}}`), code: 400, message: "unable to find volume yy to infer defaults"},
+		{call: vm("of an instance type of a container disk", inferring("", `containerDisk: {image: i}`)), code: 400, message: "unable to infer defaults from volume v as type is not supported"},
+		{call: vm("of an instance type of a download", inferring("", `dataVolume: {name: dv}`)), code: 400, message: "unable to infer defaults from DataVolumeSpec as DataVolumeSource is not supported"},
+		{call: vm("of an instance type of a download, or of none", inferring("inferFromVolumeFailurePolicy: Ignore", `dataVolume: {name: dv}`)), allowed: true, patch: `
+metadata: {name: a}
+spec: {runStrategy: Halted, dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}}, storage: {resources: {}}}}], template: {metadata: {annotations: {kubevirt.io/pci-topology-version: v3}},
+  spec: {architecture: amd64, domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: q35}, resources: {}}, volumes: [{name: v, dataVolume: {name: dv}}]}}}`},
+		{call: vmi("that a preset was applied to", `{metadata: {name: a, annotations: {virtualmachinepreset.kubevirt.io/p: kubevirt.io/v1}}, spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}`), allowed: true,
+			warning: "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2.", patch: `
+metadata: {name: a, annotations: {virtualmachinepreset.kubevirt.io/p: kubevirt.io/v1, kubevirt.io/pci-topology-version: v3}, finalizers: [kubevirt.io/foregroundDeleteVirtualMachine]}
+spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4, model: host-model}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {}, devices: {interfaces: [{name: default, bridge: {}}]}}}
+` + status("1", "1", small)},
 		{call: vm("of a boolean", `{metadata: {name: a}, spec: {runStrategy: true, template: `+template+`}}`), causes: []why{{"", "", `spec.runStrategy in body must be of type string: "boolean"`}}},
 		{call: vm("of a quantity", `{metadata: {name: a}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: much}}}}}}`), code: 400, message: "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
 		{call: call{

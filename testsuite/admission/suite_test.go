@@ -75,6 +75,7 @@ func TestOwnCases(t *testing.T) {
 	require.Empty(t, Disagreements(results, len(results)))
 	for _, r := range results {
 		require.Contains(t, []Outcome{Agrees, NotRunYet}, r.Outcome, r.ID)
+		require.True(t, r.Warnings || r.Outcome == NotRunYet, "%s warns of %v", r.ID, r.Got.Warnings)
 	}
 }
 
