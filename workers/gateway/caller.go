@@ -107,8 +107,11 @@ func (c *Callers) Of(ctx context.Context) (*Caller, error) {
 	if last, ok := c.refused.Get(key); ok {
 		return unpack(last)
 	}
-	host := hostOf(ctx)
-	if !c.pace.mayAsk(host, goodOnce) {
+	host, node := hostOf(ctx), ""
+	if goodOnce {
+		node = before.caller.Node
+	}
+	if !c.pace.mayAsk(host, node) {
 		return nil, refuse(ReasonTooManyTokens, "too many tokens that are not known were shown")
 	}
 	answer, err, _ := c.flight.Do(string(key[:]), func() (any, error) {
@@ -142,7 +145,7 @@ func (c *Callers) find(ctx context.Context, token string, key [sha256.Size]byte,
 		c.asked.WithLabelValues("known").Inc()
 		c.known.Add(key, known{caller: a, at: at, watched: c.workers.on(a.Node, a.PodUID)}, rememberLife)
 		c.refused.Remove(key)
-		c.pace.prove(host)
+		c.pace.prove(host, a.Node)
 	case *Refusal:
 		c.asked.WithLabelValues("refused").Inc()
 		c.known.Remove(key)

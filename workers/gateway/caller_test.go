@@ -205,15 +205,15 @@ func TestMadeUpTokensFromEverywhere(t *testing.T) {
 	p.strangers = rate.NewLimiter(0, 30)
 	asked := 0
 	for i := range 1000 {
-		if p.mayAsk(fmt.Sprintf("2001:db8::%x", i), false) {
+		if p.mayAsk(fmt.Sprintf("2001:db8::%x", i), "") {
 			asked++
 		}
 	}
 	require.Equal(t, 30, asked)
-	require.True(t, p.mayAsk("2001:db8::1:1", true), "a token that was good once")
-	p.prove("10.1.2.3")
-	require.True(t, p.mayAsk("10.1.2.3", false), "a node worker's new token")
-	for p.mayAsk("10.1.2.3", false) {
+	require.True(t, p.mayAsk("2001:db8::1:1", "node1"), "a token that was good once")
+	p.prove("10.1.2.3", "node1")
+	require.True(t, p.mayAsk("10.1.2.3", ""), "a node worker's new token")
+	for p.mayAsk("10.1.2.3", "") {
 		asked++
 	}
 	require.LessOrEqual(t, asked, 30+2*reviewsAtOnce, "an address that is known asks without end")
@@ -228,18 +228,118 @@ func TestAFloodOfTokensDoesNotKeepNodesOut(t *testing.T) {
 	c := r.as(r.node("node1"))
 	require.NoError(t, ask(t, c))
 	callers.pace.strangers = rate.NewLimiter(0, 0)
-	from := func(host, token string) error {
-		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token))
-		_, err := callers.Of(peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(host), Port: 1}}))
-		return err
-	}
 	hour := now.Add(time.Hour)
-	require.Equal(t, codes.ResourceExhausted, codeOf(from("10.9.9.9", jwt(t, account, []string{audience}, hour, 1))))
+	require.Equal(t, codes.ResourceExhausted, codeOf(r.from("10.9.9.9", jwt(t, account, []string{audience}, hour, 1))))
 	require.NoError(t, ask(t, c))
 	now = now.Add(watchedLife)
 	require.NoError(t, ask(t, c), "its answer has run out")
 	require.NoError(t, ask(t, r.as(r.node("node1"))), "its token has been renewed")
 	require.Equal(t, 3, r.reviews)
+}
+
+// from shows a token at an address.
+func (r *rig) from(host, token string) error {
+	ctx := metadata.NewIncomingContext(r.t.Context(), metadata.Pairs("authorization", "Bearer "+token))
+	_, err := r.gateway.Callers.Of(peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(host), Port: 1}}))
+	return err
+}
+
+// TestAGoodTokenIsNoPassForOthers: who has a good one can try no more of others at its address, nor repeat one that has ended; and its own answer
+// is renewed although they have used up what the address is due.
+func TestAGoodTokenIsNoPassForOthers(t *testing.T) {
+	const here, most = "10.1.1.1", 20
+	r := newRig(t)
+	now := time.Now()
+	callers := r.gateway.Callers
+	callers.now = func() time.Time { return now }
+	callers.pace.addresses.Add(here, rate.NewLimiter(0, most), time.Hour)
+	hour := now.Add(time.Hour)
+	good, ends := r.node("node1"), r.node("node2")
+	require.NoError(t, r.from(here, good))
+	require.NoError(t, r.from(here, ends))
+	for i := range 3 * most {
+		require.NoError(t, r.from(here, good))
+		require.Error(t, r.from(here, jwt(t, account, []string{audience}, hour, 1000+i)))
+	}
+	require.Equal(t, most, r.reviews)
+
+	now = now.Add(watchedLife)
+	require.NoError(t, r.from(here, good), "its answer has run out")
+	require.Equal(t, most+1, r.reviews)
+	r.invalidate(ends)
+	for range 3 {
+		require.Error(t, r.from(here, ends))
+		callers.refused.RemoveAll(func(any) bool { return true }) // as after refusedLife
+	}
+	require.Equal(t, most+2, r.reviews, "what was good once and is not any more is asked about as if it had never been")
+}
+
+// TestANodesTokensShareItsPace, however many of them were good: also while the API server does not answer.
+func TestANodesTokensShareItsPace(t *testing.T) {
+	const most = 5
+	r := newRig(t)
+	now := time.Now()
+	callers := r.gateway.Callers
+	callers.now = func() time.Time { return now }
+	var all []string
+	for range 3 * most {
+		all = append(all, r.node("node1"))
+		require.NoError(t, r.from("10.1.1.1", all[len(all)-1]))
+	}
+	callers.pace.nodes.Add("node1", rate.NewLimiter(0, most), time.Hour)
+	now = now.Add(watchedLife)
+	r.down = true
+	asked := 0
+	for i, token := range all {
+		if codeOf(r.from(fmt.Sprintf("10.1.1.%d", i), token)) == codes.Unavailable {
+			asked++
+		}
+	}
+	require.Equal(t, most, asked)
+}
+
+// TestAStrangerAtAnotherAddressHoldsUpNobody, with tokens that are made up, one after the other.
+func TestAStrangerAtAnotherAddressHoldsUpNobody(t *testing.T) {
+	const here, there = "10.1.1.1", "10.9.9.9"
+	r := newRig(t)
+	now := time.Now()
+	callers := r.gateway.Callers
+	callers.now = func() time.Time { return now }
+	good := r.node("node1")
+	require.NoError(t, r.from(here, good))
+	callers.pace.addresses.Add(there, rate.NewLimiter(0, 10), time.Hour)
+	callers.pace.strangers = rate.NewLimiter(0, 10)
+	for i := range 100 {
+		require.Error(t, r.from(there, jwt(t, account, []string{audience}, now.Add(time.Hour), 1000+i)))
+	}
+	require.Equal(t, 11, r.reviews)
+	require.NoError(t, r.from(here, good))
+	now = now.Add(watchedLife)
+	require.NoError(t, r.from(here, good), "its answer has run out")
+	require.NoError(t, r.from(here, r.node("node1")), "its token has been renewed")
+	require.Equal(t, 13, r.reviews)
+}
+
+// TestANodeProvesFewAddresses: whoever has a node's tokens and many addresses does not go past the strangers' pace from all of them.
+func TestANodeProvesFewAddresses(t *testing.T) {
+	p := newPace()
+	p.strangers = rate.NewLimiter(0, 0)
+	at := func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }
+	p.prove("10.1.1.2", "node2")
+	p.prove(at(1), "node2")
+	for i := range 100 {
+		p.prove(at(i), "node1")
+	}
+	p.prove(at(1), "node2")
+	p.prove(at(100), "node1")
+	var proven []int
+	for i := range 101 {
+		if p.mayAsk(at(i), "") {
+			proven = append(proven, i)
+		}
+	}
+	require.Equal(t, []int{1, 97, 98, 99, 100}, proven)
+	require.True(t, p.mayAsk("10.1.1.2", ""))
 }
 
 func codeOf(err error) codes.Code {

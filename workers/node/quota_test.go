@@ -13,11 +13,15 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func object(namespace, uid string) contract.Object { return contract.Object{Namespace: namespace, UID: uid} }
+func object(namespace, uid string) contract.Object {
+	return contract.Object{Namespace: namespace, UID: uid}
+}
 
 func TestQuota(t *testing.T) {
 	q := quota{kind: "start", most: 5, inPod: 2}
-	take := func(namespace, pod string) (func(), error) { return q.take(object(namespace, "vmi"), object(namespace, pod)) }
+	take := func(namespace, pod string) (func(), error) {
+		return q.take(object(namespace, "vmi"), object(namespace, pod))
+	}
 	leave := func(l func(), err error) func() {
 		t.Helper()
 		require.NoError(t, err)
