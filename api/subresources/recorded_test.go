@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -99,13 +100,19 @@ func (r *rig) scene(c recorded) {
 	})
 }
 
+// leastCompared is how many of the recorded cases have to be compared: with fewer the file is not the whole one, or too much is taken apart.
+const leastCompared = 71
+
+// later are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all the same.
+func later() []string { return []string{"addvolume", "migrate"} }
+
 // apart says why a case is not compared: what asks a node (those of the recording were simulated, and no agent answered on them), what this project
-// cannot do yet, and what differs on purpose.
-func apart(c recorded, code int) string {
+// cannot do yet, and what differs on purpose. Its own answer does not decide that.
+func apart(c recorded) string {
 	switch {
 	case strings.Contains(string(c.Response), "No virt-handler on node"), strings.Contains(string(c.Response), "dialing VM"):
 		return "node"
-	case code == http.StatusNotImplemented:
+	case slices.Contains(later(), path.Base(c.Path)) && c.Code == http.StatusAccepted:
 		return "later"
 	case c.Title == "cluster /guestfs": // its reason is in the text
 		return "own text"
@@ -134,7 +141,7 @@ func TestRecordedCases(t *testing.T) {
 		if body == "null" {
 			body = ""
 		}
-		a := r.do(c.Method, c.Path, body)
+		a, why := r.do(c.Method, c.Path, body), apart(c)
 		parts := strings.Split(strings.TrimPrefix(c.Path, "/apis/subresources.kubevirt.io/v1/namespaces/default/"), "/")
 		kind := parts[0]
 		if len(parts) > 2 && !strings.HasPrefix(c.Path, "/apis/subresources.kubevirt.io/v1/namespaces/default/apis") {
@@ -145,7 +152,7 @@ func TestRecordedCases(t *testing.T) {
 		}
 		for _, x := range []*row{rows[kind], total} {
 			x.cases++
-			if apart(c, a.code) != "" {
+			if why != "" {
 				x.apart++
 				continue
 			}
@@ -156,7 +163,10 @@ func TestRecordedCases(t *testing.T) {
 				x.texts++
 			}
 		}
-		if apart(c, a.code) == "" && (a.code != c.Code || !sameAnswer(t, c, a)) {
+		if why == "later" && a.code != http.StatusNotImplemented {
+			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and it is not served yet", c.Title, a.code, a.body))
+		}
+		if why == "" && (a.code != c.Code || !sameAnswer(t, c, a)) {
 			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and KubeVirt %d %.300s", c.Title, a.code, a.body, c.Code, c.Response))
 		}
 	}
@@ -168,6 +178,7 @@ func TestRecordedCases(t *testing.T) {
 		fmt.Fprintf(&b, "  %-64s %3d cases %3d apart %3d codes %3d answers\n", kind, x.cases, x.apart, x.codes, x.texts)
 	}
 	figures.Print(t, "%s", b.String())
+	require.GreaterOrEqual(t, total.cases-total.apart, leastCompared, "hardly anything was compared")
 	require.Empty(t, differ, strings.Join(differ, "\n"))
 }
 
