@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Reports tells a workflow who has asked for what. It must be safe for concurrent use, and return at once: nothing depends on its outcome.
+// Reports tells a workflow who has asked for what. It must be safe for concurrent use, and return soon: nothing depends on its outcome.
 type Reports interface {
 	Report(workflow string, r contract.RequestReport)
 }

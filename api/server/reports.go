@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -20,6 +21,10 @@ const (
 	reportsWaiting = 256
 	// reportTimeout is how long one may take.
 	reportTimeout = 2 * time.Second
+	// A deletion waits so long for its own report, that it may arrive before what comes of the deletion, and so many wait at once: others, which
+	// would take the reviews' places up, do not.
+	reportWait    = 300 * time.Millisecond
+	reportsWaited = reporters
 	// reportsDrain is how long a process that ends goes on telling what it was told.
 	reportsDrain = 3 * time.Second
 )
@@ -37,11 +42,14 @@ type reports struct {
 	ending sync.RWMutex // held for writing to end
 	ended  bool
 	queues [reporters]chan report
+	waited *semaphore.Weighted
+	wait   time.Duration
 }
 
 type report struct {
 	workflow string
 	contract.RequestReport
+	gone chan struct{} // closed when it has been told, or lost
 }
 
 // newReports begins to wait for reports; end ends that.
@@ -51,7 +59,7 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 		Help: "Reports of who deletes or scales an object that did not reach its workflow: too many at once, or it could not be told.",
 	})
 	r.MustRegister(lost)
-	out := &reports{temporal: temporal, log: log, lost: lost}
+	out := &reports{temporal: temporal, log: log, lost: lost, waited: semaphore.NewWeighted(reportsWaited), wait: reportWait}
 	out.ctx, out.cancel = context.WithCancel(context.Background())
 	for i := range out.queues {
 		queue := make(chan report, reportsWaiting)
@@ -59,6 +67,7 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 		out.done.Go(func() {
 			for o := range queue {
 				out.signal(o)
+				close(o.gone)
 			}
 		})
 	}
@@ -67,18 +76,35 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 
 // Report implements admission.Reports.
 func (r *reports) Report(workflow string, what contract.RequestReport) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(workflow))
-	r.ending.RLock()
-	defer r.ending.RUnlock()
-	if r.ended {
+	o := report{workflow, what, make(chan struct{})}
+	if !r.put(o) {
 		r.lost.Inc()
 		return
 	}
+	if !r.waited.TryAcquire(1) {
+		return
+	}
+	defer r.waited.Release(1)
 	select {
-	case r.queues[h.Sum32()%reporters] <- report{workflow, what}:
+	case <-o.gone:
+	case <-time.After(r.wait):
+	}
+}
+
+// put says whether there is room for a report.
+func (r *reports) put(o report) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(o.workflow))
+	r.ending.RLock()
+	defer r.ending.RUnlock()
+	if r.ended {
+		return false
+	}
+	select {
+	case r.queues[h.Sum32()%reporters] <- o:
+		return true
 	default:
-		r.lost.Inc()
+		return false
 	}
 }
 

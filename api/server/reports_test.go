@@ -65,9 +65,30 @@ func newSignals(t *testing.T) (*signals, *reports) {
 	return s, r
 }
 
-// TestNobodyWaitsForAReport, and those of one workflow arrive in their order, also at the end.
-func TestNobodyWaitsForAReport(t *testing.T) {
+// hurried has nobody wait.
+func hurried(t *testing.T, r *reports) {
+	t.Helper()
+	require.True(t, r.waited.TryAcquire(reportsWaited))
+	t.Cleanup(func() { r.waited.Release(reportsWaited) })
+}
+
+// TestADeletionWaitsForItsReport: what comes of it is then told to a workflow that knows who asked.
+func TestADeletionWaitsForItsReport(t *testing.T) {
 	s, r := newSignals(t)
+	r.wait = time.Minute
+	close(s.next)
+	for i := range 100 {
+		r.Report("vm/demo/a", contract.RequestReport{Replicas: i})
+		s.mu.Lock()
+		require.Len(t, s.got["vm/demo/a"], i+1)
+		s.mu.Unlock()
+	}
+}
+
+// TestNobodyWaitsLongForAReport, and those of one workflow arrive in their order, also at the end.
+func TestNobodyWaitsLongForAReport(t *testing.T) {
+	s, r := newSignals(t)
+	hurried(t, r)
 	want := map[string][]int{}
 	for i := range 40 {
 		for _, workflow := range []string{"vm/demo/a", "vm/demo/b", "replicaset/demo/c"} {
@@ -88,6 +109,7 @@ func TestNobodyWaitsForAReport(t *testing.T) {
 // TestWhatIsReportedTooFastIsCounted and nobody waits for it either.
 func TestWhatIsReportedTooFastIsCounted(t *testing.T) {
 	s, r := newSignals(t)
+	hurried(t, r)
 	const more = 10
 	for range reportsWaiting + 1 + more { // one is on its way, perhaps
 		r.Report("vm/demo/a", contract.RequestReport{})
@@ -102,6 +124,7 @@ func TestWhatIsReportedTooFastIsCounted(t *testing.T) {
 // TestTheEndComesInTime, though Temporal does not answer; what is given up is counted.
 func TestTheEndComesInTime(t *testing.T) {
 	s, r := newSignals(t)
+	hurried(t, r)
 	for range 50 {
 		r.Report("vm/demo/a", contract.RequestReport{})
 	}
