@@ -16,6 +16,8 @@ type Hypervisor interface {
 	Ready() <-chan struct{}
 	// Changes delivers the newest status of the domain.
 	Changes() <-chan guest.Status
+	// Reboots tells that the guest has been reset, by itself or from outside, at least once since it was last read.
+	Reboots() <-chan struct{}
 	// Start defines and starts the domain, or finds it started.
 	Start(xml string, paused bool) (machine string, err error)
 	// Shutdown presses the power button.

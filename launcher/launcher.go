@@ -57,6 +57,8 @@ type Launcher struct {
 	agent func(connected bool) // tells the poller
 	// operated has the poller look whether the guest is frozen.
 	operated func()
+	// rebooted has it forget that the guest is frozen.
+	rebooted func()
 	machine  *lifecycle.Machine
 	waiting  []chan error // callers of a start that is under way
 	startErr error        // how the last start failed
@@ -103,7 +105,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 			details.Learn()
 		}
 	}, l.log)
-	l.agent, l.operated = poller.Connected, poller.Operated
+	l.agent, l.operated, l.rebooted = poller.Connected, poller.Operated, poller.Rebooted
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
 	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{
@@ -165,6 +167,9 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			in = l.startEnded(r)
 		case s := <-l.hypervisor.Changes():
 			in = l.changed(s)
+		case <-l.hypervisor.Reboots():
+			l.log.Debug().Msg("the guest boots again") // as often as a guest likes
+			l.rebooted()
 		case <-stop:
 			stop, in = nil, lifecycle.Stop
 			if grace == 0 {

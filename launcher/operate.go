@@ -86,7 +86,11 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 	case rpc.Operation_OPERATION_UNPAUSE:
 		return l.hypervisor.Resume()
 	case rpc.Operation_OPERATION_RESET:
-		return l.hypervisor.Reset()
+		if err := l.hypervisor.Reset(); err != nil {
+			return err
+		}
+		l.rebooted()
+		return nil
 	case rpc.Operation_OPERATION_SOFT_REBOOT:
 		if l.board.Domain().GetAgentConnected() {
 			return agent.Reboot(l.hypervisor)
@@ -152,7 +156,7 @@ func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
 		shows = func(d *rpc.Domain) bool { return d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING }
 	case rpc.Operation_OPERATION_FREEZE:
 		shows = (*rpc.Domain).GetFrozen
-	case rpc.Operation_OPERATION_THAW:
+	case rpc.Operation_OPERATION_THAW, rpc.Operation_OPERATION_RESET:
 		shows = func(d *rpc.Domain) bool { return !d.GetFrozen() }
 	default:
 	}

@@ -163,6 +163,37 @@ func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
 	require.Empty(t, last.info.GetAgentProblem())
 }
 
+// TestAReboot: nothing is frozen in a guest that boots, whether or not its agent says so, and what it says of itself counts again.
+func TestAReboot(t *testing.T) {
+	for name, c := range map[string]struct {
+		connected bool
+		after     []string // what the agent says then
+		frozen    bool     // in the end
+	}{
+		"an agent that is away":            {connected: false},
+		"an agent that does not answer":    {connected: true},
+		"an agent that is up":              {connected: true, after: []string{`{"return":"thawed"}`}},
+		"an agent that was frozen already": {connected: true, after: []string{`{"return":"frozen"}`}, frozen: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{answer: map[string][]string{"guest-fsfreeze-status": {`{"return":"frozen"}`}}}
+			p, heard := poll(t, s, agent.Pace{First: time.Hour, System: time.Hour, Version: time.Hour, Frozen: time.Hour})
+			p.Connected(true)
+			require.True(t, (<-heard).frozen)
+			if !c.connected {
+				p.Connected(false)
+				require.True(t, (<-heard).frozen)
+			}
+			s.set("guest-fsfreeze-status", c.after...)
+			p.Rebooted()
+			require.False(t, (<-heard).frozen)
+			if c.connected {
+				require.Equal(t, c.frozen, (<-heard).frozen)
+			}
+		})
+	}
+}
+
 func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
 	s := &scripted{answer: map[string][]string{"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`, `"guest-get-users","enabled":false`, 1)}}}
 	p, heard := poll(t, s, agent.KubeVirtPace())

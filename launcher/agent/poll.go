@@ -33,6 +33,7 @@ type Poller struct {
 	log       zerolog.Logger
 	connected chan bool     // the newest, if it was not taken yet
 	operated  chan struct{} // that the guest may be frozen or thawed now
+	rebooted  chan struct{} // that another system boots
 
 	// Run's own.
 	info    *rpc.GuestInfo // never changed once it was told
@@ -42,7 +43,7 @@ type Poller struct {
 
 // NewPoller makes one; tell is called from Run only. The info may be nil, and must not be changed.
 func NewPoller(channel Channel, pace Pace, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger) *Poller {
-	return &Poller{channel: channel, pace: pace, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1)}
+	return &Poller{channel: channel, pace: pace, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
 }
 
 // Connected notes whether the agent is connected. One caller at a time.
@@ -59,6 +60,14 @@ func (p *Poller) Operated() {
 	select {
 	case p.operated <- struct{}{}:
 	default: // a look is due already
+	}
+}
+
+// Rebooted has the poller forget that the guest is frozen: what was frozen went with the system that was. Any number of callers at a time.
+func (p *Poller) Rebooted() {
+	select {
+	case p.rebooted <- struct{}{}:
+	default: // it is about to forget it
 	}
 }
 
@@ -92,6 +101,17 @@ func (p *Poller) Run(ctx context.Context) {
 			p.lookFrozen()
 			if p.frozen {
 				next = time.After(p.pause())
+			}
+		case <-p.rebooted:
+			if !p.frozen {
+				continue
+			}
+			// At once: no agent may answer for long, or ever. One that does knows better, for it may have been frozen again since.
+			p.frozen = false
+			if connected {
+				p.tell(connected, p.info, p.frozen)
+				p.lookFrozen()
+				next = time.After(min(p.pace.First, p.pause()))
 			}
 		}
 		p.tell(connected, p.info, p.frozen)

@@ -21,11 +21,17 @@ func (l *Libvirt) AgentCommand(command string, timeout time.Duration) (string, e
 	defer d.Free() //nolint:errcheck // a handle
 	seconds := libvirt.DomainQemuAgentCommandTimeout(max(1, timeout/time.Second))
 	answer, err := d.QemuAgentCommand(command, seconds, 0)
-	if errors.Is(err, libvirt.ERR_AGENT_UNRESPONSIVE) {
-		return "", fmt.Errorf("%w: %w", guest.ErrSilent, err)
-	}
 	if err != nil {
-		return "", fmt.Errorf("the guest's agent: %w", err)
+		return "", agentFailure(err)
 	}
 	return answer, nil
+}
+
+// agentFailure sorts libvirt's errors about the agent. Newer versions of libvirt have a code of their own for a command that was not answered in
+// time by an agent that had just answered; to us that is the same silence.
+func agentFailure(err error) error {
+	if errors.Is(err, libvirt.ERR_AGENT_UNRESPONSIVE) || errors.Is(err, libvirt.ERR_AGENT_COMMAND_TIMEOUT) {
+		return fmt.Errorf("%w: %w", guest.ErrSilent, err)
+	}
+	return fmt.Errorf("the guest's agent: %w", err)
 }

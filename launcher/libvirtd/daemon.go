@@ -60,6 +60,7 @@ type Libvirt struct {
 
 	kick    chan struct{}     // libvirt has something new to say
 	changes chan guest.Status // the newest status, if nobody has taken it yet
+	reboots chan struct{}     // the guest was reset, if nobody has taken that yet
 	ready   chan struct{}     // closed at the first connection
 	once    sync.Once
 
@@ -75,7 +76,7 @@ type Libvirt struct {
 func New(_ *EventLoop, cfg Config, processes Processes, log zerolog.Logger) *Libvirt {
 	return &Libvirt{
 		cfg: cfg, processes: processes, log: log, last: guest.Status{State: guest.Absent},
-		kick: make(chan struct{}, 1), changes: make(chan guest.Status, 1), ready: make(chan struct{}),
+		kick: make(chan struct{}, 1), changes: make(chan guest.Status, 1), reboots: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
 }
 
@@ -84,6 +85,9 @@ func (l *Libvirt) Ready() <-chan struct{} { return l.ready }
 
 // Changes delivers the status of the domain each time it differs; states that were replaced before they were read are left out.
 func (l *Libvirt) Changes() <-chan guest.Status { return l.changes }
+
+// Reboots tells that the guest was reset, once for all resets since it was last read. What happens while libvirt is not connected is not told.
+func (l *Libvirt) Reboots() <-chan struct{} { return l.reboots }
 
 // Run keeps the daemon running and connected until ctx ends. It fails only if the daemon cannot even be set up.
 func (l *Libvirt) Run(ctx context.Context) error {
@@ -228,6 +232,16 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 		return ended, unwatch, fmt.Errorf("watching the guest agent: %w", err)
 	}
 	undo = append(undo, func() { _ = conn.DomainEventDeregister(agent) })
+	reboot, err := conn.DomainEventRebootRegister(nil, func(*libvirt.Connect, *libvirt.Domain) {
+		select {
+		case l.reboots <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return ended, unwatch, fmt.Errorf("watching for reboots: %w", err)
+	}
+	undo = append(undo, func() { _ = conn.DomainEventDeregister(reboot) })
 	return ended, unwatch, nil
 }
 

@@ -109,3 +109,24 @@ func TestFreezeAndThaw(t *testing.T) {
 		return err == nil && !d.GetFrozen()
 	})
 }
+
+// TestNothingIsFrozenAfterAReset, nor after the guest has rebooted itself.
+func TestNothingIsFrozenAfterAReset(t *testing.T) {
+	p := newPod(t, vmi(nil))
+	p.boot()
+	for boots, again := range []func(){
+		func() { require.False(t, p.operate(rpc.Operation_OPERATION_RESET).GetFrozen()) },
+		func() { p.shell("reboot -f") }, // by itself
+	} {
+		p.agentUp()
+		out, code := p.probe("--command", "sh", "--", "-c", "mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
+		require.Zero(t, code, out)
+		require.True(t, p.operate(rpc.Operation_OPERATION_FREEZE).GetFrozen())
+		again()
+		p.guestUp(boots + 2)
+		p.eventually("it says that nothing is frozen", func() bool {
+			d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+			return err == nil && !d.GetFrozen()
+		})
+	}
+}
