@@ -224,10 +224,11 @@ func TestAnEarlierVersionIsNotCalledWithProofs(t *testing.T) {
 
 // TestWhatIsNoProofIsLeftOut of a Secret that somebody has edited.
 func TestWhatIsNoProofIsLeftOut(t *testing.T) {
-	good := "2026-01-01T00:00:00Z " + strings.Repeat("ab", KeySize)
+	const at = "2026-01-01T00:00:00Z "
+	good := at + strings.Repeat("ab", KeySize)
 	for text, want := range map[string]int{
 		"": 0, "\n\n": 0, "x": 0, good: 1, good + "\n": 1, "x\n" + good + "\n" + good[1:] + "\n" + good + "ab": 1, strings.Repeat(good+"\n", 100): mostProofs,
-		"2026-01-01T00:00:00Z ": 0, "2026-01-01T00:00:00Z " + strings.Repeat("xy", KeySize): 0,
+		at: 0, at + strings.Repeat("xy", KeySize): 0,
 	} {
 		require.Len(t, readProofs(&corev1.Secret{Data: map[string][]byte{keyProofs: []byte(text)}}), want, "%q", text)
 	}

@@ -80,8 +80,9 @@ func TestADeletionWaitsForItsReport(t *testing.T) {
 	for i := range 100 {
 		r.Report("vm/demo/a", contract.RequestReport{Replicas: i})
 		s.mu.Lock()
-		require.Len(t, s.got["vm/demo/a"], i+1)
+		got := len(s.got["vm/demo/a"])
 		s.mu.Unlock()
+		require.Equal(t, i+1, got)
 	}
 }
 
