@@ -89,6 +89,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		if err := l.hypervisor.Reset(); err != nil {
 			return err
 		}
+		l.thawing.set(0, nil) // another system boots, which nobody has frozen yet
 		l.rebooted()
 		return nil
 	case rpc.Operation_OPERATION_SOFT_REBOOT:

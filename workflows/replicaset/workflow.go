@@ -31,6 +31,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.state.Logic = entity.Logic(ctx)
+	e.state.shed()
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })

@@ -349,3 +349,12 @@ func (s *State) follow(now time.Time) {
 		s.RunStrategy = s.VM.RunStrategy
 	}
 }
+
+// shed forgets what a run of before does not know of, where a newer one has handed it on: replayed, it has to decide as the older worker did, which
+// has not read it.
+func (s *State) shed() {
+	if s.Logic.Heeding() {
+		return
+	}
+	s.Deleter = ""
+}

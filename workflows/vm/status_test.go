@@ -112,3 +112,13 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Logic = entity.LogicDoubting
 	require.True(t, s.differs())
 }
+
+// TestAnOlderRunForgetsWhatANewerOneKnew: its own worker has not read that when it decided.
+func TestAnOlderRunForgetsWhatANewerOneKnew(t *testing.T) {
+	for logic, want := range map[entity.Version]string{entity.LogicDoubting: "alice", entity.LogicHeeding: "carol"} {
+		s := &State{Logic: logic, VM: &contract.VMObservation{UID: "vm", Actor: "alice", Gone: true}}
+		s.Deleter = "carol"
+		s.shed()
+		require.Equal(t, want, s.actor())
+	}
+}

@@ -155,6 +155,9 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	var out contract.OperateDomainResult
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)), contract.ActivityOperateDomain, in).Get(ctx, &out)
 	record.Until, record.Outcome = workflow.Now(ctx), entity.OutcomeDone
+	if record.Until.After(s.QuietUntil) {
+		s.answerFirst(record.Until) // it has taken long
+	}
 	if err == nil {
 		if out.Domain.PodUID == pod.UID {
 			s.observeDomain(out.Domain)

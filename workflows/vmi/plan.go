@@ -12,7 +12,7 @@ import (
 const settleTime = 5 * time.Second
 
 // An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the writes. So it is
-// quiet for answerTime from when the operation begins; for quietLongest at most when one follows the other, and then for quietPause not.
+// quiet for answerTime from when the operation begins, and again when it ends later; for quietLongest at most when one follows the other, and then for quietPause not.
 const (
 	answerTime   = 200 * time.Millisecond
 	quietLongest = time.Second

@@ -121,3 +121,15 @@ func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	}
 	return nil
 }
+
+// shed forgets what a run of before does not know of, where a newer one has handed it on: replayed, it has to decide as the older worker did, which
+// has not read it.
+func (s *State) shed() {
+	if s.Logic.Heeding() {
+		return
+	}
+	s.Deleter, s.MarkDoubt, s.QuietFrom, s.QuietUntil = "", false, time.Time{}, time.Time{}
+	if s.Written != nil {
+		s.Written.Frozen = false
+	}
+}

@@ -218,3 +218,22 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Logic = entity.LogicDoubting
 	require.Equal(t, actWrite, s.decideStatus(noon).Action)
 }
+
+// TestAnOlderRunForgetsWhatANewerOneKnew: its own worker has not read that when it decided.
+func TestAnOlderRunForgetsWhatANewerOneKnew(t *testing.T) {
+	s := seen(contract.VMIObservation{Phase: "Scheduling"}, contract.PodObservation{Phase: "Pending"})
+	st := s.status()
+	st.Frozen = true
+	s.Written, s.Logic = &st, entity.LogicHeeding
+	s.Deleter, s.MarkDoubt, s.QuietFrom, s.QuietUntil = "carol", true, noon, noon.Add(time.Hour)
+	s.shed()
+	require.Equal(t, noon.Add(time.Hour), s.decide(noon).WakeAt, "its own are kept")
+	require.True(t, s.differs())
+	s.Logic = entity.LogicDoubting
+	s.shed()
+	require.False(t, s.differs())
+	require.Zero(t, s.QuietFrom)
+	require.Zero(t, s.QuietUntil)
+	require.Empty(t, s.Deleter)
+	require.False(t, s.MarkDoubt)
+}
