@@ -94,7 +94,9 @@ func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomai
 }
 
 // first says that no attempt went before, which may have done what this one did not begin.
-func first(ctx context.Context) bool { return !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt <= 1 }
+func first(ctx context.Context) bool {
+	return !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt <= 1
+}
 
 func message(err error) string {
 	s := err.Error()
