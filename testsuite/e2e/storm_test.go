@@ -219,9 +219,10 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 		return nil
 	})
 	for _, m := range machines {
-		// Nothing ever runs, so that a stop calls off the start and is no transition of its own.
 		require.Equal(t, stormCycles, transitions(t, m, contract.OperationStart), m.name)
-		require.Zero(t, transitions(t, m, contract.OperationStop), m.name)
+		// Nothing ever runs, so that a stop calls off the start, which takes the instance away. A transition of its own is there only where the
+		// workflow hears later of that than of the start's end.
+		require.LessOrEqual(t, transitions(t, m, contract.OperationStop), stormCycles, m.name)
 	}
 	for _, g := range guests {
 		var list []contract.OperationRecord
