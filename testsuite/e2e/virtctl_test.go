@@ -125,8 +125,8 @@ func TestVirtctl(t *testing.T) {
 	v.well("pause", "vm", "ctl")
 	v.refused("pause vmi ctl", "VMI is already paused")
 	v.refused("soft-reboot ctl", "VMI is paused")
+	m.untilStatus("Paused") // streams go by the status, which is written once the pause is answered
 	v.refused("port-forward --stdio vmi/ctl 22", "VMI is paused")
-	m.untilStatus("Paused")
 	v.well("unpause", "vmi", "ctl")
 	m.untilStatus("Running")
 	v.well("evacuate-cancel", "vm", "ctl")
