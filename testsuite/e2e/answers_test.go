@@ -20,7 +20,7 @@ import (
 
 const (
 	// answersAsked is how often each question is asked for one figure.
-	answersAsked = 40
+	answersAsked = 20
 	// startsCounted is how many starts the processor time of one is taken from.
 	startsCounted = 30
 )
