@@ -79,8 +79,14 @@ func (s *spoken) String() string {
 
 func (s *spoken) until(t *testing.T, what string) {
 	t.Helper()
+	s.untilAfter(t, 0, what)
+}
+
+// untilAfter heeds only what is said after so many bytes.
+func (s *spoken) untilAfter(t *testing.T, before int, what string) {
+	t.Helper()
 	until(t, time.Minute, fmt.Sprintf("%q is said", what), func() error {
-		if said := s.String(); !strings.Contains(said, what) {
+		if said := s.String()[before:]; !strings.Contains(said, what) {
 			return fmt.Errorf("so far: %q", tail(said, 5))
 		}
 		return nil
@@ -237,9 +243,10 @@ func (m *machine) consoleOf(t *testing.T) {
 	require.NoError(t, c.Start())
 	types := func(line, then string) {
 		t.Helper()
+		before := len(out.String())
 		_, err := io.WriteString(in, line)
 		require.NoError(t, err)
-		out.until(t, then)
+		out.untilAfter(t, before, then)
 	}
 	said.until(t, "Successfully connected to "+m.name+" console.")
 	types("\n", "login: ")
