@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/virtflow/virtflow/workers/node/access/places"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -17,7 +16,6 @@ type quota struct {
 	most  int
 	inPod int
 
-	mu     sync.Mutex
 	places places.Places
 }
 
@@ -25,17 +23,11 @@ type quota struct {
 func (q *quota) take(vmi, pod contract.Object) (leave func(), err error) {
 	ofPod := places.Share{Of: "pod " + pod.UID, Most: q.inPod}
 	ofNamespace := places.Share{Of: "namespace " + vmi.Namespace, Most: max(1, q.most/2)} //nolint:mnd // half
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	free, err := q.places.Take(q.most, ofPod, ofNamespace)
+	leave, err = q.places.Take(q.most, ofPod, ofNamespace)
 	var full *places.FullError
 	switch {
 	case err == nil:
-		return func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			free()
-		}, nil
+		return leave, nil
 	case errors.As(err, &full) && full.Of == ofPod.Of:
 		return nil, fmt.Errorf("an earlier %s in pod %s has not ended yet", q.kind, pod.UID)
 	case errors.As(err, &full) && full.Of == ofNamespace.Of:

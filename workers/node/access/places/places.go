@@ -1,7 +1,9 @@
-// Package places counts what is done at a time, so that nobody takes all of it: each of several owners has a share.
 package places
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Share is what one owner may have.
 type Share struct {
@@ -11,8 +13,9 @@ type Share struct {
 	Most int
 }
 
-// Places are those that are taken. They are not safe for concurrent use: whoever uses them has a lock.
+// Places are those that are taken. The zero value has none taken. They are safe for concurrent use, and are not copied.
 type Places struct {
+	mu    sync.Mutex
 	all   int
 	taken map[string]int
 }
@@ -34,6 +37,8 @@ func (f *FullError) Error() string {
 
 // Take takes a place, which counts for every owner; leave gives it back, once. Otherwise the error is a *FullError.
 func (p *Places) Take(most int, shares ...Share) (leave func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.all >= most {
 		return nil, &FullError{Taken: p.all}
 	}
@@ -50,6 +55,8 @@ func (p *Places) Take(most int, shares ...Share) (leave func(), err error) {
 		p.taken[s.Of]++
 	}
 	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.all--
 		for _, s := range shares {
 			if p.taken[s.Of]--; p.taken[s.Of] == 0 {
