@@ -45,6 +45,16 @@ func compileKinds() kinds {
 // read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An answer that is not nil
 // ends the matter.
 func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.Response) {
+	return k.readTelling(req, false)
+}
+
+// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that tells of a value
+// of another type.
+func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
+	return k.readTelling(req, true)
+}
+
+func (k kind[T]) readTelling(req admission.Request, decodingFirst bool) (object, old *T, answer *admission.Response) {
 	end := func(r admission.Response) (*T, *T, *admission.Response) { return nil, nil, &r }
 	if !k.concerns(req.Resource) {
 		return end(bad(fmt.Errorf("expect resource to be '%s'", k.resource)))
@@ -53,30 +63,17 @@ func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.
 	if err != nil {
 		return end(bad(err))
 	}
-	if found := k.document.Check(document); len(found) > 0 {
+	found := k.document.Check(document)
+	if len(found) > 0 && !decodingFirst {
 		return end(refused(texts(found)))
 	}
 	if object, old, err = k.decode(req); err != nil {
 		return end(bad(err))
 	}
+	if len(found) > 0 {
+		return end(refused(texts(found)))
+	}
 	return object, old, nil
-}
-
-// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that tells of a value
-// of another type.
-func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
-	if !k.concerns(req.Resource) {
-		return k.read(req)
-	}
-	_, err := parse(req.Object.Raw)
-	if err == nil {
-		_, _, err = k.decode(req)
-	}
-	if err != nil {
-		r := bad(err)
-		return nil, nil, &r
-	}
-	return k.read(req)
 }
 
 func (k kind[T]) decode(req admission.Request) (object, old *T, err error) {
