@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/crdwatch/observe"
@@ -148,11 +149,24 @@ func (e *evaluator) vmiGone(vmi *kubevirt.VirtualMachineInstance) {
 		Workflow: contract.VMIID(vmi.Namespace, vmi.Name), Signal: contract.SignalObserveVMI, UID: uid, Kind: kindVMI, Payload: observe.GoneVMI(uid),
 	}
 	e.outbox.Put(d)
-	if ref := observe.OwnerVM(vmi); ref != nil {
-		d.Workflow, d.Kind = contract.VMID(vmi.Namespace, ref.Name), kindVMIOfVM
+	if name, ok := e.hears(vmi); ok {
+		d.Workflow, d.Kind = contract.VMID(vmi.Namespace, name), kindVMIOfVM
 		e.outbox.Put(d)
 	}
 	e.vmiGoneForSets(vmi)
+}
+
+// hears is the VM that is to hear of the end of a VMI: the one that controls it; or, where nobody does, one of its name, which may be waiting for
+// an instance that was taken from it on its way out (kubectl delete vm --cascade=orphan).
+func (e *evaluator) hears(vmi *kubevirt.VirtualMachineInstance) (name string, ok bool) {
+	if ref := observe.OwnerVM(vmi); ref != nil {
+		return ref.Name, true
+	}
+	if metav1.GetControllerOfNoCopy(vmi) != nil {
+		return "", false
+	}
+	_, ok = get[*kubevirt.VirtualMachine](e.store.vms, vmi.Namespace+"/"+vmi.Name)
+	return vmi.Name, ok
 }
 
 // pod tells a VMI of its launcher pod. First says that the VMI's entity may never have heard of the pod; else one that has just been made is

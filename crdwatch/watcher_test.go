@@ -104,6 +104,24 @@ func TestWhoIsToldWhat(t *testing.T) {
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
 }
 
+// TestTheEndOfWhatWasTakenIsTold to a VM of its name, which may be waiting for it: the garbage collector has taken the reference away.
+func TestTheEndOfWhatWasTakenIsTold(t *testing.T) {
+	e := newTestEvaluator(t)
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
+	e.vmiGone(vmi)
+	require.Empty(t, waiting(e, "vm/a/web"), "there is no VM of its name")
+	require.NoError(t, e.store.vms.GetStore().Add(vm))
+	require.NoError(t, e.store.vmis.GetStore().Add(vmi))
+	e.vmi("a/web")
+	require.Empty(t, waiting(e, "vm/a/web"), "as long as it is there it is not the VM's")
+	e.vmiGone(vmi)
+	require.Equal(t, []string{"observe-vmi i"}, waiting(e, "vm/a/web"))
+	vmi.OwnerReferences = controlledBy(vm, "VirtualMachineInstanceReplicaSet")
+	e.vmiGone(vmi)
+	require.Empty(t, waiting(e, "vm/a/web"), "it was a set's")
+}
+
 // TestAnOrphanedPodIsStillTold: the garbage collector takes the ownerReference off the pod of a VMI deleted with --cascade=orphan.
 func TestAnOrphanedPodIsStillTold(t *testing.T) {
 	e := newTestEvaluator(t)

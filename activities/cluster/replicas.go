@@ -91,7 +91,7 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 }
 
 // DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended.
-// Idempotent: the UID is a precondition.
+// Idempotent: the UID is a precondition. An instance that nobody controls any more was taken from the set, and stays.
 func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteReplicasInput) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
 	var mu sync.Mutex
@@ -112,8 +112,8 @@ func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteRepli
 }
 
 func (a *Activities) deleteReplica(ctx context.Context, set, vmi contract.Object, finished bool) error {
-	err := a.KubeVirt.VMIs(set.Namespace).Delete(ctx, vmi.Name, *metav1.NewPreconditionDeleteOptions(vmi.UID))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	err := a.deleteVMI(ctx, set.Namespace, vmi.Name, vmi.UID)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || uncontrolled(err) {
 		return nil
 	}
 	if err != nil {

@@ -109,9 +109,8 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	if name == "" {
 		name = in.VM.Name
 	}
-	vmis := a.KubeVirt.VMIs(in.VM.Namespace)
 	if uid == "" {
-		vmi, err := vmis.Get(ctx, name, metav1.GetOptions{})
+		vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return contract.DeleteResult{Absent: true}, nil
 		}
@@ -123,17 +122,59 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 		}
 		uid = string(vmi.UID)
 	}
-	err := vmis.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(uid))
+	err := a.deleteVMI(ctx, in.VM.Namespace, name, uid)
+	if uncontrolled(err) {
+		return a.deleteUncontrolled(ctx, in.VM, name, uid)
+	}
+	return a.deleted(ctx, in.VM, name, uid, err)
+}
+
+func (a *Activities) deleteVMI(ctx context.Context, namespace, name, uid string) error {
+	return a.KubeVirt.VMIs(namespace).Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(uid))
+}
+
+// uncontrolled says that the API server did not delete an instance because nobody controls it: its policy virtflow-instances says so of the
+// very version that would have been deleted, which no earlier look at the instance could.
+func uncontrolled(err error) bool { return apierrors.IsInvalid(err) }
+
+// deleteUncontrolled decides about an instance that nobody controls. A VM that is deleted with --cascade=orphan leaves it behind, and may show
+// no sign of that any more: the garbage collector has taken the finalizer away. A VM that stays takes it up first, as KubeVirt's controller does.
+func (a *Activities) deleteUncontrolled(ctx context.Context, vm contract.Object, name, uid string) (contract.DeleteResult, error) {
+	owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return contract.DeleteResult{}, failure("reading VirtualMachine "+vm.Name, err)
+	}
+	if err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil {
+		return contract.DeleteResult{Absent: true, Left: true}, nil
+	}
+	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(vmi.UID) != uid:
+		return contract.DeleteResult{Absent: true}, nil
+	case err != nil:
+		return contract.DeleteResult{}, failure("reading VirtualMachineInstance "+name, err)
+	case vmi.DeletionTimestamp != nil: // somebody else has asked for its end
+		return contract.DeleteResult{}, nil
+	case metav1.GetControllerOfNoCopy(vmi) == nil:
+		if _, err := a.takeUp(ctx, vm, vmi); err != nil {
+			return contract.DeleteResult{}, err
+		}
+	}
+	return a.deleted(ctx, vm, name, uid, a.deleteVMI(ctx, vm.Namespace, name, uid))
+}
+
+// deleted is the answer to an attempt to delete the instance, with the event that tells of it.
+func (a *Activities) deleted(ctx context.Context, vm contract.Object, name, uid string, err error) (contract.DeleteResult, error) {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return contract.DeleteResult{Absent: true}, nil
 	}
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+name, err)
-		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete", "Error deleting virtual machine instance "+name+": "+message(err)), uid)
+		a.events.tell(ctx, kindVM, vm, warning("FailedDelete", "Error deleting virtual machine instance "+name+": "+message(err)), uid)
 		return contract.DeleteResult{}, err
 	}
 	a.fresh.Remove(uid)
-	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
+	a.events.tell(ctx, kindVM, vm, normal("SuccessfulDelete",
 		"Stopped the virtual machine by deleting the virtual machine instance "+uid), uid)
 	return contract.DeleteResult{}, nil
 }

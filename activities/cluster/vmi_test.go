@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -42,4 +43,68 @@ func TestAnInstanceThatNobodyControlsIsTakenUp(t *testing.T) {
 		require.Equal(t, vm.UID, out.VMI.OwnerUID)
 		require.Equal(t, []string{contract.FinalizerVMI, contract.FinalizerVM}, out.VMI.Finalizers)
 	}
+}
+
+// TestWhatWasTakenFromItsVMStays: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and the VM shows no sign of it.
+func TestWhatWasTakenFromItsVMStays(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("a real API server refuses it only to the control worker")
+	}
+	w.fake.Intercept(w.fake.DenyUncontrolled)
+	made, vm := w.vm(t)
+	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
+	require.NoError(t, err)
+	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
+	release := func() {
+		_, err := w.kubevirt.VMIs(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	there := func() *kubevirt.VirtualMachineInstance {
+		vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		return vmi
+	}
+	release()
+
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}})
+	require.NoError(t, err)
+	require.Equal(t, contract.DeleteResult{Absent: true}, out, "an instance of another UID is not touched")
+	require.Empty(t, there().OwnerReferences)
+
+	require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	for _, of := range []contract.Object{vm, {Namespace: w.ns, Name: "web", UID: "one before"}, {Namespace: w.ns, Name: "never", UID: "was"}} {
+		for range 2 {
+			w.fake.Calls()
+			out, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: of, VMI: vmi})
+			require.NoError(t, err)
+			require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
+			require.Equal(t, []string{"DELETE virtualmachineinstances", "GET virtualmachines"}, w.fake.Calls(), "and no event says that it was deleted")
+			require.Nil(t, there().DeletionTimestamp)
+		}
+	}
+}
+
+// TestAnInstanceWithoutItsReferenceIsStopped: somebody has taken it away, and the VM is there and wants it stopped.
+func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("a real API server refuses it only to the control worker")
+	}
+	w.fake.Intercept(w.fake.DenyUncontrolled)
+	made, vm := w.vm(t)
+	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
+	require.NoError(t, err)
+	_, err = w.kubevirt.VMIs(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	in := contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}}
+	for range 2 {
+		out, err := w.DeleteVMI(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, contract.DeleteResult{}, out, "its end is to be waited for")
+	}
+	vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NotNil(t, vmi.DeletionTimestamp)
+	require.Len(t, vmi.OwnerReferences, 1)
 }

@@ -63,6 +63,10 @@ func (c *Cluster) DeleteVMI(_ context.Context, in contract.DeleteVMIInput) (r co
 			r.Absent = true
 			return nil
 		}
+		if c.VMI.OwnerUID == "" && (c.VM == nil || c.VM.UID != in.VM.UID || c.VM.DeletionTimestamp != nil) {
+			r.Absent, r.Left = true, true
+			return nil
+		}
 		if c.VMI.DeletionTimestamp == nil {
 			now := time.Now()
 			c.VMI.DeletionTimestamp = &now

@@ -124,7 +124,17 @@ func result[T any, P Pointer[T]](out any, err error) (P, error) {
 
 // Remove deletes an object as a client would. Grace nil: the object's own; a kubelet confirms the end of a pod with 0.
 func Remove[T any, P Pointer[T]](s *Server, namespace, name string, grace *int64) error {
-	body, err := json.Marshal(metav1.DeleteOptions{GracePeriodSeconds: grace})
+	return remove[T, P](s, namespace, name, metav1.DeleteOptions{GracePeriodSeconds: grace})
+}
+
+// Orphan deletes an object and leaves its dependents alone, as kubectl delete --cascade=orphan does.
+func Orphan[T any, P Pointer[T]](s *Server, namespace, name string) error {
+	policy := metav1.DeletePropagationOrphan
+	return remove[T, P](s, namespace, name, metav1.DeleteOptions{PropagationPolicy: &policy})
+}
+
+func remove[T any, P Pointer[T]](s *Server, namespace, name string, options metav1.DeleteOptions) error {
+	body, err := json.Marshal(options)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,11 @@ func (w *World) expectClean() {
 	for _, name := range w.Kube.Names() {
 		resource, rest, _ := strings.Cut(name, "/")
 		switch resource {
-		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets", "secrets", "controllerrevisions":
+		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets", "secrets":
+		case "controllerrevisions":
+			if w.letGo[name] {
+				continue
+			}
 		case "pods":
 			if strings.HasPrefix(rest, systemNamespace+"/") {
 				continue

@@ -131,7 +131,35 @@ func deletions() []Scenario {
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 		}, Wish: runs(vm)},
+		Scenario{Name: "delete-alone", Story: func(w *World) { up(w); w.DeleteAlone(vm) }, Wish: left(vm)},
+		Scenario{Name: "delete-alone-stopping", Story: func(w *World) {
+			up(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+			down(w)
+			w.DeleteAlone(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "delete-alone-and-make-again", Story: func(w *World) {
+			up(w)
+			w.DeleteAlone(vm)
+			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+		}, Wish: func(w *World) error {
+			if w.Started[key] > 1 {
+				return fmt.Errorf("the guest that was left alone was started anew")
+			}
+			return runs(vm)(w)
+		}},
 	)
+}
+
+// left wants the VM to be gone, and its guest to go on in the domain that it had.
+func left(name string) func(*World) error {
+	return func(w *World) error {
+		if w.VM(name) != nil || w.Started[key] > 1 {
+			return fmt.Errorf("VM %s is not gone without its guest, which has had %d domains", name, w.Started[key])
+		}
+		return instanceRuns(name)(w)
+	}
 }
 
 func superseded() []Scenario {

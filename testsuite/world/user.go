@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -253,6 +254,17 @@ func (w *World) Control(workflow, control string, request contract.ControlReques
 func (w *World) Delete(name string) {
 	w.tracef("user: delete VM %s", name)
 	w.userError(kube.Remove[kubevirt.VirtualMachine](w.Kube, Namespace, name, nil))
+}
+
+// DeleteAlone deletes a VM and leaves its instance alone. The garbage collector has done its part before anybody hears of it.
+func (w *World) DeleteAlone(name string) {
+	w.tracef("user: delete VM %s --cascade=orphan", name)
+	for _, kept := range w.Kube.Names() {
+		if strings.HasPrefix(kept, "controllerrevisions/") {
+			w.letGo[kept] = true
+		}
+	}
+	w.userError(kube.Orphan[kubevirt.VirtualMachine](w.Kube, Namespace, name))
 }
 
 // DeleteInstance deletes a VMI.

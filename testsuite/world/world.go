@@ -52,6 +52,7 @@ type World struct {
 	Broken []string // invariants that did not hold
 	// Started counts domains by "namespace/name".
 	Started map[string]int
+	letGo   map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
 	// Pressed counts reset buttons and requests to reboot, and Frozen how often guests were, by "namespace/name".
 	Pressed, Frozen map[string]int
 
@@ -94,7 +95,7 @@ func New(o Options) (*World, error) {
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(silent{})
 	w := &World{
-		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{},
+		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{}, letGo: map[string]bool{},
 		accepted: map[*Order]bool{}, deeds: map[string]deeds{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
 		env: suite.NewTestWorkflowEnvironment(),
 	}
@@ -102,6 +103,7 @@ func New(o Options) (*World, error) {
 	w.env.SetTestTimeout(time.Minute)
 	w.env.SetDetachedChildWait(false)
 	w.Kube = kube.New(kube.Options{Now: w.Now, Namespaces: []string{systemNamespace}})
+	w.Kube.Intercept(w.Kube.DenyUncontrolled)
 	var err error
 	if w.kubernetes, err = kubernetes.NewForConfig(w.Kube.Config()); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

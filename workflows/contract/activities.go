@@ -63,15 +63,17 @@ type CreateVMIResult struct {
 	Existing bool           `json:"existing,omitempty"`
 }
 
-// DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. Event SuccessfulDelete on the VM.
+// DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. One that nobody controls any more stays where the
+// VM is going or gone. Event SuccessfulDelete on the VM.
 type DeleteVMIInput struct {
 	VM  Object `json:"vm"`
 	VMI Object `json:"vmi"`
 }
 
-// DeleteResult: Absent says that there was nothing to delete (any more).
+// DeleteResult: Absent says that there was nothing to delete (any more); Left says besides that what there is was taken from its VM, and stays.
 type DeleteResult struct {
 	Absent bool `json:"absent,omitempty"`
+	Left   bool `json:"left,omitempty"`
 }
 
 // PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave). Lock:

@@ -250,6 +250,22 @@ func TestOrphansStay(t *testing.T) {
 	}
 }
 
+// TestOrphansStayUnseen: that the VM was to leave its instance alone was never seen of it. The garbage collector was quicker.
+func TestOrphansStayUnseen(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() {
+		w.VMI.OwnerUID = ""
+		w.DeleteVM()
+	})
+	w.at(3*time.Second, func() { require.Nil(t, w.VM, "it has gone at once") })
+	w.run(t)
+	require.NotNil(t, w.VMI)
+	require.Nil(t, w.VMI.DeletionTimestamp)
+	require.Equal(t, 1, w.count(contract.ActivityDeleteVMI), "calls: %v", w.Calls)
+}
+
 // TestADeletionWritesItsStatusOnce, whatever happens to the instance on its way out; and a stop twice.
 func TestADeletionWritesItsStatusOnce(t *testing.T) {
 	going := func(w *world, from time.Duration) {

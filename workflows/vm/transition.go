@@ -57,7 +57,11 @@ func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.Transitio
 	if err := t.takeAway(ctx); err != nil {
 		return contract.TransitionResult{}, err
 	}
-	return contract.TransitionResult{Summary: "The instance is gone.", VMIUID: in.VMI.UID}, nil
+	s := "The instance is gone."
+	if t.stays {
+		s = staysBehind
+	}
+	return contract.TransitionResult{Summary: s, VMIUID: in.VMI.UID}, nil
 }
 
 // Restart is Stop, then Start.
@@ -78,7 +82,10 @@ type transition struct {
 	in      contract.TransitionInput
 	started time.Time
 	latest  contract.Milestone
+	stays   bool // the instance was taken from its VM before it could be deleted
 }
+
+const staysBehind = "The VirtualMachine goes without its instance, which stays."
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
 	t := &transition{in: in, started: workflow.Now(ctx)}
@@ -138,7 +145,7 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
 	case t.latest.State == contract.MilestoneLeft:
-		s := "The VirtualMachine goes without its instance, which stays."
+		s := staysBehind
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	case t.latest.State == contract.MilestoneRunning:
@@ -173,7 +180,7 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 		t.say(ctx, "The instance could not be deleted: %s", entity.Message(err))
 		return err
 	}
-	if r.Absent {
+	if t.stays = r.Left; r.Absent {
 		return nil
 	}
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
