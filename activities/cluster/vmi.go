@@ -141,11 +141,11 @@ func uncontrolled(err error) bool { return apierrors.IsInvalid(err) }
 // no sign of that any more: the garbage collector has taken the finalizer away. A VM that stays takes it up first, as KubeVirt's controller does.
 func (a *Activities) deleteUncontrolled(ctx context.Context, vm contract.Object, name, uid string) (contract.DeleteResult, error) {
 	owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return contract.DeleteResult{}, failure("reading VirtualMachine "+vm.Name, err)
-	}
-	if err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil {
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil):
 		return contract.DeleteResult{Absent: true, Left: true}, nil
+	case err != nil:
+		return contract.DeleteResult{}, failure("reading VirtualMachine "+vm.Name, err)
 	}
 	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
