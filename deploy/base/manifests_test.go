@@ -363,3 +363,42 @@ func TestWhoReachesTheNodeWorkers(t *testing.T) {
 	}
 	require.Len(t, readers, 1)
 }
+
+// TestRemovingVirtflowRemovesAllOfIt: the manual names everything that does not go with the namespace. Definitions go by their own manifests.
+func TestRemovingVirtflowRemovesAllOfIt(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/uninstall.md")
+	require.NoError(t, err)
+	commands := strings.Split(string(manual), "\n")
+	namespaced := []string{
+		"ConfigMap", "DaemonSet", "Deployment", "KubeVirt", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
+	}
+	files, err := filepath.Glob("*.yaml")
+	require.NoError(t, err)
+	seen := 0
+	for _, file := range files {
+		if file == "kustomization.yaml" {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			doc, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			var o metav1.PartialObjectMetadata
+			require.NoError(t, yaml.Unmarshal(doc, &o), file)
+			if o.Kind == "" || slices.Contains(namespaced, o.Kind) {
+				continue
+			}
+			seen++
+			require.True(t, slices.ContainsFunc(commands, func(line string) bool {
+				words := strings.Fields(line)
+				return len(words) > 3 && words[0] == "kubectl" && slices.Contains(strings.Split(words[2], ","), strings.ToLower(o.Kind)) && slices.Contains(words[3:], o.Name)
+			}), "no command of docs/uninstall.md deletes %s %s", o.Kind, o.Name)
+		}
+	}
+	require.Greater(t, seen, 20)
+}
