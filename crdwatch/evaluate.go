@@ -118,12 +118,16 @@ func (e *evaluator) vmi(key string) {
 }
 
 // vmiForVM tells the VM that controls a VMI. A VM that is not there (yet, or any more) is not brought to life by its instance: when it
-// appears, it is told then.
+// appears, it is told then. One that stays is also told of an instance which was made for it and lost its ownerReference since.
 func (e *evaluator) vmiForVM(vmi *kubevirt.VirtualMachineInstance, o contract.VMIObservation) {
 	ref := observe.OwnerVM(vmi)
 	if ref == nil {
+		ref = e.maker(vmi)
+	}
+	if ref == nil {
 		return
 	}
+	o.OwnerUID = string(ref.UID)
 	o = observe.VMIForVM(o)
 	if told, ok := e.toldCopy[o.UID]; ok && observe.SameCopy(told, o) {
 		e.metrics.count(kindVMIOfVM, resultSkipped)
@@ -137,6 +141,18 @@ func (e *evaluator) vmiForVM(vmi *kubevirt.VirtualMachineInstance, o contract.VM
 		e.toldCopy[o.UID] = o
 	}
 	e.outbox.Put(d)
+}
+
+// maker is the VM that an instance was made for which nobody controls any more, as long as that VM is to stay; or nil.
+func (e *evaluator) maker(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
+	if metav1.GetControllerOfNoCopy(vmi) != nil {
+		return nil
+	}
+	vm, ok := get[*kubevirt.VirtualMachine](e.store.vms, vmi.Namespace+"/"+vmi.Name)
+	if !ok || vm.DeletionTimestamp != nil || !observe.MadeFor(vmi, string(vm.UID)) {
+		return nil
+	}
+	return &metav1.OwnerReference{Name: vm.Name, UID: vm.UID}
 }
 
 func (e *evaluator) vmiGone(vmi *kubevirt.VirtualMachineInstance) {

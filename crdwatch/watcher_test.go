@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -120,6 +121,38 @@ func TestTheEndOfWhatWasTakenIsTold(t *testing.T) {
 	vmi.OwnerReferences = controlledBy(vm, "VirtualMachineInstanceReplicaSet")
 	e.vmiGone(vmi)
 	require.Empty(t, waiting(e, "vm/a/web"), "it was a set's")
+}
+
+// TestWhatLostItsReferenceIsStillTold to the VM that it was made for, if that is to stay.
+func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
+	vmi.Status.VirtualMachineRevisionName = "revision-start-vm-v-3"
+	vm := func(uid string) *kubevirt.VirtualMachine {
+		return &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: types.UID(uid)}}
+	}
+	goes := vm("v")
+	goes.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	taken := vmi.DeepCopy()
+	taken.OwnerReferences = controlledBy(goes, "VirtualMachineInstanceReplicaSet")
+	for name, c := range map[string]struct {
+		vm   *kubevirt.VirtualMachine
+		vmi  *kubevirt.VirtualMachineInstance
+		told bool
+	}{
+		"stays":                  {vm("v"), vmi, true},
+		"goes without it":        {goes, vmi, false},
+		"one of its name":        {vm("v2"), vmi, false},
+		"it is a set's by now":   {vm("v"), taken, false},
+		"it was made for nobody": {vm("v"), &kubevirt.VirtualMachineInstance{ObjectMeta: vmi.ObjectMeta}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newTestEvaluator(t)
+			require.NoError(t, e.store.vms.GetStore().Add(c.vm))
+			require.NoError(t, e.store.vmis.GetStore().Add(c.vmi))
+			e.vmi("a/web")
+			require.Equal(t, c.told, len(waiting(e, "vm/a/web")) == 1)
+		})
+	}
 }
 
 // TestAnOrphanedPodIsStillTold: the garbage collector takes the ownerReference off the pod of a VMI deleted with --cascade=orphan.

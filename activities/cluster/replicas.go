@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
@@ -90,14 +91,24 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 	return false, nil
 }
 
-// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended.
-// Idempotent: the UID is a precondition. An instance that nobody controls any more was taken from the set, and stays.
+// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Those of a set that is being
+// deleted are the garbage collector's.
+// Idempotent: neither a newer instance of a name is touched, nor one that the set controls no more, nor one that its selector matches no more.
 func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteReplicasInput) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
+	set, err := a.replicaSet(ctx, in.Set)
+	if err != nil {
+		return out, err
+	}
+	selector, err := observe.Selector(set)
+	if err != nil {
+		return out, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
+	}
+	aside := func(vmi *kubevirt.VirtualMachineInstance) bool { return !selector.Matches(labels.Set(vmi.Labels)) }
 	var mu sync.Mutex
 	all := append(append([]contract.Object{}, in.Remove...), in.Finished...)
-	err := inWaves(len(all), func(i int) error {
-		err := a.deleteReplica(ctx, in.Set, all[i], i >= len(in.Remove))
+	err = inWaves(len(all), func(i int) error {
+		err := a.deleteReplica(ctx, in.Set, all[i], i >= len(in.Remove), aside)
 		if err != nil {
 			return err
 		}
@@ -111,15 +122,15 @@ func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteRepli
 	})
 }
 
-func (a *Activities) deleteReplica(ctx context.Context, set, vmi contract.Object, finished bool) error {
-	err := a.deleteVMI(ctx, set.Namespace, vmi.Name, vmi.UID)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || uncontrolled(err) {
-		return nil
-	}
+func (a *Activities) deleteReplica(ctx context.Context, set, vmi contract.Object, finished bool, aside func(*kubevirt.VirtualMachineInstance) bool) error {
+	vmi.Namespace = set.Namespace
+	found, err := a.deleteVMI(ctx, vmi, set.UID, aside)
 	if err != nil {
 		return failure("deleting VirtualMachineInstance "+vmi.Name, err)
 	}
-	a.fresh.Remove(vmi.UID)
+	if found.fate != fateDeleted {
+		return nil
+	}
 	text := "Stopped the virtual machine by deleting the virtual machine instance " + vmi.UID
 	if finished {
 		text = "Deleted finished virtual machine: " + vmi.UID

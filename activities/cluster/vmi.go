@@ -103,80 +103,53 @@ func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevi
 }
 
 // DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.
-// Idempotent: the UID is a precondition, so neither a second attempt nor a newer instance of the name is touched.
+// Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that the VM controls no more.
 func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteResult, error) {
-	name, uid := in.VMI.Name, in.VMI.UID
-	if name == "" {
-		name = in.VM.Name
+	vmi := contract.Object{Namespace: in.VM.Namespace, Name: in.VMI.Name, UID: in.VMI.UID}
+	if vmi.Name == "" {
+		vmi.Name = in.VM.Name
 	}
-	if uid == "" {
-		vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+	found, err := a.deleteVMI(ctx, vmi, in.VM.UID, nil)
+	if err != nil {
+		err = failure("deleting VirtualMachineInstance "+vmi.Name, err)
+		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete", "Error deleting virtual machine instance "+vmi.Name+": "+message(err)), vmi.UID)
+		return contract.DeleteResult{}, err
+	}
+	switch found.fate {
+	case fateFree:
+		if vmi.UID == "" {
 			return contract.DeleteResult{Absent: true}, nil
 		}
-		if err != nil {
-			return contract.DeleteResult{}, failure("reading VirtualMachineInstance "+name, err)
-		}
-		if ref := observe.OwnerVM(vmi); ref == nil || string(ref.UID) != in.VM.UID {
-			return contract.DeleteResult{Absent: true}, nil
-		}
-		uid = string(vmi.UID)
+		return a.deleteFree(ctx, in, found.vmi)
+	case fateForeign:
+		return contract.DeleteResult{Absent: true, Left: vmi.UID != ""}, nil
+	case fateAbsent:
+		return contract.DeleteResult{Absent: true}, nil
+	case fateDeleted:
 	}
-	err := a.deleteVMI(ctx, in.VM.Namespace, name, uid)
-	if uncontrolled(err) {
-		return a.deleteUncontrolled(ctx, in.VM, name, uid)
-	}
-	return a.deleted(ctx, in.VM, name, uid, err)
+	uid := string(found.vmi.UID)
+	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
+		"Stopped the virtual machine by deleting the virtual machine instance "+uid), uid)
+	return contract.DeleteResult{}, nil
 }
 
-func (a *Activities) deleteVMI(ctx context.Context, namespace, name, uid string) error {
-	return a.KubeVirt.VMIs(namespace).Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(uid))
-}
-
-// uncontrolled says that the API server did not delete an instance because nobody controls it: its policy virtflow-instances says so of the
-// very version that would have been deleted, which no earlier look at the instance could.
-func uncontrolled(err error) bool { return apierrors.IsInvalid(err) }
-
-// deleteUncontrolled decides about an instance that nobody controls. A VM that is deleted with --cascade=orphan leaves it behind, and may show
+// deleteFree decides about an instance that nobody controls. A VM that is deleted with --cascade=orphan leaves it behind, and may show
 // no sign of that any more: the garbage collector has taken the finalizer away. A VM that stays takes it up first, as KubeVirt's controller does.
-func (a *Activities) deleteUncontrolled(ctx context.Context, vm contract.Object, name, uid string) (contract.DeleteResult, error) {
+func (a *Activities) deleteFree(ctx context.Context, in contract.DeleteVMIInput, vmi *kubevirt.VirtualMachineInstance) (contract.DeleteResult, error) {
+	vm := in.VM
 	owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil):
 		return contract.DeleteResult{Absent: true, Left: true}, nil
 	case err != nil:
 		return contract.DeleteResult{}, failure("reading VirtualMachine "+vm.Name, err)
-	}
-	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && string(vmi.UID) != uid:
-		return contract.DeleteResult{Absent: true}, nil
-	case err != nil:
-		return contract.DeleteResult{}, failure("reading VirtualMachineInstance "+name, err)
 	case vmi.DeletionTimestamp != nil: // somebody else has asked for its end
 		return contract.DeleteResult{}, nil
-	case metav1.GetControllerOfNoCopy(vmi) == nil:
-		if _, err := a.takeUp(ctx, vm, vmi); err != nil {
-			return contract.DeleteResult{}, err
-		}
 	}
-	return a.deleted(ctx, vm, name, uid, a.deleteVMI(ctx, vm.Namespace, name, uid))
-}
-
-// deleted is the answer to an attempt to delete the instance, with the event that tells of it.
-func (a *Activities) deleted(ctx context.Context, vm contract.Object, name, uid string, err error) (contract.DeleteResult, error) {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return contract.DeleteResult{Absent: true}, nil
-	}
-	if err != nil {
-		err = failure("deleting VirtualMachineInstance "+name, err)
-		a.events.tell(ctx, kindVM, vm, warning("FailedDelete", "Error deleting virtual machine instance "+name+": "+message(err)), uid)
+	if _, err := a.takeUp(ctx, vm, vmi); err != nil {
 		return contract.DeleteResult{}, err
 	}
-	a.fresh.Remove(uid)
-	a.events.tell(ctx, kindVM, vm, normal("SuccessfulDelete",
-		"Stopped the virtual machine by deleting the virtual machine instance "+uid), uid)
-	return contract.DeleteResult{}, nil
+	return a.DeleteVMI(ctx, in)
 }
 
 func uidOf(s string) *types.UID {

@@ -133,6 +133,17 @@ func Orphan[T any, P Pointer[T]](s *Server, namespace, name string) error {
 	return remove[T, P](s, namespace, name, metav1.DeleteOptions{PropagationPolicy: &policy})
 }
 
+// Foreground deletes an object, which stays until its dependents are gone, as kubectl delete --cascade=foreground does.
+func Foreground[T any, P Pointer[T]](s *Server, namespace, name string) error {
+	policy := metav1.DeletePropagationForeground
+	return remove[T, P](s, namespace, name, metav1.DeleteOptions{PropagationPolicy: &policy})
+}
+
+// Terminate deletes a namespace, with everything in it.
+func Terminate(s *Server, name string) error {
+	return remove[corev1.Namespace](s, "", name, metav1.DeleteOptions{})
+}
+
 func remove[T any, P Pointer[T]](s *Server, namespace, name string, options metav1.DeleteOptions) error {
 	body, err := json.Marshal(options)
 	if err != nil {

@@ -78,8 +78,8 @@ func (w *World) expectClean() {
 	for _, name := range w.Kube.Names() {
 		resource, rest, _ := strings.Cut(name, "/")
 		switch resource {
-		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets", "secrets":
-		case "controllerrevisions":
+		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets":
+		case "controllerrevisions", "secrets":
 			if w.letGo[name] {
 				continue
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -259,11 +258,7 @@ func (w *World) Delete(name string) {
 // DeleteAlone deletes a VM and leaves its instance alone. The garbage collector has done its part before anybody hears of it.
 func (w *World) DeleteAlone(name string) {
 	w.tracef("user: delete VM %s --cascade=orphan", name)
-	for _, kept := range w.Kube.Names() {
-		if strings.HasPrefix(kept, "controllerrevisions/") {
-			w.letGo[kept] = true
-		}
-	}
+	w.letGoOf("controllerrevisions/")
 	w.userError(kube.Orphan[kubevirt.VirtualMachine](w.Kube, Namespace, name))
 }
 

@@ -1,0 +1,183 @@
+package cluster_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// changing has an instance change, as often as asked for, between the look at it and the request to delete it. Deletions counts the requests.
+func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualMachineInstance)) (deletions *int) {
+	t.Helper()
+	if w.fake == nil {
+		t.Skip("a real API server cannot be held up")
+	}
+	deletions = new(int)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Verb != "delete" || r.Resource != "virtualmachineinstances" {
+			return nil
+		}
+		if *deletions++; *deletions <= times {
+			_, err := fakekube.Edit(w.fake, r.Namespace, r.Name, "", change)
+			require.NoError(t, err)
+		}
+		return nil
+	})
+	return deletions
+}
+
+func (w *world) there(t *testing.T, name string) *kubevirt.VirtualMachineInstance {
+	t.Helper()
+	vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return vmi
+}
+
+// machine is a VM with its instance.
+func (w *world) machine(t *testing.T) (vm, vmi contract.Object) {
+	t.Helper()
+	made, vm := w.vm(t)
+	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
+	require.NoError(t, err)
+	return vm, contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
+}
+
+// farm controls an instance, and is of a kind that the garbage collector does not know.
+func farm() metav1.OwnerReference {
+	return *metav1.NewControllerRef(&metav1.ObjectMeta{Name: "farm", UID: "f"}, schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Farm"})
+}
+
+func labelled(vmi *kubevirt.VirtualMachineInstance) {
+	if vmi.Labels == nil {
+		vmi.Labels = map[string]string{}
+	}
+	vmi.Labels["changed"] += "x"
+}
+
+// TestWhatChangesHandsAtTheLastMomentStays, although the instance was its VM's when it was looked at.
+func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"nobody's":  nil,
+		"another's": {farm()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			deletions := w.changing(t, 1, func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = owners })
+			vm, vmi := w.machine(t)
+			gone := contract.Object{Namespace: w.ns, Name: vm.Name, UID: vm.UID}
+			require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", *metav1.NewDeleteOptions(0)))
+			for range 2 {
+				out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: gone, VMI: vmi})
+				require.NoError(t, err)
+				require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
+				require.Nil(t, w.there(t, "web").DeletionTimestamp)
+			}
+			require.Equal(t, 1, *deletions)
+		})
+	}
+}
+
+// TestABusyInstanceIsDeleted: that it changes in another way just then is no reason to leave it alone.
+func TestABusyInstanceIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	deletions := w.changing(t, 3, labelled)
+	vm, vmi := w.machine(t)
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.NoError(t, err)
+	require.Equal(t, contract.DeleteResult{}, out)
+	require.Equal(t, 4, *deletions)
+	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
+}
+
+// TestAnInstanceThatNeverRestsIsTriedAgain, and is not taken for one that is gone.
+func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.changing(t, 1000, labelled)
+	vm, vmi := w.machine(t)
+	_, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.Error(t, err)
+	require.Nil(t, w.there(t, "web").DeletionTimestamp)
+}
+
+// TestARefusalIsNoEnd: somebody's own policy keeps instances from being deleted. That is told, and does not let the VM go without its instance.
+func TestARefusalIsNoEnd(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("a real API server has no such policy")
+	}
+	vm, vmi := w.machine(t)
+	w.fake.Calls()
+	set, of := w.replicaSet(t)
+	made, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: of, Generation: set.Generation, From: 1, Count: 1})
+	require.NoError(t, err)
+	require.Equal(t, 1, made.Made)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Verb != "delete" {
+			return nil
+		}
+		return &fakekube.Fault{Status: &metav1.Status{
+			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "ValidatingAdmissionPolicy 'keep' denied request: instances are protected",
+		}}
+	})
+	_, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.ErrorContains(t, err, "instances are protected")
+	for _, replica := range w.instances(t) {
+		if replica.Name == "web" {
+			continue
+		}
+		out, err := w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{
+			Set: of, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}},
+		})
+		require.NoError(t, err)
+		require.Zero(t, out.Deleted)
+		require.NotNil(t, out.Refused)
+		require.Contains(t, out.Refused.Message, "instances are protected")
+	}
+}
+
+// TestReplicasThatAreNoLongerTheSetsStay, although the set still takes them for its own.
+func TestReplicasThatAreNoLongerTheSetsStay(t *testing.T) {
+	for name, change := range map[string]func(*kubevirt.VirtualMachineInstance){
+		"set aside": func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = map[string]string{"app": "aside"} },
+		"nobody's":  func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil },
+		"another's": func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = []metav1.OwnerReference{farm()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			deletions := w.changing(t, 1, change)
+			made, set := w.replicaSet(t)
+			_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
+			require.NoError(t, err)
+			replica := w.instances(t)[0]
+			in := contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}}
+			for range 2 {
+				_, err = w.DeleteReplicas(t.Context(), in)
+				require.NoError(t, err)
+				require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
+			}
+			require.Equal(t, 1, *deletions)
+		})
+	}
+}
+
+// TestReplicasOfASetThatGoesAreNotTheSetsToDelete: the garbage collector deletes them, or leaves them alone, as was asked for.
+func TestReplicasOfASetThatGoesAreNotTheSetsToDelete(t *testing.T) {
+	w := newWorld(t)
+	deletions := w.changing(t, 0, nil)
+	made, set := w.replicaSet(t)
+	_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
+	require.NoError(t, err)
+	replica := w.instances(t)[0]
+	require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](w.fake, w.ns, set.Name))
+	_, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}})
+	require.Error(t, err)
+	require.Zero(t, *deletions)
+	require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
+}

@@ -1,0 +1,236 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// ownedStories are about instances that change hands, or lose their owner, while something is under way.
+func ownedStories() []Scenario {
+	var all []Scenario
+	for _, d := range []time.Duration{0, 30, 60, 150, 400, 750, 1000, 1400} {
+		d *= time.Millisecond
+		all = append(all,
+			Scenario{Name: "delete-alone-at-" + d.String(), Story: func(w *World) {
+				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+				if d > 0 {
+					w.Sleep(d)
+				}
+				w.DeleteAlone(vm)
+			}, Wish: leftOrGone},
+			Scenario{Name: "delete-foreground-at-" + d.String(), Story: func(w *World) {
+				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+				if d > 0 {
+					w.Sleep(d)
+				}
+				w.DeleteForeground(vm)
+			}, Wish: gone(vm)},
+		)
+	}
+	for _, d := range []time.Duration{0, 1, 2, 3, 5, 10, 20, 100} {
+		d *= time.Millisecond
+		all = append(all, Scenario{Name: "replica-set-aside-and-scaled-down-" + d.String(), Story: func(w *World) {
+			grown(w)
+			w.Scale(set, 0)
+			if d > 0 {
+				w.Sleep(d)
+			}
+			w.setAside()
+		}, Wish: func(w *World) error {
+			if len(w.domains) > 1 || w.victim != "" && w.Domains(w.victim) != 1 {
+				return fmt.Errorf("%q was set aside before its end; %d domains run", w.victim, len(w.domains))
+			}
+			return scaled(0)(w)
+		}})
+	}
+	return append(all,
+		Scenario{Name: "delete-foreground", Story: func(w *World) { up(w); w.DeleteForeground(vm) }, Wish: gone(vm)},
+		Scenario{Name: "delete-foreground-and-make-again", Story: func(w *World) {
+			up(w)
+			w.DeleteForeground(vm)
+			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+		}, Wish: restarted},
+		Scenario{Name: "instance-deleted-alone", Story: func(w *World) {
+			up(w)
+			w.DeleteInstanceAlone(vm)
+		}, Wish: restarted},
+		Scenario{Name: "instance-of-one-left-alone-goes", Story: func(w *World) {
+			up(w)
+			w.DeleteAlone(vm)
+			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
+			w.DeleteInstance(vm)
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+		}, Wish: restarted},
+		Scenario{Name: "instance-of-one-left-alone-goes-later", Story: func(w *World) {
+			up(w)
+			w.DeleteAlone(vm)
+			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.DeleteInstance(vm)
+		}, Wish: restarted},
+		Scenario{Name: "instance-disowned-powers-off", Story: func(w *World) {
+			up(w)
+			w.disown(vm)
+			w.Sleep(time.Second)
+			if l := w.Launcher(vm); l != nil {
+				l.powersOff()
+			}
+		}, Wish: restarted},
+		Scenario{Name: "instance-disowned-stop", Story: func(w *World) {
+			up(w)
+			w.disown(vm)
+			w.Sleep(time.Second)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+		}, Wish: stopped(vm)},
+		Scenario{Name: "namespace-deleted", Story: func(w *World) { up(w); w.deleteNamespace() }, Wish: gone(vm)},
+		Scenario{Name: "namespace-deleted-while-starting", Story: func(w *World) {
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.Sleep(400 * time.Millisecond)
+			w.deleteNamespace()
+		}, Wish: gone(vm)},
+		Scenario{Name: "set-deleted-alone", Story: func(w *World) { grown(w); w.DeleteSetAlone(set) }, Wish: setLeft(2)},
+		Scenario{Name: "set-deleted-alone-while-growing", Story: func(w *World) {
+			w.CreateSet(set, 2)
+			w.Sleep(600 * time.Millisecond)
+			w.DeleteSetAlone(set)
+		}, Wish: func(w *World) error {
+			if w.Set(set) != nil || len(w.domains) > 2 {
+				return fmt.Errorf("replica set %s is there, or too many domains: %d", set, len(w.domains))
+			}
+			return nil
+		}},
+		Scenario{Name: "set-deleted-alone-and-made-again", Story: func(w *World) {
+			grown(w)
+			w.DeleteSetAlone(set)
+			w.CreateSet(set, 2)
+		}, Wish: kept(2)},
+		Scenario{Name: "set-deleted-alone-and-made-again-later", Story: func(w *World) {
+			grown(w)
+			w.DeleteSetAlone(set)
+			w.Sleep(time.Minute)
+			w.CreateSet(set, 2)
+		}, Wish: kept(2)},
+		Scenario{Name: "set-scaled-down-deleted-alone-and-made-again", Story: func(w *World) {
+			grown(w)
+			w.Scale(set, 0)
+			w.Sleep(2 * time.Millisecond)
+			w.DeleteSetAlone(set)
+			w.CreateSet(set, 2)
+		}, Wish: scaled(2)},
+		Scenario{Name: "replica-set-aside", Story: func(w *World) { grown(w); w.setAside() }, Wish: asideRuns(2)},
+	)
+}
+
+// leftOrGone wants the VM to be gone, and its instance to go on, or to be gone with everything of it.
+func leftOrGone(w *World) error {
+	if w.VM(vm) == nil && w.VMI(vm) != nil {
+		return left(vm)(w)
+	}
+	return gone(vm)(w)
+}
+
+// setLeft wants the set to be gone, and its instances to go on in the domains that they had.
+func setLeft(n int) func(*World) error {
+	return func(w *World) error {
+		if w.Set(set) != nil || len(w.domains) != n || starts(w) != n {
+			return fmt.Errorf("replica set %s is not gone without its guests: %d domains, %d starts", set, len(w.domains), starts(w))
+		}
+		for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+			if v.DeletionTimestamp != nil || len(v.OwnerReferences) > 0 {
+				return fmt.Errorf("instance %s is not left alone", v.Name)
+			}
+		}
+		return nil
+	}
+}
+
+// kept wants the set to have so many instances, in the first domains that there were.
+func kept(n int) func(*World) error {
+	return func(w *World) error {
+		if s := starts(w); s != n {
+			return fmt.Errorf("%d domains were started, wanted are the first %d", s, n)
+		}
+		return scaled(n)(w)
+	}
+}
+
+// asideRuns wants the instance that was set aside to go on, besides so many of the set.
+func asideRuns(n int) func(*World) error {
+	return func(w *World) error {
+		if w.Started[w.victim] != 1 || w.Domains(w.victim) != 1 || len(w.domains) != n+1 {
+			return fmt.Errorf("%s, which was set aside, was started %d times, %d domains run", w.victim, w.Started[w.victim], len(w.domains))
+		}
+		return scaled(n)(w)
+	}
+}
+
+func starts(w *World) int {
+	n := 0
+	for s := range maps.Values(w.Started) {
+		n += s
+	}
+	return n
+}
+
+// DeleteForeground deletes a VM, which is to be there until its dependents are gone.
+func (w *World) DeleteForeground(name string) {
+	w.tracef("user: delete VM %s --cascade=foreground", name)
+	w.userError(kube.Foreground[kubevirt.VirtualMachine](w.Kube, Namespace, name))
+}
+
+// DeleteSetAlone deletes a replica set and leaves its instances alone.
+func (w *World) DeleteSetAlone(name string) {
+	w.tracef("user: delete replica set %s --cascade=orphan", name)
+	w.userError(kube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name))
+}
+
+// DeleteInstanceAlone deletes a VMI and takes the references off what is its: its pod, and a Secret, which is left there.
+func (w *World) DeleteInstanceAlone(name string) {
+	w.tracef("user: delete VMI %s --cascade=orphan", name)
+	w.letGoOf("secrets/")
+	w.userError(kube.Orphan[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name))
+}
+
+// letGoOf notes that the objects of a kind which are there now have nobody any more who takes them along.
+func (w *World) letGoOf(prefix string) {
+	for _, name := range w.Kube.Names() {
+		if strings.HasPrefix(name, prefix) {
+			w.letGo[name] = true
+		}
+	}
+}
+
+// disown takes an instance from its VM, which stays.
+func (w *World) disown(name string) {
+	w.tracef("user: take the ownerReferences off VMI %s", name)
+	_, err := kube.Edit(w.Kube, Namespace, name, "", func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil })
+	w.userError(err)
+}
+
+// setAside gives an instance of the set another label, as somebody does who wants to look at it.
+func (w *World) setAside() {
+	for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
+		if metav1.GetControllerOf(v) == nil || v.DeletionTimestamp != nil {
+			continue
+		}
+		w.victim = v.Namespace + "/" + v.Name
+		w.tracef("user: set %s aside", v.Name)
+		_, err := kube.Edit(w.Kube, Namespace, v.Name, "", func(v *kubevirt.VirtualMachineInstance) { v.Labels = map[string]string{"set": "aside"} })
+		w.userError(err)
+		return
+	}
+}
+
+// deleteNamespace deletes the namespace of all stories, with everything in it.
+func (w *World) deleteNamespace() {
+	w.tracef("user: delete namespace %s", Namespace)
+	w.userError(kube.Terminate(w.Kube, Namespace))
+}
