@@ -237,7 +237,7 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	absent, err := w.DeleteVMI(ctx, contract.DeleteVMIInput{VM: vm, VMI: wrong})
 	require.NoError(t, err)
 	require.True(t, absent.Absent)
-	w.calls(t, "GET virtualmachineinstances")
+	w.calls(t, "DELETE virtualmachineinstances")
 
 	deleted, err := w.DeleteLauncherPod(ctx, contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64)})
 	require.NoError(t, err)

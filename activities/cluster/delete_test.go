@@ -28,7 +28,7 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 			_, err := fakekube.Edit(w.fake, r.Namespace, r.Name, "", change)
 			require.NoError(t, err)
 		}
-		return nil
+		return w.fake.PolicyOfInstances(r)
 	})
 	return deletions
 }
@@ -79,17 +79,30 @@ func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
 				require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
 				require.Nil(t, w.there(t, "web").DeletionTimestamp)
 			}
-			require.Equal(t, 1, *deletions)
+			require.Equal(t, 2, *deletions)
 		})
 	}
+}
+
+// TestAnInstanceIsDeletedInOneRequest, whatever else of it changes.
+func TestAnInstanceIsDeletedInOneRequest(t *testing.T) {
+	w := newWorld(t)
+	w.changing(t, 1, labelled)
+	vm, vmi := w.machine(t)
+	w.fake.Calls()
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.NoError(t, err)
+	require.Equal(t, contract.DeleteResult{}, out)
+	w.calls(t, "DELETE virtualmachineinstances", "POST events")
+	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 }
 
 // TestABusyInstanceIsDeleted: that it changes in another way just then is no reason to leave it alone.
 func TestABusyInstanceIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	deletions := w.changing(t, 3, labelled)
-	vm, vmi := w.machine(t)
-	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	vm, _ := w.machine(t)
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.NoError(t, err)
 	require.Equal(t, contract.DeleteResult{}, out)
 	require.Equal(t, 4, *deletions)
@@ -100,8 +113,8 @@ func TestABusyInstanceIsDeleted(t *testing.T) {
 func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.changing(t, 1000, labelled)
-	vm, vmi := w.machine(t)
-	_, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	vm, _ := w.machine(t)
+	_, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.Error(t, err)
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
 }

@@ -101,7 +101,7 @@ func TestReplicas(t *testing.T) {
 	}
 	require.Equal(t, 2, deleting, "one of another UID is not touched")
 	if w.fake != nil { // an instance that was taken from its set stays
-		w.fake.Intercept(w.fake.DenyUncontrolled)
+		w.fake.Intercept(w.fake.PolicyOfInstances)
 		_, err = w.kubevirt.VMIs(w.ns).Patch(ctx, object(2).Name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		_, err = w.DeleteReplicas(ctx, contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{object(2)}})

@@ -109,7 +109,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	if vmi.Name == "" {
 		vmi.Name = in.VM.Name
 	}
-	found, err := a.deleteVMI(ctx, vmi, in.VM.UID, nil)
+	found, err := a.deleteOwn(ctx, vmi, in.VM.UID)
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+vmi.Name, err)
 		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete", "Error deleting virtual machine instance "+vmi.Name+": "+message(err)), vmi.UID)
@@ -127,9 +127,8 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 		return contract.DeleteResult{Absent: true}, nil
 	case fateDeleted:
 	}
-	uid := string(found.vmi.UID)
 	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
-		"Stopped the virtual machine by deleting the virtual machine instance "+uid), uid)
+		"Stopped the virtual machine by deleting the virtual machine instance "+found.uid), found.uid)
 	return contract.DeleteResult{}, nil
 }
 

@@ -51,7 +51,7 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 	if w.fake == nil {
 		t.Skip("a real API server refuses it only to the control worker")
 	}
-	w.fake.Intercept(w.fake.DenyUncontrolled)
+	w.fake.Intercept(w.fake.PolicyOfInstances)
 	made, vm := w.vm(t)
 	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 			out, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: of, VMI: vmi})
 			require.NoError(t, err)
 			require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
-			require.Equal(t, []string{"GET virtualmachineinstances", "GET virtualmachines"}, w.fake.Calls(), "and no event says that it was deleted")
+			require.Equal(t, []string{"DELETE virtualmachineinstances", "GET virtualmachineinstances", "GET virtualmachines"}, w.fake.Calls(), "and no event says that it was deleted")
 			require.Nil(t, there().DeletionTimestamp)
 		}
 	}
@@ -91,7 +91,7 @@ func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 	if w.fake == nil {
 		t.Skip("a real API server refuses it only to the control worker")
 	}
-	w.fake.Intercept(w.fake.DenyUncontrolled)
+	w.fake.Intercept(w.fake.PolicyOfInstances)
 	made, vm := w.vm(t)
 	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
 	require.NoError(t, err)

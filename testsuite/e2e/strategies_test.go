@@ -258,7 +258,7 @@ func TestDeleteOrphan(t *testing.T) {
 
 	// What the control worker once knew of it does not matter: the API server looks at the instance itself.
 	out, err := try("-n", m.namespace, "delete", "vmi", m.name, "--as", "system:serviceaccount:virtflow:virtflow-control-worker")
-	require.ErrorContains(t, err, "nobody controls this VirtualMachineInstance", out)
+	require.ErrorContains(t, err, "no VirtualMachine of its name controls this VirtualMachineInstance", out)
 
 	// A VM of that name takes it up again.
 	m.apply("Always", "")
