@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,9 +17,11 @@ const (
 )
 
 // Check compares a value, as encoding/json decodes it into an any, with a Type, and says in words what is wrong: at most maxFindings
-// findings, in the order of the fields' names. Path is where the value is. Strict refuses unknown fields.
+// findings, each once: of an object first the fields that nobody knows, then what is wrong in the others, then those that are missing; each in
+// the order of the names. Path is where the value is, and elements of lists have their list's path, as with KubeVirt. Strict refuses unknown
+// fields.
 func (t *Type) Check(value any, path string, strict bool) []string {
-	c := checker{strict: strict}
+	c := checker{strict: strict, told: map[string]bool{}}
 	c.value(value, &property{Type: t}, path)
 	return c.found
 }
@@ -28,13 +29,16 @@ func (t *Type) Check(value any, path string, strict bool) []string {
 type checker struct {
 	strict bool
 	found  []string
+	told   map[string]bool
 }
 
 func (c *checker) full() bool { return len(c.found) >= maxFindings }
 
 func (c *checker) add(format string, args ...any) {
-	if !c.full() {
-		c.found = append(c.found, fmt.Sprintf(format, args...))
+	finding := fmt.Sprintf(format, args...)
+	if !c.full() && !c.told[finding] {
+		c.found = append(c.found, finding)
+		c.told[finding] = true
 	}
 }
 
@@ -46,9 +50,14 @@ func (c *checker) value(value any, p *property, path string) {
 	if got == typeNull && p.nullable {
 		return
 	}
-	whole := got == typeNumber && slices.Contains(p.types, typeInteger) && isWhole(value)
-	if !whole && !slices.Contains(p.types, got) {
-		c.add("%s in body must be of type %s: %q", path, strings.Join(p.types, ","), got)
+	if wanted, given, fits := p.fits(value, got); !fits {
+		c.add("%s in body must be of type %s: %q", path, wanted, given)
+		if object, ok := value.(map[string]any); ok && p.fields != nil {
+			c.unknown(object, p, path)
+		}
+		if len(p.enum) > 0 {
+			c.add("%s in body should be one of %v", path, p.enum)
+		}
 		return
 	}
 	switch v := value.(type) {
@@ -59,11 +68,11 @@ func (c *checker) value(value any, p *property, path string) {
 			c.add("%s in body should have at most %d items", path, MaxItems)
 			return
 		}
-		for i, e := range v {
-			c.value(e, &property{Type: p.elem, enum: p.enum}, path+"."+strconv.Itoa(i))
+		for _, e := range v {
+			c.value(e, &property{Type: p.elem, enum: p.enum}, path)
 		}
 	case string:
-		if p.dateTime {
+		if p.format == formatTime {
 			if _, err := time.Parse(time.RFC3339Nano, v); err != nil {
 				c.add("%s in body must be of type date-time: %q", path, v)
 			}
@@ -84,13 +93,10 @@ func (c *checker) object(object map[string]any, p *property, path string) {
 		}
 		return
 	}
+	c.unknown(object, p, path)
 	for _, name := range names {
-		field, ok := p.fields[name]
-		switch {
-		case ok:
+		if field, ok := p.fields[name]; ok {
 			c.value(object[name], field, path+"."+name)
-		case c.strict:
-			c.add("%s.%s in body is a forbidden property", path, name)
 		}
 	}
 	for _, name := range p.required {
@@ -98,6 +104,35 @@ func (c *checker) object(object map[string]any, p *property, path string) {
 			c.add("%s.%s in body is required", path, name)
 		}
 	}
+}
+
+func (c *checker) unknown(object map[string]any, p *property, path string) {
+	if !c.strict {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if _, ok := p.fields[name]; !ok {
+			c.add("%s.%s in body is a forbidden property", path, name)
+		}
+	}
+}
+
+// fits says whether a value of a JSON type may stand here, and if not, what was wanted and what was given in the words of KubeVirt's validator:
+// it speaks of formats where a type has one, and takes no number for whole that a float64 cannot tell from its neighbours.
+func (t *Type) fits(value any, got string) (wanted, given string, ok bool) {
+	whole := got == typeNumber && slices.Contains(t.types, typeInteger) && isWhole(value)
+	if whole || slices.Contains(t.types, got) {
+		return "", "", true
+	}
+	if t.format != "" {
+		switch got {
+		case typeNumber:
+			return t.format, "float64", false
+		case typeBoolean, typeObject:
+			return t.format, "", false
+		}
+	}
+	return strings.Join(t.types, ","), got, false
 }
 
 func jsonType(value any) string {
@@ -118,6 +153,7 @@ func jsonType(value any) string {
 }
 
 func isWhole(value any) bool {
+	const largest = 1<<53 - 1
 	f, ok := value.(float64)
-	return ok && f == math.Trunc(f)
+	return ok && f == math.Trunc(f) && math.Abs(f) <= largest
 }

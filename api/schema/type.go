@@ -21,10 +21,17 @@ const (
 	typeNull    = "null"
 )
 
+// Formats of numbers and strings, as messages name them.
+const (
+	formatTime  = "date-time"
+	formatInt32 = "int32"
+	formatInt64 = "int64"
+)
+
 // Type is what a JSON value may look like. It is read-only once compiled, and safe for concurrent use.
 type Type struct {
 	types    []string // nil: anything
-	dateTime bool
+	format   string
 	fields   map[string]*property // of an object; nil: a map
 	required []string
 	elem     *Type // of an array or a map
@@ -54,10 +61,10 @@ func (c *compiler) compile(t reflect.Type) *Type {
 	c.known[t] = n
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():
-		n.types = []string{typeString, typeInteger, typeNumber}
+		n.types, n.fields = []string{typeString, typeInteger, typeNumber}, map[string]*property{}
 		return n
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
-		n.types, n.dateTime = []string{typeString}, true
+		n.types, n.format, n.fields = []string{typeString}, formatTime, map[string]*property{}
 		return n
 	case reflect.TypeFor[metav1.Duration]():
 		n.types = []string{typeString}
@@ -76,8 +83,10 @@ func (c *compiler) compile(t reflect.Type) *Type {
 		n.types = []string{typeBoolean}
 	case reflect.Float32, reflect.Float64:
 		n.types = []string{typeNumber}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		n.types = []string{typeInteger}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Uint, reflect.Uint8, reflect.Uint16:
+		n.types, n.format = []string{typeInteger}, formatInt32
+	case reflect.Int64, reflect.Uint32, reflect.Uint64:
+		n.types, n.format = []string{typeInteger}, formatInt64
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			n.types = []string{typeString}
@@ -115,9 +124,20 @@ func (c *compiler) addFields(n *Type, t reflect.Type) {
 		}
 		key := t.PkgPath() + "." + t.Name() + "." + name
 		n.fields[name] = &property{Type: c.compile(f.Type), enum: enumerated(t, name), nullable: name == "creationTimestamp" || nullableTime(t, name)}
-		if options == "" && !optional()[key] {
+		if options == "" && !scalar(f.Type) && !optional()[key] {
 			n.required = append(n.required, name)
 		}
+	}
+}
+
+// scalar are types of which KubeVirt's schema knows a default, the empty text, zero or false: such a field may be left out.
+func scalar(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -52,10 +52,35 @@ func vmCases() []callCase {
 		}},
 		{call: vmCall("with a field of another type", vm(`running: "yes"`)), causes: []why{{"", "", `spec.running in body must be of type boolean: "string"`}}},
 		{call: vmCall("with a list of another type", `{metadata: {name: a}, spec: {runStrategy: Always, template: {spec: {volumes: {}, domain: {devices: {disks: [1]}}}}}}`), causes: []why{
-			{"", "", `spec.template.spec.domain.devices.disks.0 in body must be of type object: "number"`}, {"", "", `spec.template.spec.volumes in body must be of type array: "object"`},
+			{"", "", `spec.template.spec.domain.devices.disks in body must be of type object: "number"`}, {"", "", `spec.template.spec.volumes in body must be of type array: "object"`},
 		}},
 		{call: vmCall("with a part of a number", vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, cpu: {cores: 1.5}}}}`)), causes: []why{
-			{"", "", `spec.template.spec.domain.cpu.cores in body must be of type integer: "number"`},
+			{"", "", `spec.template.spec.domain.cpu.cores in body must be of type int64: "float64"`},
+		}},
+		{call: vmCall("with a truth for a number", vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, cpu: {cores: true, threads: "1"}}}}`)), causes: []why{
+			{"", "", `spec.template.spec.domain.cpu.cores in body must be of type int64: ""`}, {"", "", `spec.template.spec.domain.cpu.threads in body must be of type integer: "string"`},
+		}},
+		{call: vmCall("with a number that no machine can tell", vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, clock: {utc: {offsetSeconds: 1e18}}}}}`)), causes: []why{
+			{"", "", `spec.template.spec.domain.clock.utc.offsetSeconds in body must be of type int32: "float64"`},
+		}},
+		{call: vmCall("with an object for a quantity", vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, memory: {guest: {size: 1}}}}}`)), causes: []why{
+			{"", "", `spec.template.spec.domain.memory.guest in body must be of type string,integer,number: "object"`}, {"", "", "spec.template.spec.domain.memory.guest.size in body is a forbidden property"},
+		}},
+		{call: vmCall("with nothing for a policy", vm(`runStrategy: Always, template: {spec: {dnsPolicy: null, domain: {devices: {}}}}`)), causes: []why{
+			{"", "", `spec.template.spec.dnsPolicy in body must be of type string: "null"`}, {"", "", "spec.template.spec.dnsPolicy in body should be one of [ClusterFirst ClusterFirstWithHostNet Default None]"},
+		}},
+		{call: vmCall("with the same mistake twice", vm(`runStrategy: Always, template: {spec: {volumes: [{name: a, emptyDisk: {}}, {name: b, emptyDisk: {}}], domain: {devices: {}}}}`)), causes: []why{
+			{"", "", "spec.template.spec.volumes.emptyDisk.capacity in body is required"},
+		}},
+		{call: vmCall("with users that are nobody's", vm(`runStrategy: Always, template: {spec: {accessCredentials: [{sshPublicKey: {source: {secret: {secretName: s}}, propagationMethod: {qemuGuestAgent: {users: null}}}}], domain: {devices: {}}}}`)), causes: []why{
+			{"", "", `spec.template.spec.accessCredentials.sshPublicKey.propagationMethod.qemuGuestAgent.users in body must be of type array: "null"`},
+		}},
+		{call: vmCall("unknown before what is missing", vm(`runStrategy: Always, paused: true, template: {spec: {domain: {}}}`)), causes: []why{
+			{"", "", "spec.paused in body is a forbidden property"}, {"", "", "spec.template.spec.domain.devices in body is required"},
+		}},
+		{call: vmCall("of a network without a name", vm(`runStrategy: Always, template: {spec: {networks: [{pod: {}}], domain: {devices: {interfaces: [{name: a, bridge: {}}]}, memory: {guest: 64Mi}}}}`)), causes: []why{
+			{missing, "spec.template.spec.networks[0].name", "spec.template.spec.networks[0].name '' not found."},
+			{invalid, "spec.template.spec.domain.devices.interfaces[0].name", "spec.template.spec.domain.devices.interfaces[0].name 'a' not found."},
 		}},
 		{call: vmCall("with another DNS policy", `{metadata: {name: a}, spec: {runStrategy: Always, template: {spec: {dnsPolicy: Mine, domain: {devices: {}}}}}}`), causes: []why{
 			{"", "", "spec.template.spec.dnsPolicy in body should be one of [ClusterFirst ClusterFirstWithHostNet Default None]"},
