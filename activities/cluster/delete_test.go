@@ -194,3 +194,36 @@ func TestReplicasOfASetThatGoesAreNotTheSetsToDelete(t *testing.T) {
 	require.Zero(t, *deletions)
 	require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
 }
+
+// TestWhatIsTakenUpTooLateIsLeftAgain: the VM was deleted after it was looked at, and before it took the instance up.
+func TestWhatIsTakenUpTooLateIsLeftAgain(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("a real API server cannot be held up")
+	}
+	vm, _ := w.machine(t)
+	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil })
+	require.NoError(t, err)
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) { vm.Finalizers = []string{contract.FinalizerVM} })
+	require.NoError(t, err)
+	patches := 0
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Verb != "patch" || r.Resource != "virtualmachineinstances" {
+			return nil
+		}
+		if patches++; patches == 2 { // and now its status is written
+			_, err := fakekube.Edit(w.fake, w.ns, "web", "", labelled)
+			require.NoError(t, err)
+		}
+		if fakekube.Get[kubevirt.VirtualMachine](w.fake, w.ns, "web").DeletionTimestamp == nil {
+			require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachine](w.fake, w.ns, "web"))
+		}
+		return nil
+	})
+	for range 2 {
+		_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+		require.ErrorContains(t, err, "is being deleted")
+		require.Empty(t, w.there(t, "web").OwnerReferences)
+		require.Nil(t, w.there(t, "web").DeletionTimestamp)
+	}
+}

@@ -75,6 +75,9 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 		if vmi, err = a.takeUp(ctx, vm, vmi); err != nil {
 			return contract.CreateVMIResult{}, a.refused(ctx, vm, err)
 		}
+		if err := a.leaveAgain(ctx, vm, vmi); err != nil {
+			return contract.CreateVMIResult{}, err
+		}
 	default:
 		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
 			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
@@ -100,6 +103,42 @@ func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevi
 		return nil, failure("taking up VirtualMachineInstance "+vm.Name, err)
 	}
 	return now, nil
+}
+
+// leaveAgain gives up an instance that was taken up just when the VM was being deleted. If that was with --cascade=orphan, the garbage collector
+// may have looked for what it is to leave alone before this was there; whatever the deletion was, it was not about this instance.
+func (a *Activities) leaveAgain(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) error {
+	owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return failure("reading VirtualMachine "+vm.Name, err)
+	case err == nil && string(owner.UID) == vm.UID && owner.DeletionTimestamp == nil:
+		return nil
+	}
+	for look := 1; controls(vm, vmi); look++ {
+		metadata := locked(string(vmi.UID), vmi.ResourceVersion)
+		metadata["ownerReferences"] = slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == vm.UID })
+		body, err := merge{"metadata": metadata}.encode()
+		if err != nil {
+			return err
+		}
+		_, err = a.KubeVirt.VMIs(vm.Namespace).Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		if err == nil || otherObject(err) {
+			break
+		}
+		if !apierrors.IsConflict(err) || look == looks {
+			return failure("leaving VirtualMachineInstance "+vm.Name, err)
+		}
+		if vmi, err = a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{}); err != nil {
+			return failure("reading VirtualMachineInstance "+vm.Name, err)
+		}
+	}
+	return gone("VirtualMachine %s is being deleted", vm.Name)
+}
+
+func controls(vm contract.Object, vmi *kubevirt.VirtualMachineInstance) bool {
+	ref := metav1.GetControllerOfNoCopy(vmi)
+	return ref != nil && string(ref.UID) == vm.UID
 }
 
 // DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.

@@ -11,7 +11,7 @@
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
 //	user.go         what users do, through the real admission
 //	invariants.go   what must hold at every change, and when all is over
-//	scenarios.go, stories.go, stories_more.go   the stories
+//	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
 //	improvised.go   a story of arbitrary steps
 //
 // The suites (*_test.go): every activity invocation of every story failing in every way (matrix), signals duplicated, delayed, reordered

@@ -12,7 +12,6 @@ func Scenarios() []Scenario {
 	var all []Scenario
 	all = append(all, lifecycles()...)
 	all = append(all, deletions()...)
-	all = append(all, ownedStories()...)
 	all = append(all, superseded()...)
 	all = append(all, nodeStories()...)
 	all = append(all, setStories()...)

@@ -2,6 +2,7 @@ package world_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +12,7 @@ import (
 
 // TestStories tells every story without faults, each also with entities that continue as new whenever they can.
 func TestStories(t *testing.T) {
-	for _, s := range world.Scenarios() {
+	for _, s := range slices.Concat(world.Scenarios(), world.Handovers()) {
 		for name, anew := range map[string]bool{"": false, "/anew": true} {
 			t.Run(s.Name+name, func(t *testing.T) {
 				o := s.Options
