@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -32,9 +33,13 @@ func affinity(s subject) []metav1.StatusCause {
 	return told(errs)
 }
 
+// told is for what Kubernetes' own rules find. KubeVirt is built with an older release of them, which calls the key of a label a qualified name.
 func told(errs field.ErrorList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, e := range errs {
+		if rest, ok := strings.CutPrefix(e.Detail, "a valid label key "); ok {
+			e.Detail = "a qualified name " + rest
+		}
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: e.Field, Message: e.Error()})
 	}
 	return causes

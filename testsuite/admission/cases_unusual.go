@@ -42,6 +42,13 @@ func unusualCases() []specCase {
 		{name: "spread over no topology", spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
 			{invalid, "F.topologySpreadConstraints[0].topologyKey", "@: Required value: can not be empty"},
 		}},
+		{name: "spread over a topology of two parts too many", spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
+			{
+				invalid, "F.topologySpreadConstraints[0].topologyKey",
+				`@: Invalid value: "a/b/c": a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
+					`(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`,
+			},
+		}},
 		{name: "HTTP probe without the pod's network", spec: `{livenessProbe: {httpGet: {port: 80}}, domain: {devices: {autoattachPodInterface: false}}}`, causes: []why{
 			{invalid, "F.livenessProbe.httpGet", "@ is only allowed if the Pod Network is attached"},
 		}},
