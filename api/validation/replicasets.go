@@ -20,7 +20,7 @@ func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaul
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	switch {
 	case err != nil:
-		causes = append(causes, invalid(spec.Child("selector"), "%s", err.Error())...)
+		causes = append(causes, invalid(spec.Child("selector"), "%s", olderWords(err.Error()))...)
 	case !selector.Matches(labels.Set(set.Spec.Template.ObjectMeta.Labels)):
 		causes = append(causes, invalid(spec.Child("selector"), "selector does not match labels.")...)
 	}

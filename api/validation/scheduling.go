@@ -33,16 +33,24 @@ func affinity(s subject) []metav1.StatusCause {
 	return told(errs)
 }
 
-// told is for what Kubernetes' own rules find. KubeVirt is built with an older release of them, which calls the key of a label a qualified name.
+// told is for what Kubernetes' own rules find.
 func told(errs field.ErrorList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, e := range errs {
-		if rest, ok := strings.CutPrefix(e.Detail, "a valid label key "); ok {
-			e.Detail = "a qualified name " + rest
-		}
+		e.Detail = olderWords(e.Detail)
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: e.Field, Message: e.Error()})
 	}
 	return causes
+}
+
+// olderWords are those of the release of Kubernetes' rules that KubeVirt is built with: the key of a label is a qualified name, and lengths are
+// counted in characters.
+func olderWords(text string) string {
+	return strings.NewReplacer(
+		"a valid label key must consist of", "a qualified name must consist of",
+		"must be no more than 63 bytes", "must be no more than 63 characters",
+		"must be no more than 253 bytes", "must be no more than 253 characters",
+	).Replace(text)
 }
 
 const (

@@ -49,6 +49,9 @@ func unusualCases() []specCase {
 					`(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`,
 			},
 		}},
+		{name: "spread over a long topology", spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: ` + strings.Repeat("a", 64) + `, whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
+			{invalid, "F.topologySpreadConstraints[0].topologyKey", `@: Invalid value: "` + strings.Repeat("a", 64) + `": name part must be no more than 63 characters`},
+		}},
 		{name: "HTTP probe without the pod's network", spec: `{livenessProbe: {httpGet: {port: 80}}, domain: {devices: {autoattachPodInterface: false}}}`, causes: []why{
 			{invalid, "F.livenessProbe.httpGet", "@ is only allowed if the Pod Network is attached"},
 		}},
