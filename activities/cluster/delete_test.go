@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -31,6 +32,16 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 		return w.fake.PolicyOfInstances(r)
 	})
 	return deletions
+}
+
+// releaseRevision is what the garbage collector does besides with a VM that is deleted with --cascade=orphan.
+func (w *world) releaseRevision(t *testing.T) {
+	t.Helper()
+	list, err := w.kubernetes.AppsV1().ControllerRevisions(w.ns).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	_, err = fakekube.Edit(w.fake, w.ns, list.Items[0].Name, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil })
+	require.NoError(t, err)
 }
 
 func (w *world) there(t *testing.T, name string) *kubevirt.VirtualMachineInstance {
@@ -71,6 +82,7 @@ func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
 			w := newWorld(t)
 			deletions := w.changing(t, 1, func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = owners })
 			vm, vmi := w.machine(t)
+			w.releaseRevision(t)
 			gone := contract.Object{Namespace: w.ns, Name: vm.Name, UID: vm.UID}
 			require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", *metav1.NewDeleteOptions(0)))
 			for range 2 {
@@ -225,5 +237,80 @@ func TestWhatIsTakenUpTooLateIsLeftAgain(t *testing.T) {
 		require.ErrorContains(t, err, "is being deleted")
 		require.Empty(t, w.there(t, "web").OwnerReferences)
 		require.Nil(t, w.there(t, "web").DeletionTimestamp)
+	}
+}
+
+// TestWhatIsTakenUpTooLateIsLeftByTheNextAttempt, where the first one took the instance up and then failed.
+func TestWhatIsTakenUpTooLateIsLeftByTheNextAttempt(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("a real API server cannot be held up")
+	}
+	vm, vmi := w.machine(t)
+	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.OwnerReferences, vmi.Status.VirtualMachineRevisionName = nil, "revision-start-vm-of-one-before-1"
+	})
+	require.NoError(t, err)
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) { vm.Finalizers = []string{contract.FinalizerVM} })
+	require.NoError(t, err)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Call() == "GET virtualmachines" && w.there(t, "web").OwnerReferences != nil {
+			return &fakekube.Fault{Status: &metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}}
+		}
+		return nil
+	})
+	_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+	require.Equal(t, "Kubernetes", errorType(err))
+	w.fake.Intercept(nil)
+	owners := w.there(t, "web").OwnerReferences
+	require.Len(t, owners, 1, "it was taken up")
+	require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachine](w.fake, w.ns, "web"))
+	// The garbage collector has looked before the instance was the VM's.
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = owners })
+	require.NoError(t, err)
+	for range 2 {
+		_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+		require.Equal(t, contract.ErrorGone, errorType(err))
+		require.Equal(t, vmi.UID, string(w.there(t, "web").UID))
+		require.Empty(t, w.there(t, "web").OwnerReferences)
+		require.Nil(t, w.there(t, "web").DeletionTimestamp)
+	}
+}
+
+// TestWhoTookAnInstanceFromAVMThatGoes: the garbage collector takes everything from it that is the VM's; anybody else only the instance.
+func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		revision []metav1.OwnerReference
+		gone     bool
+		left     bool
+	}{
+		"somebody":              {},
+		"the garbage collector": {revision: []metav1.OwnerReference{}, left: true},
+		"nobody can say who":    {gone: true, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.changing(t, 0, nil)
+			vm, vmi := w.machine(t)
+			_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil })
+			require.NoError(t, err)
+			revisions := w.kubernetes.AppsV1().ControllerRevisions(w.ns)
+			list, err := revisions.List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			require.Len(t, list.Items, 1)
+			revision := list.Items[0].Name
+			if c.revision != nil {
+				_, err = fakekube.Edit(w.fake, w.ns, revision, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = c.revision })
+				require.NoError(t, err)
+			}
+			if c.gone {
+				require.NoError(t, revisions.Delete(t.Context(), revision, metav1.DeleteOptions{}))
+			}
+			require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+			out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+			require.NoError(t, err)
+			require.Equal(t, contract.DeleteResult{Absent: c.left, Left: c.left}, out)
+			require.Equal(t, !c.left, w.there(t, "web").DeletionTimestamp != nil)
+		})
 	}
 }

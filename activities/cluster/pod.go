@@ -215,3 +215,8 @@ func message(err error) string {
 	}
 	return err.Error()
 }
+
+func uidOf(s string) *types.UID {
+	u := types.UID(s)
+	return &u
+}

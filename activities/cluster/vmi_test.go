@@ -72,14 +72,19 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 	require.Equal(t, contract.DeleteResult{Absent: true}, out, "an instance of another UID is not touched")
 	require.Empty(t, there().OwnerReferences)
 
+	w.releaseRevision(t)
 	require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	for _, of := range []contract.Object{vm, {Namespace: w.ns, Name: "web", UID: "one before"}, {Namespace: w.ns, Name: "never", UID: "was"}} {
+	for i, of := range []contract.Object{vm, {Namespace: w.ns, Name: "web", UID: "one before"}, {Namespace: w.ns, Name: "never", UID: "was"}} {
 		for range 2 {
 			w.fake.Calls()
 			out, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: of, VMI: vmi})
 			require.NoError(t, err)
 			require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
-			require.Equal(t, []string{"DELETE virtualmachineinstances", "GET virtualmachineinstances", "GET virtualmachines"}, w.fake.Calls(), "and no event says that it was deleted")
+			calls := []string{"DELETE virtualmachineinstances", "GET virtualmachineinstances", "GET virtualmachines"}
+			if i == 0 { // it is this VM's, and being deleted
+				calls = append(calls, "GET controllerrevisions")
+			}
+			require.Equal(t, calls, w.fake.Calls(), "and no event says that it was deleted")
 			require.Nil(t, there().DeletionTimestamp)
 		}
 	}

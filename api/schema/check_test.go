@@ -35,6 +35,7 @@ func TestCheck(t *testing.T) {
 		"too large":         {`{"template": {"spec": {"domain": {"devices": {}, "clock": {"utc": {"offsetSeconds": 1e18}}}}}}`, []string{`spec.template.spec.domain.clock.utc.offsetSeconds in body must be of type int32: "float64"`}},
 		"no number":         {`{"template": {"spec": {"domain": {"devices": {}, "cpu": {"cores": "1", "sockets": true}}}}}`, []string{`spec.template.spec.domain.cpu.cores in body must be of type integer: "string"`, `spec.template.spec.domain.cpu.sockets in body must be of type int64: ""`}},
 		"object for text":   {`{"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": {"a": 1}}}}}}`, []string{`spec.template.spec.domain.memory.guest in body must be of type string,integer,number: "object"`, "spec.template.spec.domain.memory.guest.a in body is a forbidden property"}},
+		"no list":           {`{"template": {"spec": {"domain": {"devices": {}}}}, "dataVolumeTemplates": [{"spec": {"pvc": {"accessModes": "ReadWriteOnce"}}}]}`, []string{`spec.dataVolumeTemplates.spec.pvc.accessModes in body must be of type array: "string"`}},
 		"one of few":        {`{"template": {"spec": {"tolerations": [{"effect": "Never"}], "domain": {"devices": {}}}}}`, []string{"spec.template.spec.tolerations.effect in body should be one of [NoExecute NoSchedule PreferNoSchedule]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,4 +55,10 @@ func TestFindingsAreBounded(t *testing.T) {
 	require.Len(t, Compile(map[string]string{}).Check(labels, "labels", false), maxFindings)
 	require.Len(t, Compile([]kubevirtv1.Disk{}).Check(list, "disks", false), 1, "the same of each")
 	require.Equal(t, []string{"disks in body should have at most 1000 items"}, Compile([]kubevirtv1.Disk{}).Check(list, "disks", true))
+	c := checker{told: map[string]bool{}}
+	for range 100 * maxFindings {
+		c.add("the same")
+	}
+	require.Len(t, c.found, 1)
+	require.Equal(t, 10*maxFindings, c.tries, "no more work than that is done for what was told before")
 }

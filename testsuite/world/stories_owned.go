@@ -157,6 +157,18 @@ func Handovers() []Scenario {
 			w.DeleteInstance(vm)
 			w.CreateInstance(vm)
 		}, Wish: instanceRuns(vm)},
+		Scenario{Name: "instance-disowned-delete", Story: func(w *World) {
+			up(w)
+			w.disown(vm)
+			w.Sleep(time.Second)
+			w.Delete(vm)
+		}, Wish: gone(vm)},
+		Scenario{Name: "instance-disowned-delete-alone", Story: func(w *World) {
+			up(w)
+			w.disown(vm)
+			w.Sleep(time.Second)
+			w.DeleteAlone(vm)
+		}, Wish: left(vm)},
 		Scenario{Name: "namespace-deleted", Story: func(w *World) { up(w); w.deleteNamespace() }, Wish: gone(vm)},
 		Scenario{Name: "namespace-deleted-while-starting", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))

@@ -160,7 +160,7 @@ type DeleteReplicasInput struct {
 	Finished []Object `json:"finished,omitempty"`
 }
 
-// DeleteReplicasResult says how many of them are deleted, or were gone already.
+// DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay.
 type DeleteReplicasResult struct {
 	Deleted int      `json:"deleted,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`

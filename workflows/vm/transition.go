@@ -59,7 +59,7 @@ func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.Transitio
 	}
 	s := "The instance is gone."
 	if t.stays {
-		s = staysBehind
+		s = "The instance is the VirtualMachine's no more, and stays."
 	}
 	return contract.TransitionResult{Summary: s, VMIUID: in.VMI.UID}, nil
 }
@@ -84,8 +84,6 @@ type transition struct {
 	latest  contract.Milestone
 	stays   bool // the instance was taken from its VM before it could be deleted
 }
-
-const staysBehind = "The VirtualMachine goes without its instance, which stays."
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
 	t := &transition{in: in, started: workflow.Now(ctx)}
@@ -145,7 +143,7 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
 	case t.latest.State == contract.MilestoneLeft:
-		s := staysBehind
+		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	case t.latest.State == contract.MilestoneRunning:

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// existingVMI is the answer of CreateVMI where an instance has the name already.
+func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contract.CreateVMIResult, error) {
+	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return contract.CreateVMIResult{}, temporal.NewApplicationError("VirtualMachineInstance "+vm.Name+" was there a moment ago", errorKubernetes)
+	}
+	if err != nil {
+		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+vm.Name, err)
+	}
+	switch ref := observe.OwnerVM(vmi); {
+	case ref != nil && string(ref.UID) == vm.UID:
+	case metav1.GetControllerOfNoCopy(vmi) == nil && vmi.DeletionTimestamp == nil:
+		if vmi, err = a.takeUp(ctx, vm, vmi); err != nil {
+			return contract.CreateVMIResult{}, a.refused(ctx, vm, failure("taking up VirtualMachineInstance "+vm.Name, err))
+		}
+		owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+		switch {
+		case err != nil && !apierrors.IsNotFound(err):
+			return contract.CreateVMIResult{}, failure("reading VirtualMachine "+vm.Name, err)
+		case err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil:
+			return contract.CreateVMIResult{}, a.tooLate(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
+		}
+	default:
+		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
+			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
+			vm.Name, vmi.UID)))
+	}
+	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
+}
+
+// takeUp makes an instance the VM's that has its name and nobody who controls it, such as one whose VM was deleted without it. Errors are the
+// API server's.
+func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
+	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)}, kubevirt.VirtualMachineGroupVersionKind)
+	metadata := locked(string(vmi.UID), vmi.ResourceVersion)
+	metadata["ownerReferences"] = append(slices.Clone(vmi.OwnerReferences), *owner)
+	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
+		metadata["finalizers"] = append(slices.Clone(vmi.Finalizers), contract.FinalizerVM)
+	}
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return nil, err
+	}
+	return a.KubeVirt.VMIs(vm.Namespace).Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+}
+
+// tooLate gives up an instance that was taken up when the VM was being deleted already, and returns why nothing is made. If the deletion is with
+// --cascade=orphan, the garbage collector may have looked for what it is to leave alone before the instance was the VM's; whatever the deletion is,
+// it was not about this instance. Taken is the UID of one that this attempt took up; an attempt before may have taken up any that was not made for
+// the VM.
+func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken string, why error) error {
+	vmis := a.KubeVirt.VMIs(vm.Namespace)
+	for look := 1; ; look++ {
+		vmi, err := vmis.Get(ctx, vm.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return why
+		case err != nil:
+			return failure("reading VirtualMachineInstance "+vm.Name, err)
+		case !controls(vm, vmi), string(vmi.UID) != taken && observe.MadeFor(vmi, vm.UID):
+			return why
+		}
+		metadata := locked(string(vmi.UID), vmi.ResourceVersion)
+		metadata["ownerReferences"] = slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == vm.UID })
+		body, err := merge{"metadata": metadata}.encode()
+		if err != nil {
+			return err
+		}
+		_, err = vmis.Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		switch {
+		case err == nil, otherObject(err):
+			return why
+		case !apierrors.IsConflict(err) || look == looks:
+			return failure("leaving VirtualMachineInstance "+vm.Name, err)
+		}
+	}
+}
+
+func controls(vm contract.Object, vmi *kubevirt.VirtualMachineInstance) bool {
+	ref := metav1.GetControllerOfNoCopy(vmi)
+	return ref != nil && string(ref.UID) == vm.UID
+}
