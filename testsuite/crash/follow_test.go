@@ -62,17 +62,10 @@ func (f *follower) run(id, run string) string {
 		f.open[run] = id
 		f.mu.Unlock()
 		next := ""
-		events := f.temporal.GetWorkflowHistory(f.ctx, id, run, true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for seen := false; events.HasNext(); seen = true {
-			e, err := events.Next()
-			if err != nil {
-				if f.ctx.Err() != nil || seen {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-				break
+		for seen, ended := int64(0), false; !ended && f.ctx.Err() == nil; {
+			if next, ended = f.read(id, run, &seen); !ended {
+				time.Sleep(10 * time.Millisecond) // the server was asked too much, or the connection broke
 			}
-			next = f.event(id, run, e)
 		}
 		if next == "" {
 			return run
@@ -80,6 +73,27 @@ func (f *follower) run(id, run string) string {
 		run = next
 	}
 	return run
+}
+
+// read reads the events of a run that follow the one with the number seen. It returns the run that continues this one, and whether this one has
+// ended; if not, something went wrong on the way.
+func (f *follower) read(id, run string, seen *int64) (next string, ended bool) {
+	events := f.temporal.GetWorkflowHistory(f.ctx, id, run, true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return "", false
+		}
+		if e.GetEventId() <= *seen {
+			continue
+		}
+		*seen = e.GetEventId()
+		next = f.event(id, run, e)
+		if _, ended = ending(e); ended {
+			return next, true
+		}
+	}
+	return "", false
 }
 
 // event counts one; it returns the run that continues this one.

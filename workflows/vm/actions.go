@@ -137,7 +137,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
 	}
 	in := contract.TransitionInput{
-		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
+		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Succession: true, Deadline: now.Add(deadline(d.Operation, s.grace())),
 		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
 	}
 	if s.Approved != nil && s.Approved.Operation == d.Operation {

@@ -182,7 +182,7 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 		return nil
 	}
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
-	gone := func() bool { return t.latest.State == contract.MilestoneAbsent }
+	gone := func() bool { return t.latest.State == contract.MilestoneAbsent || t.hasSuccessor() }
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
 	if err != nil {
 		return err
@@ -192,6 +192,12 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String(), contract.ErrorDeadline, nil)
 	}
 	return nil
+}
+
+// hasSuccessor says that the instance to stop has a successor: two of one name never exist at once.
+func (t *transition) hasSuccessor() bool {
+	known := t.in.Succession && t.in.VMI.UID != "" && t.latest.VMIUID != ""
+	return known && t.latest.VMIUID != t.in.VMI.UID
 }
 
 func (t *transition) left(ctx workflow.Context) time.Duration {

@@ -1,0 +1,66 @@
+package vm_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/vm"
+)
+
+// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What the restart is told then, that the one before is gone and
+// that the next one runs, comes at once, and only the last of it is there to be seen.
+func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		in     contract.TransitionInput
+		news   contract.Milestone
+		within time.Duration // 0: the deadline passes
+	}{
+		"the next one runs": {
+			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}, Succession: true},
+			contract.Milestone{State: contract.MilestoneRunning, VMIUID: "vmi-2", Phase: "Running"}, 10 * time.Second,
+		},
+		"the same one has ended": {
+			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}, Succession: true},
+			contract.Milestone{State: contract.MilestoneEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
+		},
+		"nobody knows which one it is": {
+			contract.TransitionInput{Succession: true},
+			contract.Milestone{State: contract.MilestoneEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
+		},
+		"a transition of before": {
+			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}},
+			contract.Milestone{State: contract.MilestoneRunning, VMIUID: "vmi-2", Phase: "Running"}, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteResult, error) {
+				return contract.DeleteResult{}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+			env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+				return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}, Existing: true}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+			began := env.Now()
+			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, began.Add(10*time.Minute)
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalProgress, c.news) }, 5*time.Second)
+			env.ExecuteWorkflow(vm.Restart, c.in)
+			require.True(t, env.IsWorkflowCompleted())
+			if c.within == 0 {
+				require.ErrorContains(t, env.GetWorkflowError(), "the instance is not gone after 10m0s")
+				return
+			}
+			require.NoError(t, env.GetWorkflowError())
+			require.Less(t, env.Now().Sub(began), c.within)
+			var r contract.TransitionResult
+			require.NoError(t, env.GetWorkflowResult(&r))
+			require.Equal(t, "vmi-2", r.VMIUID)
+		})
+	}
+}
