@@ -131,7 +131,7 @@ func deletions() []Scenario {
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 		}, Wish: runs(vm)},
-		Scenario{Name: "delete-alone", Story: func(w *World) { up(w); w.DeleteAlone(vm) }, Wish: left(vm)},
+		Scenario{Name: "delete-alone", Story: func(w *World) { up(w); w.DeleteAlone(vm) }, Wish: left},
 		Scenario{Name: "delete-alone-stopping", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
@@ -153,13 +153,11 @@ func deletions() []Scenario {
 }
 
 // left wants the VM to be gone, and its guest to go on in the domain that it had.
-func left(name string) func(*World) error {
-	return func(w *World) error {
-		if w.VM(name) != nil || w.Started[key] > 1 {
-			return fmt.Errorf("VM %s is not gone without its guest, which has had %d domains", name, w.Started[key])
-		}
-		return instanceRuns(name)(w)
+func left(w *World) error {
+	if w.VM(vm) != nil || w.Started[key] > 1 {
+		return fmt.Errorf("VM %s is not gone without its guest, which has had %d domains", vm, w.Started[key])
 	}
+	return instanceRuns(vm)(w)
 }
 
 func superseded() []Scenario {

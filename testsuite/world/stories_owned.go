@@ -62,7 +62,7 @@ func Handovers() []Scenario {
 				w.Sleep(d)
 			}
 			w.DeleteAlone(vm)
-		}, Wish: left(vm)})
+		}, Wish: left})
 	}
 	return append(all,
 		Scenario{Name: "delete-foreground", Story: func(w *World) { up(w); w.DeleteForeground(vm) }, Wish: gone(vm)},
@@ -92,7 +92,7 @@ func Handovers() []Scenario {
 		}, Wish: restarted},
 		Scenario{Name: "instance-disowned-powers-off", Story: func(w *World) {
 			up(w)
-			w.disown(vm)
+			w.disown()
 			w.Sleep(time.Second)
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
@@ -100,7 +100,7 @@ func Handovers() []Scenario {
 		}, Wish: restarted},
 		Scenario{Name: "instance-disowned-stop", Story: func(w *World) {
 			up(w)
-			w.disown(vm)
+			w.disown()
 			w.Sleep(time.Second)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 		}, Wish: stopped(vm)},
@@ -159,16 +159,16 @@ func Handovers() []Scenario {
 		}, Wish: instanceRuns(vm)},
 		Scenario{Name: "instance-disowned-delete", Story: func(w *World) {
 			up(w)
-			w.disown(vm)
+			w.disown()
 			w.Sleep(time.Second)
 			w.Delete(vm)
 		}, Wish: gone(vm)},
 		Scenario{Name: "instance-disowned-delete-alone", Story: func(w *World) {
 			up(w)
-			w.disown(vm)
+			w.disown()
 			w.Sleep(time.Second)
 			w.DeleteAlone(vm)
-		}, Wish: left(vm)},
+		}, Wish: left},
 		Scenario{Name: "namespace-deleted", Story: func(w *World) { up(w); w.deleteNamespace() }, Wish: gone(vm)},
 		Scenario{Name: "namespace-deleted-while-starting", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
@@ -211,7 +211,7 @@ func Handovers() []Scenario {
 // leftOrGone wants the VM to be gone, and its instance to go on, or to be gone with everything of it.
 func leftOrGone(w *World) error {
 	if w.VM(vm) == nil && w.VMI(vm) != nil {
-		return left(vm)(w)
+		return left(w)
 	}
 	return gone(vm)(w)
 }
@@ -288,9 +288,9 @@ func (w *World) letGoOf(prefix string) {
 }
 
 // disown takes an instance from its VM, which stays.
-func (w *World) disown(name string) {
-	w.tracef("user: take the ownerReferences off VMI %s", name)
-	_, err := kube.Edit(w.Kube, Namespace, name, "", func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil })
+func (w *World) disown() {
+	w.tracef("user: take the ownerReferences off VMI %s", vm)
+	_, err := kube.Edit(w.Kube, Namespace, vm, "", func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil })
 	w.userError(err)
 }
 
