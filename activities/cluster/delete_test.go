@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
@@ -32,6 +33,13 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 		return w.fake.PolicyOfInstances(r)
 	})
 	return deletions
+}
+
+// disown takes the references off an instance.
+func (w *world) disown(t *testing.T, name string) {
+	t.Helper()
+	_, err := w.kubevirt.VMIs(w.ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 }
 
 // releaseRevision is what the garbage collector does besides with a VM that is deleted with --cascade=orphan.

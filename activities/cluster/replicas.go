@@ -33,6 +33,19 @@ func (a *Activities) replicaSet(ctx context.Context, in contract.Object) (*kubev
 	return set, nil
 }
 
+// selecting reads such a set, and its selector.
+func (a *Activities) selecting(ctx context.Context, in contract.Object) (*kubevirt.VirtualMachineInstanceReplicaSet, labels.Selector, error) {
+	set, err := a.replicaSet(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	selector, err := observe.Selector(set)
+	if err != nil {
+		return nil, nil, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
+	}
+	return set, selector, nil
+}
+
 // CreateReplicas makes a batch of a set's instances: one, then two at a time, then four, and so on, until one is refused. (As
 // Kubernetes' own controllers do: what a quota refuses once it would refuse each time.)
 // Idempotent: each has a name derived from the set's UID and its ordinal; one that is there already is counted as made.
@@ -96,13 +109,9 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 // Idempotent: neither a newer instance of a name is touched, nor one that the set controls no more, nor one that its selector matches no more.
 func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteReplicasInput) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
-	set, err := a.replicaSet(ctx, in.Set)
+	_, selector, err := a.selecting(ctx, in.Set)
 	if err != nil {
 		return out, err
-	}
-	selector, err := observe.Selector(set)
-	if err != nil {
-		return out, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
 	}
 	aside := func(vmi *kubevirt.VirtualMachineInstance) bool { return !selector.Matches(labels.Set(vmi.Labels)) }
 	var mu sync.Mutex

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
@@ -102,8 +101,7 @@ func TestReplicas(t *testing.T) {
 	require.Equal(t, 2, deleting, "one of another UID is not touched")
 	if w.fake != nil { // an instance that was taken from its set stays
 		w.fake.Intercept(w.fake.PolicyOfInstances)
-		_, err = w.kubevirt.VMIs(w.ns).Patch(ctx, object(2).Name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
-		require.NoError(t, err)
+		w.disown(t, object(2).Name)
 		_, err = w.DeleteReplicas(ctx, contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{object(2)}})
 		require.NoError(t, err)
 		vmi, err := w.kubevirt.VMIs(w.ns).Get(ctx, object(2).Name, metav1.GetOptions{})

@@ -61,13 +61,9 @@ func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasI
 // Idempotent: what is as it should be is not written; the resourceVersion just read is the lock.
 func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplicasInput) (contract.ClaimReplicasResult, error) {
 	var out contract.ClaimReplicasResult
-	set, err := a.replicaSet(ctx, in.Set)
+	set, selector, err := a.selecting(ctx, in.Set)
 	if err != nil {
 		return out, err
-	}
-	selector, err := observe.Selector(set)
-	if err != nil {
-		return out, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
 	}
 	for _, o := range slices.Concat(in.Adopt, in.Release) {
 		r, err := a.claim(ctx, set, selector, o)
@@ -80,8 +76,7 @@ func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplica
 }
 
 func (a *Activities) claim(ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, in contract.Object) (contract.ReplicaObservation, error) {
-	vmis := a.KubeVirt.VMIs(in.Namespace)
-	vmi, err := vmis.Get(ctx, in.Name, metav1.GetOptions{})
+	vmi, err := a.KubeVirt.VMIs(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(vmi.UID) != in.UID {
 		return contract.ReplicaObservation{UID: in.UID, Gone: true}, nil
 	}
@@ -92,13 +87,7 @@ func (a *Activities) claim(ctx context.Context, set *kubevirt.VirtualMachineInst
 	if !change {
 		return observe.Replica(vmi, selector), nil
 	}
-	metadata := locked(in.UID, vmi.ResourceVersion)
-	metadata["ownerReferences"] = owners
-	body, err := merge{"metadata": metadata}.encode()
-	if err != nil {
-		return contract.ReplicaObservation{}, err
-	}
-	current, err := vmis.Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	current, err := a.writeOwners(ctx, vmi, owners, nil)
 	if err != nil {
 		return contract.ReplicaObservation{}, failure("changing the owner of VirtualMachineInstance "+in.Name, err)
 	}
@@ -113,10 +102,9 @@ func claimed(set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Sel
 		return nil, false
 	case owner == nil && matches:
 		ref := *metav1.NewControllerRef(set, kubevirt.VirtualMachineInstanceReplicaSetGroupVersionKind)
-		others := slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID })
-		return append(others, ref), true
+		return append(withoutOwner(vmi, string(set.UID)), ref), true
 	case owner != nil && owner.UID == set.UID && !matches:
-		return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID }), true
+		return withoutOwner(vmi, string(set.UID)), true
 	default:
 		return nil, false
 	}

@@ -49,16 +49,31 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 // API server's.
 func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
 	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)}, kubevirt.VirtualMachineGroupVersionKind)
-	metadata := locked(string(vmi.UID), vmi.ResourceVersion)
-	metadata["ownerReferences"] = append(slices.Clone(vmi.OwnerReferences), *owner)
+	var finalizers *[]string
 	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
-		metadata["finalizers"] = append(slices.Clone(vmi.Finalizers), contract.FinalizerVM)
+		with := append(slices.Clone(vmi.Finalizers), contract.FinalizerVM)
+		finalizers = &with
 	}
+	return a.writeOwners(ctx, vmi, append(slices.Clone(vmi.OwnerReferences), *owner), finalizers)
+}
+
+// writeOwners gives an instance other owners, and finalizers where they are not nil, in the version that was read. Errors are the API server's.
+func (a *Activities) writeOwners(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, owners []metav1.OwnerReference, finalizers *[]string,
+) (*kubevirt.VirtualMachineInstance, error) {
+	metadata := locked(string(vmi.UID), vmi.ResourceVersion)
+	metadata["ownerReferences"] = owners
+	metadata.finalizers(finalizers)
 	body, err := merge{"metadata": metadata}.encode()
 	if err != nil {
 		return nil, err
 	}
-	return a.KubeVirt.VMIs(vm.Namespace).Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
+}
+
+// withoutOwner are an instance's owners but for the one of that UID.
+func withoutOwner(vmi *kubevirt.VirtualMachineInstance, uid string) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == uid })
 }
 
 // tooLate gives up an instance that was taken up when the VM was being deleted already, and returns why nothing is made. If the deletion is with
@@ -66,9 +81,8 @@ func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevi
 // it was not about this instance. Taken is the UID of one that this attempt took up; an attempt before may have taken up any that was not made for
 // the VM.
 func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken string, why error) error {
-	vmis := a.KubeVirt.VMIs(vm.Namespace)
 	for look := 1; ; look++ {
-		vmi, err := vmis.Get(ctx, vm.Name, metav1.GetOptions{})
+		vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return why
@@ -77,13 +91,7 @@ func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken stri
 		case !controls(vm, vmi), string(vmi.UID) != taken && observe.MadeFor(vmi, vm.UID):
 			return why
 		}
-		metadata := locked(string(vmi.UID), vmi.ResourceVersion)
-		metadata["ownerReferences"] = slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == vm.UID })
-		body, err := merge{"metadata": metadata}.encode()
-		if err != nil {
-			return err
-		}
-		_, err = vmis.Patch(ctx, vm.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		_, err = a.writeOwners(ctx, vmi, withoutOwner(vmi, vm.UID), nil)
 		switch {
 		case err == nil, otherObject(err):
 			return why

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -52,25 +51,13 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 		t.Skip("a real API server refuses it only to the control worker")
 	}
 	w.fake.Intercept(w.fake.PolicyOfInstances)
-	made, vm := w.vm(t)
-	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
-	require.NoError(t, err)
-	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
-	release := func() {
-		_, err := w.kubevirt.VMIs(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
-		require.NoError(t, err)
-	}
-	there := func() *kubevirt.VirtualMachineInstance {
-		vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
-		require.NoError(t, err)
-		return vmi
-	}
-	release()
+	vm, vmi := w.machine(t)
+	w.disown(t, "web")
 
 	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}})
 	require.NoError(t, err)
 	require.Equal(t, contract.DeleteResult{Absent: true}, out, "an instance of another UID is not touched")
-	require.Empty(t, there().OwnerReferences)
+	require.Empty(t, w.there(t, "web").OwnerReferences)
 
 	w.releaseRevision(t)
 	require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
@@ -85,7 +72,7 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 				calls = append(calls, "GET controllerrevisions")
 			}
 			require.Equal(t, calls, w.fake.Calls(), "and no event says that it was deleted")
-			require.Nil(t, there().DeletionTimestamp)
+			require.Nil(t, w.there(t, "web").DeletionTimestamp)
 		}
 	}
 }
@@ -97,19 +84,14 @@ func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 		t.Skip("a real API server refuses it only to the control worker")
 	}
 	w.fake.Intercept(w.fake.PolicyOfInstances)
-	made, vm := w.vm(t)
-	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
-	require.NoError(t, err)
-	_, err = w.kubevirt.VMIs(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	in := contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}}
+	vm, vmi := w.machine(t)
+	w.disown(t, "web")
+	in := contract.DeleteVMIInput{VM: vm, VMI: vmi}
 	for range 2 {
 		out, err := w.DeleteVMI(t.Context(), in)
 		require.NoError(t, err)
 		require.Equal(t, contract.DeleteResult{}, out, "its end is to be waited for")
 	}
-	vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.NotNil(t, vmi.DeletionTimestamp)
-	require.Len(t, vmi.OwnerReferences, 1)
+	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
+	require.Len(t, w.there(t, "web").OwnerReferences, 1)
 }

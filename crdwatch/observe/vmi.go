@@ -66,10 +66,7 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 
 // MadeFor says that an instance was made from a revision of the VM of that UID.
 func MadeFor(vmi *kubevirt.VirtualMachineInstance, vm string) bool {
-	return strings.HasPrefix(vmi.Status.VirtualMachineRevisionName, revisionPrefix+vm+"-")
+	return strings.HasPrefix(vmi.Status.VirtualMachineRevisionName, contract.RevisionPrefix+vm+"-")
 }
-
-// revisionPrefix begins the names of ControllerRevisions that keep what VMs were started with, as KubeVirt names them; the VM's UID follows.
-const revisionPrefix = "revision-start-vm-"
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

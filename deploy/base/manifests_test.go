@@ -3,6 +3,7 @@ package base
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -32,6 +33,34 @@ import (
 
 const nodeWorker = "virtflow-node-worker"
 
+// documents calls each for every manifest here, as JSON: the conversion resolves anchors.
+func documents(t *testing.T, pattern string, each func(file string, asJSON []byte)) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			doc, err := reader.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			asJSON, err := yaml.YAMLToJSON(doc)
+			require.NoError(t, err, file)
+			if string(asJSON) != "null" {
+				each(file, asJSON)
+			}
+		}
+	}
+}
+
 // objects reads every manifest here, strictly: a field with a typing error fails.
 func objects(t *testing.T, pattern string) []runtime.Object {
 	t.Helper()
@@ -39,37 +68,15 @@ func objects(t *testing.T, pattern string) []runtime.Object {
 	require.NoError(t, scheme.AddToScheme(s))
 	require.NoError(t, kubevirtv1.AddToScheme(s))
 	decoder := serializer.NewCodecFactory(s, serializer.EnableStrict).UniversalDeserializer()
-	files, err := filepath.Glob(pattern)
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
 	var out []runtime.Object
-	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
-			continue
+	documents(t, pattern, func(file string, asJSON []byte) {
+		if filepath.Base(file) == "api-services.yaml" {
+			return // its types' module brings half of the API server along; see TestTheAggregatedAPI
 		}
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-		for {
-			doc, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			// Anchors are resolved by the conversion to JSON.
-			asJSON, err := yaml.YAMLToJSON(doc)
-			require.NoError(t, err, file)
-			if string(asJSON) == "null" {
-				continue
-			}
-			if filepath.Base(file) == "api-services.yaml" {
-				continue // its types' module brings half of the API server along; see TestTheAggregatedAPI
-			}
-			o, _, err := decoder.Decode(asJSON, nil, nil)
-			require.NoError(t, err, file)
-			out = append(out, o)
-		}
-	}
+		o, _, err := decoder.Decode(asJSON, nil, nil)
+		require.NoError(t, err, file)
+		out = append(out, o)
+	})
 	return out
 }
 
@@ -372,33 +379,19 @@ func TestRemovingVirtflowRemovesAllOfIt(t *testing.T) {
 	namespaced := []string{
 		"ConfigMap", "DaemonSet", "Deployment", "KubeVirt", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
 	}
-	files, err := filepath.Glob("*.yaml")
-	require.NoError(t, err)
 	seen := 0
-	for _, file := range files {
-		if file == "kustomization.yaml" {
-			continue
+	documents(t, "*.yaml", func(file string, asJSON []byte) {
+		var o metav1.PartialObjectMetadata
+		require.NoError(t, json.Unmarshal(asJSON, &o), file)
+		require.NotEmpty(t, o.Kind, file)
+		if slices.Contains(namespaced, o.Kind) {
+			return
 		}
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-		for {
-			doc, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			var o metav1.PartialObjectMetadata
-			require.NoError(t, yaml.Unmarshal(doc, &o), file)
-			if o.Kind == "" || slices.Contains(namespaced, o.Kind) {
-				continue
-			}
-			seen++
-			require.True(t, slices.ContainsFunc(commands, func(line string) bool {
-				words := strings.Fields(line)
-				return len(words) > 3 && words[0] == "kubectl" && slices.Contains(strings.Split(words[2], ","), strings.ToLower(o.Kind)) && slices.Contains(words[3:], o.Name)
-			}), "no command of docs/uninstall.md deletes %s %s", o.Kind, o.Name)
-		}
-	}
+		seen++
+		require.True(t, slices.ContainsFunc(commands, func(line string) bool {
+			words := strings.Fields(line)
+			return len(words) > 3 && words[0] == "kubectl" && slices.Contains(strings.Split(words[2], ","), strings.ToLower(o.Kind)) && slices.Contains(words[3:], o.Name)
+		}), "no command of docs/uninstall.md deletes %s %s", o.Kind, o.Name)
+	})
 	require.Greater(t, seen, 20)
 }

@@ -249,3 +249,7 @@ type NodeReport struct {
 	// Capabilities are what the launcher's libvirt and QEMU offer there; nil where that is not known.
 	Capabilities *HostCapabilities `json:"capabilities,omitempty"`
 }
+
+// RevisionPrefix begins the names of ControllerRevisions that keep what VMs were started with, as KubeVirt names them; the VM's UID and its
+// generation follow.
+const RevisionPrefix = "revision-start-vm-"

@@ -35,7 +35,7 @@ const runtimeUser = 107
 
 // RevisionName is the name of the ControllerRevision that keeps the specification a VM was started with.
 func RevisionName(vmUID string, generation int64) string {
-	return fmt.Sprintf("revision-start-vm-%s-%d", vmUID, generation)
+	return fmt.Sprintf("%s%s-%d", contract.RevisionPrefix, vmUID, generation)
 }
 
 // New makes the instance of a VM.
