@@ -61,7 +61,7 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 # Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
-FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./workers/node/access/wire:FuzzReadDatagram \
+FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./internal/streams/wire:FuzzReadDatagram \
   ./workers/gateway:FuzzSignal ./testsuite/admission:FuzzReview
 FUZZ_TIME ?= 15s
 

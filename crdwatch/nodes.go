@@ -3,7 +3,7 @@ package crdwatch
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

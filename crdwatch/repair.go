@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

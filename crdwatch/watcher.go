@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/internal/kube"
 )
 
 // LeaseName is the name of the Lease that the leader holds, in virtflow's own namespace.

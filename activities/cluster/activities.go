@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/virtflow/virtflow/activities/cluster/settings"
-	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // Options are what the activities need; all but PullPolicy and Now must be set.

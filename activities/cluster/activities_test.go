@@ -21,9 +21,9 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/render"
-	"github.com/virtflow/virtflow/activities/cluster/settings"
-	"github.com/virtflow/virtflow/crdwatch/kube"
-	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -242,10 +242,10 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	deleted, err := w.DeleteLauncherPod(ctx, contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64)})
 	require.NoError(t, err)
 	require.False(t, deleted.Absent)
-	released, err := w.ReleaseLauncherPod(ctx, contract.ReleasePodInput{Pod: pod})
+	released, err := w.RemovePodFinalizer(ctx, contract.RemovePodFinalizerInput{Pod: pod})
 	require.NoError(t, err)
 	require.False(t, released.Absent)
-	released, err = w.ReleaseLauncherPod(ctx, contract.ReleasePodInput{Pod: pod})
+	released, err = w.RemovePodFinalizer(ctx, contract.RemovePodFinalizerInput{Pod: pod})
 	require.NoError(t, err)
 	require.True(t, released.Absent)
 	deleted, err = w.DeleteLauncherPod(ctx, contract.DeletePodInput{VMI: vmi, Pod: pod})

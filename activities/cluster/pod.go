@@ -15,7 +15,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
-	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -143,9 +143,9 @@ func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePo
 	return contract.DeleteResult{}, nil
 }
 
-// ReleaseLauncherPod takes virtflow's finalizer off a pod. Idempotent: only that one element is removed, whatever else is in the
+// RemovePodFinalizer takes virtflow's finalizer off a pod. Idempotent: only that one element is removed, whatever else is in the
 // list by then; a pod that is gone is done.
-func (a *Activities) ReleaseLauncherPod(ctx context.Context, in contract.ReleasePodInput) (contract.DeleteResult, error) {
+func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemovePodFinalizerInput) (contract.DeleteResult, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":                                 in.Pod.UID,
 		"$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/activities/cluster/revision"
-	"github.com/virtflow/virtflow/crdwatch/observe"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

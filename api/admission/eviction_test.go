@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 // Options are what the handlers need to know.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 func (h *handler) instance(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {

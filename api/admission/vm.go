@@ -9,9 +9,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/support"
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission.Response {

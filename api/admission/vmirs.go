@@ -9,8 +9,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

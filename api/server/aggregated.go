@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/client"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/subresources"
-	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/internal/process"
 )
 
 // apiServices are the names of the APIServices that send requests here.

@@ -27,11 +27,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/virtflow/virtflow/api/admission"
-	"github.com/virtflow/virtflow/api/certificates"
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/subresources"
-	"github.com/virtflow/virtflow/crdwatch/kube"
-	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/internal/certificates"
+	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/process"
 )
 
 const (

@@ -8,11 +8,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/virtflow/virtflow/api/certificates"
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
-	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/internal/certificates"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 // streams makes the handlers that lead to guests, with the certificates by which nodes know this process.

@@ -3,7 +3,7 @@ package subresources
 import (
 	"net/http"
 
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 // Resources of the API.

@@ -12,8 +12,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/api/schema"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 const (

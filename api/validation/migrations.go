@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 // Migration applies KubeVirt's rules for a new VirtualMachineInstanceMigration that need nothing but itself. Controller says that virtflow's

@@ -10,7 +10,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
-	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 // DeprecatedRunning is the warning that comes with a VM that uses spec.running.

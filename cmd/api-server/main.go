@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/virtflow/virtflow/api/server"
-	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/internal/process"
 )
 
 func main() {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/activities/cluster"
-	"github.com/virtflow/virtflow/activities/cluster/settings"
-	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workers/control"
-	"github.com/virtflow/virtflow/workers/process"
 )
 
 const name = "control-worker"

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/crdwatch"
-	"github.com/virtflow/virtflow/crdwatch/kube"
-	"github.com/virtflow/virtflow/workers/process"
-	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
 const name = "virtflow-crdwatch"

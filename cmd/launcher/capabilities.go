@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/internal/kvm"
+	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher/capabilities"
-	"github.com/virtflow/virtflow/launcher/kvm"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
 	"github.com/virtflow/virtflow/launcher/orphans"
-	"github.com/virtflow/virtflow/workers/process"
 )
 
 const (

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/virtflow/virtflow/internal/kvm"
+	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
-	"github.com/virtflow/virtflow/launcher/kvm"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
 	"github.com/virtflow/virtflow/launcher/orphans"
 	"github.com/virtflow/virtflow/launcher/probe"
-	"github.com/virtflow/virtflow/workers/process"
 )
 
 // gcPercent trades a little CPU for memory: there is one of these processes per VM, and it is idle nearly always.

@@ -2,8 +2,8 @@
 package main
 
 import (
+	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/workers/gateway"
-	"github.com/virtflow/virtflow/workers/process"
 )
 
 func main() {

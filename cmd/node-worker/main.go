@@ -4,9 +4,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/internal/kvm"
+	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/workers/node"
-	"github.com/virtflow/virtflow/workers/process"
 )
 
 func main() {

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
-	"github.com/virtflow/virtflow/api/certificates"
 	"github.com/virtflow/virtflow/api/server"
+	"github.com/virtflow/virtflow/internal/certificates"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
-	"github.com/virtflow/virtflow/api/defaults"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/admission"
 )
 

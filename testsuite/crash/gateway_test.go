@@ -32,9 +32,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
-	"github.com/virtflow/virtflow/workers/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

@@ -27,7 +27,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/crdwatch"
-	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
+	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	"github.com/virtflow/virtflow/workflows/contract"

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtflow/virtflow/activities/node"
-	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
-	"github.com/virtflow/virtflow/crdwatch/observe"
+	crdkube "github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )

@@ -21,7 +21,7 @@ import (
 	"go.temporal.io/sdk/client"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

@@ -169,9 +169,9 @@ func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r co
 	return r, err
 }
 
-// ReleasePod is the activity.
-func (c *Cluster) ReleasePod(_ context.Context, in contract.ReleasePodInput) (r contract.DeleteResult, err error) {
-	err = c.do(contract.ActivityReleasePod, func() error {
+// RemovePodFinalizer is the activity.
+func (c *Cluster) RemovePodFinalizer(_ context.Context, in contract.RemovePodFinalizerInput) (r contract.DeleteResult, err error) {
+	err = c.do(contract.ActivityRemovePodFinalizer, func() error {
 		if c.Pod == nil || c.Pod.UID != in.Pod.UID {
 			r.Absent = true
 			return nil

@@ -73,7 +73,7 @@ func (c *Cluster) Register(r Registry) {
 	for name, f := range map[string]any{
 		contract.ActivityCreateVMI: c.CreateVMI, contract.ActivityDeleteVMI: c.DeleteVMI, contract.ActivityPatchVM: c.PatchVM,
 		contract.ActivityFindPod: c.FindPod, contract.ActivityCreatePod: c.CreatePod, contract.ActivityDeletePod: c.DeletePod,
-		contract.ActivityReleasePod: c.ReleasePod, contract.ActivityMarkPod: c.MarkPod, contract.ActivityPatchVMI: c.PatchVMI,
+		contract.ActivityRemovePodFinalizer: c.RemovePodFinalizer, contract.ActivityMarkPod: c.MarkPod, contract.ActivityPatchVMI: c.PatchVMI,
 		contract.ActivityStartDomain: c.StartDomain, contract.ActivitySyncInstance: c.SyncInstance,
 		contract.ActivityOperateDomain: c.OperateDomain,
 	} {

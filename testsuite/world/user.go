@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
-	"github.com/virtflow/virtflow/api/defaults"
 	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/activities/cluster"
-	"github.com/virtflow/virtflow/activities/cluster/settings"
 	"github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/crdwatch"
-	crdkube "github.com/virtflow/virtflow/crdwatch/kube"
+	crdkube "github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	"github.com/virtflow/virtflow/workflows/contract"

@@ -33,17 +33,17 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 // RegisterActivities registers the activities that talk to Kubernetes under their contract names.
 func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 	for name, f := range map[string]any{
-		contract.ActivityCreateVMI:    a.CreateVMI,
-		contract.ActivityDeleteVMI:    a.DeleteVMI,
-		contract.ActivityPatchVM:      a.PatchVM,
-		contract.ActivitySyncInstance: a.SyncInstance,
-		contract.ActivityFindPod:      a.FindLauncherPod,
-		contract.ActivityCreatePod:    a.CreateLauncherPod,
-		contract.ActivityDeletePod:    a.DeleteLauncherPod,
-		contract.ActivityReleasePod:   a.ReleaseLauncherPod,
-		contract.ActivityMarkPod:      a.MarkPodUnpaused,
-		contract.ActivityPatchVMI:     a.PatchVMI,
-		contract.ActivityPatchNode:    a.PatchNode,
+		contract.ActivityCreateVMI:          a.CreateVMI,
+		contract.ActivityDeleteVMI:          a.DeleteVMI,
+		contract.ActivityPatchVM:            a.PatchVM,
+		contract.ActivitySyncInstance:       a.SyncInstance,
+		contract.ActivityFindPod:            a.FindLauncherPod,
+		contract.ActivityCreatePod:          a.CreateLauncherPod,
+		contract.ActivityDeletePod:          a.DeleteLauncherPod,
+		contract.ActivityRemovePodFinalizer: a.RemovePodFinalizer,
+		contract.ActivityMarkPod:            a.MarkPodUnpaused,
+		contract.ActivityPatchVMI:           a.PatchVMI,
+		contract.ActivityPatchNode:          a.PatchNode,
 
 		contract.ActivityFindReplicas:    a.FindReplicas,
 		contract.ActivityClaimReplicas:   a.ClaimReplicas,

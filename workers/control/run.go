@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/virtflow/virtflow/activities/cluster"
-	"github.com/virtflow/virtflow/workers/process"
-	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
 // Flags are the flags of the node gateway.

@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/virtflow/virtflow/api/certificates"
-	"github.com/virtflow/virtflow/crdwatch/kube"
-	"github.com/virtflow/virtflow/workers/process"
+	"github.com/virtflow/virtflow/internal/certificates"
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/process"
 )
 
 const (

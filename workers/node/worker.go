@@ -20,16 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	activities "github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/launcher/kvm"
+	"github.com/virtflow/virtflow/internal/kvm"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/streams/wire"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workers/node/access"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
 	"github.com/virtflow/virtflow/workers/node/devices"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/records"
 	"github.com/virtflow/virtflow/workers/node/report"
-	"github.com/virtflow/virtflow/workers/process"
-	"github.com/virtflow/virtflow/workers/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 

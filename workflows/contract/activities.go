@@ -3,16 +3,16 @@ package contract
 // Activities on the control queue (package activities/cluster). All are idempotent: names derive from UIDs, creating what is
 // there finds it, deleting what is gone succeeds, and a patch is locked by UID and resourceVersion.
 const (
-	ActivityCreateVMI  = "CreateVMI"
-	ActivityDeleteVMI  = "DeleteVMI"
-	ActivityPatchVM    = "PatchVM"
-	ActivityCreatePod  = "CreateLauncherPod"
-	ActivityFindPod    = "FindLauncherPod"
-	ActivityDeletePod  = "DeleteLauncherPod"
-	ActivityReleasePod = "ReleaseLauncherPod"
-	ActivityMarkPod    = "MarkPodUnpaused"
-	ActivityPatchVMI   = "PatchVMI"
-	ActivityPatchNode  = "PatchNode"
+	ActivityCreateVMI          = "CreateVMI"
+	ActivityDeleteVMI          = "DeleteVMI"
+	ActivityPatchVM            = "PatchVM"
+	ActivityCreatePod          = "CreateLauncherPod"
+	ActivityFindPod            = "FindLauncherPod"
+	ActivityDeletePod          = "DeleteLauncherPod"
+	ActivityRemovePodFinalizer = "RemovePodFinalizer"
+	ActivityMarkPod            = "MarkPodUnpaused"
+	ActivityPatchVMI           = "PatchVMI"
+	ActivityPatchNode          = "PatchNode"
 	// ActivitySyncInstance lets a running VMI follow its VM.
 	ActivitySyncInstance = "SyncInstance"
 )
@@ -167,8 +167,8 @@ type DeletePodInput struct {
 	Events []Event `json:"events,omitempty"`
 }
 
-// ReleasePodInput removes virtflow's finalizer from a launcher pod that has ended.
-type ReleasePodInput struct {
+// RemovePodFinalizerInput removes virtflow's finalizer from a launcher pod that has ended.
+type RemovePodFinalizerInput struct {
 	Pod        Object   `json:"pod"`
 	Finalizers []string `json:"finalizers,omitempty"` // those to leave
 }

@@ -2,24 +2,24 @@ package contract
 
 import "time"
 
-// MilestoneState is what a transition of a VM waits for.
-type MilestoneState string
+// ProgressState is what a transition of a VM waits for.
+type ProgressState string
 
-// Milestones of a VM's instance.
+// Progress of a VM's instance.
 const (
-	MilestoneNone    MilestoneState = ""
-	MilestoneRunning MilestoneState = "running"
-	MilestoneEnded   MilestoneState = "ended"  // final, but the object is still there
-	MilestoneAbsent  MilestoneState = "absent" // no object
-	// MilestoneLeft says that the VM goes and leaves its instance alone: a start ends without waiting for it.
-	MilestoneLeft MilestoneState = "left alone"
+	ProgressNone    ProgressState = ""
+	ProgressRunning ProgressState = "running"
+	ProgressEnded   ProgressState = "ended"  // final, but the object is still there
+	ProgressAbsent  ProgressState = "absent" // no object
+	// ProgressOrphaned says that the VM goes and leaves its instance alone: a start ends without waiting for it.
+	ProgressOrphaned ProgressState = "orphaned"
 )
 
-// Milestone is what a VM entity tells its open transition (signal SignalProgress).
-type Milestone struct {
-	State  MilestoneState `json:"state,omitempty"`
-	VMIUID string         `json:"vmiUID,omitempty"`
-	Phase  string         `json:"phase,omitempty"`
+// InstanceProgress is what a VM entity tells its open transition (signal SignalProgress).
+type InstanceProgress struct {
+	State  ProgressState `json:"state,omitempty"`
+	VMIUID string        `json:"vmiUID,omitempty"`
+	Phase  string        `json:"phase,omitempty"`
 }
 
 // TransitionInput starts a transition of a VM.

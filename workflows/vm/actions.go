@@ -133,7 +133,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	s.Count++
 	now := workflow.Now(ctx)
 	t := Transition{
-		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Told: s.milestone(),
+		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Told: s.progress(),
 		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
 	}
 	in := contract.TransitionInput{
@@ -257,7 +257,7 @@ func sameRequest(a, b contract.StateChangeRequest) bool {
 
 // tell signals the open transition how far the instance is.
 func (e *instance) tell(ctx workflow.Context) error {
-	m := e.state.milestone()
+	m := e.state.progress()
 	e.state.Open.Told = m
 	if e.child == nil {
 		return nil

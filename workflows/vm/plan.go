@@ -81,14 +81,14 @@ func (s *State) decideTelling() (decision, bool) {
 	if s.Open == nil || s.Open.Cancelled {
 		return decision{}, false
 	}
-	m := s.milestone()
-	if m.State == contract.MilestoneLeft && m != s.Open.Told {
+	m := s.progress()
+	if m.State == contract.ProgressOrphaned && m != s.Open.Told {
 		return decision{Action: actTell, Why: "the VirtualMachine goes, and its instance is to stay"}, true
 	}
-	if s.Open.Operation == contract.OperationStop && m.State != contract.MilestoneAbsent {
+	if s.Open.Operation == contract.OperationStop && m.State != contract.ProgressAbsent {
 		return decision{}, false
 	}
-	if m != (contract.Milestone{}) && m != s.Open.Told {
+	if m != (contract.InstanceProgress{}) && m != s.Open.Told {
 		return decision{Action: actTell, Why: "the instance is " + string(m.State)}, true
 	}
 	return decision{}, false
@@ -96,7 +96,7 @@ func (s *State) decideTelling() (decision, bool) {
 
 // decideEnding stops the instance, then lets the VM go.
 func (s *State) decideEnding(now time.Time) decision {
-	if s.Open != nil && s.Open.Told.State == contract.MilestoneLeft {
+	if s.Open != nil && s.Open.Told.State == contract.ProgressOrphaned {
 		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to let go of the instance"}
 	}
 	if s.Open != nil && s.Open.Operation != contract.OperationStop {

@@ -78,8 +78,8 @@ type Transition struct {
 	// VMI is the UID of the instance that is to go, for stop and restart.
 	VMI   string    `json:"vmi,omitempty"`
 	Since time.Time `json:"since"`
-	// Told is the milestone that the child was last told of, or that held when it was opened.
-	Told contract.Milestone `json:"told,omitzero"`
+	// Told is the progress that the child was last told of, or that held when it was opened.
+	Told contract.InstanceProgress `json:"told,omitzero"`
 	// Cancelled says that a newer wish called it off.
 	Cancelled bool `json:"cancelled,omitempty"`
 	// CallOff says that a person wants it called off, and who.
@@ -279,25 +279,25 @@ func (s *State) startPaused() bool {
 	return false
 }
 
-// milestone is what a transition waits for, read from the VMI.
-func (s *State) milestone() contract.Milestone {
+// progress is what a transition waits for, read from the VMI.
+func (s *State) progress() contract.InstanceProgress {
 	if s.Logic.Thrifty() && s.deleting() && s.orphaned() && s.startsAnother() {
-		return contract.Milestone{State: contract.MilestoneLeft}
+		return contract.InstanceProgress{State: contract.ProgressOrphaned}
 	}
 	switch s.situation() {
 	case Absent:
 		if s.VMI != nil {
-			return contract.Milestone{State: contract.MilestoneAbsent, VMIUID: s.VMI.UID}
+			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: s.VMI.UID}
 		}
 	case Succeeded, Failed:
-		return contract.Milestone{State: contract.MilestoneEnded, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
+		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
 	case Alive:
 		if s.VMI.Phase == "Running" {
-			return contract.Milestone{State: contract.MilestoneRunning, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
+			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
 		}
 	case Deleting:
 	}
-	return contract.Milestone{}
+	return contract.InstanceProgress{}
 }
 
 func (s *State) deleting() bool { return s.VM.Gone || s.VM.DeletionTimestamp != nil }

@@ -81,7 +81,7 @@ func Restart(ctx workflow.Context, in contract.TransitionInput) (contract.Transi
 type transition struct {
 	in      contract.TransitionInput
 	started time.Time
-	latest  contract.Milestone
+	latest  contract.InstanceProgress
 	stays   bool // the instance was taken from its VM before it could be deleted
 }
 
@@ -90,7 +90,7 @@ func newTransition(ctx workflow.Context, in contract.TransitionInput) *transitio
 	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		for {
-			var m contract.Milestone
+			var m contract.InstanceProgress
 			if ch.Receive(ctx, &m); ctx.Err() != nil {
 				return
 			}
@@ -132,7 +132,7 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	uid := made.VMI.UID
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
-		return t.latest.State == contract.MilestoneLeft || t.latest.VMIUID == uid && t.latest.State != contract.MilestoneNone
+		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid && t.latest.State != contract.ProgressNone
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	switch {
@@ -142,11 +142,11 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
-	case t.latest.State == contract.MilestoneLeft:
+	case t.latest.State == contract.ProgressOrphaned:
 		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
-	case t.latest.State == contract.MilestoneRunning:
+	case t.latest.State == contract.ProgressRunning:
 		s := "The guest runs, after " + workflow.Now(ctx).Sub(t.started).Round(10*time.Millisecond).String() + "."
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
@@ -182,7 +182,7 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 		return nil
 	}
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
-	gone := func() bool { return t.latest.State == contract.MilestoneAbsent || t.hasSuccessor() }
+	gone := func() bool { return t.latest.State == contract.ProgressAbsent || t.hasSuccessor() }
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
 	if err != nil {
 		return err

@@ -18,24 +18,24 @@ import (
 func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		in     contract.TransitionInput
-		news   contract.Milestone
+		news   contract.InstanceProgress
 		within time.Duration // 0: the deadline passes
 	}{
 		"the next one runs": {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}, Succession: true},
-			contract.Milestone{State: contract.MilestoneRunning, VMIUID: "vmi-2", Phase: "Running"}, 10 * time.Second,
+			contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-2", Phase: "Running"}, 10 * time.Second,
 		},
 		"the same one has ended": {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}, Succession: true},
-			contract.Milestone{State: contract.MilestoneEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
+			contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
 		},
 		"nobody knows which one it is": {
 			contract.TransitionInput{Succession: true},
-			contract.Milestone{State: contract.MilestoneEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
+			contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
 		},
 		"a transition of before": {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}},
-			contract.Milestone{State: contract.MilestoneRunning, VMIUID: "vmi-2", Phase: "Running"}, 0,
+			contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-2", Phase: "Running"}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 		return e.deletePod(ctx)
 	case actExpelPod:
 		return e.expelPod(ctx)
-	case actReleasePod:
+	case actRemovePodFinalizer:
 		return e.releasePod(ctx)
 	case actWrite:
 		return e.write(ctx, nil)
@@ -171,15 +171,15 @@ func (e *instance) expelPod(ctx workflow.Context) error {
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
-	in := contract.ReleasePodInput{Pod: e.pod(), Finalizers: entity.Without(e.state.Pod.Finalizers, contract.FinalizerPod)}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityReleasePod, string(actReleasePod), in)
+	in := contract.RemovePodFinalizerInput{Pod: e.pod(), Finalizers: entity.Without(e.state.Pod.Finalizers, contract.FinalizerPod)}
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityRemovePodFinalizer, string(actRemovePodFinalizer), in)
 	if err == nil {
 		e.state.PodReleased = true
 		if r.Absent {
 			e.state.Pod.Gone = true
 		}
 	}
-	return e.settle(ctx, actReleasePod, err)
+	return e.settle(ctx, actRemovePodFinalizer, err)
 }
 
 // write patches the VMI: its status, its node label, and its finalizers when they are to change.

@@ -232,11 +232,11 @@ func TestAQuickDeletionWritesOnce(t *testing.T) {
 	var own []string
 	for _, c := range w.Calls[calls:] {
 		switch c {
-		case contract.ActivityDeletePod, contract.ActivityReleasePod, contract.ActivityPatchVMI, contract.ActivityFindPod:
+		case contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI, contract.ActivityFindPod:
 			own = append(own, c)
 		}
 	}
-	require.Equal(t, []string{contract.ActivityDeletePod, contract.ActivityReleasePod, contract.ActivityPatchVMI}, own)
+	require.Equal(t, []string{contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI}, own)
 }
 
 // TestASlowDeletionShows: what takes long must show.

@@ -27,19 +27,19 @@ type action string
 
 // Steps.
 const (
-	actNone        action = ""
-	actFinish      action = "finish"
-	actNext        action = "take up the newer object"
-	actFindPod     action = "look for the launcher pod"
-	actCreatePod   action = "create the launcher pod"
-	actStartDomain action = "start the domain"
-	actCallOff     action = "call off the start of the domain"
-	actMarkPod     action = "open the readiness gate"
-	actDeletePod   action = "delete the launcher pod"
-	actExpelPod    action = "remove the pod from its fenced node"
-	actReleasePod  action = "release the launcher pod"
-	actWrite       action = "write the status"
-	actLetGo       action = "release the VMI"
+	actNone               action = ""
+	actFinish             action = "finish"
+	actNext               action = "take up the newer object"
+	actFindPod            action = "look for the launcher pod"
+	actCreatePod          action = "create the launcher pod"
+	actStartDomain        action = "start the domain"
+	actCallOff            action = "call off the start of the domain"
+	actMarkPod            action = "open the readiness gate"
+	actDeletePod          action = "delete the launcher pod"
+	actExpelPod           action = "remove the pod from its fenced node"
+	actRemovePodFinalizer action = "remove the finalizer of the launcher pod"
+	actWrite              action = "write the status"
+	actLetGo              action = "release the VMI"
 )
 
 // decision is what the planner answers before it is bound to activities.
@@ -103,7 +103,7 @@ func (s *State) decideOrphan(now time.Time) decision {
 	case s.Pod.Gone:
 		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
 	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
-		return decision{Action: actReleasePod, Why: "it has ended, and its VirtualMachineInstance is gone"}
+		return decision{Action: actRemovePodFinalizer, Why: "it has ended, and its VirtualMachineInstance is gone"}
 	case s.fenced() && !s.PodExpelled:
 		return decision{Action: actExpelPod, Why: s.Fenced.Why}
 	case s.Logic.Thrifty() && !now.Before(s.LookAt):
@@ -138,7 +138,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		if s.fenced() {
 			why = s.Fenced.Why
 		}
-		return decision{Action: actReleasePod, Why: why}, true
+		return decision{Action: actRemovePodFinalizer, Why: why}, true
 	}
 	if !s.deleting() {
 		return decision{}, false

@@ -16,7 +16,7 @@ func TestAPodWithoutANodeEndsWhenItIsDeleted(t *testing.T) {
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "2", Phase: "Pending", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.refresh(now)
 	require.Equal(t, PhaseFailed, s.Phase)
-	require.Equal(t, actReleasePod, s.decide(now).Action, "no kubelet will report its end")
+	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action, "no kubelet will report its end")
 
 	placed := s
 	pod := *s.Pod
@@ -45,9 +45,9 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	ended := *s.Pod
 	ended.Phase, ended.ResourceVersion = "Succeeded", "3"
 	s.observePod(ended)
-	require.Equal(t, actReleasePod, s.decide(now).Action)
-	s.Failure = &Failure{Step: string(actReleasePod), RetryAt: now.Add(time.Second)}
-	require.Equal(t, decision{WakeAt: now.Add(time.Second), Waiting: "another attempt to release the launcher pod: "}, s.decide(now))
+	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action)
+	s.Failure = &Failure{Step: string(actRemovePodFinalizer), RetryAt: now.Add(time.Second)}
+	require.Equal(t, decision{WakeAt: now.Add(time.Second), Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
 	require.Equal(t, actNext, s.decide(now).Action)
 	s = s.next()

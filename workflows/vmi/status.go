@@ -148,7 +148,7 @@ func imageProblem(reason string) bool {
 
 func failureReason(f *Failure) string {
 	switch action(f.Step) {
-	case actDeletePod, actReleasePod:
+	case actDeletePod, actRemovePodFinalizer:
 		return "FailedDelete"
 	case actStartDomain:
 		return "Synchronizing with the Domain failed."

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // setDefaults fills in what KubeVirt's webhook for instances would: a VM's own defaults were set when the VM was written, these

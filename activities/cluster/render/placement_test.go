@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 func TestNodeSelectorAsksForWhatTheGuestNeeds(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/activities/cluster/settings"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 const mi = 1 << 20

@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/virtflow/virtflow/api/subresources"
-	"github.com/virtflow/virtflow/workers/node/access/places"
+	"github.com/virtflow/virtflow/internal/inflight"
 )
 
 // take counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who may make ServiceAccounts:
@@ -18,17 +18,17 @@ func (s *Streams) take(kind string, r *subresources.Request) (done func(), err e
 	if s.ended {
 		return nil, subresources.Unavailable("This server is about to end: try again.")
 	}
-	user, namespace := places.Share{Of: "user " + r.User.Name}, places.Share{Of: "namespace " + r.Namespace}
-	var leave func()
+	user, namespace := inflight.Quota{Owner: "user " + r.User.Name}, inflight.Quota{Owner: "namespace " + r.Namespace}
+	var release func()
 	if asksAgent(kind) {
-		user.Most, namespace.Most = places.Quarter(s.Bounds.Reads), places.Quarter(s.Bounds.Reads)
-		leave, err = s.reads.Take(s.Bounds.Reads, user, namespace)
+		user.Max, namespace.Max = inflight.Quarter(s.Bounds.Reads), inflight.Quarter(s.Bounds.Reads)
+		release, err = s.reads.Acquire(s.Bounds.Reads, user, namespace)
 	} else {
-		user.Most, namespace.Most = s.Bounds.PerUser, s.Bounds.PerNamespace
-		leave, err = s.taken.Take(s.Bounds.All, user, namespace)
+		user.Max, namespace.Max = s.Bounds.PerUser, s.Bounds.PerNamespace
+		release, err = s.inFlight.Acquire(s.Bounds.All, user, namespace)
 	}
 	if err != nil {
-		return nil, full(err, user)
+		return nil, exceeded(err, user)
 	}
 	s.all.Add(1)
 	open := s.open.WithLabelValues(kind)
@@ -36,7 +36,7 @@ func (s *Streams) take(kind string, r *subresources.Request) (done func(), err e
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		leave()
+		release()
 		open.Dec()
 		s.all.Done()
 	}, nil
@@ -46,16 +46,16 @@ func asksAgent(kind string) bool {
 	return kind == "guestosinfo" || kind == "userlist" || kind == "filesystemlist"
 }
 
-// full says to the user who has taken what.
-func full(err error, user places.Share) error {
-	var f *places.FullError
+// exceeded says to the user who has taken what.
+func exceeded(err error, user inflight.Quota) error {
+	var f *inflight.ExceededError
 	switch {
 	case !errors.As(err, &f):
 		return err
-	case f.Of == "":
-		return subresources.Unavailable(fmt.Sprintf("This server has %d open streams, and takes no more.", f.Taken))
-	case f.Of == user.Of:
-		return apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, and get no more.", f.Taken))
+	case f.Owner == "":
+		return subresources.Unavailable(fmt.Sprintf("This server has %d open streams, and takes no more.", f.InFlight))
+	case f.Owner == user.Owner:
+		return apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, and get no more.", f.InFlight))
 	}
-	return apierrors.NewTooManyRequestsError(fmt.Sprintf("There are %d open streams to guests of this namespace, and no more are taken.", f.Taken))
+	return apierrors.NewTooManyRequestsError(fmt.Sprintf("There are %d open streams to guests of this namespace, and no more are taken.", f.InFlight))
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams/plain"
-	"github.com/virtflow/virtflow/workers/node/access/places"
-	"github.com/virtflow/virtflow/workers/node/access/relay"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/inflight"
+	"github.com/virtflow/virtflow/internal/streams/relay"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 // portForward is the subresource whose streams take nothing from each other.
@@ -30,7 +30,7 @@ type Bounds struct {
 	All, PerUser, PerNamespace int
 	// Reads are questions to guests' agents at a time, apart from streams. A user, and a namespace, gets a quarter.
 	Reads int
-	// Ping is how often a client is pinged, Silence how long it may leave that without an answer. The latter is KubeVirt's.
+	// Ping is how often a client is pinged, Silence how long it may release that without an answer. The latter is KubeVirt's.
 	Ping, Silence time.Duration
 	relay.Bounds
 }
@@ -40,10 +40,10 @@ func (b *Bounds) fill() {
 		b.All = 1000
 	}
 	if b.PerUser == 0 {
-		b.PerUser = places.Quarter(b.All)
+		b.PerUser = inflight.Quarter(b.All)
 	}
 	if b.PerNamespace == 0 {
-		b.PerNamespace = places.Quarter(b.All)
+		b.PerNamespace = inflight.Quarter(b.All)
 	}
 	if b.Reads == 0 {
 		b.Reads = 128
@@ -77,13 +77,13 @@ type Streams struct {
 	Options
 	open *prometheus.GaugeVec
 
-	mu    sync.Mutex
-	ended bool
-	taken places.Places // streams
-	reads places.Places
-	ctx   context.Context //nolint:containedctx // a stream outlives its request's deadline, but not this process
-	end   context.CancelCauseFunc
-	all   sync.WaitGroup
+	mu       sync.Mutex
+	ended    bool
+	inFlight inflight.Limit // streams
+	reads    inflight.Limit
+	ctx      context.Context //nolint:containedctx // a stream outlives its request's deadline, but not this process
+	end      context.CancelCauseFunc
+	all      sync.WaitGroup
 }
 
 // New makes the handlers. Close ends their streams.

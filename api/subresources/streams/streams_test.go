@@ -23,9 +23,9 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/api/subresources/streams/plain"
+	"github.com/virtflow/virtflow/internal/streams/relay"
 	"github.com/virtflow/virtflow/testsuite/chain"
 	"github.com/virtflow/virtflow/workers/node/access"
-	"github.com/virtflow/virtflow/workers/node/access/relay"
 )
 
 const deadline = 20 * time.Second

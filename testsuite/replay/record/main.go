@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/virtflow/virtflow/workers/process"
-	"github.com/virtflow/virtflow/workers/temporalclient"
+	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
 func main() {

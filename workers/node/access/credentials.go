@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 const (

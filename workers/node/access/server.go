@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
+	"github.com/virtflow/virtflow/internal/inflight"
+	"github.com/virtflow/virtflow/internal/streams/relay"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workers/node/access/places"
-	"github.com/virtflow/virtflow/workers/node/access/relay"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -52,7 +52,7 @@ func (b *Bounds) fill() {
 		b.Streams = 256
 	}
 	if b.PerNamespace == 0 {
-		b.PerNamespace = places.Quarter(b.Streams)
+		b.PerNamespace = inflight.Quarter(b.Streams)
 	}
 	if b.PerGuest == 0 {
 		b.PerGuest = 32
@@ -97,9 +97,9 @@ type Server struct {
 	open     *prometheus.GaugeVec
 	requests *prometheus.CounterVec
 
-	mu    sync.Mutex
-	taken places.Places // streams
-	reads places.Places
+	mu       sync.Mutex
+	inFlight inflight.Limit // streams
+	reads    inflight.Limit
 	// ctx is that of Serve; streams end with it.
 	ctx     context.Context //nolint:containedctx // streams outlive their requests' contexts, but not the server
 	streams sync.WaitGroup
@@ -223,18 +223,18 @@ func (s *Server) take(kind string, vmi contract.Object) (done func(), err error)
 	if s.ctx.Err() != nil {
 		return nil, &failure{http.StatusServiceUnavailable, "the node worker is about to end"}
 	}
-	namespace, guest := places.Share{Of: "namespace " + vmi.Namespace}, places.Share{Of: "guest " + vmi.UID}
-	var leave func()
+	namespace, guest := inflight.Quota{Owner: "namespace " + vmi.Namespace}, inflight.Quota{Owner: "guest " + vmi.UID}
+	var release func()
 	if kind == kindDetails {
-		namespace.Most = places.Quarter(s.Bounds.Reads)
-		guest.Most = max(1, namespace.Most/2) //nolint:mnd // half
-		leave, err = s.reads.Take(s.Bounds.Reads, namespace, guest)
+		namespace.Max = inflight.Quarter(s.Bounds.Reads)
+		guest.Max = max(1, namespace.Max/2) //nolint:mnd // half
+		release, err = s.reads.Acquire(s.Bounds.Reads, namespace, guest)
 	} else {
-		namespace.Most, guest.Most = s.Bounds.PerNamespace, s.Bounds.PerGuest
-		leave, err = s.taken.Take(s.Bounds.Streams, namespace, guest)
+		namespace.Max, guest.Max = s.Bounds.PerNamespace, s.Bounds.PerGuest
+		release, err = s.inFlight.Acquire(s.Bounds.Streams, namespace, guest)
 	}
 	if err != nil {
-		return nil, full(err, namespace)
+		return nil, exceeded(err, namespace)
 	}
 	s.streams.Add(1)
 	open := s.open.WithLabelValues(kind)
@@ -242,24 +242,24 @@ func (s *Server) take(kind string, vmi contract.Object) (done func(), err error)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		leave()
+		release()
 		open.Dec()
 		s.streams.Done()
 	}, nil
 }
 
-// full says to the user who has taken what.
-func full(err error, namespace places.Share) error {
-	var f *places.FullError
+// exceeded says to the user who has taken what.
+func exceeded(err error, namespace inflight.Quota) error {
+	var f *inflight.ExceededError
 	switch {
 	case !errors.As(err, &f):
 		return err
-	case f.Of == "":
-		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", f.Taken)}
-	case f.Of == namespace.Of:
-		return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to guests of this namespace on this node, and no more are taken", f.Taken)}
+	case f.Owner == "":
+		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", f.InFlight)}
+	case f.Owner == namespace.Owner:
+		return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to guests of this namespace on this node, and no more are taken", f.InFlight)}
 	}
-	return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", f.Taken)}
+	return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", f.InFlight)}
 }
 
 // codeAnswered marks a failure of something that had been answered before.

@@ -14,9 +14,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/virtflow/virtflow/internal/streams/relay"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workers/node/access/relay"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 )
 

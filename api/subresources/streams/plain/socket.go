@@ -11,8 +11,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/virtflow/virtflow/workers/node/access/relay"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/streams/relay"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workers/node/access/relay"
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/streams/relay"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 // node is the far side: it keeps what it is told, and says one thing.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/crdwatch/kube"
+	"github.com/virtflow/virtflow/internal/kube"
 )
 
 // ObjectName is the name of the one KubeVirt object that counts.

@@ -19,7 +19,7 @@ import (
 // EnvPrefix begins the environment variable that stands in for a flag: --temporal-address is VIRTFLOW_TEMPORAL_ADDRESS.
 const EnvPrefix = "VIRTFLOW_"
 
-// Version is the build's version, set by -ldflags "-X …/workers/process.Version=…".
+// Version is the build's version, set by -ldflags "-X …/internal/process.Version=…".
 var Version = "dev" //nolint:gochecknoglobals // the linker can only set a variable
 
 // Process is what a running process is given.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtflow/virtflow/workers/node/access/wire"
+	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
 const accessCAName = "virtflow-node-access-ca"
