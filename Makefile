@@ -11,6 +11,8 @@ DEV := go run -trimpath -buildvcs=false ./deploy/dev
 # What runs without a node: everything but the end-to-end tests, which have a build tag.
 TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
+# Modules of their own, whose tests run with all others: their dependencies are none of the product's.
+TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen testsuite/manifests)
 E2E_FLAGS ?=
 
 ##@ The local cluster
@@ -58,6 +60,7 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	@$(DEV) packages test
 	@mkdir -p .build; figures=$$(mktemp -d .build/figures.XXXXXX); trap 'rm -rf "$$figures"' EXIT; failed=0; \
 	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
+	  for module in $(TEST_MODULES); do (cd $$module && go test $(TEST_FLAGS) ./...) || failed=$$?; done; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 # Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
@@ -85,10 +88,14 @@ test-crash: ## Kill the control worker after every event of every scenario, and 
 e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 35 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
+# golangci-lint looks at one module at a time.
+LINT_MODULES ?= testsuite/manifests
+
 .PHONY: lint
 lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.
 	@$(DEV) packages test
-	@linter=$$($(DEV) build golangci-lint); "$$linter/golangci-lint" run ./...
+	@linter=$$($(DEV) build golangci-lint); for module in . $(LINT_MODULES); do \
+	  (cd $$module && "$$linter/golangci-lint" run --config "$(CURDIR)/.golangci.yml" ./...) || exit 1; done
 	@checker=$$($(DEV) build workflowcheck); "$$checker/workflowcheck" ./workflows/...
 
 # The launcher's gRPC service, written into the folder $(1).

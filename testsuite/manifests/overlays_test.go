@@ -1,0 +1,88 @@
+package manifests
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+const deploy = "../../deploy"
+
+// render is what "kubectl kustomize" prints for a folder beneath deploy/, object by object.
+func render(t *testing.T, folder string) []map[string]any {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, folder))
+	require.NoError(t, err)
+	var out []map[string]any
+	for _, r := range resources.Resources() {
+		o, err := r.Map()
+		require.NoError(t, err)
+		out = append(out, o)
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// walk calls each for every string within a value, with the place where it stands.
+func walk(place string, value any, each func(place, text string)) {
+	switch v := value.(type) {
+	case string:
+		each(place, v)
+	case map[string]any:
+		for key, inner := range v {
+			walk(place+"."+key, inner, each)
+		}
+	case []any:
+		for _, inner := range v {
+			walk(place+"[]", inner, each)
+		}
+	}
+}
+
+// TestEveryImageOfAnExistingClusterIsRemapped, wherever its name stands: no registry has those of the development cluster.
+func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
+	image := regexp.MustCompile(`^registry[.]example[.]com/virtflow/[a-z-]+:v0[.]1[.]0$`)
+	images := map[string]bool{}
+	for _, o := range render(t, "existing") {
+		kind, _ := o["kind"].(string)
+		if kind == "CustomResourceDefinition" {
+			continue // its descriptions name images as examples
+		}
+		walk(kind, o, func(place, text string) {
+			require.NotContains(t, text, "localhost/", place)
+			flag, value, _ := strings.Cut(text, "=")
+			switch {
+			case strings.HasSuffix(place, "ontainers[].image"):
+				require.Regexp(t, image, text, place)
+				images[text] = true
+			case strings.HasPrefix(flag, "--") && strings.HasSuffix(flag, "-image"):
+				require.Regexp(t, image, value, place)
+				require.Contains(t, value, "/launcher:", "%s of %s", flag, place)
+			}
+		})
+	}
+	require.Len(t, images, 6, "crdwatch, control-worker, node-worker, node-gateway, api-server and launcher")
+}
+
+// TestTheLauncherOfPodsIsThatOfTheNodeWorker: what the node worker finds out about libvirt and QEMU holds for the launchers of the node.
+func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
+	for _, overlay := range []string{"existing", "dev-overlay"} {
+		launchers := map[string]int{}
+		for _, o := range render(t, overlay) {
+			walk("", o, func(_, text string) {
+				if reference := strings.TrimPrefix(text, "--launcher-image="); strings.Contains(reference, "/virtflow/launcher:") {
+					launchers[reference]++
+				}
+			})
+		}
+		require.Len(t, launchers, 1, overlay)
+		for reference, uses := range launchers {
+			require.Equal(t, 2, uses, "%s: the control worker's flag and the init container name %s", overlay, reference)
+		}
+	}
+}
