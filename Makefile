@@ -12,6 +12,7 @@ DEV := go run -trimpath -buildvcs=false ./deploy/dev
 TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
 # Modules of their own, whose tests run with all others: their dependencies are none of the product's.
+# They read files outside their module, which the cache of test results does not notice.
 TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen testsuite/manifests)
 E2E_FLAGS ?=
 
@@ -60,7 +61,7 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	@$(DEV) packages test
 	@mkdir -p .build; figures=$$(mktemp -d .build/figures.XXXXXX); trap 'rm -rf "$$figures"' EXIT; failed=0; \
 	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
-	  for module in $(TEST_MODULES); do (cd $$module && go test $(TEST_FLAGS) ./...) || failed=$$?; done; \
+	  for module in $(TEST_MODULES); do (cd $$module && go test -count 1 $(TEST_FLAGS) ./...) || failed=$$?; done; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 # Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
