@@ -77,23 +77,23 @@ func build(ctx context.Context, only []string) error {
 	if err != nil {
 		return err
 	}
-	kitchen, err := newKitchen()
+	builder, err := newBuilder()
 	if err != nil {
 		return err
 	}
 	var failed []string
 	for _, recipe := range chosen {
 		started := time.Now()
-		image, err := recipe.Build(ctx, kitchen)
+		image, err := recipe.Build(ctx, builder)
 		if ctx.Err() != nil {
 			return fmt.Errorf("stopped while building %s; the next build goes on from what is finished", recipe.Name)
 		}
 		if err != nil {
-			kitchen.Log.Error().Str("image", recipe.Name).Err(err).Msg("not built")
+			builder.Log.Error().Str("image", recipe.Name).Err(err).Msg("not built")
 			failed = append(failed, recipe.Name)
 			continue
 		}
-		kitchen.Log.Info().Str("image", recipe.Name).Str("tag", image.Tag).Bool("cached", image.Cached).
+		builder.Log.Info().Str("image", recipe.Name).Str("tag", image.Tag).Bool("cached", image.Cached).
 			Str("took", time.Since(started).Round(10*time.Millisecond).String()).Msg("ready")
 		fmt.Println(recipe.Name, image.Tag, image.Path)
 	}
@@ -103,12 +103,12 @@ func build(ctx context.Context, only []string) error {
 	return nil
 }
 
-func newKitchen() (*recipes.Kitchen, error) {
+func newBuilder() (*recipes.Builder, error) {
 	dir, err := cache.Default()
 	if err != nil {
 		return nil, err
 	}
 	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}).
 		With().Timestamp().Logger()
-	return recipes.NewKitchen(dir, log)
+	return recipes.NewBuilder(dir, log)
 }

@@ -41,7 +41,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	if err := c.ensureSupervisor(ctx, description); err != nil {
 		return err
 	}
-	if err := c.repairCables(ctx); err != nil {
+	if err := c.repairVeths(ctx); err != nil {
 		return err
 	}
 	if err := c.waitUntilUsable(ctx, description); err != nil {
@@ -149,8 +149,8 @@ func (c Cluster) prepare() error {
 	return node.MakeMountpoints(c.Layout.Path("mountpoints"))
 }
 
-// repairCables puts back the bridge and the nodes' cables if somebody took them away.
-func (c Cluster) repairCables(ctx context.Context) error {
+// repairVeths puts back the bridge and the nodes' veths if somebody took them away.
+func (c Cluster) repairVeths(ctx context.Context) error {
 	if err := node.EnsureBridge(ctx); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c Cluster) repairCables(ctx context.Context) error {
 		if err != nil || p.PID == 0 {
 			continue
 		}
-		if err := node.Plug(ctx, n, p.PID, true); err != nil {
+		if err := node.ConnectVeth(ctx, n, p.PID, true); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func (c Cluster) node(n layout.Node) (supervise.Spec, error) {
 		Args: []string{c.Layout.Program(), "node-init", n.Name},
 		Env:  []string{"VIRTFLOW_STATE=" + c.Layout.State, "VIRTFLOW_CACHE=" + c.Layout.Cache},
 		Started: func(ctx context.Context, pid int, adopted bool) error {
-			return node.Plug(ctx, n, pid, adopted)
+			return node.ConnectVeth(ctx, n, pid, adopted)
 		},
 	}, nil
 }

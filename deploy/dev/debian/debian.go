@@ -7,6 +7,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/deploy/images/debian"
 )
 
 // Cluster are the packages that the cluster itself needs.
@@ -49,7 +53,7 @@ func missing(installed string, packages []string) []string {
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return have[p] })
 }
 
-// Install installs the packages; apt's words go to the file log. It waits for
+// Install installs the packages; apt's output goes to the file log. It waits for
 // another run of apt to end.
 func Install(ctx context.Context, packages []string, log string) error {
 	out, err := os.Create(log)
@@ -57,21 +61,14 @@ func Install(ctx context.Context, packages []string, log string) error {
 		return fmt.Errorf("open the log of apt: %w", err)
 	}
 	defer out.Close() //nolint:errcheck // only a log
-	install := append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...)
-	run := func(args ...string) error {
+	args := append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...)
+	err = debian.NewLists(zerolog.New(out)).Use(ctx, func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = out, out
 		return cmd.Run()
-	}
-	if run(install...) == nil {
-		return nil
-	}
-	// The lists may be missing or old: once more with fresh ones.
-	if err := run("-o", "DPkg::Lock::Timeout=300", "update"); err != nil {
-		return fmt.Errorf("refresh the package lists: %w; see %s", err, log)
-	}
-	if err := run(install...); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("install %s: %w; see %s", strings.Join(packages, " "), err, log)
 	}
 	return nil

@@ -171,6 +171,6 @@ func (d Delivery) story(vm virtualMachine) string {
 	for _, c := range vm.Status.Conditions {
 		fmt.Fprintf(&text, "condition %s=%s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
-	text.WriteString(d.unwell())
+	text.WriteString(d.diagnosis())
 	return text.String()
 }

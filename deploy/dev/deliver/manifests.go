@@ -146,7 +146,7 @@ func (d Delivery) waitForRollouts(ctx context.Context) error {
 	start := time.Now()
 	for name := range strings.FieldsSeq(string(out)) {
 		if _, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "rollout", "status", name, "--timeout", rolloutTime.String()); err != nil {
-			return fmt.Errorf("%w\n%s", err, d.unwell())
+			return fmt.Errorf("%w\n%s", err, d.diagnosis())
 		}
 		d.say("  %5.1f s  %s is rolled out", time.Since(start).Seconds(), name)
 	}
@@ -154,8 +154,8 @@ func (d Delivery) waitForRollouts(ctx context.Context) error {
 	return nil
 }
 
-// unwell shows the pods that do not run, and the last words of their containers.
-func (d Delivery) unwell() string {
+// diagnosis shows the pods, and the end of the logs of those that are not ready.
+func (d Delivery) diagnosis() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var text strings.Builder
@@ -167,7 +167,7 @@ func (d Delivery) unwell() string {
 	for _, pod := range d.notReady(ctx) {
 		logs, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "logs", pod, "--all-containers", "--tail", "8")
 		if err == nil {
-			fmt.Fprintf(&text, "last words of %s:\n%s", pod, logs)
+			fmt.Fprintf(&text, "end of the log of %s:\n%s", pod, logs)
 		}
 	}
 	return text.String()

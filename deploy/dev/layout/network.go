@@ -72,7 +72,7 @@ func NodeNamed(name string) (Node, error) {
 	return Node{}, fmt.Errorf("there is no node %q", name)
 }
 
-// Link is the host's end of the node's cable.
+// Link is the host's end of the node's veth.
 func (n Node) Link() string { return "vf-" + n.Name }
 
 // Cgroup is the group, in every hierarchy, that has the node's pods.

@@ -17,8 +17,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
-// cableTime is how long the host's side may take to plug the cable in.
-const cableTime = 15 * time.Second
+// vethTime is how long the host's side may take to connect the veth.
+const vethTime = 15 * time.Second
 
 // RunAgent sets the node's network up and keeps containerd, kube-proxy and the
 // kubelet running until ctx is done.
@@ -45,14 +45,14 @@ func RunAgent(ctx context.Context, c Config, log zerolog.Logger) error {
 }
 
 func setUpNetwork(ctx context.Context, c Config) error {
-	waiting, cancel := context.WithTimeout(ctx, cableTime)
+	waiting, cancel := context.WithTimeout(ctx, vethTime)
 	defer cancel()
 	err := poll(waiting, 20*time.Millisecond, func(context.Context) error {
 		_, err := net.InterfaceByName("eth0")
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the node's cable: %w", err)
+		return fmt.Errorf("wait for the node's veth: %w", err)
 	}
 	steps := [][]string{
 		{"link", "set", "lo", "up"},

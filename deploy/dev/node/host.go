@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-// bridgeMAC is the bridge's own: without one it takes that of a cable, and
-// changes it when that cable goes, which nobody else notices for a while.
+// bridgeMAC is the bridge's own: without one it takes that of a veth, and
+// changes it when that veth goes, which nobody else notices for a while.
 const bridgeMAC = "02:76:66:00:00:01"
 
 // EnsureBridge makes the bridge that joins the nodes, the host's address on it,
@@ -43,7 +43,7 @@ func EnsureBridge(ctx context.Context) error {
 	return nil
 }
 
-// RemoveBridge takes away the bridge, its routes, and every node's cable.
+// RemoveBridge takes away the bridge, its routes, and every node's veth.
 func RemoveBridge(ctx context.Context) error {
 	links := []string{layout.Bridge}
 	for _, n := range layout.Nodes() {
@@ -53,7 +53,7 @@ func RemoveBridge(ctx context.Context) error {
 		if _, err := net.InterfaceByName(link); err != nil {
 			continue
 		}
-		// The kernel removes a cable whose node has ended, too: losing that race is fine.
+		// The kernel removes a veth whose node has ended, too: losing that race is fine.
 		if err := ip(ctx, "link", "del", link); err != nil {
 			if _, gone := net.InterfaceByName(link); gone == nil {
 				return err
@@ -63,9 +63,9 @@ func RemoveBridge(ctx context.Context) error {
 	return nil
 }
 
-// Plug connects the network namespace of a process, which the node's PID 1 is,
-// to the bridge. With keep, a cable that is there is left as it is.
-func Plug(ctx context.Context, n layout.Node, pid int, keep bool) error {
+// ConnectVeth connects the network namespace of a process, which the node's PID 1 is,
+// to the bridge. With keep, a veth that is there stays as it is.
+func ConnectVeth(ctx context.Context, n layout.Node, pid int, keep bool) error {
 	if _, err := net.InterfaceByName(n.Link()); err == nil {
 		if keep {
 			return ip(ctx, "link", "set", n.Link(), "master", layout.Bridge, "up")

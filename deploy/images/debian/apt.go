@@ -46,11 +46,14 @@ func (p Package) Version() string {
 // Archive resolves and fetches packages; the files are kept in the cache. Safe for concurrent use.
 type Archive struct {
 	cache cache.Dir
+	lists *Lists
 	log   zerolog.Logger
 }
 
 // NewArchive returns an archive whose files are kept beneath the cache's folder debs.
-func NewArchive(dir cache.Dir, log zerolog.Logger) *Archive { return &Archive{cache: dir, log: log} }
+func NewArchive(dir cache.Dir, log zerolog.Logger) *Archive {
+	return &Archive{cache: dir, lists: NewLists(log), log: log}
+}
 
 // EnsureInstalled installs on the host what is missing of the named packages. It needs root only when something is.
 func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
@@ -65,7 +68,7 @@ func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
 		return nil
 	}
 	a.log.Info().Strs("packages", missing).Msg("installing build tools with apt")
-	return a.retryAfterUpdate(ctx, func() error {
+	return a.lists.Use(ctx, func() error {
 		args := append([]string{"install", "-y", "-q", "--no-install-recommends", "-o", lockWait}, missing...)
 		_, err := run(ctx, "", "apt-get", args...)
 		return err
@@ -87,7 +90,7 @@ func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, erro
 	}
 
 	var out []byte
-	err = a.retryAfterUpdate(ctx, func() error {
+	err = a.lists.Use(ctx, func() error {
 		args := []string{
 			"-o", "Dir::State::status=" + filepath.Join(private, "status"),
 			"-o", "Dir::Cache::archives=" + filepath.Join(private, "archives"),
@@ -130,7 +133,7 @@ func List(packages []Package) string {
 	return b.String()
 }
 
-// Fetch downloads what is not in the cache yet.
+// Fetch downloads what is not in the cache yet. With ErrOutdated, the packages have to be resolved again.
 func (a *Archive) Fetch(ctx context.Context, packages []Package) error {
 	var wanted []string
 	for _, p := range packages {
@@ -145,28 +148,36 @@ func (a *Archive) Fetch(ctx context.Context, packages []Package) error {
 	if err := os.MkdirAll(a.cache.Path("debs"), 0o755); err != nil {
 		return fmt.Errorf("download packages: %w", err)
 	}
-	return a.retryAfterUpdate(ctx, func() error {
-		dir, err := os.MkdirTemp(a.cache.Path("debs"), ".tmp-")
-		if err != nil {
+	err := a.download(ctx, wanted)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	a.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
+	a.lists.Refresh(ctx)
+	return fmt.Errorf("%w: %w", ErrOutdated, err)
+}
+
+func (a *Archive) download(ctx context.Context, wanted []string) error {
+	dir, err := os.MkdirTemp(a.cache.Path("debs"), ".tmp-")
+	if err != nil {
+		return fmt.Errorf("download packages: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	// As root, apt would drop to a user who cannot write here, and warn about it.
+	args := append([]string{"download", "-q", "-o", "APT::Sandbox::User=root"}, wanted...)
+	if _, err := run(ctx, dir, "apt-get", args...); err != nil {
+		return fmt.Errorf("download packages: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("download packages: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.Rename(filepath.Join(dir, entry.Name()), a.cache.Path("debs", entry.Name())); err != nil {
 			return fmt.Errorf("download packages: %w", err)
 		}
-		defer os.RemoveAll(dir)
-		// As root, apt would drop to a user who cannot write here, and warn about it.
-		args := append([]string{"download", "-q", "-o", "APT::Sandbox::User=root"}, wanted...)
-		if _, err := run(ctx, dir, "apt-get", args...); err != nil {
-			return fmt.Errorf("download packages: %w", err)
-		}
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return fmt.Errorf("download packages: %w", err)
-		}
-		for _, entry := range entries {
-			if err := os.Rename(filepath.Join(dir, entry.Name()), a.cache.Path("debs", entry.Name())); err != nil {
-				return fmt.Errorf("download packages: %w", err)
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Extract unpacks the files of all packages, one over the other, into dir. They must have been fetched.
@@ -180,21 +191,6 @@ func (a *Archive) Extract(ctx context.Context, packages []Package, dir string) e
 }
 
 func (a *Archive) file(p Package) string { return a.cache.Path("debs", p.File) }
-
-// retryAfterUpdate does something with apt; when that fails, the package lists may be missing or old: they are brought
-// up to date and it is tried once more.
-func (a *Archive) retryAfterUpdate(ctx context.Context, do func() error) error {
-	err := do()
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	a.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
-	if _, updateErr := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait); updateErr != nil {
-		// Other sources of the host may be out of reach; what matters is whether the second try works.
-		a.log.Warn().Err(updateErr).Msg("apt-get update failed in part")
-	}
-	return do()
-}
 
 // run runs a command and returns its standard output; an error carries the end of its standard error.
 func run(ctx context.Context, dir, name string, args ...string) ([]byte, error) {

@@ -19,15 +19,15 @@ const unprivileged = "65532:65532"
 
 // static is the recipe of an image that holds one statically linked Go binary. The binary is made each time (Go's own
 // cache makes that cheap when nothing changed) and its hash is the tag.
-func static(name, user string) func(context.Context, *Kitchen) (Image, error) {
-	return func(ctx context.Context, k *Kitchen) (Image, error) {
+func static(name, user string) func(context.Context, *Builder) (Image, error) {
+	return func(ctx context.Context, b *Builder) (Image, error) {
 		dir, err := os.MkdirTemp("", "virtflow-"+name+"-")
 		if err != nil {
 			return Image{}, fmt.Errorf("build image %s: %w", name, err)
 		}
 		defer os.RemoveAll(dir)
 		binary := filepath.Join(dir, name)
-		if err := k.goBuild(ctx, name, binary, false); err != nil {
+		if err := b.goBuild(ctx, name, binary, false); err != nil {
 			return Image{}, err
 		}
 		digest, err := archive.FileDigest(binary)
@@ -42,19 +42,19 @@ func static(name, user string) func(context.Context, *Kitchen) (Image, error) {
 			return Image{}, fmt.Errorf("build image %s: %w", name, err)
 		}
 		config := archive.Config{User: user, Entrypoint: []string{"/" + name}}
-		return k.finishTree(name, cache.Key("static 1", name, user, digest), config, files)
+		return b.finishTree(name, cache.Key("static 1", name, user, digest), config, files)
 	}
 }
 
 // goBuild compiles ./cmd/NAME. With cgo it links against the host's libraries.
-func (k *Kitchen) goBuild(ctx context.Context, name, output string, cgo bool) error {
-	if !cache.Exists(filepath.Join(k.Source, "cmd", name)) {
+func (b *Builder) goBuild(ctx context.Context, name, output string, cgo bool) error {
+	if !cache.Exists(filepath.Join(b.Source, "cmd", name)) {
 		return fmt.Errorf("there is no command cmd/%s in the source tree", name)
 	}
-	k.Log.Info().Str("image", name).Msg("compiling ./cmd/" + name + " (minutes when Go's build cache is empty)")
+	b.Log.Info().Str("image", name).Msg("compiling ./cmd/" + name + " (minutes when Go's build cache is empty)")
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output, "./cmd/" + name}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = k.Source
+	cmd.Dir = b.Source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=-mod=readonly")
 	if cgo {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")

@@ -15,8 +15,8 @@ import (
 )
 
 // guestDisk is the image with the test guest's disk, in the form of a containerDisk: one file beneath /disk.
-func guestDisk(ctx context.Context, k *Kitchen) (Image, error) {
-	folder, tag, err := k.guestFolder(ctx)
+func guestDisk(ctx context.Context, b *Builder) (Image, error) {
+	folder, tag, err := b.guestFolder(ctx)
 	if err != nil {
 		return Image{}, err
 	}
@@ -26,12 +26,12 @@ func guestDisk(ctx context.Context, k *Kitchen) (Image, error) {
 		return Image{}, fmt.Errorf("build image guest: %w", err)
 	}
 	files.Own("disk", 107, 107)
-	return k.finishTree("guest", tag, archive.Config{}, files)
+	return b.finishTree("guest", tag, archive.Config{}, files)
 }
 
 // guestFolder builds the guest's kernel, initramfs and disk unless they are in the cache.
-func (k *Kitchen) guestFolder(ctx context.Context) (folder, tag string, err error) {
-	kernel, err := k.Debian.Resolve(ctx, guest.Kernel)
+func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err error) {
+	kernel, err := b.Debian.Resolve(ctx, guest.Kernel)
 	if err != nil {
 		return "", "", err
 	}
@@ -46,7 +46,7 @@ func (k *Kitchen) guestFolder(ctx context.Context) (folder, tag string, err erro
 	if len(kernel) != 1 {
 		return "", "", fmt.Errorf("build the guest: %s leads to %d kernels, want 1", guest.Kernel, len(kernel))
 	}
-	packages, err := k.Debian.Resolve(ctx, guest.Packages()...)
+	packages, err := b.Debian.Resolve(ctx, guest.Packages()...)
 	if err != nil {
 		return "", "", err
 	}
@@ -55,13 +55,13 @@ func (k *Kitchen) guestFolder(ctx context.Context) (folder, tag string, err erro
 		return "", "", err
 	}
 	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), inputs)
-	folder = k.Cache.Path("guest-" + tag)
+	folder = b.Cache.Path("guest-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
-		k.Log.Info().Str("image", "guest").Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
-		if err := k.Debian.EnsureInstalled(ctx, guest.HostTools()...); err != nil {
+		b.Log.Info().Str("image", "guest").Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
+		if err := b.Debian.EnsureInstalled(ctx, guest.HostTools()...); err != nil {
 			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "), err)
 		}
-		if err := k.Debian.Fetch(ctx, append(append([]debian.Package{}, kernel...), packages...)); err != nil {
+		if err := b.Debian.Fetch(ctx, append(append([]debian.Package{}, kernel...), packages...)); err != nil {
 			return err
 		}
 		work, err := os.MkdirTemp("", "virtflow-guest-")
@@ -70,10 +70,10 @@ func (k *Kitchen) guestFolder(ctx context.Context) (folder, tag string, err erro
 		}
 		defer os.RemoveAll(work)
 		root, boot := filepath.Join(work, "root"), filepath.Join(work, "kernel")
-		if err := k.Debian.Extract(ctx, packages, root); err != nil {
+		if err := b.Debian.Extract(ctx, packages, root); err != nil {
 			return err
 		}
-		if err := k.Debian.Extract(ctx, kernel, boot); err != nil {
+		if err := b.Debian.Extract(ctx, kernel, boot); err != nil {
 			return err
 		}
 		return guest.Build(ctx, root, boot, dir)

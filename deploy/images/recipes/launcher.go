@@ -30,12 +30,12 @@ const capabilitiesDir = "usr/share/virtflow/capabilities"
 
 // launcher is the image of the pod in which a VM runs: a layer with libvirt and QEMU, which changes with Debian's packages
 // only, and a small one with the launcher itself.
-func launcher(ctx context.Context, k *Kitchen) (Image, error) {
-	base, key, err := k.launcherBase(ctx)
+func launcher(ctx context.Context, b *Builder) (Image, error) {
+	base, key, err := b.launcherBase(ctx)
 	if err != nil {
 		return Image{}, err
 	}
-	if err := k.Debian.EnsureInstalled(ctx, "gcc", "libc6-dev", "pkg-config", "libvirt-dev"); err != nil {
+	if err := b.Debian.EnsureInstalled(ctx, "gcc", "libc6-dev", "pkg-config", "libvirt-dev"); err != nil {
 		return Image{}, fmt.Errorf("install what compiles the launcher: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "virtflow-launcher-")
@@ -44,7 +44,7 @@ func launcher(ctx context.Context, k *Kitchen) (Image, error) {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "launcher")
-	if err := k.goBuild(ctx, "launcher", binary, true); err != nil {
+	if err := b.goBuild(ctx, "launcher", binary, true); err != nil {
 		return Image{}, err
 	}
 	if err := checkLibraries(binary, filepath.Join(base, "paths")); err != nil {
@@ -55,7 +55,7 @@ func launcher(ctx context.Context, k *Kitchen) (Image, error) {
 		return Image{}, fmt.Errorf("build image launcher: %w", err)
 	}
 	tag := cache.Key("launcher 1", key, digest)
-	if path := k.imagePath("launcher", tag); cache.Exists(path) {
+	if path := b.imagePath("launcher", tag); cache.Exists(path) {
 		return Image{Tag: tag, Path: path, Cached: true}, nil
 	}
 	top := tree.New()
@@ -69,7 +69,7 @@ func launcher(ctx context.Context, k *Kitchen) (Image, error) {
 	defer os.Remove(layer)
 	user := fmt.Sprintf("%d:%d", daemon.User, daemon.User)
 	config := archive.Config{User: user, Entrypoint: []string{"/usr/bin/launcher"}, Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
-	return k.finish("launcher", tag, config, filepath.Join(base, "layer.tar"), layer)
+	return b.finish("launcher", tag, config, filepath.Join(base, "layer.tar"), layer)
 }
 
 // checkLibraries makes a missing library an error of the build instead of a pod that does not start.
@@ -95,8 +95,8 @@ func checkLibraries(binary, list string) error {
 }
 
 // launcherBase builds the layer with libvirt and QEMU unless it is in the cache: layer.tar, and the list of its paths.
-func (k *Kitchen) launcherBase(ctx context.Context) (folder, key string, err error) {
-	packages, err := k.Debian.Resolve(ctx, launcherPackages()...)
+func (b *Builder) launcherBase(ctx context.Context) (folder, key string, err error) {
+	packages, err := b.Debian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
 		return "", "", err
 	}
@@ -113,22 +113,22 @@ func (k *Kitchen) launcherBase(ctx context.Context) (folder, key string, err err
 		sources.Write(data)
 	}
 	key = cache.Key("launcher-base 1", debian.List(packages), sources.String())
-	folder = k.Cache.Path("launcher-base-" + key)
+	folder = b.Cache.Path("launcher-base-" + key)
 	err = cache.Folder(folder, func(dir string) error {
-		k.Log.Info().Str("image", "launcher").Int("packages", len(packages)).
+		b.Log.Info().Str("image", "launcher").Int("packages", len(packages)).
 			Msg("building the layer with libvirt and QEMU (about 20 s: unpacking packages, probing QEMU once)")
-		return k.buildLauncherBase(ctx, packages, dir)
+		return b.buildLauncherBase(ctx, packages, dir)
 	})
 	return folder, key, err
 }
 
-func (k *Kitchen) buildLauncherBase(ctx context.Context, packages []debian.Package, dir string) error {
+func (b *Builder) buildLauncherBase(ctx context.Context, packages []debian.Package, dir string) error {
 	work, err := os.MkdirTemp("", "virtflow-launcher-")
 	if err != nil {
 		return fmt.Errorf("build the launcher's base: %w", err)
 	}
 	defer os.RemoveAll(work)
-	virsh, err := k.unpackVirsh(ctx, packages, work)
+	virsh, err := b.unpackVirsh(ctx, packages, work)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (k *Kitchen) buildLauncherBase(ctx context.Context, packages []debian.Packa
 	if err := probe(ctx, files, virsh, work); err != nil {
 		return fmt.Errorf("probe QEMU's capabilities: %w", err)
 	}
-	k.Log.Info().Str("image", "launcher").Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).Msg("base layer")
+	b.Log.Info().Str("image", "launcher").Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).Msg("base layer")
 	layer, err := os.Create(filepath.Join(dir, "layer.tar"))
 	if err != nil {
 		return fmt.Errorf("build the launcher's base: %w", err)
@@ -151,8 +151,8 @@ func (k *Kitchen) buildLauncherBase(ctx context.Context, packages []debian.Packa
 }
 
 // unpackVirsh unpacks the launcher's packages, virsh among them, into work/packages.
-func (k *Kitchen) unpackVirsh(ctx context.Context, packages []debian.Package, work string) (string, error) {
-	if err := k.Debian.Fetch(ctx, packages); err != nil {
+func (b *Builder) unpackVirsh(ctx context.Context, packages []debian.Package, work string) (string, error) {
+	if err := b.Debian.Fetch(ctx, packages); err != nil {
 		return "", err
 	}
 	// The user of the sandbox must get through to it.
@@ -160,7 +160,7 @@ func (k *Kitchen) unpackVirsh(ctx context.Context, packages []debian.Package, wo
 		return "", fmt.Errorf("unpack packages: %w", err)
 	}
 	root := filepath.Join(work, "packages")
-	return root, k.Debian.Extract(ctx, packages, root)
+	return root, b.Debian.Extract(ctx, packages, root)
 }
 
 // probe lets libvirt ask QEMU what it can do, once, and puts libvirt's cache of the answers into the tree.

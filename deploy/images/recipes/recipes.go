@@ -22,7 +22,16 @@ import (
 // Recipe makes one image.
 type Recipe struct {
 	Name  string
-	Build func(context.Context, *Kitchen) (Image, error)
+	build func(context.Context, *Builder) (Image, error)
+}
+
+// Build makes the image, or finds it in the cache.
+func (r Recipe) Build(ctx context.Context, b *Builder) (image Image, err error) {
+	err = debian.Again(func() error {
+		image, err = r.build(ctx, b)
+		return err
+	})
+	return image, err
 }
 
 // Image is one finished image.
@@ -35,15 +44,15 @@ type Image struct {
 // All lists every image, the quick ones first.
 func All() []Recipe {
 	return []Recipe{
-		{Name: "tools", Build: tools},
-		{Name: "crdwatch", Build: static("crdwatch", unprivileged)},
-		{Name: "control-worker", Build: static("control-worker", unprivileged)},
-		{Name: "api-server", Build: static("api-server", unprivileged)},
-		{Name: "node-gateway", Build: static("node-gateway", unprivileged)},
+		{Name: "tools", build: tools},
+		{Name: "crdwatch", build: static("crdwatch", unprivileged)},
+		{Name: "control-worker", build: static("control-worker", unprivileged)},
+		{Name: "api-server", build: static("api-server", unprivileged)},
+		{Name: "node-gateway", build: static("node-gateway", unprivileged)},
 		// It enters pods' network namespaces and makes devices there.
-		{Name: "node-worker", Build: static("node-worker", "0:0")},
-		{Name: "guest", Build: guestDisk},
-		{Name: "launcher", Build: launcher},
+		{Name: "node-worker", build: static("node-worker", "0:0")},
+		{Name: "guest", build: guestDisk},
+		{Name: "launcher", build: launcher},
 	}
 }
 
@@ -68,16 +77,16 @@ func Choose(names []string) ([]Recipe, error) {
 	return chosen, nil
 }
 
-// Kitchen is what recipes work with.
-type Kitchen struct {
+// Builder is what recipes work with.
+type Builder struct {
 	Cache  cache.Dir
 	Debian *debian.Archive
 	Log    zerolog.Logger
 	Source string // root of the source tree
 }
 
-// NewKitchen finds the source tree above the working directory and clears what killed builds left in the cache.
-func NewKitchen(dir cache.Dir, log zerolog.Logger) (*Kitchen, error) {
+// NewBuilder finds the source tree above the working directory and clears what killed builds left in the cache.
+func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
 	source, err := sourceRoot()
 	if err != nil {
 		return nil, err
@@ -87,7 +96,7 @@ func NewKitchen(dir cache.Dir, log zerolog.Logger) (*Kitchen, error) {
 			return nil, err
 		}
 	}
-	return &Kitchen{Cache: dir, Debian: debian.NewArchive(dir, log), Log: log, Source: source}, nil
+	return &Builder{Cache: dir, Debian: debian.NewArchive(dir, log), Log: log, Source: source}, nil
 }
 
 func sourceRoot() (string, error) {
@@ -105,13 +114,13 @@ func sourceRoot() (string, error) {
 }
 
 // imagePath is where an image's archive is kept.
-func (k *Kitchen) imagePath(name, tag string) string {
-	return k.Cache.Path("images", name+"-"+tag+".tar")
+func (b *Builder) imagePath(name, tag string) string {
+	return b.Cache.Path("images", name+"-"+tag+".tar")
 }
 
 // finish writes the archive of an image from its layers.
-func (k *Kitchen) finish(name, tag string, config archive.Config, layers ...string) (Image, error) {
-	image := Image{Tag: tag, Path: k.imagePath(name, tag)}
+func (b *Builder) finish(name, tag string, config archive.Config, layers ...string) (Image, error) {
+	image := Image{Tag: tag, Path: b.imagePath(name, tag)}
 	image.Cached = cache.Exists(image.Path)
 	err := cache.File(image.Path, func(w io.Writer) error {
 		return archive.Write(w, archive.Image{
@@ -122,8 +131,8 @@ func (k *Kitchen) finish(name, tag string, config archive.Config, layers ...stri
 }
 
 // finishTree writes the archive of an image whose only layer is a tree.
-func (k *Kitchen) finishTree(name, tag string, config archive.Config, files *tree.Tree) (Image, error) {
-	if path := k.imagePath(name, tag); cache.Exists(path) {
+func (b *Builder) finishTree(name, tag string, config archive.Config, files *tree.Tree) (Image, error) {
+	if path := b.imagePath(name, tag); cache.Exists(path) {
 		return Image{Tag: tag, Path: path, Cached: true}, nil
 	}
 	layer, err := temporaryLayer(files)
@@ -131,7 +140,7 @@ func (k *Kitchen) finishTree(name, tag string, config archive.Config, files *tre
 		return Image{}, fmt.Errorf("write image %s: %w", name, err)
 	}
 	defer os.Remove(layer)
-	return k.finish(name, tag, config, layer)
+	return b.finish(name, tag, config, layer)
 }
 
 func temporaryLayer(files *tree.Tree) (string, error) {

@@ -15,14 +15,14 @@ import (
 )
 
 // tools is busybox with all its applets, for pods of tests: wget, nc, ping, sh.
-func tools(ctx context.Context, k *Kitchen) (Image, error) {
-	packages, err := k.Debian.Resolve(ctx, "busybox-static")
+func tools(ctx context.Context, b *Builder) (Image, error) {
+	packages, err := b.Debian.Resolve(ctx, "busybox-static")
 	if err != nil {
 		return Image{}, err
 	}
 	packages = only(packages, "busybox-static")
 	tag := cache.Key("tools 1", debian.List(packages))
-	if path := k.imagePath("tools", tag); cache.Exists(path) {
+	if path := b.imagePath("tools", tag); cache.Exists(path) {
 		return Image{Tag: tag, Path: path, Cached: true}, nil
 	}
 	dir, err := os.MkdirTemp("", "virtflow-tools-")
@@ -30,10 +30,10 @@ func tools(ctx context.Context, k *Kitchen) (Image, error) {
 		return Image{}, fmt.Errorf("build image tools: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if err := k.Debian.Fetch(ctx, packages); err != nil {
+	if err := b.Debian.Fetch(ctx, packages); err != nil {
 		return Image{}, err
 	}
-	if err := k.Debian.Extract(ctx, packages, dir); err != nil {
+	if err := b.Debian.Extract(ctx, packages, dir); err != nil {
 		return Image{}, err
 	}
 	busybox, err := closure.Root(dir).Source("/bin/busybox")
@@ -55,7 +55,7 @@ func tools(ctx context.Context, k *Kitchen) (Image, error) {
 			files.Symlink("bin/"+applet, "busybox")
 		}
 	}
-	return k.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}, files)
+	return b.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}, files)
 }
 
 // only keeps the packages whose names are given, or begin with a given prefix that ends in "*".

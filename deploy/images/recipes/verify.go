@@ -12,6 +12,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/guest"
 	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/daemon"
+	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/deploy/images/sandbox"
 	"github.com/virtflow/virtflow/launcher/cloudinit"
 )
@@ -20,12 +21,16 @@ import (
 const stepWait = 120 * time.Second
 
 // Verify boots the test guest in the launcher's root, once on each disk bus.
-func Verify(ctx context.Context, k *Kitchen) error {
-	folder, _, err := k.guestFolder(ctx)
+func Verify(ctx context.Context, b *Builder) error {
+	return debian.Again(func() error { return verify(ctx, b) })
+}
+
+func verify(ctx context.Context, b *Builder) error {
+	folder, _, err := b.guestFolder(ctx)
 	if err != nil {
 		return err
 	}
-	packages, err := k.Debian.Resolve(ctx, launcherPackages()...)
+	packages, err := b.Debian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
 		return err
 	}
@@ -34,7 +39,7 @@ func Verify(ctx context.Context, k *Kitchen) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	virsh, err := k.unpackVirsh(ctx, packages, work)
+	virsh, err := b.unpackVirsh(ctx, packages, work)
 	if err != nil {
 		return err
 	}
@@ -52,7 +57,7 @@ func Verify(ctx context.Context, k *Kitchen) error {
 	}
 	defer libvirtd.Stop()
 	for _, bus := range []string{"virtio", "sata"} {
-		boot := boot{kitchen: k, daemon: libvirtd, bus: bus, name: "guest-" + bus}
+		boot := boot{builder: b, daemon: libvirtd, bus: bus, name: "guest-" + bus}
 		if err := boot.run(ctx, filepath.Join(folder, "disk.img")); err != nil {
 			serial, _ := os.ReadFile(boot.path("serial.log"))
 			return fmt.Errorf("guest with %s disks: %w\nserial log:\n%s", bus, err, serial)
@@ -63,7 +68,7 @@ func Verify(ctx context.Context, k *Kitchen) error {
 
 // boot is one guest's life.
 type boot struct {
-	kitchen   *Kitchen
+	builder   *Builder
 	daemon    *daemon.Daemon
 	bus, name string
 }
@@ -126,7 +131,7 @@ func (b boot) live(ctx context.Context) error {
 			}
 			// The agent command has no answer when the guest goes down at once; what counts is the serial log.
 			if _, err := b.daemon.Virsh(ctx, step.do...); err != nil {
-				b.kitchen.Log.Debug().Err(err).Msg(step.what)
+				b.builder.Log.Debug().Err(err).Msg(step.what)
 			}
 		}
 		err := await(ctx, step.what, func() bool {
@@ -136,7 +141,7 @@ func (b boot) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.kitchen.Log.Info().Str("bus", b.bus).Str("after", time.Since(started).Round(10*time.Millisecond).String()).Msg(step.what)
+		b.builder.Log.Info().Str("bus", b.bus).Str("after", time.Since(started).Round(10*time.Millisecond).String()).Msg(step.what)
 	}
 	return await(ctx, "end of the domain", func() bool {
 		names, err := b.daemon.Virsh(ctx, "list", "--name")

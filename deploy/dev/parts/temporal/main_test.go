@@ -79,7 +79,7 @@ func TestServer(t *testing.T) {
 	require.NoError(t, server.Stop(), "an orderly stop ends with exit code 0")
 }
 
-// requireClosed knocks at every service without a certificate, with a stranger's, and in plain text.
+// requireClosed calls every service without a certificate, with one of another CA, and in plain text.
 func requireClosed(ctx context.Context, t *testing.T, server *trial.Server) {
 	ours, err := tlsfiles.Client(server.TLS)
 	require.NoError(t, err)

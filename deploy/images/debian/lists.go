@@ -1,0 +1,117 @@
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// maxAge is how old package lists may be. A mirror keeps superseded packages for about that long.
+const maxAge = 24 * time.Hour
+
+// ErrOutdated says that the mirror no longer has the packages that were resolved. The lists are fresh by then: resolving them again
+// leads to others. See Again.
+var ErrOutdated = errors.New("the package lists were outdated")
+
+// Again calls do, and once more when it fails with ErrOutdated: do resolves the packages that it fetches.
+func Again(do func() error) error {
+	err := do()
+	if errors.Is(err, ErrOutdated) {
+		return do()
+	}
+	return err
+}
+
+// Lists are the machine's package lists. It is safe for concurrent use.
+type Lists struct {
+	log   zerolog.Logger
+	mu    sync.Mutex
+	tried bool // a refresh that failed is not tried again before each step
+}
+
+// NewLists returns the package lists of the machine; nothing happens yet.
+func NewLists(log zerolog.Logger) *Lists { return &Lists{log: log} }
+
+// Use does something with package lists that are not stale. When it fails, the mirror may have changed since: it is done once more
+// with fresh lists.
+func (l *Lists) Use(ctx context.Context, do func() error) error {
+	l.refreshStale(ctx)
+	err := do()
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	l.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
+	l.Refresh(ctx)
+	return do()
+}
+
+// Refresh brings the package lists up to date. It only warns when that fails: other sources of the machine may be out of reach, and old
+// lists are better than none.
+func (l *Lists) Refresh(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refresh(ctx)
+}
+
+func (l *Lists) refreshStale(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dir, err := listsFolder(ctx)
+	if err != nil {
+		l.log.Warn().Err(err).Msg("the age of apt's package lists is unknown")
+		return
+	}
+	if why := stale(dir, time.Now()); why != "" && !l.tried {
+		l.log.Info().Str("reason", why).Msg("refreshing apt's package lists")
+		l.refresh(ctx)
+	}
+}
+
+func (l *Lists) refresh(ctx context.Context) {
+	l.tried = true
+	// A source that fails otherwise counts as a warning, and the lists as refreshed.
+	if _, err := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o", "APT::Update::Error-Mode=any"); err != nil {
+		l.log.Warn().Err(err).Msg("apt-get update failed, at least in part")
+		return
+	}
+	// apt leaves the folder as it is where no list has changed.
+	if dir, err := listsFolder(ctx); err == nil {
+		_ = os.Chtimes(dir, time.Time{}, time.Now()) // at worst they are refreshed once more
+	}
+}
+
+// stale is why the lists in a folder have to be refreshed; "" when they need not be.
+func stale(dir string, now time.Time) string {
+	lists, err := filepath.Glob(filepath.Join(dir, "*_Packages*"))
+	if err != nil || len(lists) == 0 {
+		return "there are none"
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "they cannot be read"
+	}
+	if age := now.Sub(info.ModTime()); age > maxAge {
+		return fmt.Sprintf("they are %d hours old", int(age.Hours()))
+	}
+	return ""
+}
+
+// listsFolder is where apt keeps its package lists.
+func listsFolder(ctx context.Context) (string, error) {
+	out, err := run(ctx, "", "apt-config", "shell", "LISTS", "Dir::State::lists/d")
+	if err != nil {
+		return "", err
+	}
+	dir := strings.Trim(strings.TrimPrefix(strings.TrimSpace(string(out)), "LISTS="), "'")
+	if dir == "" {
+		return "", errors.New("apt-config names no folder of package lists")
+	}
+	return dir, nil
+}
