@@ -19,8 +19,9 @@ import (
 // EnvPrefix begins the environment variable that stands in for a flag: --temporal-address is VIRTFLOW_TEMPORAL_ADDRESS.
 const EnvPrefix = "VIRTFLOW_"
 
-// Version is the build's version, set by -ldflags "-X …/internal/process.Version=…".
-var Version = "dev" //nolint:gochecknoglobals // the linker can only set a variable
+// Version is what --version says: the release that this build is, or leads to. A packager may set another one by
+// -ldflags "-X …/internal/process.Version=…".
+var Version = "v0.1.0" //nolint:gochecknoglobals // the linker can only set a variable
 
 // Process is what a running process is given.
 type Process struct {

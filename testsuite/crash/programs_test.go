@@ -6,13 +6,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// release is the commit that the oldest replayed histories (testsuite/replay/histories) were recorded from: what a cluster may still run.
-const release = "c246051"
+// floor is the oldest release that a cluster may still run: a tag, which the replayed histories' MANIFEST names.
+func floor(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), "testsuite", "replay", "histories", "MANIFEST"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "floor "); ok {
+			return name
+		}
+	}
+	t.Fatal("testsuite/replay/histories/MANIFEST names no floor")
+	return ""
+}
 
 // newWorker builds the control worker of this checkout.
 func newWorker(t *testing.T) string {
@@ -22,8 +34,37 @@ func newWorker(t *testing.T) string {
 	return out
 }
 
-// oldWorker builds the control worker of the release, once. It returns "" where that commit is not in the clone and the environment allows it.
-func oldWorker(t *testing.T) string {
+// oldRelease is the floor and its commit. Why says why there is no such commit: nothing has been released yet, or the clone
+// is shallow and the environment allows to do without.
+func oldRelease(t *testing.T) (tag, commit, why string) {
+	t.Helper()
+	tag = floor(t)
+	if out, err := git(t, "rev-parse", "--verify", "--quiet", tag+"^{commit}"); err == nil {
+		return tag, out, ""
+	}
+	shallow, err := git(t, "rev-parse", "--is-shallow-repository")
+	require.NoError(t, err, "%s", shallow)
+	switch {
+	case shallow != "true":
+		return tag, "", "no release yet: there is no tag " + tag
+	case os.Getenv("VIRTFLOW_ALLOW_SHALLOW") != "":
+		return tag, "", "this clone is shallow, and has no tag " + tag
+	}
+	t.Fatalf("this clone is shallow, and has no tag %s: that release's control worker cannot be built. "+
+		"git fetch --unshallow --tags, or set VIRTFLOW_ALLOW_SHALLOW=1 to do without this test", tag)
+	return "", "", ""
+}
+
+func git(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("git", args...) //nolint:gosec // fixed words and a tag from this repository
+	cmd.Dir = root(t)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// oldWorker builds the control worker of a commit, once.
+func oldWorker(t *testing.T, commit string) string {
 	t.Helper()
 	cache := os.Getenv("VIRTFLOW_CACHE")
 	if cache == "" {
@@ -31,23 +72,13 @@ func oldWorker(t *testing.T) string {
 		require.NoError(t, err)
 		cache = filepath.Join(home, ".cache", "virtflow")
 	}
-	folder := filepath.Join(cache, "control-worker-"+release)
+	folder := filepath.Join(cache, "control-worker-"+commit)
 	out := filepath.Join(folder, "crash-worker")
 	if _, err := os.Stat(out); err == nil {
 		return out
 	}
-	check := exec.Command("git", "cat-file", "-e", release+"^{commit}")
-	check.Dir = root(t)
-	if err := check.Run(); err != nil {
-		if os.Getenv("VIRTFLOW_ALLOW_SHALLOW") != "" {
-			t.Logf("commit %s is not in this clone: the release's control worker cannot be built", release)
-			return ""
-		}
-		t.Fatalf("commit %s is not in this clone (a shallow one?): the release's control worker cannot be built. "+
-			"git fetch --unshallow, or set VIRTFLOW_ALLOW_SHALLOW=1 to do without this test", release)
-	}
 	work := t.TempDir()
-	run(t, root(t), "sh", "-c", "git archive "+release+" | tar x -C "+work)
+	run(t, root(t), "sh", "-c", "git archive "+commit+" | tar x -C "+work)
 	run(t, work, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(work, "built"), "./cmd/control-worker")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	partial := out + ".partial"

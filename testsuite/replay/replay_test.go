@@ -24,6 +24,8 @@ const folder = "histories"
 func TestRecordedHistoriesReplay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	require.NoError(t, err)
+	floor, least := manifest(t)
+	require.NotEmpty(t, files, "no history is recorded: make record-histories RELEASE=%s, on a running cluster", floor)
 	found := map[string]int{}
 	replays := 0
 	for _, f := range files {
@@ -41,8 +43,8 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}
 		})
 	}
-	for kind, least := range manifest(t) {
-		require.GreaterOrEqual(t, found[kind], least, "histories of %s are missing: the folder must not shrink", kind)
+	for kind, n := range least {
+		require.GreaterOrEqual(t, found[kind], n, "histories of %s are missing: the folder must not shrink", kind)
 	}
 	figures.Print(t, "replay: histories %d, replays with prefixes %d", len(files), replays)
 }
@@ -66,16 +68,20 @@ func replay(t *testing.T, h *historypb.History) {
 	require.NoError(t, r.ReplayWorkflowHistory(nil, h), "up to event %d", h.GetEvents()[len(h.GetEvents())-1].GetEventId())
 }
 
-// manifest reads how many histories there must be at least: lines of "workflow type, blank, number".
-func manifest(t *testing.T) map[string]int {
+// manifest reads the floor and how many histories there must be at least: lines of "workflow type, blank, number".
+func manifest(t *testing.T) (floor string, least map[string]int) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(folder, "MANIFEST"))
 	require.NoError(t, err)
 	defer f.Close()
-	least := map[string]int{}
+	least = map[string]int{}
 	for s := bufio.NewScanner(f); s.Scan(); {
 		line := strings.TrimSpace(s.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "floor "); ok {
+			floor = name
 			continue
 		}
 		var kind string
@@ -84,6 +90,7 @@ func manifest(t *testing.T) map[string]int {
 		require.NoError(t, err, "MANIFEST: %q", line)
 		least[kind] = n
 	}
+	require.NotEmpty(t, floor, "MANIFEST names no floor")
 	require.NotEmpty(t, least, "MANIFEST names no workflow type")
-	return least
+	return floor, least
 }

@@ -36,9 +36,6 @@ type TransitionInput struct {
 	Paused bool `json:"paused,omitempty"`
 	// Revision is the ControllerRevision of the instance before ("": not known).
 	Revision string `json:"revision,omitempty"`
-	// Succession says that news of another instance is news of VMI's end: where a worker dies, what it was told comes again with what was told
-	// since, and only the last counts. Transitions of before it lack it, and wait for the word itself.
-	Succession bool `json:"succession,omitempty"`
 	// Deadline ends the transition, whatever it waits for.
 	Deadline time.Time `json:"deadline"`
 }

@@ -82,9 +82,6 @@ func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (
 	if err == nil || !Retryable(err) {
 		return out, err
 	}
-	if workflow.GetVersion(ctx, "call through", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		dctx = ctx // a run from before: its history may have the cancellation of the activity
-	}
 	return callAgain[Out](dctx, activity, what, in, err)
 }
 

@@ -8,13 +8,10 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// OnReports folds reports of who asked for what, unless the run's logic is older than they are. One about another object than that of the UID
+// OnReports folds reports of who asked for what. One about another object than that of the UID
 // says nothing. Reports of deletions are remembered as Manual.Deleter, others are handed on. deleting says whether the object is known to be
 // on its way out, which is the doing of whoever was reported last before that.
-func (l *Loop) OnReports(logic Version, m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
-	if !logic.Heeding() {
-		return // an older worker, which may have had the run before, does not see them
-	}
+func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return

@@ -34,8 +34,6 @@ func sound(was, now *State) error {
 	switch {
 	case now.Name != was.Name:
 		return errors.New("name: a repair cannot make this the entity of another node")
-	case now.Logic != was.Logic:
-		return errors.New("logic: belongs to the run, not to the state")
 	case now.Node == nil && was.Node != nil:
 		return errors.New("node: what was seen of the Node cannot be forgotten; crdwatch would not tell it again")
 	case now.Asking:

@@ -33,17 +33,11 @@ type State struct {
 	Doubt  bool      `json:"doubt,omitempty"`
 	Asked  int       `json:"asked,omitempty"`
 	AskAt  time.Time `json:"askAt,omitzero"`
-
-	// Logic is the version of the planner that this run keeps to.
-	Logic entity.Version `json:"logic,omitempty"`
 }
 
 func (s *State) observe(o contract.NodeObservation) {
-	if s.Logic.Thrifty() && s.Node != nil && s.Node.UID == o.UID && !o.Gone {
+	if s.Node != nil && s.Node.UID == o.UID && !o.Gone {
 		s.observeAgain(o)
-		return
-	}
-	if s.Node != nil && s.Node.UID == o.UID && !o.Gone && !entity.Newer(o.ResourceVersion, s.Node.ResourceVersion) && o.WorkerReady == s.Node.WorkerReady {
 		return
 	}
 	if o.Gone && (s.Node == nil || s.Node.UID != o.UID) {
@@ -73,7 +67,7 @@ func (s *State) report(r contract.NodeReport) {
 	if s.Report != nil && s.Report.Incarnation == r.Incarnation && s.Report.Sequence >= r.Sequence {
 		return
 	}
-	if s.Logic.Thrifty() && s.Report != nil && s.Report.Incarnation != r.Incarnation {
+	if s.Report != nil && s.Report.Incarnation != r.Incarnation {
 		// Of two runs of the node's worker nobody can tell from here which came later: a signal may have been long on its way. The worker
 		// itself is asked; until it answers, what came last counts.
 		s.Doubt, s.AskAt, s.Asked = true, time.Time{}, 0
@@ -92,7 +86,7 @@ func (s *State) answered(r contract.NodeReport) {
 
 // unsure says that the node's worker is there and is to be asked what its host is.
 func (s *State) unsure() bool {
-	return s.Logic.Thrifty() && s.Node.Ready && s.Node.WorkerReady && (s.Report == nil || s.Doubt)
+	return s.Node.Ready && s.Node.WorkerReady && (s.Report == nil || s.Doubt)
 }
 
 // obstacle is why the node takes no VMs, as an event says it; "" when it does.
@@ -104,7 +98,7 @@ func (s *State) obstacle() (kind, why string) {
 		return "Normal", "the node is not ready"
 	case !s.Node.WorkerReady:
 		return "Warning", "there is no node worker on the node that is ready: VMs run on, but none can be started there"
-	case s.Node.Cordoned, s.Node.Unschedulable && s.Logic.Thrifty(): // a run acts on whichever it did when it began
+	case s.Node.Cordoned, s.Node.Unschedulable:
 		return "", "the node is cordoned"
 	case s.Report == nil && s.Node.Labels[contract.LabelSchedulable] != "true":
 		// A node worker reports once: an entity that is younger than the report believes the label that it finds.
@@ -121,12 +115,6 @@ func (s *State) labels() map[string]*string {
 	want[contract.LabelSchedulable] = &no
 	if _, why := s.obstacle(); why == "" {
 		want[contract.LabelSchedulable] = &yes
-	}
-	if !s.Logic.Thrifty() {
-		if s.Report != nil && s.Report.CPUVendor != "" {
-			want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
-		}
-		return want
 	}
 	if s.Report == nil {
 		return want
@@ -180,7 +168,6 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
-	e.state.Logic = entity.Logic(ctx)
 	loop := entity.NewLoop(ctx, e)
 	e.loop = loop
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)

@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestSchedulableNeedsNodeWorkerAndReport(t *testing.T) {
@@ -74,7 +73,7 @@ func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
 
 // TestAnOldObservationTakesNothingBack but tells how the worker is, if that is newer.
 func TestAnOldObservationTakesNothingBack(t *testing.T) {
-	s := State{Name: "node1", Logic: entity.LogicThrifty}
+	s := State{Name: "node1"}
 	see := func(version, workers string, o contract.NodeObservation) {
 		o.UID, o.ResourceVersion, o.WorkerVersion = "u", version, workers
 		s.observe(o)
@@ -99,7 +98,7 @@ func TestAnOldObservationTakesNothingBack(t *testing.T) {
 // TestTheVendorIsOneLabel: that of an earlier processor goes, and what cannot be a label is none.
 func TestTheVendorIsOneLabel(t *testing.T) {
 	s := State{
-		Name: "node1", Logic: entity.LogicThrifty, Report: &contract.NodeReport{Incarnation: "a", CPUVendor: "AMD"},
+		Name: "node1", Report: &contract.NodeReport{Incarnation: "a", CPUVendor: "AMD"},
 		Node: &contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true, Labels: map[string]string{
 			contract.LabelSchedulable: "true", CPUVendorPrefix + "Intel": "true",
 		}},

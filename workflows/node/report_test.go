@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestWhatKeepsVMsAway(t *testing.T) {
@@ -30,7 +29,7 @@ func TestWhatKeepsVMsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := well
 			c.change(&o)
-			s := State{Name: "node1", Node: &o, Report: &contract.NodeReport{Incarnation: "a"}, Logic: entity.LogicThrifty}
+			s := State{Name: "node1", Node: &o, Report: &contract.NodeReport{Incarnation: "a"}}
 			require.Equal(t, c.label, *s.labels()[contract.LabelSchedulable])
 			events := s.events(s.changes())
 			if c.event == "" {

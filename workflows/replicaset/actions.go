@@ -75,7 +75,7 @@ func (e *set) write(ctx workflow.Context) error {
 	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st, Events: s.events(st)}
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet, string(actWrite), in)
 	if err != nil {
-		s.Doubt = s.Logic.Doubting()
+		s.Doubt = true
 		return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -85,14 +85,12 @@ func (e *set) write(ctx workflow.Context) error {
 	}
 	if r.Written {
 		s.Written, s.Doubt = &st, false
-		if s.Logic.Doubting() {
-			s.WrittenAt = workflow.Now(ctx)
-		}
+		s.WrittenAt = workflow.Now(ctx)
 	}
 	if r.Conflict {
-		s.Doubt = s.Logic.Doubting() // what it met may be its own first attempt, whose answer was lost
+		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
 	}
-	if r.Conflict && s.Logic.Thrifty() {
+	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
 			return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
 		}

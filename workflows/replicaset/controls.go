@@ -65,8 +65,6 @@ func sound(was, now *State) error {
 	switch {
 	case now.Object != was.Object:
 		return errors.New("object: a repair cannot make this the entity of another object")
-	case now.Logic != was.Logic:
-		return errors.New("logic: belongs to the run, not to the state")
 	case now.Set == nil && was.Set != nil:
 		return errors.New("set: what was seen of the VirtualMachineInstanceReplicaSet cannot be forgotten; crdwatch would not tell it again")
 	case now.Set != nil && now.Set.UID != now.Object.UID:

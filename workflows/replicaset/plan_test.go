@@ -125,8 +125,7 @@ func TestDecide(t *testing.T) {
 			s.Written = nil
 			s.Failure = &Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
 		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
-		"a newer run's doubt":      {settledState(3, three...), func(s *State) { s.Doubt = true }, actNone, nil},
-		"a doubt":                  {settledState(3, three...), func(s *State) { s.Doubt, s.Logic = true, entity.LogicDoubting }, actWrite, nil},
+		"a doubt":                  {settledState(3, three...), func(s *State) { s.Doubt = true }, actWrite, nil},
 		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},
 		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.ChurnUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 	} {
@@ -253,7 +252,6 @@ func TestARepairStaysWithItsObject(t *testing.T) {
 // TestNoMoreInstancesAreRemembered: beyond the bound its own push out those that it might adopt, and it looks again when some have gone.
 func TestNoMoreInstancesAreRemembered(t *testing.T) {
 	s := settledState(1)
-	s.Logic = entity.LogicThrifty
 	free := func(i int) contract.ReplicaObservation {
 		return with(running(fmt.Sprintf("free-%05d", i), 1), func(r *contract.ReplicaObservation) { r.OwnerUID = "" })
 	}

@@ -50,12 +50,3 @@ func (s *State) actor() string {
 		return s.Set.Actor
 	}
 }
-
-// shed forgets what a run of before does not know of, where a newer one has handed it on: replayed, it has to decide as the older worker did, which
-// has not read it.
-func (s *State) shed() {
-	if s.Logic.Heeding() {
-		return
-	}
-	s.Deleter, s.Scale, s.Scaled = "", nil, Scaled{}
-}

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestWhoScales: the report and the new generation meet in whatever order, and a report of what came to nothing is nobody's.
@@ -42,20 +41,4 @@ func TestWhoScales(t *testing.T) {
 			require.Equal(t, c.want, s.actor())
 		})
 	}
-}
-
-// TestAnOlderRunForgetsWhatANewerOneKnew: its own worker has not read that when it decided.
-func TestAnOlderRunForgetsWhatANewerOneKnew(t *testing.T) {
-	for logic, want := range map[entity.Version]string{entity.LogicDoubting: "", entity.LogicHeeding: "bob"} {
-		s := settledState(1)
-		s.Logic = logic
-		s.Scale = &contract.RequestReport{UID: me, Operation: contract.OperationReplicate, Replicas: 3, Actor: "bob"}
-		s.shed()
-		s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "2", Generation: 2, Replicas: 3})
-		require.Equal(t, want, s.actor())
-	}
-	s := settledState(1)
-	s.Set.Gone, s.Deleter, s.Scaled = true, "carol", Scaled{Generation: s.Set.Generation, Actor: "bob"}
-	s.shed()
-	require.Empty(t, s.actor())
 }

@@ -58,8 +58,6 @@ type State struct {
 	Doubt bool `json:"doubt,omitempty"`
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
 	Conflicts int `json:"conflicts,omitempty"`
-	// Logic is the version of the planner that this run keeps to.
-	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // Transition is an open child workflow.
@@ -144,9 +142,6 @@ func (s *State) takeSet(o contract.ReplicaSetObservation) {
 	s.Set = &o
 }
 
-// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
-
 // wishChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) wishChanged() {
 	if s.Failure != nil {
@@ -170,7 +165,7 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 
 // next moves on to the newer incarnation. What is known of instances stays: it is looked up anyway.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
@@ -224,7 +219,7 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 
 // room makes room for another instance, and says whether there is: its own are more to a set than those that it might adopt.
 func (s *State) room(o contract.ReplicaObservation) bool {
-	if !s.Logic.Thrifty() || len(s.Replicas) < contract.MaxReplicasSeen {
+	if len(s.Replicas) < contract.MaxReplicasSeen {
 		return true
 	}
 	s.More++

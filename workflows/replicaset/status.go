@@ -47,7 +47,7 @@ func (s *State) setConditions(now time.Time) {
 			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 		}
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
-	} else if s.Logic.Thrifty() && s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
+	} else if s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
 		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
 		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}
 		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
@@ -68,7 +68,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
 		return s.Known, time.Time{}
 	}
-	if s.unsure() {
+	if s.Doubt {
 		return true, time.Time{}
 	}
 	if equal(st, *s.Written) {
@@ -84,7 +84,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	if !equal(st, then) {
 		return true, time.Time{}
 	}
-	if s.WrittenAt.IsZero() || !s.Logic.Doubting() {
+	if s.WrittenAt.IsZero() {
 		return false, time.Time{}
 	}
 	at := s.WrittenAt.Add(progressPause)

@@ -30,15 +30,13 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
-	e.state.Logic = entity.Logic(ctx)
-	e.state.shed()
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
-	e.loop.OnReports(e.state.Logic, &e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.Set != nil && e.state.deleting() }, e.state.scaling)
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.Set != nil && e.state.deleting() }, e.state.scaling)
 	return e.loop.Run(contract.WorkflowReplicaSet, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})

@@ -67,7 +67,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
-		s.Doubt = s.Logic.Doubting() && (s.Doubt || in.Status != nil)
+		s.Doubt = s.Doubt || in.Status != nil
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -86,9 +86,9 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 		}
 	}
 	if r.Conflict && in.Status != nil {
-		s.Doubt = s.Logic.Doubting() // what it met may be its own first attempt, whose answer was lost
+		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
 	}
-	if r.Conflict && s.Logic.Thrifty() {
+	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
 			err = e.failed(ctx, string(a), "FailedUpdateError", err)
 			s.Failure.Conflict = true
@@ -137,7 +137,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
 	}
 	in := contract.TransitionInput{
-		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Succession: true, Deadline: now.Add(deadline(d.Operation, s.grace())),
+		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
 		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
 	}
 	if s.Approved != nil && s.Approved.Operation == d.Operation {
@@ -177,7 +177,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	s := &e.state
 	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
-	cancelled, person := s.Open != nil && s.Open.Cancelled, ""
+	person := ""
 	if s.Open != nil {
 		person = s.Open.CallOff
 	}
@@ -189,7 +189,7 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 			// The API server has said so; the observation may be late, or never come.
 			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
 		}
-	case temporal.IsCanceledError(err) || cancelled && !s.Logic.Thrifty():
+	case temporal.IsCanceledError(err):
 		o.Error = "called off by a newer wish"
 		if person != "" {
 			o.Error = person
@@ -272,7 +272,7 @@ func (e *instance) failed(ctx workflow.Context, step, reason string, err error) 
 		f.Count = s.Failure.Count + 1
 	}
 	pause := entity.Pause(f.Count)
-	if s.Logic.Thrifty() && f.Reason == reasonDeadline && step == string(contract.OperationStop) {
+	if f.Reason == reasonDeadline && step == string(contract.OperationStop) {
 		pause = lateStopPause
 	}
 	f.RetryAt = workflow.Now(ctx).Add(pause)

@@ -16,7 +16,7 @@ func (s *State) forgetFailure() {
 	over := false
 	switch s.Failure.Step {
 	case string(contract.OperationStart), string(contract.OperationRestart):
-		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.Logic.Thrifty() && s.settledDown()
+		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.settledDown()
 	case string(contract.OperationStop):
 		over = s.situation() == Absent && s.VMI != nil
 	case string(actSetAlways):
@@ -30,7 +30,7 @@ func (s *State) forgetFailure() {
 // restartOwed says that the instance that runs is the one that is to be replaced.
 func (s *State) restartOwed() bool {
 	w, known := s.wish()
-	return s.Logic.Thrifty() && known && w.Operation == contract.OperationRestart
+	return known && w.Operation == contract.OperationRestart
 }
 
 // settledDown says that there is no instance, and that none is asked for.
@@ -87,7 +87,7 @@ func (s *State) restartRequired(now time.Time) {
 
 // leftAlone says why nothing is done about a VM.
 func (s *State) leftAlone() (reason, message string, ok bool) {
-	if _, known := s.wish(); known || !s.Logic.Thrifty() || s.deleting() {
+	if _, known := s.wish(); known || s.deleting() {
 		return "", "", false
 	}
 	reason, message = unserved(Strategy(s.VM.RunStrategy))

@@ -78,8 +78,6 @@ func sound(was, now *State) error {
 	switch {
 	case now.Object != was.Object:
 		return errors.New("object: a repair cannot make this the entity of another object")
-	case now.Logic != was.Logic:
-		return errors.New("logic: belongs to the run, not to the state")
 	case now.VM == nil && was.VM != nil:
 		return errors.New("vm: what was seen of the VirtualMachine cannot be forgotten; crdwatch would not tell it again")
 	case now.VM != nil && now.VM.UID != now.Object.UID:

@@ -67,11 +67,7 @@ func (s *State) decide(now time.Time) decision {
 	w, known := s.wish()
 	if !known {
 		_, why := unserved(Strategy(s.VM.RunStrategy))
-		d := s.or(s.decideStatus(now), "another run strategy: "+why)
-		if s.Logic.Thrifty() {
-			d = s.held(d, now)
-		}
-		return d
+		return s.held(s.or(s.decideStatus(now), "another run strategy: "+why), now)
 	}
 	return s.held(s.decideWish(w, now), now)
 }
@@ -120,10 +116,7 @@ func (s *State) decideEnding(now time.Time) decision {
 	if s.hasFinalizer() {
 		return decision{Action: actLetGo, Why: "its instance is gone"}
 	}
-	if s.Logic.Thrifty() {
-		return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
-	}
-	return decision{Waiting: "other finalizers of the VirtualMachine"}
+	return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
 }
 
 // decideWish opens the transition that is wished for, or calls off one that no longer is.
@@ -143,7 +136,7 @@ func (s *State) decideWish(w Wish, now time.Time) decision {
 		return s.guard(decision{Action: actSetAlways, Why: w.Why}, now)
 	case w.Rerun:
 		return decision{Action: actRerun, Why: w.Why}
-	case w.Operation == contract.OperationStart && (w.AfterBackOff || !s.Logic.Thrifty()) && s.backingOff(now):
+	case w.Operation == contract.OperationStart && w.AfterBackOff && s.backingOff(now):
 		d := s.decideStatus(now)
 		if d.Action == actNone {
 			d.WakeAt = *s.StartFailure.RetryAfter
@@ -174,9 +167,6 @@ func (s *State) rest() string {
 // wish is what the run strategy asks for now. known is false for a strategy that nothing is done about.
 func (s *State) wish() (w Wish, known bool) {
 	strategy := Strategy(s.VM.RunStrategy)
-	if !s.Logic.Thrifty() && (strategy == RerunOnFailure || strategy == Manual) {
-		return Wish{}, false
-	}
 	w, known = wish(strategy, s.situation(), s.request())
 	if w.Once && s.RunStrategy == s.VM.RunStrategy {
 		w = Wish{}
@@ -189,13 +179,13 @@ func (s *State) overtaken(w Wish) bool {
 	if s.VMI == nil || s.Open.VMI == s.VMI.UID {
 		return false
 	}
-	asked := s.Logic.Thrifty() && s.request() == StopRequest && s.situation() == Alive
+	asked := s.request() == StopRequest && s.situation() == Alive
 	return w.Operation == contract.OperationRestart || w.Operation == contract.OperationStop && asked
 }
 
 // outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from that.
 func (s *State) outdated() bool {
-	if !s.Logic.Thrifty() || s.situation() != Alive || s.VM.Generation <= s.VMI.VMGeneration {
+	if s.situation() != Alive || s.VM.Generation <= s.VMI.VMGeneration {
 		return false
 	}
 	if s.Open != nil && (s.Open.Cancelled || !s.startsAnother()) {
@@ -255,7 +245,7 @@ const settleTime = 5 * time.Second
 
 // settlesBy is until when the status is not written, although it differs (zero: it is written).
 func (s *State) settlesBy() time.Time {
-	if !s.Logic.Thrifty() || s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != Deleting {
+	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != Deleting {
 		return time.Time{}
 	}
 	switch {
@@ -272,7 +262,7 @@ func (s *State) decideStatus(now time.Time) decision {
 	if s.VM.Gone || !s.differs() {
 		return decision{}
 	}
-	if s.Logic.Thrifty() && s.deleting() && s.Terminating && s.Failure == nil {
+	if s.deleting() && s.Terminating && s.Failure == nil {
 		// That it goes is all that there is to say: its next change is its end.
 		return decision{}
 	}

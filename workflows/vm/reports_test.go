@@ -9,26 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
-
-// TestAnOlderRunHeedsNoReport: an older worker, which may have decided part of it, took no notice of one.
-func TestAnOlderRunHeedsNoReport(t *testing.T) {
-	w := newWorld(t)
-	w.env.OnGetVersion("logic", workflow.DefaultVersion, workflow.Version(entity.LogicLatest)).Return(workflow.Version(entity.LogicDoubting))
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
-	w.at(time.Second, func() {
-		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: "carol"})
-	})
-	w.bye(2 * time.Second)
-	w.run(t)
-	answer, err := w.env.QueryWorkflow(contract.QueryHistory)
-	require.NoError(t, err)
-	var records []contract.OperationRecord
-	require.NoError(t, answer.Get(&records))
-	require.Len(t, records, 1, "only that the instance was stopped")
-	require.NotEqual(t, "carol", records[0].Actor)
-}
 
 // TestWhoDeletesIsNamed: the API server has said so beforehand. What it says of another object, or after the fact, changes nothing.
 func TestWhoDeletesIsNamed(t *testing.T) {

@@ -50,9 +50,6 @@ type State struct {
 	Written    *contract.VMStatus   `json:"written,omitempty"`
 	// Doubt says that a later write failed or met another version, and may have been done all the same.
 	Doubt bool `json:"doubt,omitempty"`
-
-	// Logic is the version of the planner that this run keeps to.
-	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // End is the end of the instance of that UID.
@@ -190,7 +187,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
@@ -212,15 +209,9 @@ func (s *State) situation() Situation {
 	}
 }
 
-// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
-
 // request is what the pending state change requests ask for first, as far as they concern the present VMI.
 func (s *State) request() Request {
-	reqs := s.VM.StateChangeRequests
-	if s.Logic.Thrifty() {
-		reqs = s.pendingRequests()
-	}
+	reqs := s.pendingRequests()
 	switch {
 	case len(reqs) == 0:
 		return NoRequest
@@ -228,7 +219,7 @@ func (s *State) request() Request {
 		return StartRequest
 	case reqs[0].Action != "Stop" || s.situation() == Absent || reqs[0].UID != s.VMI.UID:
 		return NoRequest
-	case s.Logic.Thrifty() && len(reqs) > 1 && reqs[1].Action == "Start":
+	case len(reqs) > 1 && reqs[1].Action == "Start":
 		return RestartRequest
 	default:
 		return StopRequest
@@ -281,7 +272,7 @@ func (s *State) startPaused() bool {
 
 // progress is what a transition waits for, read from the VMI.
 func (s *State) progress() contract.InstanceProgress {
-	if s.Logic.Thrifty() && s.deleting() && s.orphaned() && s.startsAnother() {
+	if s.deleting() && s.orphaned() && s.startsAnother() {
 		return contract.InstanceProgress{State: contract.ProgressOrphaned}
 	}
 	switch s.situation() {
@@ -330,9 +321,6 @@ func (s *State) refresh(now time.Time) {
 // follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision;
 // and when it ended.
 func (s *State) follow(now time.Time) {
-	if s.RunStrategy == "" && s.Written != nil { // a state from before it had these fields
-		s.RunStrategy, s.ObservedGeneration = s.Written.RunStrategy, s.Written.ObservedGeneration
-	}
 	there := s.situation() != Absent
 	if there {
 		s.ObservedGeneration = s.VMI.VMGeneration
@@ -348,13 +336,4 @@ func (s *State) follow(now time.Time) {
 	if there || s.RunStrategy != "" && !owed {
 		s.RunStrategy = s.VM.RunStrategy
 	}
-}
-
-// shed forgets what a run of before does not know of, where a newer one has handed it on: replayed, it has to decide as the older worker did, which
-// has not read it.
-func (s *State) shed() {
-	if s.Logic.Heeding() {
-		return
-	}
-	s.Deleter = ""
 }

@@ -124,7 +124,7 @@ func (s *State) differs() bool {
 		return false
 	}
 	now := s.status()
-	if s.Written == nil || s.unsure() {
+	if s.Written == nil || s.Doubt {
 		// Nothing is known of what was written: a status that is older than this workflow is written once more, which changes nothing.
 		return true
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
@@ -108,17 +107,5 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Written = &st
 	require.False(t, s.differs())
 	s.Doubt = true
-	require.False(t, s.differs(), "a run of before there were doubts, handed such a state by a newer one")
-	s.Logic = entity.LogicDoubting
 	require.True(t, s.differs())
-}
-
-// TestAnOlderRunForgetsWhatANewerOneKnew: its own worker has not read that when it decided.
-func TestAnOlderRunForgetsWhatANewerOneKnew(t *testing.T) {
-	for logic, want := range map[entity.Version]string{entity.LogicDoubting: "alice", entity.LogicHeeding: "carol"} {
-		s := &State{Logic: logic, VM: &contract.VMObservation{UID: "vm", Actor: "alice", Gone: true}}
-		s.Deleter = "carol"
-		s.shed()
-		require.Equal(t, want, s.actor())
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 var (
@@ -113,7 +112,7 @@ func TestEveryCell(t *testing.T) {
 // state builds a state of a VM with an instance in that situation, and with the requests that amount to that request.
 func state(strategy Strategy, situation Situation, request Request) *State {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &State{Object: contract.Object{Namespace: "default", Name: "web", UID: "vm"}, Logic: entity.LogicThrifty}
+	s := &State{Object: contract.Object{Namespace: "default", Name: "web", UID: "vm"}}
 	s.VM = &contract.VMObservation{UID: "vm", Generation: 1, RunStrategy: string(strategy), Finalizers: []string{contract.FinalizerVM}}
 	switch request {
 	case NoRequest:

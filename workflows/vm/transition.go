@@ -196,7 +196,7 @@ func (t *transition) takeAway(ctx workflow.Context) error {
 
 // hasSuccessor says that the instance to stop has a successor: two of one name never exist at once.
 func (t *transition) hasSuccessor() bool {
-	known := t.in.Succession && t.in.VMI.UID != "" && t.latest.VMIUID != ""
+	known := t.in.VMI.UID != "" && t.latest.VMIUID != ""
 	return known && t.latest.VMIUID != t.in.VMI.UID
 }
 

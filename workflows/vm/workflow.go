@@ -30,15 +30,13 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
-	e.state.Logic = entity.Logic(ctx)
-	e.state.shed()
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveVM, func(o contract.VMObservation) { e.state.observeVM(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
-	e.loop.OnReports(e.state.Logic, &e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.VM != nil && e.state.deleting() }, func(contract.RequestReport) {})
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.VM != nil && e.state.deleting() }, func(contract.RequestReport) {})
 	return e.loop.Run(contract.WorkflowVM, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})

@@ -194,12 +194,12 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	in := contract.PatchVMIInput{
 		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
 	}
-	if status.NodeName != "" && (s.Written == nil || s.unsure() || s.Written.NodeName != status.NodeName) {
+	if status.NodeName != "" && (s.Written == nil || s.Doubt || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.Doubt = s.Logic.Doubting()
+		s.Doubt = true
 		return e.settle(ctx, a, err)
 	}
 	switch {
@@ -215,9 +215,9 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		}
 	}
 	if r.Conflict {
-		s.Doubt = s.Logic.Doubting() // what it met may be its own first attempt, whose answer was lost
+		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
 	}
-	if r.Conflict && s.Logic.Thrifty() {
+	if r.Conflict {
 		err = s.met(in.ResourceVersion, r.Current)
 	} else {
 		s.Conflicts = 0

@@ -43,8 +43,6 @@ func sound(was, now *State) error {
 	switch {
 	case now.Object != was.Object:
 		return errors.New("object: a repair cannot make this the entity of another object")
-	case now.Logic != was.Logic:
-		return errors.New("logic: belongs to the run, not to the state")
 	case now.VMI == nil && was.VMI != nil:
 		return errors.New("vmi: what was seen of the VirtualMachineInstance cannot be forgotten; crdwatch would not tell it again")
 	case now.VMI != nil && now.VMI.UID != now.Object.UID:

@@ -63,7 +63,7 @@ func (s *State) forgotten() bool {
 // that was started again, with a taint that was not left over from an earlier one.
 func (s *State) outOfService(now time.Time) bool {
 	n := s.node()
-	return !n.Gone && n.OutOfService && (!s.Logic.Thrifty() || s.lost(now) && !s.forgotten())
+	return !n.Gone && n.OutOfService && s.lost(now) && !s.forgotten()
 }
 
 // observeNode folds what crdwatch saw of the node that the pod is on.

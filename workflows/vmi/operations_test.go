@@ -8,11 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/testsuite/fakes"
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
@@ -338,22 +336,4 @@ func TestAnOperationDoesNotOutliveItsGuest(t *testing.T) {
 	})
 	w.at(2*time.Minute, func() { after.is(t, contract.RefusedState, "VM is not running"); w.DeleteVMIByUser() })
 	w.run(t)
-}
-
-// TestAnOlderRunIsNotQuiet, where a newer one handed on that it was: see shed.
-func TestAnOlderRunIsNotQuiet(t *testing.T) {
-	w := newWorld(t)
-	w.env.OnGetVersion("logic", workflow.DefaultVersion, workflow.Version(entity.LogicLatest)).Return(workflow.Version(entity.LogicDoubting))
-	w.boot()
-	w.at(10*time.Second, func() {
-		require.Equal(t, "Running", w.VMIStatus.Phase)
-		w.DeleteVMIByUser()
-	})
-	w.at(11*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
-	carried, err := json.Marshal(map[string]any{
-		"object":     contract.Object{Namespace: fakes.Namespace, Name: fakes.Name, UID: "vmi-1"},
-		"quietUntil": time.Now().Add(24 * time.Hour),
-	})
-	require.NoError(t, err)
-	w.runWith(t, carried)
 }

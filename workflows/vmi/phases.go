@@ -49,10 +49,10 @@ func Rules() []Rule {
 		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).podEnded},
 		{From: booting, To: PhaseFailed, Name: "the domain could not be started", When: func(s *State) bool { return s.StartRefused }},
 		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod is being deleted before it ran", When: func(s *State) bool {
-			return s.Logic.Thrifty() && s.podHeld() && s.Pod.DeletionTimestamp != nil
+			return s.podHeld() && s.Pod.DeletionTimestamp != nil
 		}},
 		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool {
-			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && (!s.Logic.Thrifty() || !s.deleting())
+			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !s.deleting()
 		}},
 		{From: []Phase{PhaseScheduled}, To: PhaseRunning, Name: "the domain runs", When: func(s *State) bool {
 			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown, contract.DomainShutoff, contract.DomainCrashed)
@@ -111,7 +111,7 @@ func (s *State) end() ending {
 		if reason == "" && s.Pod.Phase == "Succeeded" {
 			reason = contract.ReasonShutdown
 		}
-		if reason == "" && s.Logic.Thrifty() && s.deleting() {
+		if reason == "" && s.deleting() {
 			// Cut short, the launcher has no time for last words.
 			reason = contract.ReasonDestroyed
 		}

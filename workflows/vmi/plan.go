@@ -64,9 +64,6 @@ func (s *State) decide(now time.Time) decision {
 
 // answerFirst makes room for the answer to an operation that begins now.
 func (s *State) answerFirst(now time.Time) {
-	if !s.Logic.Heeding() {
-		return
-	}
 	if now.Sub(s.QuietUntil) >= quietPause {
 		s.QuietFrom = now
 	}
@@ -106,7 +103,7 @@ func (s *State) decideOrphan(now time.Time) decision {
 		return decision{Action: actRemovePodFinalizer, Why: "it has ended, and its VirtualMachineInstance is gone"}
 	case s.fenced() && !s.PodExpelled:
 		return decision{Action: actExpelPod, Why: s.Fenced.Why}
-	case s.Logic.Thrifty() && !now.Before(s.LookAt):
+	case !now.Before(s.LookAt):
 		return decision{Action: actFindPod, Why: "nobody has told of its VirtualMachineInstance, or of its end, for a while"}
 	default:
 		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
@@ -156,11 +153,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		case !now.Before(s.LookAt):
 			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
 		default:
-			at := s.LookAt
-			if s.Logic.Thrifty() {
-				at = earliest(d.WakeAt, at)
-			}
-			d = decision{WakeAt: at, Waiting: "the guest to shut down and its pod to end"}
+			d = decision{WakeAt: earliest(d.WakeAt, s.LookAt), Waiting: "the guest to shut down and its pod to end"}
 		}
 		return d, true
 	}
@@ -210,11 +203,11 @@ func (s *State) decideBoot() (decision, bool) {
 }
 
 // paused says that the guest's processors are halted, which the readiness gate is to tell.
-func (s *State) paused() bool { return s.Logic.Thrifty() && s.domainIn(contract.DomainPaused) }
+func (s *State) paused() bool { return s.domainIn(contract.DomainPaused) }
 
 // unmarked says that the pod's readiness gate is not what it should be.
 func (s *State) unmarked() bool {
-	if s.MarkDoubt && s.Logic.Heeding() {
+	if s.MarkDoubt {
 		return true
 	}
 	if s.PodMarked {
@@ -256,14 +249,11 @@ func (s *State) settling() bool {
 	}
 	if s.deleting() {
 		// Its pod is about to be gone, and then the write that releases the VMI says how it ended.
-		return s.podHeld() && (s.Phase.Final() || s.Logic.Thrifty())
+		return s.podHeld()
 	}
 	switch s.Phase {
 	case PhaseScheduling:
-		if s.Logic.Thrifty() && s.Pod.WaitingReason != "" {
-			return false
-		}
-		return s.Pod.Unschedulable == nil && !imageProblem(s.Pod.WaitingReason)
+		return s.Pod.Unschedulable == nil && s.Pod.WaitingReason == ""
 	case PhaseScheduled:
 		return true
 	case PhaseRunning:

@@ -77,9 +77,6 @@ type State struct {
 	Announced []string            `json:"announced,omitempty"`
 	// Doubt says that a later write failed or met another version, and may have been done all the same.
 	Doubt bool `json:"doubt,omitempty"`
-
-	// Logic is the version of the planner that this run keeps to.
-	Logic entity.Version `json:"logic,omitempty"`
 }
 
 // Failure is a step that did not succeed.
@@ -188,7 +185,7 @@ func (s *State) found(o *contract.PodObservation) {
 	switch {
 	case o != nil && (s.Pod == nil || s.Pod.UID == o.UID):
 		s.Pod = o
-	case o != nil && s.Logic.Thrifty(): // another pod of this VMI: it is to be ended as the one in hand was
+	case o != nil: // another pod of this VMI: it is to be ended as the one in hand was
 		s.hold(o)
 	case s.Pod == nil:
 		s.Pod = &contract.PodObservation{Gone: true}
@@ -212,7 +209,7 @@ func (s *State) observeDomain(o contract.DomainObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Logic: s.Logic}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

@@ -13,12 +13,12 @@ import (
 func (s *State) refresh(now time.Time) {
 	s.refreshNode(now)
 	if s.VMI == nil {
-		if s.Logic.Thrifty() && s.podHeld() && s.LookAt.IsZero() {
+		if s.podHeld() && s.LookAt.IsZero() {
 			s.LookAt = now.Add(lookAgain)
 		}
 		return
 	}
-	if s.Logic.Thrifty() && s.deleting() && s.EndingSince.IsZero() {
+	if s.deleting() && s.EndingSince.IsZero() {
 		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
 	for _, r := range s.advance() {
@@ -73,12 +73,10 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
-	if s.Phase == PhaseRunning || s.Logic.Thrifty() && s.Phase == PhaseScheduled {
+	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
 		const message = "this version of virtflow does not migrate running guests yet"
 		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported", Message: message})
-		if s.Logic.Thrifty() {
-			set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
-		}
+		set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
 	}
 	if refused := s.RefusedCondition(); refused != nil {
 		set(*refused)
@@ -107,13 +105,13 @@ func (s *State) refreshConditions(now time.Time) {
 
 // domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how yet.
 func (s *State) domainUnknown() bool {
-	return s.Logic.Thrifty() && s.Phase == PhaseRunning && s.Domain == nil
+	return s.Phase == PhaseRunning && s.Domain == nil
 }
 
 // urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
 func (s *State) urgentNews() bool {
 	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
-	return s.Logic.Thrifty() && (lost || s.trouble() || s.RefusedCondition() != nil)
+	return lost || s.trouble() || s.RefusedCondition() != nil
 }
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
@@ -140,10 +138,6 @@ func (s *State) readyCondition() contract.Condition {
 		r.Type = "Ready"
 		return r
 	}
-}
-
-func imageProblem(reason string) bool {
-	return reason == "ErrImagePull" || reason == "ImagePullBackOff"
 }
 
 func failureReason(f *Failure) string {
@@ -182,7 +176,7 @@ func (s *State) status() contract.VMIStatus {
 		st.MachineType, st.GuestMemory = d.MachineType, d.GuestMemory
 		st.Interfaces, st.Volumes = d.Interfaces, d.Volumes
 		st.AgentConnected, st.Guest = d.AgentConnected, d.Guest
-		st.Frozen = d.Frozen && s.Phase == PhaseRunning && s.Logic.Heeding()
+		st.Frozen = d.Frozen && s.Phase == PhaseRunning
 		st.IPs = s.Pod.IPs
 	}
 	return st
@@ -190,7 +184,7 @@ func (s *State) status() contract.VMIStatus {
 
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
 func (s *State) differs() bool {
-	if s.unsure() {
+	if s.Doubt {
 		return true
 	}
 	if s.Written == nil {

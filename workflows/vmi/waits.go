@@ -22,9 +22,6 @@ const (
 // atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
 const atOnce int64 = 1
 
-// unsure says that what is written is in doubt. A run of before does not ask: it may have been handed a state with a doubt by a newer one.
-func (s *State) unsure() bool { return s.Doubt && s.Logic.Doubting() }
-
 // graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
 // pod's own is right.
 func (s *State) graceOverride() *int64 {
@@ -61,7 +58,7 @@ type slow struct {
 
 // slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a word.
 func (s *State) slowness() *slow {
-	if !s.Logic.Thrifty() || !s.podHeld() {
+	if !s.podHeld() {
 		return nil
 	}
 	if s.podEnded() {
@@ -111,7 +108,7 @@ func (s *State) alarm(now time.Time) time.Time {
 // launcherProblem is what keeps the launcher's containers from starting, as condition Synchronized says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
-	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" && (s.Logic.Thrifty() || imageProblem(s.Pod.WaitingReason)) {
+	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" {
 		c.Reason, c.Message = s.Pod.WaitingReason, s.Pod.WaitingMessage
 		return &c
 	}
@@ -120,16 +117,4 @@ func (s *State) launcherProblem(now time.Time) *contract.Condition {
 		return &c
 	}
 	return nil
-}
-
-// shed forgets what a run of before does not know of, where a newer one has handed it on: replayed, it has to decide as the older worker did, which
-// has not read it.
-func (s *State) shed() {
-	if s.Logic.Heeding() {
-		return
-	}
-	s.Deleter, s.MarkDoubt, s.QuietFrom, s.QuietUntil = "", false, time.Time{}, time.Time{}
-	if s.Written != nil {
-		s.Written.Frozen = false
-	}
 }

@@ -15,7 +15,7 @@ var noon = time.Unix(100_000, 0)
 
 // seen is a state of an instance with a pod, as the entity has it after refreshing.
 func seen(vmi contract.VMIObservation, pod contract.PodObservation) *State {
-	s := &State{Logic: entity.LogicThrifty}
+	s := &State{}
 	vmi.UID, vmi.ResourceVersion, vmi.Finalizers = "i", "1", []string{contract.FinalizerVMI}
 	s.observeVMI(vmi)
 	pod.UID, pod.Name, pod.VMIUID, pod.ResourceVersion, pod.Finalizers = "p", "launcher", "i", "2", []string{contract.FinalizerPod}
@@ -115,7 +115,7 @@ func TestEveryWaitShows(t *testing.T) {
 
 // TestAnOrphanedPodIsLookedFor: its VMI was never seen, and its end may have been missed.
 func TestAnOrphanedPodIsLookedFor(t *testing.T) {
-	s := &State{Logic: entity.LogicThrifty}
+	s := &State{}
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "1", Phase: "Running", NodeName: "n"})
 	s.refresh(noon)
 	d := s.decide(noon)
@@ -142,7 +142,7 @@ func TestAPhaseThatIsNone(t *testing.T) {
 		"waits for a source": {contract.VMIObservation{Phase: "WaitingForSync"}, nil, PhasePending},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &State{Logic: entity.LogicThrifty}
+			s := &State{}
 			c.o.UID, c.o.ResourceVersion = "i", "1"
 			s.observeVMI(c.o)
 			s.refresh(noon)
@@ -214,26 +214,5 @@ func TestAFailedWriteIsDoubted(t *testing.T) {
 	s.Written = &st
 	require.Empty(t, s.decideStatus(noon).Action)
 	s.Doubt = true
-	require.Empty(t, s.decideStatus(noon).Action, "a run of before there were doubts, handed such a state by a newer one")
-	s.Logic = entity.LogicDoubting
 	require.Equal(t, actWrite, s.decideStatus(noon).Action)
-}
-
-// TestAnOlderRunForgetsWhatANewerOneKnew: its own worker has not read that when it decided.
-func TestAnOlderRunForgetsWhatANewerOneKnew(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Scheduling"}, contract.PodObservation{Phase: "Pending"})
-	st := s.status()
-	st.Frozen = true
-	s.Written, s.Logic = &st, entity.LogicHeeding
-	s.Deleter, s.MarkDoubt, s.QuietFrom, s.QuietUntil = "carol", true, noon, noon.Add(time.Hour)
-	s.shed()
-	require.Equal(t, noon.Add(time.Hour), s.decide(noon).WakeAt, "its own are kept")
-	require.True(t, s.differs())
-	s.Logic = entity.LogicDoubting
-	s.shed()
-	require.False(t, s.differs())
-	require.Zero(t, s.QuietFrom)
-	require.Zero(t, s.QuietUntil)
-	require.Empty(t, s.Deleter)
-	require.False(t, s.MarkDoubt)
 }

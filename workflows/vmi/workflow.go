@@ -32,8 +32,6 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
-	e.state.Logic = entity.Logic(ctx)
-	e.state.shed()
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
@@ -45,7 +43,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.onOperations(ctx); err != nil {
 		return err
 	}
-	e.loop.OnReports(e.state.Logic, &e.state.Manual, func() string { return e.state.Object.UID }, e.state.deleting, func(contract.RequestReport) {})
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.deleting, func(contract.RequestReport) {})
 	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
