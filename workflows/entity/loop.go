@@ -15,6 +15,9 @@ import (
 // of events keep a page readable and a replay cheap.
 const historyWhenSettled = 200
 
+// historyWhenAttached is the same while a transition is open that this run has opened: to detach it costs both some events.
+const historyWhenAttached = 1000
+
 // stepsPerWake bounds what one wake may do: a planner that never settles is a bug that must not spin.
 const stepsPerWake = 100
 
@@ -46,7 +49,7 @@ type Entity interface {
 	Plan(now time.Time) Plan
 	// Details are the workflow's current details, in Markdown.
 	Details(p Plan) string
-	// Busy says that something is open (a child, an activity): no Continue-As-New then.
+	// Busy says that something is open whose end only this run sees (an activity): no Continue-As-New then. Transitions are not of that kind.
 	Busy() bool
 }
 
@@ -68,6 +71,8 @@ type Loop struct {
 	repair func() ([]byte, error)
 	// plan is the last one made, for the query: that of the step in hand, too, which may take its time.
 	plan Plan
+	// attached is the ID of the open transition whose end this run sees (see OpenTransition); "": there is none.
+	attached string
 }
 
 type binding struct {
@@ -121,6 +126,9 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			return nil
 		}
 		if l.shouldContinueAsNew() {
+			if !l.detach() || l.pending() {
+				continue
+			}
 			carried, err := json.Marshal(l.entity.State()) //workflowcheck:ignore it sorts the keys of maps
 			if err != nil {
 				return fmt.Errorf("writing down the state: %w", err)
@@ -194,7 +202,11 @@ func (l *Loop) shouldContinueAsNew() bool {
 		return false
 	}
 	info := workflow.GetInfo(l.ctx)
-	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= historyWhenSettled
+	limit := historyWhenSettled
+	if l.attached != "" {
+		limit = historyWhenAttached
+	}
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= limit
 }
 
 // repaired is the corrected state that a repair asked for, or nil.
