@@ -11,7 +11,7 @@ import (
 // writes with an old one is told the present one. Neither does what the VM's own entity alone writes into the status: it knows.
 func SameVM(a, b contract.VMObservation) bool {
 	for _, o := range []*contract.VMObservation{&a, &b} {
-		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Held = "", "", nil, 0, nil
+		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil, 0, false, nil
 	}
 	return reflect.DeepEqual(a, b)
 }

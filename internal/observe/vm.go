@@ -22,6 +22,7 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		LegacyRunning:      legacy,
 		StatusRunStrategy:  word(string(vm.Status.RunStrategy)),
 		ObservedGeneration: vm.Status.ObservedGeneration,
+		Reported:           vm.Status.PrintableStatus != "",
 		Actor:              word(vm.Annotations[contract.AnnotationRequestedBy]),
 		NeedsApproval:      operations(vm.Annotations[contract.AnnotationApproval]),
 	}

@@ -33,6 +33,8 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 // RegisterActivities registers the activities that talk to Kubernetes under their contract names.
 func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 	for name, f := range map[string]any{
+		contract.ActivityReadVM:             a.ReadVM,
+		contract.ActivityReadVMI:            a.ReadVMI,
 		contract.ActivityCreateVMI:          a.CreateVMI,
 		contract.ActivityDeleteVMI:          a.DeleteVMI,
 		contract.ActivityPatchVM:            a.PatchVM,

@@ -86,6 +86,8 @@ type VMObservation struct {
 	Actor string `json:"actor,omitempty"`
 	// NeedsApproval lists the operations that wait for a person: start, stop.
 	NeedsApproval []string `json:"needsApproval,omitempty"`
+	// Reported says that an entity has written the status before.
+	Reported bool `json:"reported,omitempty"`
 	// Held is the status's condition Held while it is True, read back so that losing Temporal's history releases nothing.
 	Held *Condition `json:"held,omitempty"`
 }
