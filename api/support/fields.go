@@ -33,6 +33,7 @@ func Configuration() []Field {
 		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"masquerade"}},
 		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
 		{Path: "configuration.vmRolloutStrategy", Values: []string{"LiveUpdate", "Stage"}},
+		{Path: "imagePullSecrets[].name"},
 		// Not pointers in the Go types: they are always there, and mean nothing while they are empty.
 		{Path: "certificateRotateStrategy"},
 		{Path: "workloadUpdateStrategy"},

@@ -94,6 +94,13 @@ func templates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	return out
 }
 
+// TestPodsRunWhereTheirImagesDo: they are built for Linux on amd64 only, and so are the guests that a node worker is for.
+func TestPodsRunWhereTheirImagesDo(t *testing.T) {
+	for name, template := range templates(t) {
+		require.Equal(t, map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}, template.Spec.NodeSelector, name)
+	}
+}
+
 func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
 	for name, template := range templates(t) {
 		pod := template.Spec

@@ -29,6 +29,9 @@ type Settings struct {
 	MachineType string
 	// PullPolicy of the launcher image; "" for the process's own.
 	PullPolicy corev1.PullPolicy
+	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they are looked up in
+	// the namespace of the pod; the kubelet passes over one that is not there.
+	PullSecrets []corev1.LocalObjectReference
 	// LiveUpdate is the rollout strategy under which a running VMI follows its VM where it can; otherwise it is Stage.
 	LiveUpdate bool
 	// EvictionStrategy of VMIs without one.
@@ -46,6 +49,7 @@ func From(kv *kubevirt.KubeVirt) Settings {
 	if kv == nil {
 		return s
 	}
+	s.PullSecrets = kv.Spec.ImagePullSecrets
 	c := &kv.Spec.Configuration
 	s.MachineType = c.MachineType
 	s.PullPolicy = c.ImagePullPolicy

@@ -38,7 +38,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 		return nil, err
 	}
 	name := PodName(vmi.Name, string(vmi.UID))
-	volumes, mounts, pullSecrets, err := podVolumes(vmi, name)
+	volumes, mounts, err := podVolumes(vmi, name)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			SchedulerName:             vmi.Spec.SchedulerName,
 			DNSPolicy:                 vmi.Spec.DNSPolicy,
 			DNSConfig:                 vmi.Spec.DNSConfig,
-			ImagePullSecrets:          pullSecrets,
+			ImagePullSecrets:          pullSecrets(vmi, o.Settings),
 			Containers:                []corev1.Container{computeContainer(vmi, o, mounts)},
 			Volumes:                   volumes,
 		},

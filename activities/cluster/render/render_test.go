@@ -132,3 +132,11 @@ func TestLaunchedKeepsTheVolumes(t *testing.T) {
 	require.Empty(t, l.Spec.Volumes[2].CloudInitNoCloud.UserData)
 	require.NotEmpty(t, l.UID)
 }
+
+// TestPullSecrets: those of the disks, then the administrator's for the launcher, each once.
+func TestPullSecrets(t *testing.T) {
+	s := settings.From(&kubevirt.KubeVirt{Spec: kubevirt.KubeVirtSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "launcher"}, {Name: "registry"}, {}}}})
+	pod, err := Pod(example(), Options{Image: "x", Settings: s})
+	require.NoError(t, err)
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "launcher"}}, pod.Spec.ImagePullSecrets)
+}

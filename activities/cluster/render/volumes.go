@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -27,7 +28,7 @@ const (
 	networkDataKey    = "networkdata"
 )
 
-func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, []corev1.LocalObjectReference, error) {
+func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, error) {
 	volumes := []corev1.Volume{
 		scratch("sockets"), scratch("private"), scratch("disks"), scratch("tmp"), scratch("run-lock"),
 		{Name: "vmi", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
@@ -43,7 +44,6 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		{Name: "run-lock", MountPath: "/run/lock"},
 		{Name: "vmi", MountPath: vmiDir, ReadOnly: true},
 	}
-	var secrets []corev1.LocalObjectReference
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
 		switch {
@@ -53,19 +53,35 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 				Reference: v.ContainerDisk.Image, PullPolicy: v.ContainerDisk.ImagePullPolicy,
 			}}})
 			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: containerDisksDir + v.Name, ReadOnly: true})
-			if s := (corev1.LocalObjectReference{Name: v.ContainerDisk.ImagePullSecret}); s.Name != "" && !slices.Contains(secrets, s) {
-				secrets = append(secrets, s)
-			}
 		case v.CloudInitNoCloud != nil:
 			own, at := cloudInit(v, podName)
 			volumes, mounts = append(volumes, own...), append(mounts, at...)
 		case v.EmptyDisk != nil: // a file among the disks
 		default:
-			return nil, nil, nil, fmt.Errorf(
+			return nil, nil, fmt.Errorf(
 				"spec.volumes[%d] (%s): this kind of volume is not supported yet; use containerDisk, emptyDisk or cloudInitNoCloud", i, v.Name)
 		}
 	}
-	return volumes, mounts, secrets, nil
+	return volumes, mounts, nil
+}
+
+// pullSecrets are those of the container disks, and the administrator's for the launcher's own image.
+func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []corev1.LocalObjectReference {
+	var out []corev1.LocalObjectReference
+	add := func(secret corev1.LocalObjectReference) {
+		if secret.Name != "" && !slices.Contains(out, secret) {
+			out = append(out, secret)
+		}
+	}
+	for i := range vmi.Spec.Volumes {
+		if disk := vmi.Spec.Volumes[i].ContainerDisk; disk != nil {
+			add(corev1.LocalObjectReference{Name: disk.ImagePullSecret})
+		}
+	}
+	for _, secret := range s.PullSecrets {
+		add(secret)
+	}
+	return out
 }
 
 func scratch(name string) corev1.Volume {
