@@ -46,8 +46,8 @@ deploy: ## Like images, then apply the manifests and wait for the rollouts. 20 s
 down: ## End everything of the cluster; its state stays (PURGE=1 deletes it), finished builds always do. 3 s.
 	@$(DEV) down $(if $(PURGE),--purge)
 
-.PHONY: kill restart
-kill restart: ## Kill, or restart in order, one process of the cluster: make kill PROCESS=node1-kubelet. 1 s.
+.PHONY: kill restart stop start
+kill restart stop start: ## Kill, or restart, stop or start in order, one process of the cluster: make kill PROCESS=node1-kubelet. 1 s.
 	@$(DEV) $@ $(or $(PROCESS),$(error give PROCESS=NAME; make status lists the names))
 
 .PHONY: tools

@@ -46,6 +46,14 @@ func clusterVerbs() []*cobra.Command {
 			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Restart(ctx, args[0]) }),
 		},
 		{
+			Use: "stop PROCESS", Short: "Stop a process in an orderly way, until start", Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Stop(ctx, args[0]) }),
+		},
+		{
+			Use: "start PROCESS", Short: "Start a process that was stopped", Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Start(ctx, args[0]) }),
+		},
+		{
 			Use: "tools", Short: "Build temporal, tctl and virtctl and put them beside kubectl", Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Tools(ctx) }),
 		},

@@ -89,6 +89,16 @@ func (c Cluster) Restart(ctx context.Context, name string) error {
 	return c.order(ctx, name, (*supervise.Client).Restart)
 }
 
+// Stop ends a process in an orderly way and keeps it from being started again until Start.
+func (c Cluster) Stop(ctx context.Context, name string) error {
+	return c.order(ctx, name, (*supervise.Client).Stop)
+}
+
+// Start starts a process that was stopped.
+func (c Cluster) Start(ctx context.Context, name string) error {
+	return c.order(ctx, name, (*supervise.Client).Start)
+}
+
 func (c Cluster) order(ctx context.Context, name string, give func(*supervise.Client, context.Context, string) error) error {
 	client, process := c.supervisor(), name
 	for _, n := range layout.Nodes() {

@@ -65,14 +65,16 @@ func (s *Supervisor) handler() http.Handler {
 		}
 	}
 	mux.HandleFunc("POST /kill/{name}", send(syscall.SIGKILL))
-	mux.HandleFunc("POST /restart/{name}", func(w http.ResponseWriter, r *http.Request) {
-		p, ok := s.find(r.PathValue("name"))
-		if !ok {
-			http.Error(w, "there is no such process", http.StatusNotFound)
-			return
-		}
-		p.restart()
-	})
+	for path, act := range map[string]func(*process){"restart": (*process).restart, "stop": (*process).halt, "start": (*process).resume} {
+		mux.HandleFunc("POST /"+path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+			p, ok := s.find(r.PathValue("name"))
+			if !ok {
+				http.Error(w, "there is no such process", http.StatusNotFound)
+				return
+			}
+			act(p)
+		})
+	}
 	return mux
 }
 
@@ -84,10 +86,7 @@ func (p *process) restart() {
 	if h != nil {
 		p.end(h)
 	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.hurry()
 }
 
 // Client talks to a supervisor.
@@ -132,6 +131,12 @@ func (c *Client) Kill(ctx context.Context, name string) error { return c.post(ct
 func (c *Client) Restart(ctx context.Context, name string) error {
 	return c.post(ctx, "/restart/"+name)
 }
+
+// Stop ends the process and keeps it from being started again until Start.
+func (c *Client) Stop(ctx context.Context, name string) error { return c.post(ctx, "/stop/"+name) }
+
+// Start has a process started that was stopped.
+func (c *Client) Start(ctx context.Context, name string) error { return c.post(ctx, "/start/"+name) }
 
 func (c *Client) post(ctx context.Context, path string) error {
 	resp, err := c.do(ctx, http.MethodPost, path)

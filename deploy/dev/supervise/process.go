@@ -33,6 +33,7 @@ type process struct {
 	mu     sync.Mutex
 	status Status
 	live   *handle
+	halted bool // by hand: it is not started before resume
 }
 
 func newProcess(s Spec, o Options) *process {
@@ -79,6 +80,46 @@ func (p *process) keep(ctx context.Context) {
 		case <-time.After(delay):
 			delay = min(2*delay, backoffMax)
 		}
+		for p.isHalted() && ctx.Err() == nil {
+			p.set(Stopped, nil, "")
+			select {
+			case <-ctx.Done():
+			case <-p.wake:
+			}
+		}
+	}
+}
+
+func (p *process) isHalted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.halted
+}
+
+// halt ends the process with its grace, or keeps it from being started again: until resume, or for as long as this supervisor lives.
+func (p *process) halt() {
+	p.mu.Lock()
+	p.halted = true
+	h := p.live
+	p.mu.Unlock()
+	if h != nil {
+		p.end(h)
+	}
+}
+
+// resume lets keep start the process again.
+func (p *process) resume() {
+	p.mu.Lock()
+	p.halted = false
+	p.mu.Unlock()
+	p.hurry()
+}
+
+// hurry has keep go on at once.
+func (p *process) hurry() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -82,6 +82,20 @@ func TestWhatIsKilledIsStartedAgain(t *testing.T) {
 	require.ErrorContains(t, r.client.Kill(t.Context(), "c"), "no such process")
 }
 
+func TestWhatIsStoppedStaysSoUntilItIsStarted(t *testing.T) {
+	r := run(t, t.TempDir(), sleeper("a"))
+	first := r.eventually(t, "a", isRunning)
+	require.NoError(t, r.client.Stop(t.Context(), "a"))
+	r.eventually(t, "a", func(s Status) bool { return s.State == Stopped })
+	require.NoError(t, r.client.Restart(t.Context(), "a"))
+	require.Never(t, func() bool {
+		report, err := r.client.Report(t.Context())
+		return err == nil && isRunning(report.Processes[0])
+	}, 3*backoffMin, backoffMin/4, "to restart it does not start it")
+	require.NoError(t, r.client.Start(t.Context(), "a"))
+	r.eventually(t, "a", func(s Status) bool { return isRunning(s) && s.PID != first.PID })
+}
+
 func TestFinishEndsEverything(t *testing.T) {
 	stubborn := Spec{Name: "stubborn", Grace: 50 * time.Millisecond, Args: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}}
 	r := run(t, t.TempDir(), sleeper("a"), stubborn)
