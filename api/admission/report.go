@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Reports tells a workflow who has asked for what. It must be safe for concurrent use, and return soon: nothing depends on its outcome.
+// Reports tells a workflow who has asked for what. It must be safe for concurrent use, and not wait: nothing depends on its outcome.
 type Reports interface {
 	Report(workflow string, r contract.RequestReport)
 }
@@ -44,7 +44,7 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil || old.Metadata.Name == "" {
 		return "", r, false
 	}
-	r.UID, r.ResourceVersion = string(old.Metadata.UID), old.Metadata.ResourceVersion
+	r.UID, r.ResourceVersion, r.Again = string(old.Metadata.UID), old.Metadata.ResourceVersion, old.Metadata.DeletionTimestamp != nil
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
 		r.Operation = contract.OperationDelete

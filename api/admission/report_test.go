@@ -25,6 +25,8 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 	const own = "system:serviceaccount:virtflow:virtflow-control-worker"
 	object := `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7"}}`
 	deletion := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationDelete, Actor: "alice"}
+	again := deletion
+	again.Again = true
 	scaling := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationReplicate, Replicas: 3, Actor: "alice"}
 	yes := true
 	for name, c := range map[string]struct {
@@ -39,6 +41,7 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		"a VMI":                     {resource: "virtualmachineinstances", want: told{"vmi/demo/i": deletion}},
 		"a replica set":             {resource: "virtualmachineinstancereplicasets", want: told{"replicaset/demo/i": deletion}},
 		"a scale":                   {resource: "virtualmachineinstancereplicasets", sub: "scale", operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`, want: told{"replicaset/demo/i": scaling}},
+		"one that is going already": {resource: "virtualmachines", old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z"}}`, want: told{"vm/demo/i": again}},
 		"a scale that is unlike":    {resource: "virtualmachineinstancereplicasets", sub: "scale", operation: admissionv1.Update, object: `{"spec": {"replicas": "x"}}`},
 		"something else":            {resource: "pods"},
 		"an update":                 {resource: "virtualmachines", operation: admissionv1.Update, object: object},

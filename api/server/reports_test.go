@@ -44,13 +44,18 @@ func (s *signals) SignalWorkflow(ctx context.Context, workflow, _, name string, 
 	return s.fail
 }
 
-// lost is what the process says of the reports that it lost.
-func (s *signals) lost() float64 {
+// dropped is how many reports the process says that it dropped for a reason.
+func (s *signals) dropped(reason string) float64 {
 	families, err := s.registry.Gather()
 	require.NoError(s.t, err)
 	for _, f := range families {
-		if f.GetName() == "virtflow_reports_lost_total" {
-			return f.GetMetric()[0].GetCounter().GetValue()
+		if f.GetName() != "virtflow_reports_dropped_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == reason {
+				return m.GetCounter().GetValue()
+			}
 		}
 	}
 	s.t.Fatal("nothing is counted")
@@ -61,35 +66,13 @@ func newSignals(t *testing.T) (*signals, *reports) {
 	t.Helper()
 	s := &signals{registry: prometheus.NewRegistry(), t: t, next: make(chan struct{}), got: map[string][]int{}}
 	r := newReports(s, zerolog.Nop(), s.registry)
-	t.Cleanup(func() { r.end(0) })
+	t.Cleanup(func() { r.close(0) })
 	return s, r
 }
 
-// hurried has nobody wait.
-func hurried(t *testing.T, r *reports) {
-	t.Helper()
-	require.True(t, r.waited.TryAcquire(reportsWaited))
-	t.Cleanup(func() { r.waited.Release(reportsWaited) })
-}
-
-// TestADeletionWaitsForItsReport: what comes of it is then told to a workflow that knows who asked.
-func TestADeletionWaitsForItsReport(t *testing.T) {
+// TestNoRequestWaitsForAReport, though Temporal takes none; those of one workflow arrive in their order, also at the end.
+func TestNoRequestWaitsForAReport(t *testing.T) {
 	s, r := newSignals(t)
-	r.wait = time.Minute
-	close(s.next)
-	for i := range 100 {
-		r.Report("vm/demo/a", contract.RequestReport{Replicas: i})
-		s.mu.Lock()
-		got := len(s.got["vm/demo/a"])
-		s.mu.Unlock()
-		require.Equal(t, i+1, got)
-	}
-}
-
-// TestNobodyWaitsLongForAReport, and those of one workflow arrive in their order, also at the end.
-func TestNobodyWaitsLongForAReport(t *testing.T) {
-	s, r := newSignals(t)
-	hurried(t, r)
 	want := map[string][]int{}
 	for i := range 40 {
 		for _, workflow := range []string{"vm/demo/a", "vm/demo/b", "replicaset/demo/c"} {
@@ -97,41 +80,39 @@ func TestNobodyWaitsLongForAReport(t *testing.T) {
 			want[workflow] = append(want[workflow], i)
 		}
 	}
-	// Nothing has been taken so far, and nobody has waited.
+	// Nothing has been taken so far, and nobody has waited: a signal lasts until the channel is closed.
+	require.Empty(t, s.got)
 	close(s.next)
-	r.end(time.Minute)
+	r.close(time.Minute)
 	require.Equal(t, want, s.got)
-	require.Zero(t, s.lost())
 	r.Report("vm/demo/a", contract.RequestReport{})
 	require.Equal(t, want, s.got)
-	require.EqualValues(t, 1, s.lost(), "what comes too late is counted")
+	require.EqualValues(t, 1, s.dropped(droppedEnding), "what comes too late is counted")
 }
 
-// TestWhatIsReportedTooFastIsCounted and nobody waits for it either.
-func TestWhatIsReportedTooFastIsCounted(t *testing.T) {
+// TestReportsBeyondTheQueueAreDropped and counted, and nobody waits for them either.
+func TestReportsBeyondTheQueueAreDropped(t *testing.T) {
 	s, r := newSignals(t)
-	hurried(t, r)
 	const more = 10
-	for range reportsWaiting + 1 + more { // one is on its way, perhaps
+	for range reportQueue + 1 + more { // one is on its way, perhaps
 		r.Report("vm/demo/a", contract.RequestReport{})
 	}
-	lost := s.lost()
-	require.Contains(t, []float64{more, more + 1}, lost)
+	dropped := s.dropped(droppedFull)
+	require.Contains(t, []float64{more, more + 1}, dropped)
 	close(s.next)
-	r.end(time.Minute)
-	require.EqualValues(t, reportsWaiting+1+more, float64(len(s.got["vm/demo/a"]))+lost)
+	r.close(time.Minute)
+	require.EqualValues(t, reportQueue+1+more, float64(len(s.got["vm/demo/a"]))+dropped)
 }
 
 // TestTheEndComesInTime, though Temporal does not answer; what is given up is counted.
 func TestTheEndComesInTime(t *testing.T) {
 	s, r := newSignals(t)
-	hurried(t, r)
 	for range 50 {
 		r.Report("vm/demo/a", contract.RequestReport{})
 	}
-	r.end(0)
+	r.close(0)
 	require.Empty(t, s.got)
-	require.EqualValues(t, 50, s.lost())
+	require.EqualValues(t, 50, s.dropped(droppedFailed))
 }
 
 // TestAReportThatNobodyTakesIsCounted: the workflow has ended.
@@ -140,6 +121,6 @@ func TestAReportThatNobodyTakesIsCounted(t *testing.T) {
 	s.fail = errors.New("not found")
 	r.Report("vm/demo/a", contract.RequestReport{})
 	close(s.next)
-	r.end(time.Minute)
-	require.EqualValues(t, 1, s.lost())
+	r.close(time.Minute)
+	require.EqualValues(t, 1, s.dropped(droppedFailed))
 }

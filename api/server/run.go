@@ -89,12 +89,12 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
-	told := newReports(temporal, p.Log, p.Registry)
-	defer told.end(reportsDrain) // after the last review has been answered
+	sent := newReports(temporal, p.Log, p.Registry)
+	defer sent.close(reportDrain) // after the last review has been answered
 	cluster := o.clusterReader(mgr.GetClient())
 	register(webhooks, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: told,
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: sent,
 	}), keeper.Proven)
 	aggregated, err := o.aggregated(mgr, temporal, cluster, p)
 	if err != nil {

@@ -1,7 +1,8 @@
 package contract
 
 // SignalReportRequest tells an entity who has asked the API server to delete its object, or to scale it, as the API server said before it was
-// done: with a RequestReport. It may be missing, come late, and be about something that was refused in the end.
+// done: with a RequestReport. Nobody waits for it: it may be missing, come after the change itself, and be about something that was refused in
+// the end.
 const SignalReportRequest = "report-request"
 
 // RequestReport is the argument of SignalReportRequest.
@@ -14,4 +15,6 @@ type RequestReport struct {
 	Replicas  int       `json:"replicas,omitempty"`
 	// Actor is the user whom the API server has authenticated.
 	Actor string `json:"actor"`
+	// Again says that the object was being deleted already.
+	Again bool `json:"again,omitempty"`
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// OnReports folds reports of who asked for what. One about another object than that of the UID
-// says nothing. Reports of deletions are remembered as Manual.Deleter, others are handed on. deleting says whether the object is known to be
-// on its way out, which is the doing of whoever was reported last before that.
-func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, other func(contract.RequestReport)) {
+// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of deletions are remembered
+// as Manual.Deleter, others are handed on. They come before the change that they are about, or after it. The deletion is the doing of the last
+// who asked for it while the object was not being deleted.
+func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.RequestReport)) {
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return
@@ -19,7 +19,7 @@ func (l *Loop) OnReports(m *Manual, uid func() string, deleting func() bool, oth
 		switch {
 		case r.Operation != contract.OperationDelete:
 			other(r)
-		case m.Deleter == "" || !deleting():
+		case m.Deleter == "" || !r.Again:
 			m.Deleter = r.Actor
 			now := workflow.Now(l.ctx)
 			// Asking again says when it was asked for last: what was asked before came to nothing.

@@ -36,7 +36,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
-	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func() bool { return e.state.Set != nil && e.state.deleting() }, e.state.scaling)
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.scaling)
 	return e.loop.Run(contract.WorkflowReplicaSet, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})

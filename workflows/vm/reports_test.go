@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestWhoDeletesIsNamed: the API server has said so beforehand. What it says of another object, or after the fact, changes nothing.
+// TestWhoDeletesIsNamed, whoever asks again for a deletion that goes on. What is said of another object changes nothing.
 func TestWhoDeletesIsNamed(t *testing.T) {
 	w := newWorld(t)
 	report := func(uid, actor string) {
@@ -32,7 +32,11 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 		report("vm-uid-123456", "dave\n")
 	})
 	w.at(3*time.Second, w.DeleteVM)
-	w.at(4*time.Second, func() { report("vm-uid-123456", "late") })
+	w.at(4*time.Second, func() {
+		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{
+			UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: "again", Again: true,
+		})
+	})
 	w.at(5*time.Second, w.RemoveVMI)
 	w.run(t)
 	require.Equal(t, "dave", actors["vm/default/web/vm-uid-1/stop/2"])
@@ -49,4 +53,30 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"carol", "dave"}, asked)
+}
+
+// TestALateReportNamesWhoDeletes: nobody waits for reports. An earlier one was about a deletion that was refused.
+func TestALateReportNamesWhoDeletes(t *testing.T) {
+	w := newWorld(t)
+	report := func(actor string) {
+		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: actor})
+	}
+	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(2*time.Second, func() { report("refused") })
+	w.at(3*time.Second, w.DeleteVM)
+	w.at(4*time.Second, func() { report("carol") })
+	w.at(5*time.Second, w.RemoveVMI)
+	w.run(t)
+	answer, err := w.env.QueryWorkflow(contract.QueryHistory)
+	require.NoError(t, err)
+	var records []contract.OperationRecord
+	require.NoError(t, answer.Get(&records))
+	var asked []string
+	for _, r := range records {
+		if r.Operation == contract.OperationDelete {
+			asked = append(asked, r.Actor)
+		}
+	}
+	require.Equal(t, []string{"refused", "carol"}, asked)
 }

@@ -43,7 +43,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.onOperations(ctx); err != nil {
 		return err
 	}
-	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.deleting, func(contract.RequestReport) {})
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func(contract.RequestReport) {})
 	return e.loop.Run(contract.WorkflowVMI, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
