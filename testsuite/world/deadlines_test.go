@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -88,7 +90,7 @@ func waitsOf() map[string]map[string]bound {
 		"entity": {
 			"the repair to be taken up":  {deadline: "the next turn of the loop"},
 			"the planner did not settle": {deadline: "one minute"},
-			"the step in hand to end":    {deadline: "its activities' own: each has a schedule-to-close time-out"},
+			"the step in hand to end":    {deadline: "its activities' own: a limit for each attempt, and so many attempts"},
 		},
 	}
 }
@@ -149,9 +151,14 @@ func TestDeadlines(t *testing.T) {
 func presets(t *testing.T) {
 	t.Helper()
 	require.NotZero(t, entity.LocalOptions().StartToCloseTimeout)
-	require.NotZero(t, entity.LocalOptions().ScheduleToCloseTimeout)
-	require.NotZero(t, entity.ClusterOptions().StartToCloseTimeout)
-	require.NotZero(t, entity.ClusterOptions().ScheduleToCloseTimeout)
+	require.EqualValues(t, 1, entity.LocalOptions().RetryPolicy.MaximumAttempts)
+	require.GreaterOrEqual(t, entity.LocalOptions().ScheduleToCloseTimeout, time.Hour, "the SDK counts the wait for a slot")
+	for _, o := range []workflow.ActivityOptions{entity.ClusterOptions(), entity.BatchOptions()} {
+		require.NotZero(t, o.StartToCloseTimeout)
+		require.Zero(t, o.ScheduleToCloseTimeout, "it would count the wait in the queue")
+		require.Zero(t, o.ScheduleToStartTimeout, "it would count the wait in the queue")
+		require.NotZero(t, o.RetryPolicy.MaximumAttempts)
+	}
 	require.NotZero(t, entity.NodeOptions("n").StartToCloseTimeout)
 	require.NotZero(t, entity.NodeOptions("n").ScheduleToStartTimeout)
 	require.NotZero(t, entity.NodeOptions("n").ScheduleToCloseTimeout)

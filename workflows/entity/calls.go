@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -17,30 +18,39 @@ func permanent() []string {
 	return []string{contract.ErrorGone, contract.ErrorConflict, contract.ErrorInvalid, contract.ErrorStartFailed}
 }
 
-// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, twice at most.
+// Limits of calls to Kubernetes. They count work: how long one attempt may take, once it has begun, and how many attempts are made. Waiting in
+// virtflow's own queues counts towards nothing: under load it takes long, and neither fails nor repeats what was asked for.
+const (
+	attemptLimit = 10 * time.Second
+	attempts     = 9 // with the pauses between them, a minute of an API server that answers at once, and refuses
+	queueLimit   = time.Hour
+)
+
+// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, once. The SDK takes a missing limit of the whole for
+// that of an attempt, and the whole includes the wait for a free slot.
 func LocalOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
-		StartToCloseTimeout:    2 * time.Second,
-		ScheduleToCloseTimeout: 5 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:        100 * time.Millisecond,
-			MaximumAttempts:        2,
-			NonRetryableErrorTypes: permanent(),
-		},
+		StartToCloseTimeout:    attemptLimit,
+		ScheduleToCloseTimeout: queueLimit,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 }
 
 // ClusterOptions are for the same calls once they have failed locally: then each attempt shows in history.
 func ClusterOptions() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		TaskQueue:              contract.ControlTaskQueue,
-		StartToCloseTimeout:    10 * time.Second,
-		ScheduleToCloseTimeout: time.Minute,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:        500 * time.Millisecond,
-			MaximumInterval:        10 * time.Second,
-			NonRetryableErrorTypes: permanent(),
-		},
+		TaskQueue:           contract.ControlTaskQueue,
+		StartToCloseTimeout: attemptLimit,
+		RetryPolicy:         clusterRetries(),
+	}
+}
+
+func clusterRetries() *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval:        500 * time.Millisecond,
+		MaximumInterval:        10 * time.Second,
+		MaximumAttempts:        attempts,
+		NonRetryableErrorTypes: permanent(),
 	}
 }
 
@@ -59,8 +69,8 @@ func NodeOptions(node string) workflow.ActivityOptions {
 	}
 }
 
-// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After a
-// minute of attempts the error is returned; the planner decides what it means. What says in plain words what is done; the UI shows it.
+// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After some
+// attempts the error is returned; the planner decides what it means. What says in plain words what is done; the UI shows it.
 func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	out, err := callLocally[Out](ctx, activity, what, in)
 	if err == nil || !Retryable(err) {
@@ -129,17 +139,32 @@ func ErrorType(err error) string {
 // maxMessage bounds what an error may add to history, status and logs, in bytes.
 const maxMessage = 512
 
-// Message is the text that explains an activity's error, without the wrapping of the SDK, cut to 512 bytes.
+// Message is the text that explains an activity's or a child's error, without the wrapping of the SDK, cut to 512 bytes. Users read it in
+// conditions, so Temporal's own errors are said in plain words.
 func Message(err error) string {
-	if err == nil {
+	var (
+		app     *temporal.ApplicationError
+		timeout *temporal.TimeoutError
+	)
+	switch {
+	case err == nil:
 		return ""
+	case errors.As(err, &app):
+		return cut(app.Message(), maxMessage)
+	case errors.As(err, &timeout):
+		if timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
+			return "nobody has begun it in time"
+		}
+		return "there was no answer in time"
+	case temporal.IsCanceledError(err):
+		return "it was cancelled"
+	case temporal.IsTerminatedError(err):
+		return "it was terminated by hand"
 	}
-	m := err.Error()
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		m = app.Message()
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
 	}
-	return cut(m, maxMessage)
+	return cut(err.Error(), maxMessage)
 }
 
 // maxSummary keeps a summary well below Temporal's limit (limit.userMetadataSummarySize: 400 bytes, as JSON), beyond which the server

@@ -130,6 +130,10 @@ func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, err
 // is what the user asked for, and Kubernetes keeps trying to place it.
 func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIResult) (contract.TransitionResult, error) {
 	uid := made.VMI.UID
+	// A start has its time from when there is an instance: what waits in our own queues until then has not begun.
+	if until := workflow.Now(ctx).Add(startDeadline); until.After(t.in.Deadline) {
+		t.in.Deadline = until
+	}
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
 		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid && t.latest.State != contract.ProgressNone

@@ -60,3 +60,20 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestAStartThatWaitsInOurQueuesHasItsTimeStill: its minutes count from when there is an instance.
+func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+		return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-1", Phase: "Running"})
+	}, 5*time.Minute)
+	env.ExecuteWorkflow(vm.Start, contract.TransitionInput{
+		VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(-time.Minute),
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+}
