@@ -45,6 +45,7 @@ type Launcher struct {
 	starts  chan startRequest
 	started chan startResult
 	over    chan struct{} // closed when nothing more is started
+	end     func()        // does what a signal to end does
 	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
 	stopping chan struct{}
 	killing  chan struct{}
@@ -84,7 +85,7 @@ type Tools struct {
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
 	return &Launcher{
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
-		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{},
+		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{}, end: func() {},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
 		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
@@ -93,6 +94,8 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 // Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that makes the pod
 // succeed.
 func (l *Launcher) Run(ctx context.Context) error {
+	ctx, l.end = context.WithCancel(ctx)
+	defer l.end()
 	// What the launcher needs to shut its guest down must outlive the signal to do so.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	libvirt := make(chan error, 1)
@@ -124,7 +127,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 		l.log.Info().Str("socket", l.cfg.Socket).Msg("serving")
 		l.loop(ctx, inner)
 	}
-	err = l.end()
+	err = l.finish()
 	close(l.over)
 	l.board.Close()
 	srv.Stop()
@@ -277,8 +280,8 @@ func rpcState(s guest.State) rpc.DomainState {
 	return rpc.DomainState_DOMAIN_STATE_ABSENT
 }
 
-// end reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
-func (l *Launcher) end() error {
+// finish reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
+func (l *Launcher) finish() error {
 	reason := l.machine.Reason()
 	l.board.Update(func(d *rpc.Domain) {
 		d.AgentConnected, d.Frozen = false, false

@@ -42,6 +42,11 @@ func (t *thawing) set(after time.Duration, thaw func()) {
 
 // operate is the service's call. One at a time of each sort: when libvirt hangs, callers are told so instead of piling up.
 func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+	if r.GetOperation() == rpc.Operation_OPERATION_END {
+		l.log.Info().Msg("told by the node's worker to end")
+		l.end()
+		return l.board.Domain(), nil
+	}
 	place := l.operating
 	if byGuest(r.GetOperation()) {
 		place = l.asking

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,8 +20,10 @@ import (
 const name = "control-worker"
 
 func main() {
-	var o options
-	process.Main(process.NewCommand(name, "runs virtflow's workflows and the activities that talk to Kubernetes", o.addFlags, o.run))
+	process.Main(func() *cobra.Command {
+		var o options
+		return process.NewCommand(name, "runs virtflow's workflows and the activities that talk to Kubernetes", o.addFlags, o.run)
+	})
 }
 
 type options struct {

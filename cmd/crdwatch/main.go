@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 
@@ -17,7 +18,9 @@ import (
 
 const name = "virtflow-crdwatch"
 
-func main() {
+func main() { process.Main(command) }
+
+func command() *cobra.Command {
 	var (
 		temporal   temporalclient.Options
 		kubeconfig string
@@ -68,5 +71,5 @@ func main() {
 		p.Health.AddReady("informers", w.Ready)
 		return w.Run(ctx)
 	}
-	process.Main(process.NewCommand("crdwatch", "Tell virtflow's workflows what happens in Kubernetes", flags, run))
+	return process.NewCommand("crdwatch", "Tell virtflow's workflows what happens in Kubernetes", flags, run)
 }

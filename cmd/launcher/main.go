@@ -32,7 +32,9 @@ type options struct {
 	podUID       string
 }
 
-func main() {
+func main() { process.Main(command) }
+
+func command() *cobra.Command {
 	debug.SetGCPercent(gcPercent)
 	var o options
 	cmd := process.NewCommand("launcher", "Runs libvirt and QEMU for the one VM of this pod", o.add, o.run)
@@ -46,7 +48,7 @@ func main() {
 		RunE:  func(*cobra.Command, []string) error { return kvm.Trial() },
 	})
 	cmd.AddCommand(probeCommand(), capabilitiesCommand(&options{}))
-	process.Main(cmd)
+	return cmd
 }
 
 // probeCommand ends the process itself: the kubelet is to see the exit code of the command in the guest.

@@ -2,11 +2,16 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/workers/gateway"
 )
 
 func main() {
-	var f gateway.Flags
-	process.Main(process.NewCommand("node-gateway", "lets each node reach its own tasks and virtual machines in Temporal, and nothing else", f.AddFlags, f.Run))
+	process.Main(func() *cobra.Command {
+		var f gateway.Flags
+		return process.NewCommand("node-gateway", "lets each node reach its own tasks and virtual machines in Temporal, and nothing else",
+			f.AddFlags, f.Run)
+	})
 }

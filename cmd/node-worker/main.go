@@ -9,14 +9,17 @@ import (
 	"github.com/virtflow/virtflow/workers/node"
 )
 
-func main() {
+func main() { process.Main(command) }
+
+func command() *cobra.Command {
 	var o node.Options
-	command := process.NewCommand("node-worker", "starts and watches the virtual machines of one node, and gives them network and devices", o.AddFlags, o.Run)
-	command.AddCommand(&cobra.Command{
+	cmd := process.NewCommand("node-worker", "starts and watches the virtual machines of one node, and gives them network and devices",
+		o.AddFlags, o.Run)
+	cmd.AddCommand(&cobra.Command{
 		Use: kvm.TrialCommand, Short: "run a virtual CPU until it halts", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return kvm.Trial() },
 	})
-	command.CompletionOptions.DisableDefaultCmd = true
-	command.SetHelpCommand(&cobra.Command{Hidden: true})
-	process.Main(command)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
+	return cmd
 }

@@ -65,9 +65,11 @@ func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cob
 	return cmd
 }
 
-// Main runs a command as a process: SIGTERM and SIGINT end its context, an error is printed and makes the exit code 1.
-func Main(cmd *cobra.Command) {
+// Main makes a command and runs it as a process: SIGTERM and SIGINT end its context, an error is printed and makes the exit code 1. It is all
+// that a main function does, so that the signals are handled before anything else is done: nobody repeats one that came too early.
+func Main(command func() *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	cmd := command()
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -80,6 +82,10 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	log, err := NewLogger(name, o.LogLevel, o.LogFormat)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		log.Info().Str("version", Version).Msg("stopped before the start of work")
+		return nil
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

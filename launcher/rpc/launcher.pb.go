@@ -83,6 +83,68 @@ func (DomainState) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{0}
 }
 
+// PauseReason says why a domain is PAUSED.
+type PauseReason int32
+
+const (
+	PauseReason_PAUSE_REASON_UNSPECIFIED PauseReason = 0
+	PauseReason_PAUSE_REASON_USER        PauseReason = 1
+	// IO_ERROR: a disk could not be read or written. NO_SPACE: what is behind it is full.
+	PauseReason_PAUSE_REASON_IO_ERROR PauseReason = 2
+	PauseReason_PAUSE_REASON_NO_SPACE PauseReason = 3
+	// MIGRATION: until the other end of a migration has it.
+	PauseReason_PAUSE_REASON_MIGRATION PauseReason = 4
+	// OTHER: libvirt knows another reason, or none.
+	PauseReason_PAUSE_REASON_OTHER PauseReason = 5
+)
+
+// Enum value maps for PauseReason.
+var (
+	PauseReason_name = map[int32]string{
+		0: "PAUSE_REASON_UNSPECIFIED",
+		1: "PAUSE_REASON_USER",
+		2: "PAUSE_REASON_IO_ERROR",
+		3: "PAUSE_REASON_NO_SPACE",
+		4: "PAUSE_REASON_MIGRATION",
+		5: "PAUSE_REASON_OTHER",
+	}
+	PauseReason_value = map[string]int32{
+		"PAUSE_REASON_UNSPECIFIED": 0,
+		"PAUSE_REASON_USER":        1,
+		"PAUSE_REASON_IO_ERROR":    2,
+		"PAUSE_REASON_NO_SPACE":    3,
+		"PAUSE_REASON_MIGRATION":   4,
+		"PAUSE_REASON_OTHER":       5,
+	}
+)
+
+func (x PauseReason) Enum() *PauseReason {
+	p := new(PauseReason)
+	*p = x
+	return p
+}
+
+func (x PauseReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PauseReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[1].Descriptor()
+}
+
+func (PauseReason) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[1]
+}
+
+func (x PauseReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PauseReason.Descriptor instead.
+func (PauseReason) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
+}
+
 type Device int32
 
 const (
@@ -116,11 +178,11 @@ func (x Device) String() string {
 }
 
 func (Device) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[1].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[2].Descriptor()
 }
 
 func (Device) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[1]
+	return &file_launcher_rpc_launcher_proto_enumTypes[2]
 }
 
 func (x Device) Number() protoreflect.EnumNumber {
@@ -129,7 +191,7 @@ func (x Device) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Device.Descriptor instead.
 func (Device) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
 }
 
 type Operation int32
@@ -146,6 +208,9 @@ const (
 	Operation_OPERATION_SOFT_REBOOT Operation = 5
 	// RESET is the reset button.
 	Operation_OPERATION_RESET Operation = 6
+	// END ends the launcher as SIGTERM does: a guest that runs is shut down within its grace period. It is for a launcher that missed the
+	// signal, which the kubelet sends once; it may be asked of one that has no domain.
+	Operation_OPERATION_END Operation = 7
 )
 
 // Enum value maps for Operation.
@@ -158,6 +223,7 @@ var (
 		4: "OPERATION_THAW",
 		5: "OPERATION_SOFT_REBOOT",
 		6: "OPERATION_RESET",
+		7: "OPERATION_END",
 	}
 	Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED": 0,
@@ -167,6 +233,7 @@ var (
 		"OPERATION_THAW":        4,
 		"OPERATION_SOFT_REBOOT": 5,
 		"OPERATION_RESET":       6,
+		"OPERATION_END":         7,
 	}
 )
 
@@ -181,11 +248,11 @@ func (x Operation) String() string {
 }
 
 func (Operation) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[2].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[3].Descriptor()
 }
 
 func (Operation) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[2]
+	return &file_launcher_rpc_launcher_proto_enumTypes[3]
 }
 
 func (x Operation) Number() protoreflect.EnumNumber {
@@ -194,7 +261,7 @@ func (x Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Operation.Descriptor instead.
 func (Operation) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
 }
 
 type InfoRequest struct {
@@ -515,7 +582,9 @@ type Domain struct {
 	// guest is what the guest's agent said last; absent until it has answered once.
 	Guest *GuestInfo `protobuf:"bytes,9,opt,name=guest,proto3" json:"guest,omitempty"`
 	// frozen: the guest's agent holds all writing to its file systems.
-	Frozen        bool `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	Frozen bool `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	// pause_reason is unspecified unless the domain is PAUSED.
+	PauseReason   PauseReason `protobuf:"varint,11,opt,name=pause_reason,json=pauseReason,proto3,enum=virtflow.launcher.v1.PauseReason" json:"pause_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +687,13 @@ func (x *Domain) GetFrozen() bool {
 		return x.Frozen
 	}
 	return false
+}
+
+func (x *Domain) GetPauseReason() PauseReason {
+	if x != nil {
+		return x.PauseReason
+	}
+	return PauseReason_PAUSE_REASON_UNSPECIFIED
 }
 
 // GuestInfo is the guest's own word: cut to size, but not to be believed.
@@ -1852,7 +1928,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\rguest_address\x18\x06 \x01(\tR\fguestAddress\x12\x18\n" +
 	"\agateway\x18\a \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\xc3\x03\n" +
+	"\fWatchRequest\"\x89\x04\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -1866,7 +1942,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\avolumes\x18\b \x03(\v2\".virtflow.launcher.v1.DomainVolumeR\avolumes\x125\n" +
 	"\x05guest\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestInfoR\x05guest\x12\x16\n" +
 	"\x06frozen\x18\n" +
-	" \x01(\bR\x06frozen\"\xa5\x01\n" +
+	" \x01(\bR\x06frozen\x12D\n" +
+	"\fpause_reason\x18\v \x01(\x0e2!.virtflow.launcher.v1.PauseReasonR\vpauseReason\"\xa5\x01\n" +
 	"\tGuestInfo\x12#\n" +
 	"\ragent_problem\x18\x01 \x01(\tR\fagentProblem\x12-\n" +
 	"\x02os\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12D\n" +
@@ -1965,12 +2042,19 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x13DOMAIN_STATE_PAUSED\x10\x03\x12\x19\n" +
 	"\x15DOMAIN_STATE_SHUTDOWN\x10\x04\x12\x18\n" +
 	"\x14DOMAIN_STATE_SHUTOFF\x10\x05\x12\x18\n" +
-	"\x14DOMAIN_STATE_CRASHED\x10\x06*K\n" +
+	"\x14DOMAIN_STATE_CRASHED\x10\x06*\xac\x01\n" +
+	"\vPauseReason\x12\x1c\n" +
+	"\x18PAUSE_REASON_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11PAUSE_REASON_USER\x10\x01\x12\x19\n" +
+	"\x15PAUSE_REASON_IO_ERROR\x10\x02\x12\x19\n" +
+	"\x15PAUSE_REASON_NO_SPACE\x10\x03\x12\x1a\n" +
+	"\x16PAUSE_REASON_MIGRATION\x10\x04\x12\x16\n" +
+	"\x12PAUSE_REASON_OTHER\x10\x05*K\n" +
 	"\x06Device\x12\x16\n" +
 	"\x12DEVICE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
 	"\n" +
-	"DEVICE_VNC\x10\x02*\xac\x01\n" +
+	"DEVICE_VNC\x10\x02*\xbf\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x15\n" +
@@ -1978,7 +2062,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x10OPERATION_FREEZE\x10\x03\x12\x12\n" +
 	"\x0eOPERATION_THAW\x10\x04\x12\x19\n" +
 	"\x15OPERATION_SOFT_REBOOT\x10\x05\x12\x13\n" +
-	"\x0fOPERATION_RESET\x10\x062\xfe\x06\n" +
+	"\x0fOPERATION_RESET\x10\x06\x12\x11\n" +
+	"\rOPERATION_END\x10\a2\xfe\x06\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
@@ -2004,80 +2089,82 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(DomainState)(0),             // 0: virtflow.launcher.v1.DomainState
-	(Device)(0),                  // 1: virtflow.launcher.v1.Device
-	(Operation)(0),               // 2: virtflow.launcher.v1.Operation
-	(*InfoRequest)(nil),          // 3: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),         // 4: virtflow.launcher.v1.InfoResponse
-	(*StartDomainRequest)(nil),   // 5: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),         // 6: virtflow.launcher.v1.PodInterface
-	(*GetDomainRequest)(nil),     // 7: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),         // 8: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),               // 9: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),            // 10: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),              // 11: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),       // 12: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),     // 13: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),    // 14: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),     // 15: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),    // 16: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),      // 17: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),         // 18: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),        // 19: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),       // 20: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),    // 21: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),   // 22: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),  // 23: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil), // 24: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),         // 25: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),            // 26: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),      // 27: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),            // 28: virtflow.launcher.v1.GuestDisk
-	(*OperateRequest)(nil),       // 29: virtflow.launcher.v1.OperateRequest
+	(PauseReason)(0),             // 1: virtflow.launcher.v1.PauseReason
+	(Device)(0),                  // 2: virtflow.launcher.v1.Device
+	(Operation)(0),               // 3: virtflow.launcher.v1.Operation
+	(*InfoRequest)(nil),          // 4: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),         // 5: virtflow.launcher.v1.InfoResponse
+	(*StartDomainRequest)(nil),   // 6: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),         // 7: virtflow.launcher.v1.PodInterface
+	(*GetDomainRequest)(nil),     // 8: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),         // 9: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),               // 10: virtflow.launcher.v1.Domain
+	(*GuestInfo)(nil),            // 11: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),              // 12: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),       // 13: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),     // 14: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),    // 15: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),     // 16: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),    // 17: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),      // 18: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),         // 19: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),        // 20: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),       // 21: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),    // 22: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),   // 23: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),  // 24: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil), // 25: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),         // 26: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),            // 27: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),      // 28: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),            // 29: virtflow.launcher.v1.GuestDisk
+	(*OperateRequest)(nil),       // 30: virtflow.launcher.v1.OperateRequest
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	6,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	7,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
 	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	17, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	18, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	10, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
-	11, // 5: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	12, // 6: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
-	1,  // 7: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	25, // 8: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	11, // 9: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	26, // 10: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	27, // 11: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	28, // 12: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	2,  // 13: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	3,  // 14: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	5,  // 15: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	7,  // 16: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	8,  // 17: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	13, // 18: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	15, // 19: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	23, // 20: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	19, // 21: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	21, // 22: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	29, // 23: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	4,  // 24: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	9,  // 25: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	9,  // 26: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	9,  // 27: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	14, // 28: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	16, // 29: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	24, // 30: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	20, // 31: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	22, // 32: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	9,  // 33: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	24, // [24:34] is the sub-list for method output_type
-	14, // [14:24] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	18, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	19, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	11, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	1,  // 5: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
+	12, // 6: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	13, // 7: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	2,  // 8: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
+	26, // 9: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	12, // 10: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	27, // 11: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	28, // 12: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	29, // 13: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	3,  // 14: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	4,  // 15: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	6,  // 16: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	8,  // 17: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	9,  // 18: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	14, // 19: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	16, // 20: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	24, // 21: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	20, // 22: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	22, // 23: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	30, // 24: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	5,  // 25: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	10, // 26: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	10, // 27: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	10, // 28: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	15, // 29: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	17, // 30: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	25, // 31: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	21, // 32: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	23, // 33: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	10, // 34: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	25, // [25:35] is the sub-list for method output_type
+	15, // [15:25] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -2090,7 +2177,7 @@ func file_launcher_rpc_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,

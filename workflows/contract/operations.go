@@ -13,7 +13,10 @@ const (
 	OperationReset      Operation = "reset"
 )
 
-// InstanceOperations lists them.
+// OperationEnd ends a launcher, for one that missed the kubelet's signal. It is the control plane's own and no Update.
+const OperationEnd Operation = "end"
+
+// InstanceOperations lists what users may ask for.
 func InstanceOperations() []Operation {
 	return []Operation{OperationPause, OperationUnpause, OperationFreeze, OperationUnfreeze, OperationSoftReboot, OperationReset}
 }

@@ -46,13 +46,16 @@ func static(name, user string) func(context.Context, *Builder) (Image, error) {
 	}
 }
 
-// goBuild compiles ./cmd/NAME. With cgo it links against the host's libraries.
+// goBuild compiles ./cmd/NAME. With cgo it uses the host's C library, and opens libvirt's libraries when it first calls them: until the dynamic
+// linker had loaded all sixty of them, the first process of a container would miss a signal to end.
 func (b *Builder) goBuild(ctx context.Context, name, output string, cgo bool) error {
 	if !cache.Exists(filepath.Join(b.Source, "cmd", name)) {
 		return fmt.Errorf("there is no command cmd/%s in the source tree", name)
 	}
 	b.Log.Info().Str("image", name).Msg("compiling ./cmd/" + name + " (minutes when Go's build cache is empty)")
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output, "./cmd/" + name}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-tags", "libvirt_dlopen", "-ldflags", "-s -w", "-o", output, "./cmd/" + name,
+	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.Source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=-mod=readonly")

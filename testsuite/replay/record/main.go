@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -20,7 +21,9 @@ import (
 	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
-func main() {
+func main() { process.Main(command) }
+
+func command() *cobra.Command {
 	var temporal temporalclient.Options
 	var out, query, release string
 	var perType int
@@ -40,7 +43,7 @@ func main() {
 	})
 	_ = cmd.Flags().Set("metrics-address", "")
 	_ = cmd.Flags().Set("log-level", "warn")
-	process.Main(cmd)
+	return cmd
 }
 
 type recorded struct {

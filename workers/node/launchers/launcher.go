@@ -88,6 +88,7 @@ func operations() map[contract.Operation]rpc.Operation {
 		contract.OperationUnfreeze:   rpc.Operation_OPERATION_THAW,
 		contract.OperationSoftReboot: rpc.Operation_OPERATION_SOFT_REBOOT,
 		contract.OperationReset:      rpc.Operation_OPERATION_RESET,
+		contract.OperationEnd:        rpc.Operation_OPERATION_END,
 	}
 }
 

@@ -1,0 +1,45 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// earlySignal makes this test program a process that is told to end while its command is still being made.
+const earlySignal = "VIRTFLOW_TEST_EARLY_SIGNAL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(earlySignal) == "" {
+		os.Exit(m.Run())
+	}
+	Main(func() *cobra.Command {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			panic(err)
+		}
+		cmd := NewCommand("early", "", nil, func(context.Context, *Process) error { panic("work was begun") })
+		cmd.SetArgs([]string{"--metrics-address="})
+		// The signal reaches the context by way of a goroutine of os/signal.
+		cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+			<-cmd.Context().Done()
+			return nil
+		}
+		return cmd
+	})
+}
+
+// TestASignalBeforeTheStartOfWork ends the process in good order: without a handler it would be killed, or as the first process of a
+// container not even hear the signal.
+func TestASignalBeforeTheStartOfWork(t *testing.T) {
+	var said bytes.Buffer
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.Stderr = append(os.Environ(), earlySignal+"=yes"), &said
+	require.NoError(t, cmd.Run(), said.String())
+	require.Contains(t, said.String(), "stopped before the start of work")
+}
