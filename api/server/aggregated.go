@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -35,7 +34,7 @@ func (o *Options) temporalClient(p *process.Process) (client.Client, error) {
 }
 
 // aggregated makes the API subresources.kubevirt.io.
-func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (http.Handler, error) {
+func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (*subresources.Service, error) {
 	toGuests, err := o.streams(mgr, p)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (bs *bounds) bound(next http.Handler, proven func(*http.Request) bool) http
 		var long *http.MaxBytesError
 		switch {
 		case errors.Is(err, errBusy):
-			busy(w)
+			tooMany(w, errBusy.Error())
 			return
 		case errors.As(err, &long), err == nil:
 			r.Body = io.NopCloser(&whole)
@@ -73,18 +73,12 @@ func (bs *bounds) bound(next http.Handler, proven func(*http.Request) bool) http
 		ctx, cancel := context.WithTimeout(r.Context(), reviewWait)
 		defer cancel()
 		if b.reviews.Acquire(ctx, 1) != nil {
-			busy(w)
+			tooMany(w, errBusy.Error())
 			return
 		}
 		defer b.reviews.Release(1)
 		next.ServeHTTP(w, r)
 	})
-}
-
-func busy(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "1")
-	w.Header().Set("Connection", "close") // what is left of the body is not read
-	http.Error(w, errBusy.Error(), http.StatusTooManyRequests)
 }
 
 // bounded reads a body, and takes room for what has come: who has sent nothing holds nothing. held is how much of it was taken.

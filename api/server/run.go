@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"slices"
@@ -56,25 +55,21 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	klog.SetLogger(logger)
 	ctrl.SetLogger(logger)
 
-	var keeper *certificates.Keeper
-	mux := http.NewServeMux()
 	scheme, err := newScheme()
 	if err != nil {
 		return err
 	}
-	webhooks := newWebhookServer("", o.Port, mux, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return keeper.Certificate(hello) })
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  scheme,
 		Logger:                  logger,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(shutdownTimeout),
 		Cache:                   o.cacheOptions(),
-		WebhookServer:           webhooks,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	keeper = certificates.NewKeeper(mgr.GetClient(), certificates.Options{
+	keeper := certificates.NewKeeper(mgr.GetClient(), certificates.Options{
 		Secret:             types.NamespacedName{Namespace: o.Namespace, Name: o.Secret},
 		Service:            o.Service,
 		MutatingWebhooks:   o.Webhooks,
@@ -92,7 +87,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	sent := newReports(temporal, p.Log, p.Registry)
 	defer sent.close(reportDrain) // after the last review has been answered
 	cluster := o.clusterReader(mgr.GetClient())
-	register(webhooks, admission.Handlers(admission.Options{
+	mux := http.NewServeMux()
+	register(mux, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: sent,
 	}), keeper.Proven)
@@ -101,11 +97,16 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		return err
 	}
 	mux.Handle("/", aggregated) // whatever is no webhook
+	https := newServer("", o.Port, Limits{}, mux, keeper.Certificate, aggregated.FromFrontProxy, p.Log)
+	p.Registry.MustRegister(https.refused)
+	if err := mgr.Add(https); err != nil {
+		return fmt.Errorf("setting up the HTTPS server: %w", err)
+	}
 	p.Health.AddReady("webhook server", func(ctx context.Context) error {
 		if err := keeper.Ready(ctx); err != nil {
 			return err
 		}
-		return mgr.GetWebhookServer().StartedChecker()(nil)
+		return https.Ready(ctx)
 	})
 	p.Health.AddReady("configuration", func(ctx context.Context) error { _, err := cluster(ctx); return err })
 	if err := mgr.Start(ctx); err != nil {

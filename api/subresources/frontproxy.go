@@ -2,6 +2,7 @@ package subresources
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,12 @@ func (f *FrontProxy) Identify(r *http.Request, now time.Time) (User, error) {
 	}
 	u.Extra = extraOf(r.Header, config.extra)
 	return u, nil
+}
+
+// Knows says whether a client has shown the front proxy's certificate.
+func (f *FrontProxy) Knows(ctx context.Context, state *tls.ConnectionState, now time.Time) bool {
+	config, err := f.config(ctx)
+	return err == nil && len(state.PeerCertificates) > 0 && config.believes(state.PeerCertificates, now)
 }
 
 // config is the ConfigMap as it is now, parsed again only when it has changed.

@@ -2,6 +2,7 @@ package subresources
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"strings"
@@ -127,6 +128,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Fail(seen, err)
 	}
 	s.note(route, req, seen.code, time.Since(began), err)
+}
+
+// FromFrontProxy says whether a client has shown the certificate of the API server's front proxy.
+func (s *Service) FromFrontProxy(state *tls.ConnectionState) bool {
+	return s.proxy.Knows(context.Background(), state, time.Now())
 }
 
 // note tells of a request that was let in.

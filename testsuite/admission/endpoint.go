@@ -78,7 +78,7 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	require.Eventually(t, func() bool { return webhooks.StartedChecker()(nil) == nil }, startTime, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return webhooks.Ready(ctx) == nil }, startTime, 10*time.Millisecond)
 	return &Endpoint{
 		url: fmt.Sprintf("https://127.0.0.1:%d", port),
 		Client: &http.Client{Timeout: askTime, Transport: &http.Transport{
