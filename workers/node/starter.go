@@ -12,6 +12,7 @@ import (
 	activities "github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/poddevice"
 	"github.com/virtflow/virtflow/workers/node/podnet"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -144,7 +145,7 @@ func (s *Starter) take(ctx context.Context, pod string) (done func(), err error)
 	}
 }
 
-// PrepareMasquerade gives the guest of a launcher's pod its network on the pod network. The name of the network is the VMI's own,
+// PrepareMasquerade makes the pod's devices usable for its launcher and gives its guest a network on the pod network. The name of the network is the VMI's own,
 // which nobody here knows: the launcher finds it as the one that is the pod's.
 func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
 	namespace, err := peer.NetworkNamespace()
@@ -157,8 +158,11 @@ func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.I
 		return nil, err
 	}
 	defer root.Close()
+	if err := poddevice.Ensure(root); err != nil {
+		return nil, err
+	}
 	plan := podnet.Masquerade()
-	mtu, err := plan.Prepare(ctx, podnet.Pod{NetworkNamespace: namespace, Root: root})
+	mtu, err := plan.Prepare(ctx, podnet.Pod{NetworkNamespace: namespace})
 	if err != nil {
 		return nil, err
 	}

@@ -37,17 +37,12 @@ func Masquerade() Plan {
 // Pod is where a plan is carried out.
 type Pod struct {
 	NetworkNamespace *os.File
-	// Root is the root directory of a process in the pod that will open the tap device.
-	Root *os.File
 }
 
 // Prepare carries the plan out and returns the MTU that the guest is to use. It is idempotent, and nothing of the node's own
 // network is touched: a pod in the node's network namespace is refused.
 func (p Plan) Prepare(ctx context.Context, pod Pod) (mtu int, err error) {
 	if err := refuseNodeNetwork(pod.NetworkNamespace); err != nil {
-		return 0, err
-	}
-	if err := ensureTunDevice(pod.Root); err != nil {
 		return 0, err
 	}
 	err = within(pod.NetworkNamespace, func() error {

@@ -93,56 +93,8 @@ func TestNodeNetworkIsRefused(t *testing.T) {
 }
 
 func TestMissingPodLink(t *testing.T) {
-	_, err := Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: namespace(t), Root: root(t)})
+	_, err := Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: namespace(t)})
 	require.ErrorContains(t, err, "pod link (eth0) is missing")
-}
-
-func TestTunDevice(t *testing.T) {
-	usable := func(t *testing.T, dir string) {
-		var st unix.Stat_t
-		require.NoError(t, unix.Lstat(filepath.Join(dir, "dev/net/tun"), &st))
-		require.Equal(t, []any{uint32(unix.S_IFCHR), tunNumber, uint32(107)}, []any{st.Mode & unix.S_IFMT, st.Rdev, st.Uid})
-	}
-	at := func(t *testing.T, dir string) error {
-		f, err := os.Open(dir)
-		require.NoError(t, err)
-		defer f.Close()
-		return ensureTunDevice(f)
-	}
-	t.Run("made where it is missing", func(t *testing.T) {
-		dir := t.TempDir()
-		require.NoError(t, os.Mkdir(filepath.Join(dir, "dev"), 0o755))
-		require.NoError(t, at(t, dir))
-		usable(t, dir)
-		require.NoError(t, at(t, dir))
-	})
-	t.Run("given to the launcher's user where it is root's", func(t *testing.T) {
-		dir := t.TempDir()
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755))
-		require.NoError(t, unix.Mknod(filepath.Join(dir, "dev/net/tun"), unix.S_IFCHR|0o600, int(tunNumber)))
-		require.NoError(t, at(t, dir))
-		usable(t, dir)
-	})
-	for name, prepare := range map[string]func(dir, elsewhere string) error{
-		"a linked /dev": func(dir, elsewhere string) error { return os.Symlink(elsewhere, filepath.Join(dir, "dev")) },
-		"a linked /dev/net": func(dir, elsewhere string) error {
-			_ = os.Mkdir(filepath.Join(dir, "dev"), 0o755)
-			return os.Symlink(elsewhere, filepath.Join(dir, "dev/net"))
-		},
-		"a linked device": func(dir, elsewhere string) error {
-			_ = os.MkdirAll(filepath.Join(dir, "dev/net"), 0o755)
-			return os.Symlink(filepath.Join(elsewhere, "x"), filepath.Join(dir, "dev/net/tun"))
-		},
-	} {
-		t.Run("not through "+name, func(t *testing.T) {
-			dir, elsewhere := t.TempDir(), t.TempDir()
-			require.NoError(t, prepare(dir, elsewhere))
-			require.Error(t, at(t, dir))
-			left, err := os.ReadDir(elsewhere)
-			require.NoError(t, err)
-			require.Empty(t, left)
-		})
-	}
 }
 
 // testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file descriptors.
@@ -152,7 +104,7 @@ type testPod struct {
 }
 
 func newPod(t *testing.T) testPod {
-	p := testPod{Pod: Pod{NetworkNamespace: namespace(t), Root: root(t)}, other: namespace(t)}
+	p := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
 	p.cable(t, "eth0", podAddress+"/24", p.other, "eth0", otherAddress+"/24")
 	return p
 }
@@ -304,14 +256,4 @@ func namespace(t *testing.T) *os.File {
 	}))
 	t.Cleanup(func() { made.Close() })
 	return made
-}
-
-// root is the root directory of a container that has a /dev.
-func root(t *testing.T) *os.File {
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "dev"), 0o755))
-	f, err := os.Open(dir)
-	require.NoError(t, err)
-	t.Cleanup(func() { f.Close() })
-	return f
 }
