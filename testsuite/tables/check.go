@@ -6,21 +6,22 @@ import (
 
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
 // strategies, situations and requests are all that there are; a table that lacks one has a hole.
-func strategies() []vm.Strategy {
-	return []vm.Strategy{vm.Always, vm.RerunOnFailure, vm.Manual, vm.Halted, vm.Once}
+func strategies() []runstrategy.Strategy {
+	return []runstrategy.Strategy{runstrategy.Always, runstrategy.RerunOnFailure, runstrategy.Manual, runstrategy.Halted, runstrategy.Once}
 }
 
-func situations() []vm.Situation {
-	return []vm.Situation{vm.Absent, vm.Alive, vm.Deleting, vm.Succeeded, vm.Failed}
+func situations() []runstrategy.Situation {
+	return []runstrategy.Situation{runstrategy.Absent, runstrategy.Alive, runstrategy.Deleting, runstrategy.Succeeded, runstrategy.Failed}
 }
 
-func requests() []vm.Request {
-	return []vm.Request{vm.NoRequest, vm.StartRequest, vm.StopRequest, vm.RestartRequest}
+func requests() []runstrategy.Request {
+	return []runstrategy.Request{runstrategy.NoRequest, runstrategy.StartRequest, runstrategy.StopRequest, runstrategy.RestartRequest}
 }
 
 func phases() []vmi.Phase {
@@ -30,11 +31,11 @@ func phases() []vmi.Phase {
 }
 
 // CheckStrategies says what is wrong with a table of run strategies: holes, rows that are never looked up, rows that say the same twice.
-func CheckStrategies(rows []vm.Row) (wrong []string) {
+func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	type key struct {
-		strategy  vm.Strategy
-		situation vm.Situation
-		request   vm.Request
+		strategy  runstrategy.Strategy
+		situation runstrategy.Situation
+		request   runstrategy.Request
 	}
 	seen := map[key]bool{}
 	for _, r := range rows {
@@ -49,7 +50,7 @@ func CheckStrategies(rows []vm.Row) (wrong []string) {
 	}
 	for _, st := range strategies() {
 		for _, sit := range situations() {
-			if !seen[key{st, sit, vm.NoRequest}] {
+			if !seen[key{st, sit, runstrategy.NoRequest}] {
 				wrong = append(wrong, fmt.Sprintf("%s, %s: no row decides", st, sit))
 			}
 		}

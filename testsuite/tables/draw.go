@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
@@ -17,9 +18,9 @@ func Markdown() string {
 		"What the planners look up, drawn from the code. What it means is told in [Lifecycle](lifecycle.md).\n")
 	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules leave a phase, the first that holds is taken.\n")
 	b.WriteString(Phases(vmi.Rules()))
-	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `workflows/vm/strategy.go`: what is done about the instance, by what it does and what is requested in\n" +
+	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `internal/runstrategy/table.go`: what is done about the instance, by what it does and what is requested in\n" +
 		"`status.stateChangeRequests`. A request that has no column of its own for a situation changes nothing there.\n")
-	b.WriteString(Strategies(vm.Strategies()))
+	b.WriteString(Strategies(runstrategy.Table()))
 	b.WriteString("\n## Printable status of a VirtualMachine\n\nFrom `workflows/vm/status.go`: the first that holds is shown. Where something is awaited, the row marks its place: it cannot hold yet.\n")
 	b.WriteString(Printables(vm.Printables()))
 	return b.String()
@@ -50,7 +51,7 @@ func Phases(rules []vmi.Rule) string {
 }
 
 // Strategies draws, for each run strategy, what it does as a state diagram, and every cell of its table.
-func Strategies(rows []vm.Row) string {
+func Strategies(rows []runstrategy.Row) string {
 	var b strings.Builder
 	for _, st := range strategies() {
 		fmt.Fprintf(&b, "\n### %s\n\n```mermaid\nstateDiagram-v2\n", st)
@@ -58,24 +59,24 @@ func Strategies(rows []vm.Row) string {
 			if r.Strategy != st {
 				continue
 			}
-			if to := leadsTo(r.Wish); to != "" {
-				label := does(r.Wish)
-				if r.Request != vm.NoRequest {
+			if to := leadsTo(r.Action); to != "" {
+				label := does(r.Action)
+				if r.Request != runstrategy.NoRequest {
 					label += " (" + string(r.Request) + " requested)"
 				}
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", r.Situation, to, label)
 			}
 		}
 		b.WriteString("    alive --> succeeded: the guest powers off\n    alive --> failed: the guest fails\n    deleting --> absent: everything of it is gone\n```\n\n")
-		columns := []vm.Request{}
+		columns := []runstrategy.Request{}
 		for _, q := range requests() {
-			if slices.ContainsFunc(rows, func(r vm.Row) bool { return r.Strategy == st && r.Request == q }) {
+			if slices.ContainsFunc(rows, func(r runstrategy.Row) bool { return r.Strategy == st && r.Request == q }) {
 				columns = append(columns, q)
 			}
 		}
 		b.WriteString("| instance |")
 		for _, q := range columns {
-			if q == vm.NoRequest {
+			if q == runstrategy.NoRequest {
 				b.WriteString(" no request |")
 			} else {
 				fmt.Fprintf(&b, " %s requested |", q)
@@ -93,47 +94,47 @@ func Strategies(rows []vm.Row) string {
 	return b.String()
 }
 
-func cell(rows []vm.Row, st vm.Strategy, sit vm.Situation, q vm.Request) string {
-	i := slices.IndexFunc(rows, func(r vm.Row) bool { return r.Strategy == st && r.Situation == sit && r.Request == q })
+func cell(rows []runstrategy.Row, st runstrategy.Strategy, sit runstrategy.Situation, q runstrategy.Request) string {
+	i := slices.IndexFunc(rows, func(r runstrategy.Row) bool { return r.Strategy == st && r.Situation == sit && r.Request == q })
 	switch {
-	case i < 0 && q == vm.NoRequest:
+	case i < 0 && q == runstrategy.NoRequest:
 		return "**no row**"
 	case i < 0:
 		return "as without"
 	}
-	w := rows[i].Wish
-	if w.Why == "" {
-		return does(w)
+	a := rows[i].Action
+	if a.Why == "" {
+		return does(a)
 	}
-	return does(w) + ": " + w.Why
+	return does(a) + ": " + a.Why
 }
 
-// leadsTo is the situation that a wish leads to, as a diagram shows it.
-func leadsTo(w vm.Wish) vm.Situation {
-	switch w.Operation {
+// leadsTo is the situation that an action leads to, as a diagram shows it.
+func leadsTo(a runstrategy.Action) runstrategy.Situation {
+	switch a.Operation {
 	case contract.OperationStart:
-		return vm.Alive
+		return runstrategy.Alive
 	case contract.OperationStop, contract.OperationRestart:
-		return vm.Deleting
+		return runstrategy.Deleting
 	default:
 		return ""
 	}
 }
 
-func does(w vm.Wish) string {
+func does(a runstrategy.Action) string {
 	switch {
-	case w.Always:
+	case a.Always:
 		return "the strategy becomes Always"
-	case w.Rerun:
+	case a.Rerun:
 		return "a start is requested"
-	case w.Operation == contract.OperationNone:
+	case a.Operation == contract.OperationNone:
 		return "–"
 	}
-	s := string(w.Operation)
-	if w.AfterBackOff {
+	s := string(a.Operation)
+	if a.AfterBackOff {
 		s += " after back-off"
 	}
-	if w.Once {
+	if a.Once {
 		s += ", if that is new"
 	}
 	return s

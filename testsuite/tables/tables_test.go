@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/tables"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -13,21 +14,23 @@ import (
 )
 
 func TestTheTablesHaveNoHoles(t *testing.T) {
-	require.Empty(t, tables.CheckStrategies(vm.Strategies()))
+	require.Empty(t, tables.CheckStrategies(runstrategy.Table()))
 	require.Empty(t, tables.CheckPhases(vmi.Rules()))
 	require.Empty(t, tables.CheckPrintables(vm.Printables()))
-	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0", len(vm.Strategies())+len(vmi.Rules())+len(vm.Printables()))
+	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0", len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables()))
 }
 
 // TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules is left that lead to
 // the same phase, nothing is missing to see.
 func TestAHoleIsFound(t *testing.T) {
-	without := func(rows []vm.Row, i int) []vm.Row { return append(append([]vm.Row{}, rows[:i]...), rows[i+1:]...) }
-	for i, r := range vm.Strategies() {
-		if r.Request == vm.NoRequest {
-			require.NotEmpty(t, tables.CheckStrategies(without(vm.Strategies(), i)), "%+v", r)
+	without := func(rows []runstrategy.Row, i int) []runstrategy.Row {
+		return append(append([]runstrategy.Row{}, rows[:i]...), rows[i+1:]...)
+	}
+	for i, r := range runstrategy.Table() {
+		if r.Request == runstrategy.NoRequest {
+			require.NotEmpty(t, tables.CheckStrategies(without(runstrategy.Table(), i)), "%+v", r)
 		}
-		require.NotEmpty(t, tables.CheckStrategies(append(vm.Strategies(), r)), "%+v twice", r)
+		require.NotEmpty(t, tables.CheckStrategies(append(runstrategy.Table(), r)), "%+v twice", r)
 	}
 	var toRunning []vmi.Rule
 	for _, r := range vmi.Rules() {

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -29,7 +30,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &without})
 	case actSetAlways:
 		return e.patch(ctx, d.Action, contract.PatchVMInput{
-			RunStrategy: string(Always), LegacyRunning: e.state.VM.LegacyRunning, Actor: e.state.actor(),
+			RunStrategy: string(runstrategy.Always), LegacyRunning: e.state.VM.LegacyRunning, Actor: e.state.actor(),
 		})
 	case actWrite:
 		status := e.state.status()
@@ -143,7 +144,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	if s.Approved != nil && s.Approved.Operation == d.Operation {
 		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
 	}
-	if s.situation() != Absent {
+	if s.situation() != runstrategy.Absent {
 		t.VMI = s.VMI.UID
 		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
 	}

@@ -3,16 +3,17 @@ package vm
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // noteEnd counts instances that ended without ever running, and forgets the count once one has run.
 func (s *State) noteEnd(now time.Time) {
-	if s.StartFailure != nil && (s.VMI != nil && s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy))) {
+	if s.StartFailure != nil && (s.VMI != nil && s.VMI.EverRan || !runstrategy.BacksOff(s.strategy())) {
 		s.StartFailure = nil
 	}
 	sit := s.situation()
-	if sit != Failed && sit != Succeeded || s.VMI.EverRan || !backsOff(Strategy(s.VM.RunStrategy)) {
+	if sit != runstrategy.Failed && sit != runstrategy.Succeeded || s.VMI.EverRan || !runstrategy.BacksOff(s.strategy()) {
 		return
 	}
 	if s.StartFailure != nil && s.StartFailure.LastFailedVMIUID == s.VMI.UID {

@@ -3,6 +3,7 @@ package vm
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -12,15 +13,15 @@ func (s *State) forgetFailure() {
 	if s.Failure == nil {
 		return
 	}
-	halted := Strategy(s.VM.RunStrategy) == Halted
+	halted := s.strategy() == runstrategy.Halted
 	over := false
 	switch s.Failure.Step {
 	case string(contract.OperationStart), string(contract.OperationRestart):
 		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.settledDown()
 	case string(contract.OperationStop):
-		over = s.situation() == Absent && s.VMI != nil
+		over = s.situation() == runstrategy.Absent && s.VMI != nil
 	case string(actSetAlways):
-		over = !halted || s.request() != StartRequest
+		over = !halted || s.request() != runstrategy.StartRequest
 	}
 	if over {
 		s.Failure = nil
@@ -29,14 +30,14 @@ func (s *State) forgetFailure() {
 
 // restartOwed says that the instance that runs is the one that is to be replaced.
 func (s *State) restartOwed() bool {
-	w, known := s.wish()
-	return known && w.Operation == contract.OperationRestart
+	want, known := s.desired()
+	return known && want.Operation == contract.OperationRestart
 }
 
 // settledDown says that there is no instance, and that none is asked for.
 func (s *State) settledDown() bool {
-	w, known := s.wish()
-	return known && s.situation() == Absent && w.Operation == contract.OperationNone && s.Open == nil
+	want, known := s.desired()
+	return known && s.situation() == runstrategy.Absent && want.Operation == contract.OperationNone && s.Open == nil
 }
 
 // mirror copies the VMI's conditions, as KubeVirt does: while there is no VMI the previous ones stay.
@@ -46,7 +47,7 @@ func (s *State) mirror(now time.Time) {
 		"Failure": true, "Ready": true, "RestartRequired": true,
 		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
 	}
-	if s.situation() == Absent {
+	if s.situation() == runstrategy.Absent {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists", Message: "VMI does not exist"}, now)
 	} else {
 		var kept []contract.Condition
@@ -77,7 +78,7 @@ func (s *State) mirror(now time.Time) {
 // restartRequired shows what the last comparison of the instance with its VM has found, for as long as that instance is there to stay.
 func (s *State) restartRequired(now time.Time) {
 	sit := s.situation()
-	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == Absent || sit == Deleting || s.VMI.UID != s.Checked.VMI {
+	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == runstrategy.Absent || sit == runstrategy.Deleting || s.VMI.UID != s.Checked.VMI {
 		s.Conditions = conditions.Remove(s.Conditions, "RestartRequired")
 		return
 	}
@@ -87,16 +88,16 @@ func (s *State) restartRequired(now time.Time) {
 
 // leftAlone says why nothing is done about a VM.
 func (s *State) leftAlone() (reason, message string, ok bool) {
-	if _, known := s.wish(); known || s.deleting() {
+	if _, known := s.desired(); known || s.deleting() {
 		return "", "", false
 	}
-	reason, message = unserved(Strategy(s.VM.RunStrategy))
+	reason, message = runstrategy.Unserved(s.strategy())
 	return reason, message, true
 }
 
 // obstacles are the conditions of the instance that say why its guest does not run, or not as it should.
 func (s *State) obstacles() (list []contract.Condition) {
-	if s.situation() == Absent {
+	if s.situation() == runstrategy.Absent {
 		return nil
 	}
 	for _, bad := range []contract.Condition{

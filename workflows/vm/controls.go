@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -176,7 +177,7 @@ func (s *State) needsApproval(op contract.Operation) bool {
 	case contract.OperationStart:
 		return listed(contract.OperationStart)
 	case contract.OperationStop:
-		return listed(contract.OperationStop) && s.situation() == Alive
+		return listed(contract.OperationStop) && s.situation() == runstrategy.Alive
 	case contract.OperationRestart:
 		return listed(contract.OperationStart) || listed(contract.OperationStop)
 	default:
@@ -192,7 +193,7 @@ func (s *State) approved(op contract.Operation) bool {
 
 // instanceUID is the UID of the instance, "" while there is none.
 func (s *State) instanceUID() string {
-	if s.situation() == Absent {
+	if s.situation() == runstrategy.Absent {
 		return ""
 	}
 	return s.VMI.UID
@@ -205,12 +206,12 @@ func (s *State) await() {
 		s.Approved = nil
 		return
 	}
-	w, _ := s.wish()
-	if s.needsApproval(w.Operation) {
-		s.Awaiting = w.Operation
+	want, _ := s.desired()
+	if s.needsApproval(want.Operation) {
+		s.Awaiting = want.Operation
 	}
 	if !s.approved(s.Awaiting) {
-		s.Approved = nil // for a wish, or a machine, that is no longer
+		s.Approved = nil // given for what is no longer desired, or for another instance
 	}
 }
 

@@ -1,6 +1,5 @@
 // Package vm is the entity that owns one VirtualMachine object, and its transitions.
 //
-//	strategy.go   run strategies as a table: what is wished for, given the strategy and what the VMI does
 //	state.go      what is known, and how observations are folded into it
 //	plan.go       the planner: what to do next, from the state alone
 //	controls.go   what a person may ask of it: hold, release, approval and the like
@@ -11,6 +10,6 @@
 //	workflow.go   the loop
 //	transition.go start, stop and restart as child workflows with a deadline
 //
-// What happens when somebody stops a VM: its strategy becomes Halted (state.go), the table wishes for a stop (strategy.go), the
+// What happens when somebody stops a VM: its strategy becomes Halted (state.go), the table asks for a stop (internal/runstrategy), the
 // planner opens one (plan.go), and the child deletes the VMI and waits until it is gone (transition.go).
 package vm

@@ -3,6 +3,7 @@ package vm
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -64,12 +65,12 @@ func (s *State) decide(now time.Time) decision {
 	if !s.hasFinalizer() {
 		return s.held(decision{Action: actFinalizer, Why: "its instance must go before it does"}, now)
 	}
-	w, known := s.wish()
+	want, known := s.desired()
 	if !known {
-		_, why := unserved(Strategy(s.VM.RunStrategy))
+		_, why := runstrategy.Unserved(s.strategy())
 		return s.held(s.or(s.decideStatus(now), "another run strategy: "+why), now)
 	}
-	return s.held(s.decideWish(w, now), now)
+	return s.held(s.decideTransition(want, now), now)
 }
 
 // decideTelling keeps an open transition informed.
@@ -102,7 +103,7 @@ func (s *State) decideEnding(now time.Time) decision {
 		return s.or(s.decideStatus(now), "the instance to be gone")
 	}
 	asked := s.Last != nil && s.Last.Error == ""
-	if !s.VM.Gone && !s.orphaned() && (s.situation() != Absent || s.VMI == nil && !asked) {
+	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || s.VMI == nil && !asked) {
 		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have been made by a
 		// transition that failed.
 		return decision{Action: actOpen, Operation: contract.OperationStop, Why: "the VirtualMachine is being deleted"}
@@ -119,32 +120,32 @@ func (s *State) decideEnding(now time.Time) decision {
 	return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
 }
 
-// decideWish opens the transition that is wished for, or calls off one that no longer is.
-func (s *State) decideWish(w Wish, now time.Time) decision {
+// decideTransition opens the transition that is desired, or cancels one that no longer is.
+func (s *State) decideTransition(want runstrategy.Action, now time.Time) decision {
 	switch {
 	case s.Open != nil && s.Open.CallOff != "":
 		return s.callOff(s.Open.CallOff, now)
-	case s.Open != nil && s.overtaken(w):
-		return s.callOff("a newer wish: "+w.Why, now)
+	case s.Open != nil && s.overtaken(want):
+		return s.callOff("a newer wish: "+want.Why, now)
 	case s.Open != nil && !s.wanted():
 		return s.callOff("a newer wish: run strategy "+s.VM.RunStrategy, now)
 	case s.Open != nil && s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case s.Open != nil:
 		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition")
-	case w.Always:
-		return s.guard(decision{Action: actSetAlways, Why: w.Why}, now)
-	case w.Rerun:
-		return decision{Action: actRerun, Why: w.Why}
-	case w.Operation == contract.OperationStart && w.AfterBackOff && s.backingOff(now):
+	case want.Always:
+		return s.guard(decision{Action: actSetAlways, Why: want.Why}, now)
+	case want.Rerun:
+		return decision{Action: actRerun, Why: want.Why}
+	case want.Operation == contract.OperationStart && want.AfterBackOff && s.backingOff(now):
 		d := s.decideStatus(now)
 		if d.Action == actNone {
 			d.WakeAt = *s.StartFailure.RetryAfter
 			d.Waiting = "the back-off after an instance that never ran"
 		}
 		return d
-	case w.Operation != contract.OperationNone:
-		return s.guard(decision{Action: actOpen, Operation: w.Operation, Why: w.Why}, now)
+	case want.Operation != contract.OperationNone:
+		return s.guard(decision{Action: actOpen, Operation: want.Operation, Why: want.Why}, now)
 	case s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	default:
@@ -155,37 +156,32 @@ func (s *State) decideWish(w Wish, now time.Time) decision {
 // rest says in words what a VM waits for whose run strategy asks for nothing.
 func (s *State) rest() string {
 	switch {
-	case s.situation() == Deleting:
+	case s.situation() == runstrategy.Deleting:
 		return "its instance to be gone"
-	case s.situation() == Alive && !s.running():
+	case s.situation() == runstrategy.Alive && !s.running():
 		return "its instance to run: it is " + s.VMI.Phase
 	default:
 		return "nothing: this is what the run strategy asks for"
 	}
 }
 
-// wish is what the run strategy asks for now. known is false for a strategy that nothing is done about.
-func (s *State) wish() (w Wish, known bool) {
-	strategy := Strategy(s.VM.RunStrategy)
-	w, known = wish(strategy, s.situation(), s.request())
-	if w.Once && s.RunStrategy == s.VM.RunStrategy {
-		w = Wish{}
-	}
-	return w, known
+// desired is what the VM asks for now. known is false for a strategy that nothing is done about.
+func (s *State) desired() (want runstrategy.Action, known bool) {
+	return runstrategy.Desired(s.VM, s.VMI, s.RunStrategy)
 }
 
 // overtaken says that a request is about the instance that the open transition has made.
-func (s *State) overtaken(w Wish) bool {
+func (s *State) overtaken(want runstrategy.Action) bool {
 	if s.VMI == nil || s.Open.VMI == s.VMI.UID {
 		return false
 	}
-	asked := s.request() == StopRequest && s.situation() == Alive
-	return w.Operation == contract.OperationRestart || w.Operation == contract.OperationStop && asked
+	asked := s.request() == runstrategy.StopRequest && s.situation() == runstrategy.Alive
+	return want.Operation == contract.OperationRestart || want.Operation == contract.OperationStop && asked
 }
 
 // outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from that.
 func (s *State) outdated() bool {
-	if s.situation() != Alive || s.VM.Generation <= s.VMI.VMGeneration {
+	if s.situation() != runstrategy.Alive || s.VM.Generation <= s.VMI.VMGeneration {
 		return false
 	}
 	if s.Open != nil && (s.Open.Cancelled || !s.startsAnother()) {
@@ -197,8 +193,8 @@ func (s *State) outdated() bool {
 // wanted says whether the open transition still leads where the strategy wants to be.
 func (s *State) wanted() bool {
 	up := s.Open.Operation == contract.OperationStart || s.Open.Operation == contract.OperationRestart
-	switch Strategy(s.VM.RunStrategy) {
-	case Halted:
+	switch s.strategy() {
+	case runstrategy.Halted:
 		return !up
 	default:
 		return true
@@ -245,7 +241,7 @@ const settleTime = 5 * time.Second
 
 // settlesBy is until when the status is not written, although it differs (zero: it is written).
 func (s *State) settlesBy() time.Time {
-	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != Deleting {
+	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != runstrategy.Deleting {
 		return time.Time{}
 	}
 	switch {

@@ -3,6 +3,7 @@ package vm
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -194,50 +195,14 @@ func (s *State) next() State {
 	return n
 }
 
-func (s *State) situation() Situation {
-	switch {
-	case s.VMI == nil || s.VMI.Gone:
-		return Absent
-	case s.VMI.DeletionTimestamp != nil:
-		return Deleting
-	case s.VMI.Phase == "Succeeded":
-		return Succeeded
-	case s.VMI.Phase == "Failed":
-		return Failed
-	default:
-		return Alive
-	}
-}
+func (s *State) strategy() runstrategy.Strategy { return runstrategy.Strategy(s.VM.RunStrategy) }
 
-// request is what the pending state change requests ask for first, as far as they concern the present VMI.
-func (s *State) request() Request {
-	reqs := s.pendingRequests()
-	switch {
-	case len(reqs) == 0:
-		return NoRequest
-	case reqs[0].Action == "Start":
-		return StartRequest
-	case reqs[0].Action != "Stop" || s.situation() == Absent || reqs[0].UID != s.VMI.UID:
-		return NoRequest
-	case len(reqs) > 1 && reqs[1].Action == "Start":
-		return RestartRequest
-	default:
-		return StopRequest
-	}
-}
+func (s *State) situation() runstrategy.Situation { return runstrategy.SituationOf(s.VMI) }
 
-// pendingRequests are the state change requests without the first ones that have been met or no longer make sense.
+func (s *State) request() runstrategy.Request { return runstrategy.RequestOf(s.VM, s.VMI) }
+
 func (s *State) pendingRequests() []contract.StateChangeRequest {
-	reqs := s.VM.StateChangeRequests
-	for len(reqs) > 0 {
-		r, sit := reqs[0], s.situation()
-		met := r.Action == "Stop" && (sit == Absent || r.UID == "" || r.UID != s.VMI.UID) || r.Action == "Start" && sit == Alive
-		if !met {
-			break
-		}
-		reqs = reqs[1:]
-	}
-	return reqs
+	return runstrategy.Pending(s.VM, s.VMI)
 }
 
 // actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written it, or else whoever
@@ -276,32 +241,25 @@ func (s *State) progress() contract.InstanceProgress {
 		return contract.InstanceProgress{State: contract.ProgressOrphaned}
 	}
 	switch s.situation() {
-	case Absent:
+	case runstrategy.Absent:
 		if s.VMI != nil {
 			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: s.VMI.UID}
 		}
-	case Succeeded, Failed:
+	case runstrategy.Succeeded, runstrategy.Failed:
 		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
-	case Alive:
+	case runstrategy.Alive:
 		if s.VMI.Phase == "Running" {
 			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
 		}
-	case Deleting:
+	case runstrategy.Deleting:
 	}
 	return contract.InstanceProgress{}
 }
 
-func (s *State) deleting() bool { return s.VM.Gone || s.VM.DeletionTimestamp != nil }
+func (s *State) deleting() bool { return runstrategy.Deleted(s.VM) }
 
-// orphaned says that the VM is being deleted with its dependents left alone.
-func (s *State) orphaned() bool {
-	for _, f := range s.VM.Finalizers {
-		if f == "orphan" {
-			return true
-		}
-	}
-	return false
-}
+// orphaned says that the VM is being deleted without its instance.
+func (s *State) orphaned() bool { return runstrategy.Orphans(s.VM) }
 
 // startsAnother says that the open transition makes, or has made, another instance than the one that it found.
 func (s *State) startsAnother() bool {
@@ -321,7 +279,7 @@ func (s *State) refresh(now time.Time) {
 // follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision;
 // and when it ended.
 func (s *State) follow(now time.Time) {
-	there := s.situation() != Absent
+	there := s.situation() != runstrategy.Absent
 	if there {
 		s.ObservedGeneration = s.VMI.VMGeneration
 		if s.VMI.Revision != "" {
@@ -332,7 +290,7 @@ func (s *State) follow(now time.Time) {
 		}
 	}
 	// A start that RerunOnFailure owes, because it is new to the VM, is owed until there is an instance.
-	owed := Strategy(s.VM.RunStrategy) == RerunOnFailure && s.RunStrategy != s.VM.RunStrategy
+	owed := s.strategy() == runstrategy.RerunOnFailure && s.RunStrategy != s.VM.RunStrategy
 	if there || s.RunStrategy != "" && !owed {
 		s.RunStrategy = s.VM.RunStrategy
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -15,9 +16,9 @@ func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
 	s.observeVMI(contract.VMIObservation{UID: "b", ResourceVersion: "30", OwnerUID: "vm"})
 	s.observeVMI(contract.VMIObservation{UID: "b", Gone: true})
 	s.observeVMI(contract.VMIObservation{UID: "a", ResourceVersion: "20", OwnerUID: "vm"})
-	require.Equal(t, Absent, s.situation(), "an old observation arrived late")
+	require.Equal(t, runstrategy.Absent, s.situation(), "an old observation arrived late")
 	s.observeVMI(contract.VMIObservation{UID: "c", ResourceVersion: "40", OwnerUID: "vm"})
-	require.Equal(t, Alive, s.situation())
+	require.Equal(t, runstrategy.Alive, s.situation())
 }
 
 func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
@@ -32,7 +33,7 @@ func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "old"})
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "10"})
-	require.Equal(t, Absent, s.situation())
+	require.Equal(t, runstrategy.Absent, s.situation())
 }
 
 func TestAnEntityThatCameTooLateEnds(t *testing.T) {

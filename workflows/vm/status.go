@@ -3,6 +3,7 @@ package vm
 import (
 	"encoding/json"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -19,7 +20,7 @@ type Printable struct {
 func Printables() []Printable {
 	lacks := func(kind, reason string) func(*State) bool {
 		return func(s *State) bool {
-			if s.situation() == Absent {
+			if s.situation() == runstrategy.Absent {
 				return false
 			}
 			c, ok := conditions.Get(s.VMI.Conditions, kind)
@@ -50,25 +51,25 @@ func Printables() []Printable {
 
 // crashLoop: there is no instance that lives, and those before it never ran.
 func (s *State) crashLoop() bool {
-	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && backsOff(Strategy(s.VM.RunStrategy)) && s.over()
+	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && runstrategy.BacksOff(s.strategy()) && s.over()
 }
 
 func (s *State) running() bool {
-	return s.situation() != Absent && s.VMI.Phase == "Running"
+	return s.situation() != runstrategy.Absent && s.VMI.Phase == "Running"
 }
 
 // stopping: the instance has not ended and is going, or is about to.
 func (s *State) stopping() bool {
 	sit := s.situation()
-	if sit == Deleting {
+	if sit == runstrategy.Deleting {
 		return s.VMI.Phase != "Succeeded" && s.VMI.Phase != "Failed"
 	}
-	return sit == Alive && s.Open != nil && s.Open.Operation == contract.OperationStop
+	return sit == runstrategy.Alive && s.Open != nil && s.Open.Operation == contract.OperationStop
 }
 
 // starting: the instance has not come up yet, or is about to be made.
 func (s *State) starting() bool {
-	if s.situation() == Absent {
+	if s.situation() == runstrategy.Absent {
 		return s.Open != nil && s.Open.Operation != contract.OperationStop && !s.Open.Cancelled
 	}
 	switch s.VMI.Phase {
@@ -82,9 +83,9 @@ func (s *State) starting() bool {
 // over: there is no instance, or it has ended.
 func (s *State) over() bool {
 	switch s.situation() {
-	case Absent, Succeeded, Failed:
+	case runstrategy.Absent, runstrategy.Succeeded, runstrategy.Failed:
 		return true
-	case Deleting:
+	case runstrategy.Deleting:
 		return s.VMI.Phase == "Succeeded" || s.VMI.Phase == "Failed"
 	default:
 		return false
@@ -103,8 +104,8 @@ func (s *State) printable() string {
 // status is what users are to see.
 func (s *State) status() contract.VMStatus {
 	st := contract.VMStatus{
-		Created:             s.situation() != Absent,
-		Ready:               s.situation() != Absent && conditions.Is(s.VMI.Conditions, "Ready", "True"),
+		Created:             s.situation() != runstrategy.Absent,
+		Ready:               s.situation() != runstrategy.Absent && conditions.Is(s.VMI.Conditions, "Ready", "True"),
 		PrintableStatus:     s.printable(),
 		DesiredGeneration:   s.VM.Generation,
 		ObservedGeneration:  s.ObservedGeneration,
@@ -119,7 +120,7 @@ func (s *State) status() contract.VMStatus {
 // differs says whether the status is worth a write. What only says in other words why a VM that comes up or goes down is not ready waits for
 // the next write: it goes through several such reasons within a second.
 func (s *State) differs() bool {
-	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == Absent && s.Failure == nil && !s.deleting() {
+	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == runstrategy.Absent && s.Failure == nil && !s.deleting() {
 		// The instance is being made this very moment; the write that tells of it says all.
 		return false
 	}

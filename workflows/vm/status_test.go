@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -31,36 +32,36 @@ func TestPrintableStatus(t *testing.T) {
 	}
 	phase := func(p string) func(*State) { return func(s *State) { s.VMI.Phase = p } }
 	for name, c := range map[string]struct {
-		situation Situation
+		situation runstrategy.Situation
 		change    []func(*State)
 		want      string
 	}{
-		"deleted while it runs":           {Alive, []func(*State){func(s *State) { s.VM.DeletionTimestamp = &now }}, "Terminating"},
-		"going":                           {Deleting, nil, "Stopping"},
-		"going, ended":                    {Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
-		"own deletion, not seen yet":      {Alive, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStop} }}, "Stopping"},
-		"paused":                          {Alive, []func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
-		"going, paused":                   {Deleting, []func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
-		"running":                         {Alive, nil, "Running"},
-		"running, and once unschedulable": {Alive, []func(*State){condition("PodScheduled", "False", "Unschedulable")}, "Running"},
-		"no such claim":                   {Alive, []func(*State){phase("Pending"), condition("Synchronized", "False", "FailedPvcNotFound"), condition("PodScheduled", "False", "Unschedulable")}, "ErrorPvcNotFound"},
-		"no node":                         {Alive, []func(*State){phase("Scheduling"), condition("PodScheduled", "False", "Unschedulable"), condition("Synchronized", "False", "ErrImagePull")}, "ErrorUnschedulable"},
-		"no image":                        {Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
-		"no image for a while":            {Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")}, "ImagePullBackOff"},
-		"coming up":                       {Alive, []func(*State){phase("Scheduled")}, "Starting"},
-		"own creation, not seen yet":      {Absent, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStart} }}, "Starting"},
-		"never ran":                       {Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
-		"never ran, still there":          {Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
-		"never ran, being made again": {Absent, []func(*State){func(s *State) {
+		"deleted while it runs":           {runstrategy.Alive, []func(*State){func(s *State) { s.VM.DeletionTimestamp = &now }}, "Terminating"},
+		"going":                           {runstrategy.Deleting, nil, "Stopping"},
+		"going, ended":                    {runstrategy.Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
+		"own deletion, not seen yet":      {runstrategy.Alive, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStop} }}, "Stopping"},
+		"paused":                          {runstrategy.Alive, []func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
+		"going, paused":                   {runstrategy.Deleting, []func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
+		"running":                         {runstrategy.Alive, nil, "Running"},
+		"running, and once unschedulable": {runstrategy.Alive, []func(*State){condition("PodScheduled", "False", "Unschedulable")}, "Running"},
+		"no such claim":                   {runstrategy.Alive, []func(*State){phase("Pending"), condition("Synchronized", "False", "FailedPvcNotFound"), condition("PodScheduled", "False", "Unschedulable")}, "ErrorPvcNotFound"},
+		"no node":                         {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("PodScheduled", "False", "Unschedulable"), condition("Synchronized", "False", "ErrImagePull")}, "ErrorUnschedulable"},
+		"no image":                        {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
+		"no image for a while":            {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")}, "ImagePullBackOff"},
+		"coming up":                       {runstrategy.Alive, []func(*State){phase("Scheduled")}, "Starting"},
+		"own creation, not seen yet":      {runstrategy.Absent, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStart} }}, "Starting"},
+		"never ran":                       {runstrategy.Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran, still there":          {runstrategy.Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran, being made again": {runstrategy.Absent, []func(*State){func(s *State) {
 			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
 			s.Open = &Transition{Operation: contract.OperationStart}
 		}}, "Starting"},
-		"ended":           {Succeeded, nil, "Stopped"},
-		"nothing":         {Absent, nil, "Stopped"},
-		"a strange phase": {Alive, []func(*State){phase("Unknown")}, "Unknown"},
+		"ended":           {runstrategy.Succeeded, nil, "Stopped"},
+		"nothing":         {runstrategy.Absent, nil, "Stopped"},
+		"a strange phase": {runstrategy.Alive, []func(*State){phase("Unknown")}, "Unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state(Always, c.situation, NoRequest)
+			s := state(runstrategy.Always, c.situation, runstrategy.NoRequest)
 			for _, f := range c.change {
 				f(s)
 			}
@@ -72,7 +73,7 @@ func TestPrintableStatus(t *testing.T) {
 // TestMirroredConditions: all but the VM's own follow the instance, and stay as they were while there is none.
 func TestMirroredConditions(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
-	s := state(Always, Alive, NoRequest)
+	s := state(runstrategy.Always, runstrategy.Alive, runstrategy.NoRequest)
 	s.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "True"}, {Type: "AgentConnected", Status: "True"}}
 	s.Checked = &Check{VMI: "i", Generation: 2, RestartRequired: "a non-live-updatable field was changed in the template spec"}
 	s.refresh(now)

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -104,7 +105,7 @@ func (e *instance) Details(p entity.Plan) string {
 	}
 	if s.Failure != nil {
 		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message)
-		if s.situation() != Alive { // else it is not repeated: the instance is there
+		if s.situation() != runstrategy.Alive { // else it is not repeated: the instance is there
 			fmt.Fprintf(&b, " Next try %s.", s.Failure.RetryAt.UTC().Format(time.RFC3339))
 		}
 	}
@@ -127,7 +128,7 @@ func (e *instance) describe(ctx workflow.Context) {
 	}
 	phase, actor := s.printable(), s.wisher()
 	node := ""
-	if s.situation() != Absent {
+	if s.situation() != runstrategy.Absent {
 		node = s.VMI.NodeName
 	}
 	now := strings.Join([]string{s.Object.UID, phase, op, actor, node}, "|")

@@ -1,4 +1,4 @@
-package vm
+package runstrategy
 
 import "github.com/virtflow/virtflow/workflows/contract"
 
@@ -12,8 +12,10 @@ const (
 	Manual         Strategy = "Manual"
 	Halted         Strategy = "Halted"
 	Once           Strategy = "Once"
-	// WaitAsReceiver is refused at admission: no instance can be received yet. A VM that has it all the same is left alone.
+	// WaitAsReceiver is refused at admission: no instance can be received yet. Nothing is done about a VM that has it all the same.
 	WaitAsReceiver Strategy = "WaitAsReceiver"
+	// Contradictory stands for a VM that sets both spec.running and spec.runStrategy.
+	Contradictory Strategy = contract.RunStrategyContradictory
 )
 
 // Situation is what a VM's VMI does.
@@ -39,8 +41,8 @@ const (
 	RestartRequest Request = "restart" // a stop that names the present VMI, and a start behind it
 )
 
-// Wish is what a strategy asks for.
-type Wish struct {
+// Action is what a VM asks for, as it is and as its instance is. The zero value asks for nothing.
+type Action struct {
 	Operation contract.Operation
 	// Always says that the strategy is to become Always: a start was requested while Halted.
 	Always bool
@@ -48,7 +50,7 @@ type Wish struct {
 	Rerun bool
 	// AfterBackOff says that a start waits for the back-off after instances that never ran.
 	AfterBackOff bool
-	// Once says that a start is made only if the strategy is new to this VM: it was not the one that the status last told.
+	// Once says that a start is made only if the strategy is new to this VM: its status told of another one, or of none.
 	Once bool
 	Why  string
 }
@@ -58,16 +60,18 @@ type Row struct {
 	Strategy  Strategy
 	Situation Situation
 	Request   Request // NoRequest matches any request that no other row of the same strategy and situation names
-	Wish      Wish
+	Action    Action
 }
 
-// Strategies is the table: KubeVirt's semantics of each strategy.
-func Strategies() []Row {
-	start := func(why string) Wish { return Wish{Operation: contract.OperationStart, Why: why} }
-	later := func(why string) Wish { return Wish{Operation: contract.OperationStart, AfterBackOff: true, Why: why} }
-	stop := func(why string) Wish { return Wish{Operation: contract.OperationStop, Why: why} }
-	restart := func(why string) Wish { return Wish{Operation: contract.OperationRestart, Why: why} }
-	nothing := Wish{}
+// Table is the whole of it: KubeVirt's semantics of each strategy.
+func Table() []Row {
+	start := func(why string) Action { return Action{Operation: contract.OperationStart, Why: why} }
+	later := func(why string) Action {
+		return Action{Operation: contract.OperationStart, AfterBackOff: true, Why: why}
+	}
+	stop := func(why string) Action { return Action{Operation: contract.OperationStop, Why: why} }
+	restart := func(why string) Action { return Action{Operation: contract.OperationRestart, Why: why} }
+	nothing := Action{}
 	const (
 		startAsked   = "a start was requested"
 		stopAsked    = "a stop was requested"
@@ -91,7 +95,7 @@ func Strategies() []Row {
 		{RerunOnFailure, Alive, RestartRequest, restart(restartAsked)},
 		{RerunOnFailure, Deleting, NoRequest, nothing},
 		{RerunOnFailure, Succeeded, NoRequest, stop("the guest powered off, and did not fail")},
-		{RerunOnFailure, Failed, NoRequest, Wish{Rerun: true, Why: "the guest failed"}},
+		{RerunOnFailure, Failed, NoRequest, Action{Rerun: true, Why: "the guest failed"}},
 		{RerunOnFailure, Failed, StartRequest, stop("the guest failed; it is started again after its instance is gone")},
 		{RerunOnFailure, Failed, StopRequest, stop(stopAsked)},
 		{RerunOnFailure, Failed, RestartRequest, stop(restartAsked)},
@@ -110,7 +114,7 @@ func Strategies() []Row {
 		{Manual, Failed, RestartRequest, restart(restartAsked)},
 
 		{Halted, Absent, NoRequest, nothing},
-		{Halted, Absent, StartRequest, Wish{Always: true, Why: startAsked}},
+		{Halted, Absent, StartRequest, Action{Always: true, Why: startAsked}},
 		{Halted, Alive, NoRequest, stop("the run strategy is Halted")},
 		{Halted, Deleting, NoRequest, nothing},
 		{Halted, Succeeded, NoRequest, stop("the run strategy is Halted")},
@@ -124,28 +128,28 @@ func Strategies() []Row {
 	}
 }
 
-// wish looks the table up. ok is false for a strategy that is not in it.
-func wish(strategy Strategy, situation Situation, request Request) (w Wish, ok bool) {
-	for _, r := range Strategies() {
+// Lookup finds the row. ok is false for a strategy that is not in the table.
+func Lookup(strategy Strategy, situation Situation, request Request) (a Action, ok bool) {
+	for _, r := range Table() {
 		if r.Strategy != strategy {
 			continue
 		}
 		ok = true
 		if r.Situation == situation && r.Request == request {
-			return r.Wish, true
+			return r.Action, true
 		}
 		if r.Situation == situation && r.Request == NoRequest {
-			w = r.Wish
+			a = r.Action
 		}
 	}
-	return w, ok
+	return a, ok
 }
 
-// backsOff says whether instances that never ran are counted under a strategy.
-func backsOff(s Strategy) bool { return s == Always || s == RerunOnFailure || s == Once }
+// BacksOff says whether instances that never ran are counted under a strategy.
+func BacksOff(s Strategy) bool { return s == Always || s == RerunOnFailure || s == Once }
 
-// unserved is why a VM is left alone: its strategy, as KubeVirt's controller would complain about it, or as virtflow has to.
-func unserved(s Strategy) (reason, message string) {
+// Unserved is why nothing is done about a VM: its strategy, as KubeVirt's controller would complain about it, or as virtflow has to.
+func Unserved(s Strategy) (reason, message string) {
 	switch s {
 	case WaitAsReceiver:
 		return "UnsupportedSyncError", "run strategy WaitAsReceiver is not supported yet: no instance can be received from another cluster"
@@ -155,6 +159,3 @@ func unserved(s Strategy) (reason, message string) {
 		return "FailedCreate", "unknown runstrategy: " + string(s)
 	}
 }
-
-// Contradictory stands for a VM that sets both spec.running and spec.runStrategy.
-const Contradictory Strategy = contract.RunStrategyContradictory

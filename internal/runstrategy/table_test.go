@@ -1,4 +1,4 @@
-package vm
+package runstrategy
 
 import (
 	"testing"
@@ -24,13 +24,13 @@ func TestStrategyTable(t *testing.T) {
 		request   Request
 	}
 	rows := map[cell]int{}
-	for _, r := range Strategies() {
+	for _, r := range Table() {
 		require.Contains(t, strategies, r.Strategy)
 		require.Contains(t, situations, r.Situation)
 		require.Contains(t, requests, r.Request)
 		rows[cell{r.Strategy, r.Situation, r.Request}]++
-		if r.Wish != (Wish{}) {
-			require.NotEmpty(t, r.Wish.Why, "%v", r)
+		if r.Action != (Action{}) {
+			require.NotEmpty(t, r.Action.Why, "%v", r)
 		}
 		if r.Situation == Absent {
 			require.NotContains(t, []Request{StopRequest, RestartRequest}, r.Request, "no instance can be named: %v", r)
@@ -45,9 +45,9 @@ func TestStrategyTable(t *testing.T) {
 		}
 	}
 	for _, s := range []Strategy{WaitAsReceiver, Contradictory, "Sometimes", ""} {
-		_, known := wish(s, Absent, NoRequest)
+		_, known := Lookup(s, Absent, NoRequest)
 		require.False(t, known)
-		reason, message := unserved(s)
+		reason, message := Unserved(s)
 		require.NotEmpty(t, reason)
 		require.NotEmpty(t, message)
 	}
@@ -88,17 +88,17 @@ func TestEveryCell(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, situation := range situations {
 			for i, request := range requests {
-				w, known := wish(strategy, situation, request)
+				a, known := Lookup(strategy, situation, request)
 				require.True(t, known)
-				got := string(w.Operation)
+				got := string(a.Operation)
 				switch {
-				case w.Always:
+				case a.Always:
 					got = always
-				case w.Rerun:
+				case a.Rerun:
 					got = rerun
-				case w.Once:
+				case a.Once:
 					got = first
-				case w.AfterBackOff:
+				case a.AfterBackOff:
 					got = later
 				}
 				require.Equal(t, want[strategy][situation][i], got, "%s × %s × %s", strategy, situation, request)
@@ -107,62 +107,6 @@ func TestEveryCell(t *testing.T) {
 		}
 	}
 	require.Equal(t, 100, cells)
-}
-
-// state builds a state of a VM with an instance in that situation, and with the requests that amount to that request.
-func state(strategy Strategy, situation Situation, request Request) *State {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &State{Object: contract.Object{Namespace: "default", Name: "web", UID: "vm"}}
-	s.VM = &contract.VMObservation{UID: "vm", Generation: 1, RunStrategy: string(strategy), Finalizers: []string{contract.FinalizerVM}}
-	switch request {
-	case NoRequest:
-	case StartRequest:
-		s.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Start"}}
-	case StopRequest:
-		s.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "i"}}
-	case RestartRequest:
-		s.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "i"}, {Action: "Start"}}
-	}
-	s.VMI = &contract.VMIObservation{UID: "i", OwnerUID: "vm", Phase: "Running", VMGeneration: 1, EverRan: true}
-	switch situation {
-	case Absent:
-		s.VMI.Gone = true
-	case Alive:
-	case Deleting:
-		s.VMI.DeletionTimestamp = &now
-	case Succeeded, Failed:
-		s.VMI.Phase = map[Situation]string{Succeeded: "Succeeded", Failed: "Failed"}[situation]
-	}
-	return s
-}
-
-// TestEveryDecision: the planner decides in every cell of the table, for a new strategy and one that it knew, and says what it waits for where
-// it has nothing to do. Whatever it decides is stable: asked again, it says the same.
-func TestEveryDecision(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
-	cells := 0
-	for _, strategy := range append([]Strategy{WaitAsReceiver, Contradictory, "Sometimes"}, strategies...) {
-		for _, situation := range situations {
-			for _, request := range requests {
-				for _, last := range []string{"", string(strategy), string(Halted)} {
-					s := state(strategy, situation, request)
-					s.RunStrategy = last
-					s.refresh(now)
-					d := s.decide(now)
-					require.True(t, d.Action != actNone || d.Waiting != "", "%s × %s × %s: neither a step nor a wait", strategy, situation, request)
-					require.Equal(t, d, s.decide(now))
-					st := s.status()
-					s.Written = &st
-					s.VM.StateChangeRequests = st.StateChangeRequests
-					if d = s.decide(now); d.Action == actWrite {
-						t.Errorf("%s × %s × %s: writes what it has just written", strategy, situation, request)
-					}
-					cells++
-				}
-			}
-		}
-	}
-	require.Equal(t, 8*5*4*3, cells)
 }
 
 // TestRequestsAreTrimmedAsKubeVirtDoes: the first request goes when it has been met or makes no sense, and with it those behind it that do not.
@@ -193,44 +137,61 @@ func TestRequestsAreTrimmedAsKubeVirtDoes(t *testing.T) {
 		"a stop of another, before one that goes": {Succeeded, list{other, stop}, 1, StopRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state(Manual, c.situation, NoRequest)
-			s.VM.StateChangeRequests = c.requests
-			require.Len(t, s.pendingRequests(), c.left)
-			require.Equal(t, c.request, s.request())
+			vm, vmi := contract.VMObservation{StateChangeRequests: c.requests}, instance(c.situation)
+			require.Equal(t, c.situation, SituationOf(vmi))
+			require.Len(t, Pending(&vm, vmi), c.left)
+			require.Equal(t, c.request, RequestOf(&vm, vmi))
 		})
 	}
 }
 
-// TestBackOff: 10 s × count², up to half as much again, at most 300 s (KubeVirt's figures), and the same for the same instance.
-func TestBackOff(t *testing.T) {
-	for _, tc := range []struct {
-		count    int
-		min, max time.Duration
-	}{{1, 10 * time.Second, 15 * time.Second}, {2, 40 * time.Second, 60 * time.Second}, {3, 90 * time.Second, 135 * time.Second}, {6, 300 * time.Second, 300 * time.Second}, {1000, 300 * time.Second, 300 * time.Second}} {
-		d := backOff(tc.count, "some-uid")
-		require.GreaterOrEqual(t, d, tc.min, "count %d", tc.count)
-		require.LessOrEqual(t, d, tc.max, "count %d", tc.count)
-		require.Equal(t, d, backOff(tc.count, "some-uid"))
+// instance is one that does that.
+func instance(situation Situation) *contract.VMIObservation {
+	o := &contract.VMIObservation{UID: "i", Phase: "Running"}
+	switch situation {
+	case Absent:
+		o.Gone = true
+	case Alive:
+	case Deleting:
+		o.DeletionTimestamp = new(time.Unix(1000, 0))
+	case Succeeded:
+		o.Phase = "Succeeded"
+	case Failed:
+		o.Phase = "Failed"
 	}
+	return o
 }
 
-// TestBackOffDelaysOnlyWhereKubeVirtDoes: instances that never ran are counted under Always, RerunOnFailure and Once, and delay the first two.
-func TestBackOffDelaysOnlyWhereKubeVirtDoes(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
-	for strategy, delays := range map[Strategy]bool{Always: true, RerunOnFailure: true, Once: false, Manual: false} {
-		s := state(strategy, Absent, StartRequest)
-		s.VMI.EverRan = false
-		s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 1, LastFailedVMIUID: "i", RetryAfter: new(now.Add(time.Minute))}
-		s.refresh(now)
-		st := s.status()
-		s.Written = &st
-		d := s.decide(now)
-		require.Equal(t, backsOff(strategy), s.StartFailure != nil, strategy)
-		if delays {
-			require.Equal(t, now.Add(time.Minute), d.WakeAt, strategy)
-			require.Equal(t, "CrashLoopBackOff", s.printable())
-		} else {
-			require.Equal(t, contract.OperationStart, d.Operation, strategy)
-		}
+// TestDesired: the table, and what is not in it: a VM that is being deleted, and a strategy that starts once.
+func TestDesired(t *testing.T) {
+	now := time.Unix(1000, 0)
+	type vm = contract.VMObservation
+	for name, c := range map[string]struct {
+		vm        vm
+		situation Situation
+		last      string
+		want      contract.Operation
+		unknown   bool
+	}{
+		"halted, and it runs":             {vm: vm{RunStrategy: "Halted"}, situation: Alive, want: contract.OperationStop},
+		"always, and it runs":             {vm: vm{RunStrategy: "Always"}, situation: Alive},
+		"always, and there is none":       {vm: vm{RunStrategy: "Always"}, situation: Absent, want: contract.OperationStart},
+		"a stop of it is requested":       {vm: vm{RunStrategy: "Manual", StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "i"}}}, situation: Alive, want: contract.OperationStop},
+		"a stop of another is requested":  {vm: vm{RunStrategy: "Manual", StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "j"}}}, situation: Alive},
+		"RerunOnFailure is new":           {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent, last: "Halted", want: contract.OperationStart},
+		"RerunOnFailure is not new":       {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent, last: "RerunOnFailure"},
+		"being deleted, and it runs":      {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Alive, want: contract.OperationStop},
+		"being deleted, and it has ended": {vm: vm{RunStrategy: "Once", DeletionTimestamp: &now}, situation: Succeeded, want: contract.OperationStop},
+		"being deleted, and it goes":      {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Deleting},
+		"being deleted, there is none":    {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Absent},
+		"being deleted, orphaning it":     {vm: vm{RunStrategy: "Halted", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}, situation: Alive},
+		"gone":                            {vm: vm{Gone: true}, situation: Alive, want: contract.OperationStop},
+		"a strategy that nobody knows":    {vm: vm{RunStrategy: "Sometimes"}, situation: Alive, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, known := Desired(&c.vm, instance(c.situation), c.last)
+			require.Equal(t, c.want, a.Operation)
+			require.Equal(t, !c.unknown, known)
+		})
 	}
 }
