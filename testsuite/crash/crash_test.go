@@ -99,22 +99,22 @@ type suite struct {
 
 // undisturbed runs a scenario to see where the worker can be killed, and what must be at the end.
 func (s *suite) undisturbed(l *lane, sc scenario) {
-	told, want, err := l.tell(sc, slug(sc.name), func() { l.onWrite(func(int) bool { return false }) }, func(int) {})
+	undisturbed, want, err := l.play(sc, slug(sc.name), func() { l.onWrite(func(int) bool { return false }) }, func(int) {})
 	if err != nil {
-		s.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, told.tail(60), l.log())
+		s.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, undisturbed.tail(60), l.log())
 		return
 	}
-	moments := told.moments()
+	moments := undisturbed.moments()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, told.total(), len(moments), told.writes, want)
-	s.events += told.total()
-	s.writes += told.writes
+	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, undisturbed.total(), len(moments), undisturbed.writes, want)
+	s.events += undisturbed.total()
+	s.writes += undisturbed.writes
 	var all []kill
 	for _, n := range moments {
 		all = append(all, kill{scenario: sc, event: n, want: want})
 	}
-	for n := range told.writes {
+	for n := range undisturbed.writes {
 		all = append(all, kill{scenario: sc, write: n + 1, want: want})
 	}
 	for _, k := range all {
@@ -184,7 +184,7 @@ func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 	}
 	defer l.stopWrites()
 	namespace := strings.ReplaceAll(k.String(), " ", "-")
-	s, got, err := l.tell(k.scenario, namespace, func() {
+	s, got, err := l.play(k.scenario, namespace, func() {
 		l.onWrite(func(n int) bool {
 			if n == k.write {
 				strike()

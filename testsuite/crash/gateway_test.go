@@ -108,16 +108,16 @@ func TestNodeGateway(t *testing.T) {
 	here, there := start("entity", contract.VMIID("default", "here")), start("entity", contract.VMIID("default", "there"))
 	pod := d.launcher("here", "node1")
 	other := d.launcher("there", "node2")
-	tell := func(vmi, pod string) error {
+	signal := func(vmi, pod string) error {
 		return node.SignalWorkflow(t.Context(), contract.VMIID("default", vmi), "", contract.SignalObserveDomain, contract.DomainObservation{PodUID: pod, Sequence: 7})
 	}
-	until(t, 20*time.Second, "the VMI's signal gets through", func() error { return tell("here", pod) })
+	until(t, 20*time.Second, "the VMI's signal gets through", func() error { return signal("here", pod) })
 	require.NoError(t, here.Get(t.Context(), &said))
 	require.Equal(t, pod, said)
 
 	var denied *serviceerror.PermissionDenied
-	require.ErrorAs(t, tell("there", other), &denied)
-	require.ErrorAs(t, tell("there", pod), &denied)
+	require.ErrorAs(t, signal("there", other), &denied)
+	require.ErrorAs(t, signal("there", pod), &denied)
 	_, err = node.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "mine", TaskQueue: contract.ControlTaskQueue}, "on-node")
 	require.ErrorAs(t, err, &denied)
 	_, err = node.QueryWorkflow(t.Context(), there.GetID(), "", "__stack_trace")
@@ -131,9 +131,9 @@ func TestNodeGateway(t *testing.T) {
 
 	// A token that is renewed is read anew; without one nothing goes.
 	require.NoError(t, os.WriteFile(token, []byte("nothing"), 0o600))
-	require.Error(t, tell("here", pod))
+	require.Error(t, signal("here", pod))
 	d.write(token, "node2")
-	require.NoError(t, tell("there", other), "it is another node's now")
+	require.NoError(t, signal("there", other), "it is another node's now")
 	require.NoError(t, there.Get(t.Context(), &said))
 }
 

@@ -135,7 +135,7 @@ func (l *lane) mixed(m mix, program string) []string {
 		u.finished = true
 	}
 	namespace := fmt.Sprintf("%s-%s", slug(m.scenario.name), strings.NewReplacer(" ", "-", ",", "").Replace(m.name))
-	s, _, err := l.tell(m.scenario, namespace, func() { u.finish = time.AfterFunc(updateTime, finish) }, func(n int) {
+	s, _, err := l.play(m.scenario, namespace, func() { u.finish = time.AfterFunc(updateTime, finish) }, func(n int) {
 		if p, ok := m.turns[n]; ok {
 			u.turn(p...)
 			u.finish.Reset(updateTime)

@@ -45,7 +45,7 @@ type machine struct {
 	broken  []string
 	plans   map[string]string
 
-	told func(resource, namespace, name string)
+	created func(resource, namespace, name string)
 }
 
 // tally counts what was made for one VMI or VM name.
@@ -103,8 +103,8 @@ func (m *machine) count(c kube.Change) {
 		if c.Resource == crdkube.ResourceVMI {
 			m.tally(c.Namespace, c.Name).instances++
 		}
-		if strings.HasPrefix(c.Resource, "virtualmachine") && m.told != nil {
-			go m.told(c.Resource, c.Namespace, c.Name)
+		if strings.HasPrefix(c.Resource, "virtualmachine") && m.created != nil {
+			go m.created(c.Resource, c.Namespace, c.Name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (m *machine) sync(namespace, name, uid string) {
 		}
 		delete(m.launchers, uid)
 	case pod.DeletionTimestamp != nil && (l == nil || l.ended):
-		m.bury(pod, l)
+		m.confirmEnd(pod, l)
 	case pod.DeletionTimestamp != nil:
 		m.later(stopTime, func() { m.off(l, contract.DomainShutoff, contract.ReasonShutdown) })
 	case l != nil && l.ended:
@@ -201,8 +201,8 @@ func (m *machine) report(pod *corev1.Pod, l *launcher) {
 	})
 }
 
-// bury confirms the end of a deleted pod.
-func (m *machine) bury(pod *corev1.Pod, l *launcher) {
+// confirmEnd confirms the end of a deleted pod.
+func (m *machine) confirmEnd(pod *corev1.Pod, l *launcher) {
 	if l == nil {
 		l = &launcher{reason: contract.ReasonShutdown}
 	}
@@ -320,5 +320,5 @@ func (m *machine) domains(namespace string) int {
 func (m *machine) onObject(f func(resource, namespace, name string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = f
+	m.created = f
 }

@@ -75,9 +75,9 @@ type story struct {
 	following map[string]chan struct{}
 }
 
-// tell runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted after each event from
+// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted after each event from
 // then on. It returns what the cluster was like at the end.
-func (l *lane) tell(sc scenario, namespace string, begins func(), counted func(int)) (s *story, summary string, err error) {
+func (l *lane) play(sc scenario, namespace string, begins func(), counted func(int)) (s *story, summary string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s = &story{lane: l, namespace: namespace, following: map[string]chan struct{}{}}
@@ -99,7 +99,7 @@ func (l *lane) tell(sc scenario, namespace string, begins func(), counted func(i
 	if err := sc.prepare(s); err != nil {
 		return s, "", fmt.Errorf("preparing: %w", err)
 	}
-	if err := await(patience, s.quiet); err != nil {
+	if err := await(patience, s.settled); err != nil {
 		return s, "", fmt.Errorf("preparing: %w", err)
 	}
 	s.arm()
@@ -107,7 +107,7 @@ func (l *lane) tell(sc scenario, namespace string, begins func(), counted func(i
 	if err := sc.act(s); err != nil {
 		return s, "", fmt.Errorf("asking: %w", err)
 	}
-	if err := await(patience, func() error { return errors.Join(sc.done(s), s.quiet()) }); err != nil {
+	if err := await(patience, func() error { return errors.Join(sc.done(s), s.settled()) }); err != nil {
 		return s, "", fmt.Errorf("the end is not reached: %w", err)
 	}
 	summary, s.writes = s.summary(), l.stopWrites()
@@ -131,8 +131,8 @@ func (s *story) follow(id string) {
 	}
 }
 
-// quiet fails while transitions are open, or something has just happened.
-func (s *story) quiet() error {
+// settled fails while transitions are open, or something has just happened.
+func (s *story) settled() error {
 	if open, _ := s.transitions(); len(open) > 0 {
 		return fmt.Errorf("open: %v", open)
 	}

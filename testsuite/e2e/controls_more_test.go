@@ -65,7 +65,7 @@ func TestControlsOfReplicaSets(t *testing.T) {
 	r.untilWaiting(id, "the replicate transition")
 	_, err = control(id, "cancel-transition", `{"actor": "alice", "reason": "wrong selector"}`)
 	require.NoError(t, err)
-	r.untilCondition("Held", "its replication was called off, held by alice (claimed): wrong selector")
+	r.untilCondition("Held", "its replication was cancelled, held by alice (claimed): wrong selector")
 	r.kubectl("scale", "vmirs", r.name, "--replicas=1")
 	_, err = control(id, "release", `{"actor": "alice"}`)
 	require.NoError(t, err)

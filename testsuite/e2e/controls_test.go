@@ -149,7 +149,7 @@ func TestControls(t *testing.T) {
 	m.untilStatus("ErrorUnschedulable")
 	_, err = control(id, "cancel-transition", `{"actor": "alice", "reason": "wrong selector"}`)
 	require.NoError(t, err)
-	m.untilCondition("Held", "its start was called off, held by alice (claimed): wrong selector")
+	m.untilCondition("Held", "its start was cancelled, held by alice (claimed): wrong selector")
 	until(t, time.Minute, "the instance is taken away", func() error {
 		if _, err := m.vmi(); err == nil {
 			return fmt.Errorf("it is still there")
@@ -217,7 +217,7 @@ func TestControls(t *testing.T) {
 	}
 	all := strings.Join(told, "\n")
 	t.Logf("the history query answers:\n%s", all)
-	for _, want := range []string{"hold by alice (claimed): done", "approve by bob (claimed): done", "cancel-transition by alice (claimed): done", "repair by alice (claimed): done", "called off by alice (claimed)"} {
+	for _, want := range []string{"hold by alice (claimed): done", "approve by bob (claimed): done", "cancel-transition by alice (claimed): done", "repair by alice (claimed): done", "cancelled by alice (claimed)"} {
 		require.Contains(t, all, want)
 	}
 	m.strategy("Halted")

@@ -78,8 +78,8 @@ func (c *ReplicaCluster) bump() string {
 	return strconv.Itoa(c.version)
 }
 
-// tell delivers news of instances; the lock is not held.
-func (c *ReplicaCluster) tell(list ...contract.ReplicaObservation) {
+// deliver signals news of instances; the lock is not held.
+func (c *ReplicaCluster) deliver(list ...contract.ReplicaObservation) {
 	if len(list) > 0 && c.Changed != nil {
 		c.Changed(contract.SignalObserveReplicas, contract.ReplicasObservation{Replicas: list})
 	}
@@ -113,7 +113,7 @@ func (c *ReplicaCluster) Add(o contract.ReplicaObservation) {
 	o.ResourceVersion = c.bump()
 	c.VMIs[o.Name] = &o
 	c.mu.Unlock()
-	c.tell(o)
+	c.deliver(o)
 }
 
 // Change changes an instance, and tells of it.
@@ -128,7 +128,7 @@ func (c *ReplicaCluster) Change(name string, change func(*contract.ReplicaObserv
 	o.ResourceVersion = c.bump()
 	said := *o
 	c.mu.Unlock()
-	c.tell(said)
+	c.deliver(said)
 }
 
 // Run makes the guest of an instance run.
@@ -156,7 +156,7 @@ func (c *ReplicaCluster) Vanish(name string) {
 		delete(c.VMIs, name)
 		c.mu.Unlock()
 		if o != nil {
-			c.tell(contract.ReplicaObservation{UID: o.UID, Name: o.Name, Gone: true, OwnerUID: o.OwnerUID, Ordinal: o.Ordinal})
+			c.deliver(contract.ReplicaObservation{UID: o.UID, Name: o.Name, Gone: true, OwnerUID: o.OwnerUID, Ordinal: o.Ordinal})
 		}
 	})
 }
@@ -240,7 +240,7 @@ func (c *ReplicaCluster) Create(_ context.Context, in contract.CreateReplicasInp
 		}
 	}
 	c.mu.Unlock()
-	c.tell(made...)
+	c.deliver(made...)
 	return out, nil
 }
 

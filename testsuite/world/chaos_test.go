@@ -46,7 +46,7 @@ func TestSignalChaos(t *testing.T) {
 						o.AlwaysAnew = i%2 == 1
 						w, err := world.New(o)
 						require.NoError(t, err)
-						s.Tell(w)
+						s.Play(w)
 						runs.Add(1)
 						broken.Add(int64(len(w.Broken)))
 						complain(t, w)

@@ -23,7 +23,7 @@ import (
 type bound struct {
 	deadline  string // it ends by itself, by this
 	condition string // it is visible as this
-	settled   bool   // nothing is awaited but the next wish: this is what was asked for
+	settled   bool   // nothing is awaited but the next request: this is what was asked for
 }
 
 // waitsOf are the waits of each entity by how their words begin, and what bounds each. A wait that is in the code and not here fails the
@@ -40,11 +40,11 @@ func waitsOf() map[string]map[string]bound {
 			"a person: the VM is ":                            held,
 			"a person: the %s needs approval":                 held,
 			"another run strategy: ":                          {condition: "Failure"},
-			"the  transition to let go":                       transition,
+			"the  transition to end":                          transition,
 			"the instance to be gone":                         transition,
 			"other finalizers of the VirtualMachine":          deleting,
 			"the  transition":                                 transition,
-			"the  transition to unwind":                       transition,
+			"the  transition to compensate":                   transition,
 			"the back-off after an instance":                  {deadline: "status.startFailure.retryAfterTimestamp", condition: "CrashLoopBackOff"},
 			"its instance to be gone":                         {condition: "Stopping, and the instance's own conditions"},
 			"its instance to run: ":                           {condition: "Starting, and the instance's own conditions"},
@@ -57,7 +57,7 @@ func waitsOf() map[string]map[string]bound {
 			"an operation on the guest to be answered":            {deadline: "a fifth of a second from when it began"},
 			"another attempt to ":                                 retry,
 			"the guest to shut down and its pod to end":           {deadline: "the next look for the pod", condition: "Ready is False with reason PodTerminating"},
-			"the attempt to start the domain to be called off":    {deadline: "a cancelled activity is not waited for"},
+			"the attempt to start the domain to be cancelled":     {deadline: "a cancelled activity is not waited for"},
 			"other finalizers of the VirtualMachineInstance":      deleting,
 			"word of the launcher pod":                            {deadline: "crdwatch's repair, every five minutes: it tells the pod, or that there is none"},
 			"a node for the launcher pod: ":                       {condition: "PodScheduled is False with reason Unschedulable"},
@@ -73,7 +73,7 @@ func waitsOf() map[string]map[string]bound {
 			"the garbage collector: ":                       deleting,
 			"another specification: ":                       {condition: "ReplicaFailure"},
 			"spec.paused to be false":                       {condition: "ReplicaPaused"},
-			"the transition to unwind":                      transition,
+			"the cancelled transition to end":               transition,
 			"the transition to end":                         transition,
 			"the replicate transition":                      transition,
 			"nothing: there are as many replicas as wanted": {settled: true},
@@ -88,7 +88,7 @@ func waitsOf() map[string]map[string]bound {
 			"another attempt to write the labels: ": retry,
 		},
 		"entity": {
-			"the repair to be taken up":  {deadline: "the next turn of the loop"},
+			"the repair to take effect":  {deadline: "the next turn of the loop"},
 			"the planner did not settle": {deadline: "one minute"},
 			"the step in hand to end":    {deadline: "its activities' own: a limit for each attempt, and so many attempts"},
 		},

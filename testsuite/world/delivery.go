@@ -103,7 +103,7 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	d.world.after(wait, func() { d.world.send(x) })
 }
 
-// resync is a new leader: everything is told, and what vanished unseen is looked for.
+// resync is a new leader: everything is signalled, and what vanished unseen is looked for.
 func (d *delivery) resync() {
 	d.down, d.certain = false, true
 	d.offline.Lead()

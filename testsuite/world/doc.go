@@ -15,6 +15,6 @@
 //	improvised.go   a story of arbitrary steps
 //
 // The suites (*_test.go): every activity invocation of every story failing in every way (matrix), signals duplicated, delayed, reordered
-// and lost (chaos), random sequences of wishes and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
+// and lost (chaos), random sequences of requests and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
 // prints what came of them, and how to run a case alone.
 package world

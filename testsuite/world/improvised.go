@@ -27,7 +27,7 @@ func Improvised(steps []func(*World)) Scenario {
 			w.StartCRDWatch()
 			w.unpause(vm)
 		},
-		Wish: settled,
+		Want: settled,
 	}
 }
 
@@ -40,7 +40,7 @@ func settled(w *World) error {
 				return err
 			}
 		default:
-			if err := wished(vm)(w); err != nil {
+			if err := asDesired(vm)(w); err != nil {
 				return err
 			}
 		}

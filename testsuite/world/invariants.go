@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// deadlineSlack is what a transition may take beyond its deadline: a call that is under way when it passes, and one to unwind.
+// deadlineSlack is what a transition may take beyond its deadline: a call that is under way when it passes, and one to compensate.
 const deadlineSlack = 4 * time.Minute
 
 // breakf notes an invariant that does not hold.
@@ -80,7 +80,7 @@ func (w *World) expectClean() {
 		switch resource {
 		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets":
 		case "controllerrevisions", "secrets":
-			if w.letGo[name] {
+			if w.orphans[name] {
 				continue
 			}
 		case "pods":

@@ -50,7 +50,7 @@ type launcher struct {
 	told     *contract.DomainObservation
 	hangs    bool      // it answers no operation
 	thaws    time.Time // when the guest thaws by itself; zero: not
-	thawing  int       // counts the wishes about that
+	thawing  int       // counts the requests about that
 }
 
 func (l *launcher) key() string { return l.namespace + "/" + l.vmi }

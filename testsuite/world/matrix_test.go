@@ -82,6 +82,6 @@ func tell(t *testing.T, s world.Scenario, f *world.Fault) *world.World {
 	o.Fault = f
 	w, err := world.New(o)
 	require.NoError(t, err)
-	s.Tell(w)
+	s.Play(w)
 	return w
 }

@@ -72,7 +72,7 @@ func waits() []time.Duration {
 	}
 }
 
-// TestModel makes up sequences of wishes and failures. Rapid finds the shortest one that breaks something, and says how to run it again.
+// TestModel makes up sequences of requests and failures. Rapid finds the shortest one that breaks something, and says how to run it again.
 func TestModel(t *testing.T) {
 	// One sequence takes some 100 ms; rapid makes as many as -rapid.checks says, and a hundred unless it is said.
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
@@ -109,7 +109,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		world.Improvised(story).Tell(w)
+		world.Improvised(story).Play(w)
 		if len(w.Broken) > 0 {
 			broken++
 			if os.Getenv("VIRTFLOW_TRACE") != "" {

@@ -39,8 +39,8 @@ type Order struct {
 	thawAfter time.Duration
 }
 
-// deeds are what launchers did under one ID, whoever asked and however often.
-type deeds struct {
+// effects are what launchers did under one ID, whoever asked and however often.
+type effects struct {
 	tried   int // attempts of the activity that had an effect on the world
 	done    int // of which the launcher did what was asked, or found it done
 	changed int // of which something changed by it: a button pressed, a guest paused that was not
@@ -169,7 +169,7 @@ func (w *World) answer(o *Order, kind, message string) {
 		return
 	}
 	o.Answer, o.Message = kind, message
-	did := w.deeds[o.ID]
+	did := w.effects[o.ID]
 	w.tracef("user: %s is answered: %s %s (%+v)", o.ID, kind, message, did)
 	switch kind {
 	case answerDone:
@@ -212,7 +212,7 @@ func (w *World) checkOrders() {
 		if o.Answer == "" {
 			w.breakf("%s of %s was never answered", o.ID, o.at.Sub(w.began))
 		}
-		if did := w.deeds[o.ID]; did.changed > 1 {
+		if did := w.effects[o.ID]; did.changed > 1 {
 			w.breakf("%s was done %d times", o.ID, did.changed)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	operateTimeout = contract.OperationOnNode
 	// thawAgain is the launcher's pause between attempts to thaw a guest whose time has come.
 	thawAgain = 10 * time.Second
-	// thawLate is how much later than wished for a guest that runs may thaw.
+	// thawLate is how much later than asked for a guest that runs may thaw.
 	thawLate = 30 * time.Second
 )
 
@@ -67,7 +67,7 @@ func (r *attempts) operateDomain() (any, error) {
 
 // operate does one thing to the guest, on behalf of the request of that ID.
 func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
-	did := l.world.deeds[id]
+	did := l.world.effects[id]
 	did.tried++
 	changed, err := l.done(in)
 	if err == nil {
@@ -76,7 +76,7 @@ func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
 	if changed {
 		did.changed++
 	}
-	l.world.deeds[id] = did
+	l.world.effects[id] = did
 	l.world.tracef("launcher %s on %s: %s for %s: changed %t, error %v", l.key(), l.host.name, in.Operation, id, changed, err)
 	return err
 }
@@ -154,12 +154,12 @@ func (l *launcher) thawBy(after time.Duration) {
 	l.thawIn(after, l.thawing)
 }
 
-func (l *launcher) thawIn(after time.Duration, wish int) {
+func (l *launcher) thawIn(after time.Duration, request int) {
 	l.after(after, func() {
 		switch {
-		case wish != l.thawing || !l.running:
+		case request != l.thawing || !l.running:
 		case l.domain.State == contract.DomainPaused: // its agent does not answer now
-			l.thawIn(thawAgain, wish)
+			l.thawIn(thawAgain, request)
 		default:
 			l.freeze(false)
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Scenario is one story with a wished-for end.
+// Scenario is one story with a wanted end.
 type Scenario struct {
 	Name    string
 	Options Options
 	// Story does what users and the world do.
 	Story func(w *World)
-	// Wish is what must hold some time after the story, and in words what that is.
-	Wish func(w *World) error
+	// Want is what must hold some time after the story, and in words what that is.
+	Want func(w *World) error
 }
 
 // How long a story may take to come to its end: without faults, and with ones that last for an hour.
@@ -35,12 +35,12 @@ const vm = "web"
 
 const key = Namespace + "/" + vm
 
-// Tell runs a scenario to its end: the story, its wish, and the deletion of everything.
-func (s Scenario) Tell(w *World) {
+// Play runs a scenario to its end: the story, what is wanted, and the deletion of everything.
+func (s Scenario) Play(w *World) {
 	w.Run(func(w *World) {
 		s.Story(w)
 		w.converge(func(w *World) error {
-			if err := s.Wish(w); err != nil {
+			if err := s.Want(w); err != nil {
 				return err
 			}
 			return allShown(w)
@@ -52,16 +52,16 @@ func (s Scenario) Tell(w *World) {
 	})
 }
 
-// converge waits until the wish holds; else something must say why not.
-func (w *World) converge(wish func(*World) error) {
+// converge waits until what is wanted holds; else something must say why not.
+func (w *World) converge(want func(*World) error) {
 	limit := w.patience()
-	if w.Until(limit, func() bool { return wish(w) == nil }) {
+	if w.Until(limit, func() bool { return want(w) == nil }) {
 		return
 	}
 	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.stated) { // while an attempt is made, nothing is said
 		return
 	}
-	w.breakf("after %s: %v%s", limit, wish(w), w.state())
+	w.breakf("after %s: %v%s", limit, want(w), w.state())
 }
 
 func (w *World) patience() time.Duration {
@@ -156,7 +156,7 @@ func (w *World) entities() int {
 	return n
 }
 
-// Wishes.
+// What may be wanted.
 
 func runs(name string) func(*World) error {
 	return func(w *World) error {
@@ -221,8 +221,8 @@ func gone(name string) func(*World) error {
 	}
 }
 
-// wished is whatever the VM's run strategy asks for at the end.
-func wished(name string) func(*World) error {
+// asDesired is whatever the VM's run strategy asks for at the end.
+func asDesired(name string) func(*World) error {
 	return func(w *World) error {
 		v := w.VM(name)
 		switch {

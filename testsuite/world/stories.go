@@ -22,26 +22,26 @@ func Scenarios() []Scenario {
 
 func lifecycles() []Scenario {
 	return []Scenario{
-		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) }, Wish: runs(vm)},
-		{Name: "stop", Story: func(w *World) { up(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Wish: stopped(vm)},
+		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) }, Want: runs(vm)},
+		{Name: "stop", Story: func(w *World) { up(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Want: stopped(vm)},
 		{Name: "start-requested", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
 			w.Sleep(5 * time.Second)
 			w.Request(vm, kubevirt.StartRequest)
-		}, Wish: runs(vm)},
-		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Wish: restarted},
+		}, Want: runs(vm)},
+		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Want: restarted},
 		{Name: "guest-panics", Story: func(w *World) {
 			up(w)
 			if l := w.Launcher(vm); l != nil {
 				l.panics()
 			}
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "guest-powers-off", Story: func(w *World) {
 			up(w)
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
 			}
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "crash-loop", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}}, Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Until(w.patience(), func() bool {
@@ -49,20 +49,20 @@ func lifecycles() []Scenario {
 				return v != nil && v.Status.StartFailure != nil && v.Status.StartFailure.ConsecutiveFailCount >= 3 && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
 			})
 			w.Guests = nil
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 		{Name: "once", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyOnce))
 			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
 			}
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			if v := w.VMI(vm); v == nil || v.Status.Phase != kubevirt.Succeeded {
 				return fmt.Errorf("the instance that has ended is not there for everybody to see")
 			}
 			return nil
 		}},
-		{Name: "instance", Story: func(w *World) { w.CreateInstance(vm) }, Wish: instanceRuns(vm)},
+		{Name: "instance", Story: func(w *World) { w.CreateInstance(vm) }, Want: instanceRuns(vm)},
 		{Name: "unschedulable", Story: func(w *World) {
 			w.cordon(true)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
@@ -71,16 +71,16 @@ func lifecycles() []Scenario {
 				return v != nil && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusUnschedulable
 			})
 			w.cordon(false)
-		}, Wish: runs(vm)},
-		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Wish: restarted},
-		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Wish: restarted},
+		}, Want: runs(vm)},
+		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Want: restarted},
+		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Want: restarted},
 		{Name: "worker-crashes", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(40 * time.Millisecond)
 			w.Crash()
 			w.Sleep(1500 * time.Millisecond)
 			w.Crash()
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 	}
 }
 
@@ -102,7 +102,7 @@ func deletions() []Scenario {
 				w.Sleep(d)
 			}
 			w.Delete(vm)
-		}, Wish: gone(vm)})
+		}, Want: gone(vm)})
 	}
 	return append(all,
 		Scenario{Name: "delete-stopping", Story: func(w *World) {
@@ -110,47 +110,47 @@ func deletions() []Scenario {
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
 			w.Delete(vm)
-		}, Wish: gone(vm)},
+		}, Want: gone(vm)},
 		Scenario{Name: "delete-stopped", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
 			w.Sleep(5 * time.Second)
 			w.Delete(vm)
-		}, Wish: gone(vm)},
+		}, Want: gone(vm)},
 		Scenario{Name: "delete-stubborn", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}}, Story: func(w *World) {
 			up(w)
 			w.Delete(vm)
-		}, Wish: gone(vm)},
+		}, Want: gone(vm)},
 		Scenario{Name: "delete-instance", Story: func(w *World) {
 			w.CreateInstance(vm)
 			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })
 			w.DeleteInstance(vm)
-		}, Wish: gone(vm)},
+		}, Want: gone(vm)},
 		Scenario{Name: "delete-and-make-again", Story: func(w *World) {
 			up(w)
 			w.Delete(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: runs(vm)},
-		Scenario{Name: "delete-alone", Story: func(w *World) { up(w); w.DeleteAlone(vm) }, Wish: left},
-		Scenario{Name: "delete-alone-stopping", Story: func(w *World) {
+		}, Want: runs(vm)},
+		Scenario{Name: "delete-orphaning", Story: func(w *World) { up(w); w.DeleteOrphaning(vm) }, Want: left},
+		Scenario{Name: "delete-orphaning-stopping", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
-			w.DeleteAlone(vm)
-		}, Wish: gone(vm)},
-		Scenario{Name: "delete-alone-and-make-again", Story: func(w *World) {
+			w.DeleteOrphaning(vm)
+		}, Want: gone(vm)},
+		Scenario{Name: "delete-orphaning-and-make-again", Story: func(w *World) {
 			up(w)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: goesOn},
+		}, Want: goesOn},
 	)
 }
 
-// goesOn wants the VM to run, in the domain that it had when it was left alone.
+// goesOn wants the VM to run, in the domain that it had when it was orphaned.
 func goesOn(w *World) error {
 	if w.Started[key] > 1 {
-		return fmt.Errorf("the guest that was left alone was started anew")
+		return fmt.Errorf("the guest that was orphaned was started anew")
 	}
 	return runs(vm)(w)
 }
@@ -169,25 +169,25 @@ func superseded() []Scenario {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(700 * time.Millisecond)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Wish: stopped(vm)},
+		}, Want: stopped(vm)},
 		{Name: "start-during-stop", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyAlways)
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 		{Name: "delete-during-restart", Story: func(w *World) {
 			up(w)
 			w.Restart(vm)
 			down(w)
 			w.Delete(vm)
-		}, Wish: gone(vm)},
+		}, Want: gone(vm)},
 		{Name: "halt-during-restart", Story: func(w *World) {
 			up(w)
 			w.Restart(vm)
 			down(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Wish: wished(vm)}, // the restart's start request may be pending: it makes a halted machine one that runs always
+		}, Want: asDesired(vm)}, // the restart's start request may be pending: it makes a halted machine one that runs always
 		{Name: "undecided", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			for range 4 {
@@ -196,7 +196,7 @@ func superseded() []Scenario {
 				w.Sleep(300 * time.Millisecond)
 				w.SetStrategy(vm, kubevirt.RunStrategyAlways)
 			}
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 	}
 }
 
@@ -216,7 +216,7 @@ func nodeStories() []Scenario {
 			w.Cut(node)
 			w.Sleep(2 * time.Minute)
 			w.Return(node)
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			if w.Started[key] > 1 {
 				return fmt.Errorf("the guest, which was well all the time, was started anew")
 			}
@@ -228,33 +228,33 @@ func nodeStories() []Scenario {
 			w.Cut(node)
 			w.Sleep(15 * time.Minute)
 			w.Return(node)
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "node-loses-power", Story: func(w *World) {
 			up(w)
 			node := w.guestsNode()
 			w.PowerOff(node)
 			w.Sleep(10 * time.Minute)
 			w.Return(node)
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "node-fenced", Story: func(w *World) {
 			up(w)
 			node := w.guestsNode()
 			w.PowerOff(node)
 			w.Sleep(8 * time.Minute)
 			w.OutOfService(node)
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "node-lost-while-starting", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(850 * time.Millisecond)
 			w.Cut("node1")
 			w.Sleep(20 * time.Minute)
 			w.Return("node1")
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 		{Name: "node-worker-restarts", Story: func(w *World) {
 			up(w)
 			w.RestartWorker(w.guestsNode())
 			w.Sleep(time.Second)
 			w.Restart(vm)
-		}, Wish: restarted},
+		}, Want: restarted},
 	}
 }

@@ -43,22 +43,22 @@ func grown(w *World) {
 
 func setStories() []Scenario {
 	return []Scenario{
-		{Name: "scale-up", Story: func(w *World) { grown(w); w.Scale(set, 4) }, Wish: scaled(4)},
-		{Name: "scale-down", Story: func(w *World) { grown(w); w.Scale(set, 1) }, Wish: scaled(1)},
+		{Name: "scale-up", Story: func(w *World) { grown(w); w.Scale(set, 4) }, Want: scaled(4)},
+		{Name: "scale-down", Story: func(w *World) { grown(w); w.Scale(set, 1) }, Want: scaled(1)},
 		{Name: "scale-superseded", Story: func(w *World) {
 			w.CreateSet(set, 4)
 			w.Sleep(400 * time.Millisecond)
 			w.Scale(set, 1)
 			w.Sleep(time.Second)
 			w.Scale(set, 2)
-		}, Wish: scaled(2)},
+		}, Want: scaled(2)},
 		{Name: "replica-lost", Story: func(w *World) {
 			grown(w)
 			if len(w.domains) > 0 {
 				w.victim = w.domains[0].key()
 				w.domains[0].panics()
 			}
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
 				if v.Namespace+"/"+v.Name == w.victim {
 					return fmt.Errorf("the instance %s, whose guest has panicked, is still there", v.Name)
@@ -69,7 +69,7 @@ func setStories() []Scenario {
 			}
 			return scaled(2)(w)
 		}},
-		{Name: "set-deleted", Story: func(w *World) { grown(w); w.DeleteSet(set) }, Wish: func(w *World) error {
+		{Name: "set-deleted", Story: func(w *World) { grown(w); w.DeleteSet(set) }, Want: func(w *World) error {
 			if w.Set(set) != nil || len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) > 0 || len(kube.List[corev1.Pod](w.Kube, Namespace)) > 0 {
 				return fmt.Errorf("replica set %s or something of it is not gone", set)
 			}
@@ -93,7 +93,7 @@ func controlStories() []Scenario {
 				w.breakf("a machine that is held was started")
 			}
 			w.Control(entity, contract.ControlRelease, contract.ControlRequest{})
-		}, Wish: restarted},
+		}, Want: restarted},
 		{Name: "approved", Story: func(w *World) {
 			m := Machine(vm, kubevirt.RunStrategyAlways)
 			m.Annotations = map[string]string{contract.AnnotationApproval: "start"}
@@ -103,7 +103,7 @@ func controlStories() []Scenario {
 				w.breakf("a machine was started that waits for approval")
 			}
 			w.insist(contract.ControlApprove, entity)
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 		{Name: "fence-confirmed", Story: func(w *World) {
 			up(w)
 			node := w.guestsNode()
@@ -111,7 +111,7 @@ func controlStories() []Scenario {
 			w.Sleep(8 * time.Minute)
 			w.vouch(node)
 			w.insist(contract.ControlFenceConfirmed, contract.VMIID(Namespace, vm))
-		}, Wish: restarted},
+		}, Want: restarted},
 	}
 }
 

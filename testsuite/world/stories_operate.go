@@ -67,7 +67,7 @@ func operationStories() []Scenario {
 			w.Until(w.patience(), func() bool { return staysPaused(w) == nil })
 			w.ask(vm, contract.OperationPause, "again")
 			w.urge(vm, contract.OperationUnpause, 0, func() bool { return !domainPaused(w) })
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			if w.Started[key] != 1 {
 				return fmt.Errorf("the guest was started %d times", w.Started[key])
 			}
@@ -78,13 +78,13 @@ func operationStories() []Scenario {
 			w.urge(vm, contract.OperationFreeze, thawAfter, func() bool { return w.Frozen[key] > 0 })
 			w.Until(thawAfter/2, func() bool { v := w.VMI(vm); return v != nil && v.Status.FSFreezeStatus == "frozen" })
 			w.RestartWorker(w.guestsNode())
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			if l := w.Launcher(vm); w.Frozen[key] == 0 || l == nil || l.domain.Frozen {
 				return fmt.Errorf("the guest was not frozen, or has not thawed")
 			}
 			return runs(vm)(w)
 		}},
-		{Name: "stopped-while-paused", Story: func(w *World) { paused(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Wish: stopped(vm)},
+		{Name: "stopped-while-paused", Story: func(w *World) { paused(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Want: stopped(vm)},
 		{Name: "node-worker-dies-pausing", Story: func(w *World) {
 			up(w)
 			w.Operate(vm, contract.OperationPause, "first", 0)
@@ -92,7 +92,7 @@ func operationStories() []Scenario {
 			w.RestartWorker(w.guestsNode())
 			w.Sleep(doneTimeout)
 			w.urge(vm, contract.OperationPause, 0, func() bool { return domainPaused(w) })
-		}, Wish: staysPaused},
+		}, Want: staysPaused},
 		{Name: "launcher-hangs", Story: func(w *World) {
 			up(w)
 			w.hang(vm, true)
@@ -102,7 +102,7 @@ func operationStories() []Scenario {
 			}
 			w.hang(vm, false)
 			press(w, contract.OperationReset)
-		}, Wish: pressed(1)},
+		}, Want: pressed(1)},
 		{Name: "control-worker-dies-rebooting", Options: talkative(), Story: func(w *World) {
 			up(w)
 			w.Operate(vm, contract.OperationSoftReboot, "first", 0)
@@ -110,7 +110,7 @@ func operationStories() []Scenario {
 			w.Crash()
 			w.Sleep(doneTimeout)
 			press(w, contract.OperationSoftReboot)
-		}, Wish: pressed(1)},
+		}, Want: pressed(1)},
 		{Name: "same-request-twice", Options: Options{AlwaysAnew: true}, Story: func(w *World) {
 			up(w)
 			// At the moments around those at which the run ends: as soon as it is settled after the first one.
@@ -121,6 +121,6 @@ func operationStories() []Scenario {
 			w.Sleep(doneTimeout)
 			w.ask(vm, contract.OperationReset, "same")
 			press(w, contract.OperationReset)
-		}, Wish: pressed(1)},
+		}, Want: pressed(1)},
 	}
 }

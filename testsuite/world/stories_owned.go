@@ -19,20 +19,20 @@ func Handovers() []Scenario {
 	for _, d := range []time.Duration{0, 150, 700, 1000} {
 		d *= time.Millisecond
 		all = append(all,
-			Scenario{Name: "delete-alone-at-" + d.String(), Story: func(w *World) {
+			Scenario{Name: "delete-orphaning-at-" + d.String(), Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 				if d > 0 {
 					w.Sleep(d)
 				}
-				w.DeleteAlone(vm)
-			}, Wish: leftOrGone},
+				w.DeleteOrphaning(vm)
+			}, Want: leftOrGone},
 			Scenario{Name: "delete-foreground-at-" + d.String(), Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 				if d > 0 {
 					w.Sleep(d)
 				}
 				w.DeleteForeground(vm)
-			}, Wish: gone(vm)},
+			}, Want: gone(vm)},
 		)
 	}
 	for _, d := range []time.Duration{0, 5, 20} {
@@ -44,7 +44,7 @@ func Handovers() []Scenario {
 				w.Sleep(d)
 			}
 			w.setAside()
-		}, Wish: func(w *World) error {
+		}, Want: func(w *World) error {
 			if len(w.domains) > 1 || w.victim != "" && w.Domains(w.victim) != 1 {
 				return fmt.Errorf("%q was set aside before its end; %d domains run", w.victim, len(w.domains))
 			}
@@ -55,41 +55,41 @@ func Handovers() []Scenario {
 		d *= time.Millisecond
 		all = append(all, Scenario{Name: "taken-up-and-left-again-" + d.String(), Story: func(w *World) {
 			up(w)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			if d > 0 {
 				w.Sleep(d)
 			}
-			w.DeleteAlone(vm)
-		}, Wish: left})
+			w.DeleteOrphaning(vm)
+		}, Want: left})
 	}
 	return append(all,
-		Scenario{Name: "delete-foreground", Story: func(w *World) { up(w); w.DeleteForeground(vm) }, Wish: gone(vm)},
+		Scenario{Name: "delete-foreground", Story: func(w *World) { up(w); w.DeleteForeground(vm) }, Want: gone(vm)},
 		Scenario{Name: "delete-foreground-and-make-again", Story: func(w *World) {
 			up(w)
 			w.DeleteForeground(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: restarted},
+		}, Want: restarted},
 		Scenario{Name: "instance-deleted-alone", Story: func(w *World) {
 			up(w)
-			w.DeleteInstanceAlone(vm)
-		}, Wish: restarted},
+			w.DeleteInstanceOrphaning(vm)
+		}, Want: restarted},
 		Scenario{Name: "instance-of-one-left-alone-goes", Story: func(w *World) {
 			up(w)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.DeleteInstance(vm)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: restarted},
+		}, Want: restarted},
 		Scenario{Name: "instance-of-one-left-alone-goes-later", Story: func(w *World) {
 			up(w)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.DeleteInstance(vm)
-		}, Wish: restarted},
+		}, Want: restarted},
 		Scenario{Name: "instance-disowned-powers-off", Story: func(w *World) {
 			up(w)
 			w.disown()
@@ -97,104 +97,104 @@ func Handovers() []Scenario {
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
 			}
-		}, Wish: restarted},
+		}, Want: restarted},
 		Scenario{Name: "instance-disowned-stop", Story: func(w *World) {
 			up(w)
 			w.disown()
 			w.Sleep(time.Second)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Wish: stopped(vm)},
+		}, Want: stopped(vm)},
 		Scenario{Name: "torn-out-and-made-again", Story: func(w *World) {
 			up(w)
 			w.tearOutMachine(vm)
 			w.Delete(vm)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: runs(vm)},
+		}, Want: runs(vm)},
 		Scenario{Name: "torn-out-alone-and-made-again", Story: func(w *World) {
 			up(w)
 			w.tearOutMachine(vm)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: goesOn},
+		}, Want: goesOn},
 		Scenario{Name: "torn-out-alone-while-starting-and-made-again", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(700 * time.Millisecond)
 			w.tearOutMachine(vm)
-			w.DeleteAlone(vm)
+			w.DeleteOrphaning(vm)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Wish: goesOn},
+		}, Want: goesOn},
 		Scenario{Name: "instance-torn-out", Story: func(w *World) {
 			up(w)
 			w.tearOutInstance(vm)
 			w.DeleteInstance(vm)
-		}, Wish: restarted},
+		}, Want: restarted},
 		Scenario{Name: "instance-torn-out-alone", Story: func(w *World) {
 			up(w)
 			w.tearOutInstance(vm)
-			w.DeleteInstanceAlone(vm)
-		}, Wish: restarted},
+			w.DeleteInstanceOrphaning(vm)
+		}, Want: restarted},
 		Scenario{Name: "instance-made-again", Story: func(w *World) {
 			w.CreateInstance(vm)
 			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })
 			w.DeleteInstance(vm)
 			w.Until(w.patience(), func() bool { return w.VMI(vm) == nil })
 			w.CreateInstance(vm)
-		}, Wish: instanceRuns(vm)},
+		}, Want: instanceRuns(vm)},
 		Scenario{Name: "instance-torn-out-and-made-again", Story: func(w *World) {
 			w.CreateInstance(vm)
 			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })
 			w.tearOutInstance(vm)
 			w.DeleteInstance(vm)
 			w.CreateInstance(vm)
-		}, Wish: instanceRuns(vm)},
+		}, Want: instanceRuns(vm)},
 		Scenario{Name: "instance-disowned-delete", Story: func(w *World) {
 			up(w)
 			w.disown()
 			w.Sleep(time.Second)
 			w.Delete(vm)
-		}, Wish: gone(vm)},
-		Scenario{Name: "instance-disowned-delete-alone", Story: func(w *World) {
+		}, Want: gone(vm)},
+		Scenario{Name: "instance-disowned-delete-orphaning", Story: func(w *World) {
 			up(w)
 			w.disown()
 			w.Sleep(time.Second)
-			w.DeleteAlone(vm)
-		}, Wish: left},
-		Scenario{Name: "namespace-deleted", Story: func(w *World) { up(w); w.deleteNamespace() }, Wish: gone(vm)},
+			w.DeleteOrphaning(vm)
+		}, Want: left},
+		Scenario{Name: "namespace-deleted", Story: func(w *World) { up(w); w.deleteNamespace() }, Want: gone(vm)},
 		Scenario{Name: "namespace-deleted-while-starting", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(400 * time.Millisecond)
 			w.deleteNamespace()
-		}, Wish: gone(vm)},
-		Scenario{Name: "set-deleted-alone", Story: func(w *World) { grown(w); w.DeleteSetAlone(set) }, Wish: setLeft(2)},
-		Scenario{Name: "set-deleted-alone-while-growing", Story: func(w *World) {
+		}, Want: gone(vm)},
+		Scenario{Name: "set-deleted-orphaning", Story: func(w *World) { grown(w); w.DeleteSetOrphaning(set) }, Want: setLeft(2)},
+		Scenario{Name: "set-deleted-orphaning-while-growing", Story: func(w *World) {
 			w.CreateSet(set, 2)
 			w.Sleep(600 * time.Millisecond)
-			w.DeleteSetAlone(set)
-		}, Wish: func(w *World) error {
+			w.DeleteSetOrphaning(set)
+		}, Want: func(w *World) error {
 			if w.Set(set) != nil || len(w.domains) > 2 {
 				return fmt.Errorf("replica set %s is there, or too many domains: %d", set, len(w.domains))
 			}
 			return nil
 		}},
-		Scenario{Name: "set-deleted-alone-and-made-again", Story: func(w *World) {
+		Scenario{Name: "set-deleted-orphaning-and-made-again", Story: func(w *World) {
 			grown(w)
-			w.DeleteSetAlone(set)
+			w.DeleteSetOrphaning(set)
 			w.CreateSet(set, 2)
-		}, Wish: kept(2)},
-		Scenario{Name: "set-deleted-alone-and-made-again-later", Story: func(w *World) {
+		}, Want: kept(2)},
+		Scenario{Name: "set-deleted-orphaning-and-made-again-later", Story: func(w *World) {
 			grown(w)
-			w.DeleteSetAlone(set)
+			w.DeleteSetOrphaning(set)
 			w.Sleep(time.Minute)
 			w.CreateSet(set, 2)
-		}, Wish: kept(2)},
+		}, Want: kept(2)},
 		Scenario{Name: "set-scaled-down-deleted-alone-and-made-again", Story: func(w *World) {
 			grown(w)
 			w.Scale(set, 0)
 			w.Sleep(2 * time.Millisecond)
-			w.DeleteSetAlone(set)
+			w.DeleteSetOrphaning(set)
 			w.CreateSet(set, 2)
-		}, Wish: scaled(2)},
-		Scenario{Name: "replica-set-aside", Story: func(w *World) { grown(w); w.setAside() }, Wish: asideRuns(2)},
+		}, Want: scaled(2)},
+		Scenario{Name: "replica-set-aside", Story: func(w *World) { grown(w); w.setAside() }, Want: asideRuns(2)},
 	)
 }
 
@@ -214,7 +214,7 @@ func setLeft(n int) func(*World) error {
 		}
 		for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
 			if v.DeletionTimestamp != nil || len(v.OwnerReferences) > 0 {
-				return fmt.Errorf("instance %s is not left alone", v.Name)
+				return fmt.Errorf("instance %s is not orphaned", v.Name)
 			}
 		}
 		return nil
@@ -255,24 +255,24 @@ func (w *World) DeleteForeground(name string) {
 	w.userError(kube.Foreground[kubevirt.VirtualMachine](w.Kube, Namespace, name))
 }
 
-// DeleteSetAlone deletes a replica set and leaves its instances alone.
-func (w *World) DeleteSetAlone(name string) {
+// DeleteSetOrphaning deletes a replica set and orphans its instances.
+func (w *World) DeleteSetOrphaning(name string) {
 	w.tracef("user: delete replica set %s --cascade=orphan", name)
 	w.userError(kube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name))
 }
 
-// DeleteInstanceAlone deletes a VMI and takes the references off what is its: its pod, and a Secret, which is left there.
-func (w *World) DeleteInstanceAlone(name string) {
+// DeleteInstanceOrphaning deletes a VMI and takes the references off what is its: its pod, and a Secret, which is left there.
+func (w *World) DeleteInstanceOrphaning(name string) {
 	w.tracef("user: delete VMI %s --cascade=orphan", name)
-	w.letGoOf("secrets/")
+	w.orphan("secrets/")
 	w.userError(kube.Orphan[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name))
 }
 
-// letGoOf notes that the objects of a kind which are there now have nobody any more who takes them along.
-func (w *World) letGoOf(prefix string) {
+// orphan notes that the objects of a kind which are there now have nobody any more who takes them along.
+func (w *World) orphan(prefix string) {
 	for _, name := range w.Kube.Names() {
 		if strings.HasPrefix(name, prefix) {
-			w.letGo[name] = true
+			w.orphans[name] = true
 		}
 	}
 }

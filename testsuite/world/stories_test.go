@@ -19,7 +19,7 @@ func TestStories(t *testing.T) {
 				o.AlwaysAnew = anew
 				w, err := world.New(o)
 				require.NoError(t, err)
-				s.Tell(w)
+				s.Play(w)
 				if os.Getenv("VIRTFLOW_TRACE") != "" {
 					t.Log("\n" + w.Trace())
 				}

@@ -255,10 +255,10 @@ func (w *World) Delete(name string) {
 	w.userError(kube.Remove[kubevirt.VirtualMachine](w.Kube, Namespace, name, nil))
 }
 
-// DeleteAlone deletes a VM and leaves its instance alone. The garbage collector has done its part before anybody hears of it.
-func (w *World) DeleteAlone(name string) {
+// DeleteOrphaning deletes a VM and orphans its instance. The garbage collector has done its part before anybody hears of it.
+func (w *World) DeleteOrphaning(name string) {
 	w.tracef("user: delete VM %s --cascade=orphan", name)
-	w.letGoOf("controllerrevisions/")
+	w.orphan("controllerrevisions/")
 	w.userError(kube.Orphan[kubevirt.VirtualMachine](w.Kube, Namespace, name))
 }
 

@@ -52,7 +52,7 @@ type World struct {
 	Broken []string // invariants that did not hold
 	// Started counts domains by "namespace/name".
 	Started map[string]int
-	letGo   map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
+	orphans map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
 	// Pressed counts reset buttons and requests to reboot, and Frozen how often guests were, by "namespace/name".
 	Pressed, Frozen map[string]int
 
@@ -75,7 +75,7 @@ type World struct {
 	victim   string // the key of the guest that a story has let panic
 	orders   []*Order
 	accepted map[*Order]bool
-	deeds    map[string]deeds // by the ID of a request
+	effects  map[string]effects // by the ID of a request
 	updates  int
 	requests int
 	ghosts   map[string]string // guests that may still run on a node that was lost, by key
@@ -95,8 +95,8 @@ func New(o Options) (*World, error) {
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(silent{})
 	w := &World{
-		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{}, letGo: map[string]bool{},
-		accepted: map[*Order]bool{}, deeds: map[string]deeds{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
+		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{}, orphans: map[string]bool{},
+		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
 		env: suite.NewTestWorkflowEnvironment(),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -11,7 +11,7 @@ const (
 	ControlHold             = "hold"              // VM, replica set: open no transition until released
 	ControlRelease          = "release"           // VM, replica set: go on
 	ControlRetryNow         = "retry-now"         // every entity: do not wait for the next attempt
-	ControlCancelTransition = "cancel-transition" // VM, replica set: call off what is open, and hold
+	ControlCancelTransition = "cancel-transition" // VM, replica set: cancel what is open, and hold
 	ControlApprove          = "approve"           // VM: let the transition that waits for approval begin
 	ControlFenceConfirmed   = "fence-confirmed"   // VMI: its node is known to be off
 	ControlRepair           = "repair"            // every entity: go on from a corrected state
@@ -63,6 +63,6 @@ type OperationRecord struct {
 	Until    time.Time `json:"until,omitzero"` // zero: it goes on
 	Attempts int       `json:"attempts,omitempty"`
 	Outcome  string    `json:"outcome,omitempty"`
-	// Unsure says that it may have been done although the outcome is a failure.
-	Unsure bool `json:"unsure,omitempty"`
+	// OutcomeUnknown says that it may have been done although the outcome is a failure.
+	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 }

@@ -24,7 +24,7 @@ func InstanceOperations() []Operation {
 // InstanceRequest is the argument of each. The Update's ID is that of the request: under the same one it is done once.
 type InstanceRequest struct {
 	Operation Operation `json:"operation"`
-	// UID is the instance that is meant; another one of its name is left alone.
+	// UID is the instance that is meant; another one of its name is not touched.
 	UID string `json:"uid"`
 	// Actor is the user whom the API server has authenticated.
 	Actor string `json:"actor"`

@@ -116,7 +116,7 @@ type FindReplicasResult struct {
 	More int `json:"more,omitempty"`
 }
 
-// ClaimReplicasInput makes a set the controller of instances that match, and lets go of those that match no longer. Both are
+// ClaimReplicasInput makes a set the controller of instances that match, and releases those that match no longer. Both are
 // checked once more against the API server.
 type ClaimReplicasInput struct {
 	Set     Object   `json:"set"`

@@ -11,7 +11,7 @@ const (
 	ProgressRunning ProgressState = "running"
 	ProgressEnded   ProgressState = "ended"  // final, but the object is still there
 	ProgressAbsent  ProgressState = "absent" // no object
-	// ProgressOrphaned says that the VM goes and leaves its instance alone: a start ends without waiting for it.
+	// ProgressOrphaned says that the VM is deleted and orphans its instance: a start ends without waiting for it.
 	ProgressOrphaned ProgressState = "orphaned"
 )
 

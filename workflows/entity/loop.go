@@ -168,7 +168,7 @@ func (l *Loop) settle() Plan {
 		}
 		l.drain()
 		if l.repair != nil {
-			return Plan{Waiting: "the repair to be taken up"}
+			return Plan{Waiting: "the repair to take effect"}
 		}
 	}
 	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")

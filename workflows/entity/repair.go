@@ -20,7 +20,7 @@ const maxRepair = 64 << 10
 func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 	corrected := func(r contract.ControlRequest) (*S, error) {
 		if l.entity.Busy() || l.stepping {
-			return nil, errors.New("something is open (a transition, or a call): call it off first, or try again when it has ended")
+			return nil, errors.New("something is open (a transition, or a call): cancel it first, or try again when it has ended")
 		}
 		if len(r.State) == 0 {
 			return nil, errors.New(`state: required: a JSON merge patch of what the state query answers, for example {"failure": null}`)
@@ -63,7 +63,7 @@ func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 				}
 				return json.Marshal(next) //workflowcheck:ignore it sorts the keys of maps
 			}
-			return "The corrected state is taken up by the next run of this workflow.", nil
+			return "The corrected state takes effect with the next run of this workflow.", nil
 		},
 	}
 }

@@ -27,12 +27,12 @@ type State struct {
 	Problem  string                    `json:"problem,omitempty"`
 	entity.Manual
 
-	// Asking says that the node's worker is being asked for its report, Doubt that the report in hand may not be of the worker that runs
+	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be of the worker that runs
 	// now, and AskAt when it is asked again (after Asked attempts in vain).
-	Asking bool      `json:"asking,omitempty"`
-	Doubt  bool      `json:"doubt,omitempty"`
-	Asked  int       `json:"asked,omitempty"`
-	AskAt  time.Time `json:"askAt,omitzero"`
+	Asking      bool      `json:"asking,omitempty"`
+	Unconfirmed bool      `json:"unconfirmed,omitempty"`
+	Asked       int       `json:"asked,omitempty"`
+	AskAt       time.Time `json:"askAt,omitzero"`
 }
 
 func (s *State) observe(o contract.NodeObservation) {
@@ -70,23 +70,23 @@ func (s *State) report(r contract.NodeReport) {
 	if s.Report != nil && s.Report.Incarnation != r.Incarnation {
 		// Of two runs of the node's worker nobody can tell from here which came later: a signal may have been long on its way. The worker
 		// itself is asked; until it answers, what came last counts.
-		s.Doubt, s.AskAt, s.Asked = true, time.Time{}, 0
+		s.Unconfirmed, s.AskAt, s.Asked = true, time.Time{}, 0
 	}
 	s.Report = &r
 }
 
 // answered takes what the worker said when it was asked: that is of the one that runs now.
 func (s *State) answered(r contract.NodeReport) {
-	s.Doubt, s.Asked, s.AskAt = false, 0, time.Time{}
+	s.Unconfirmed, s.Asked, s.AskAt = false, 0, time.Time{}
 	if s.Report != nil && s.Report.Incarnation == r.Incarnation && s.Report.Sequence > r.Sequence {
 		return
 	}
 	s.Report = &r
 }
 
-// unsure says that the node's worker is there and is to be asked what its host is.
-func (s *State) unsure() bool {
-	return s.Node.Ready && s.Node.WorkerReady && (s.Report == nil || s.Doubt)
+// reportDue says that the node's worker is there and is to be asked what its host is.
+func (s *State) reportDue() bool {
+	return s.Node.Ready && s.Node.WorkerReady && (s.Report == nil || s.Unconfirmed)
 }
 
 // obstacle is why the node takes no VMs, as an event says it; "" when it does.
@@ -131,7 +131,7 @@ func (s *State) labels() map[string]*string {
 	return want
 }
 
-// events go with labels that are written: that a node takes no VMs any more, where nobody wished it.
+// events go with labels that are written: that a node takes no VMs any more, where nobody asked for that.
 func (s *State) events(labels map[string]*string) []contract.Event {
 	v := labels[contract.LabelSchedulable]
 	kind, why := s.obstacle()
@@ -194,9 +194,9 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 		return entity.Plan{Waiting: "the first observation of the Node"}
 	case s.Node.Gone:
 		return entity.Plan{Finish: true}
-	case s.unsure() && !s.Asking && !now.Before(s.AskAt):
+	case s.reportDue() && !s.Asking && !now.Before(s.AskAt):
 		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker", Why: "what its host is like is not known for sure", Do: e.ask}}
-	case s.settled() && s.unsure():
+	case s.settled() && s.reportDue():
 		return entity.Plan{WakeAt: s.AskAt, Waiting: "the node's worker to report its host"}
 	case s.settled():
 		return entity.Plan{Waiting: "changes of the node or of its host"}

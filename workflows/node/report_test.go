@@ -132,7 +132,7 @@ func TestAReportOfAnEarlierWorkerDoesNotLast(t *testing.T) {
 		var s State
 		require.NoError(t, v.Get(&s))
 		require.Equal(t, "now", s.Report.CPUModel)
-		require.False(t, s.Doubt)
+		require.False(t, s.Unconfirmed)
 		w.env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
 	})
 	w.run(t)

@@ -31,8 +31,8 @@ func (e *set) act(ctx workflow.Context, d decision) error {
 		e.state.Open.Cancelled = true
 		e.cancelOpen()
 		return nil
-	case actTell:
-		return e.tell(ctx, d.Tell)
+	case actSignal:
+		return e.signalProgress(ctx, d.Progress)
 	case actNone, actFinish:
 	}
 	return nil
@@ -75,7 +75,7 @@ func (e *set) write(ctx workflow.Context) error {
 	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st, Events: s.events(st)}
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet, string(actWrite), in)
 	if err != nil {
-		s.Doubt = true
+		s.OutcomeUnknown = true
 		return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -84,11 +84,11 @@ func (e *set) write(ctx workflow.Context) error {
 		s.Set = &last
 	}
 	if r.Written {
-		s.Written, s.Doubt = &st, false
+		s.Written, s.OutcomeUnknown = &st, false
 		s.WrittenAt = workflow.Now(ctx)
 	}
 	if r.Conflict {
-		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
+		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
 	}
 	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
@@ -182,8 +182,8 @@ func (s *State) transition(d decision, now time.Time) (Transition, contract.Repl
 		hopeless = hopeless || neverRan(r)
 	}
 	if hopeless {
-		s.Churn++
-		s.ChurnUntil = now.Add(entity.Pause(s.Churn))
+		s.CrashLoop++
+		s.CrashLoopUntil = now.Add(entity.Pause(s.CrashLoop))
 	}
 	return t, in
 }
@@ -215,13 +215,13 @@ func (e *set) closed(ctx workflow.Context, in contract.ReplicateInput, r contrac
 	switch {
 	case err == nil:
 		e.succeeded(string(actReplicate))
-		if t.Told.Note == "" && t.Make > 0 {
-			s.Churn, s.ChurnUntil = 0, time.Time{}
+		if t.Reported.Note == "" && t.Make > 0 {
+			s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 		}
 	case t.Cancelled || temporal.IsCanceledError(err):
-		o.Error = "called off by a newer wish"
-		if t.CallOff != "" {
-			o.Error = t.CallOff
+		o.Error = "superseded by a newer desired state"
+		if t.CancelReason != "" {
+			o.Error = t.CancelReason
 		}
 	default:
 		o.Error = entity.Message(err)
@@ -251,9 +251,9 @@ func reason(in contract.ReplicateInput) string {
 	return reasonFailedDelete
 }
 
-// tell signals the open transition how far the replicas are.
-func (e *set) tell(ctx workflow.Context, p contract.ReplicateProgress) error {
-	e.state.Open.Told = p
+// signalProgress tells the open transition how far the replicas are.
+func (e *set) signalProgress(ctx workflow.Context, p contract.ReplicateProgress) error {
+	e.state.Open.Reported = p
 	if e.child == nil {
 		return nil
 	}

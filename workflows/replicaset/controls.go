@@ -38,7 +38,7 @@ func (e *set) controls() []entity.Control {
 		{
 			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt or for the end of the back-off.",
 			Check: func(contract.ControlRequest) error {
-				if s.Failure == nil && s.ChurnUntil.IsZero() {
+				if s.Failure == nil && s.CrashLoopUntil.IsZero() {
 					return errors.New("nothing failed: no attempt is being waited for")
 				}
 				return nil
@@ -46,14 +46,14 @@ func (e *set) controls() []entity.Control {
 			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) { return s.retryNow(now), nil },
 		},
 		{
-			Name: contract.ControlCancelTransition, Does: "Call off the open transition, and hold the set. The replicas that it made stay.",
+			Name: contract.ControlCancelTransition, Does: "Cancel the open transition, and hold the set. The replicas that it made stay.",
 			Check: func(contract.ControlRequest) error { return s.checkCancel() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
 				t := *s.Open
-				t.CallOff = "called off by " + r.Actor + " (claimed)"
+				t.CancelReason = "cancelled by " + r.Actor + " (claimed)"
 				s.Open = &t
-				s.Hold = entity.HoldBy(now, r, "its replication was called off, ")
-				return "The replication is called off, and the replica set is held until it is released.", nil
+				s.Hold = entity.HoldBy(now, r, "its replication was cancelled, ")
+				return "The replication is cancelled, and the replica set is held until it is released.", nil
 			},
 		},
 		entity.Repair(e.loop, s, sound),
@@ -95,10 +95,10 @@ func (s *State) checkCancel() error {
 	switch {
 	case s.Open == nil:
 		return errors.New("no transition is open")
-	case s.Open.Cancelled || s.Open.CallOff != "":
-		return errors.New("the transition is called off already")
+	case s.Open.Cancelled || s.Open.CancelReason != "":
+		return errors.New("the transition is cancelled already")
 	case s.deleting():
-		return errors.New("the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway")
+		return errors.New("the VirtualMachineInstanceReplicaSet is being deleted: its transition is cancelled anyway")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *State) retryNow(now time.Time) string {
 		f.RetryAt = now
 		s.Failure = &f
 	}
-	s.ChurnUntil = time.Time{}
+	s.CrashLoopUntil = time.Time{}
 	return "The next attempt is made now."
 }
 

@@ -118,7 +118,7 @@ func progress(r contract.ReplicaObservation) int {
 	}
 }
 
-// claims are instances to be adopted, and those to be let go of.
+// claims are instances to be adopted, and those to be released.
 func (s *State) claims() (adopt, release []contract.ReplicaObservation) {
 	for _, r := range s.Replicas {
 		switch {
@@ -164,7 +164,7 @@ func (s *State) settled() bool {
 
 // hopeless says that a replica is to be replaced which never ran, and that the pause after it is not over.
 func (s *State) hopeless(n needs, now time.Time) bool {
-	return n.Make > 0 && now.Before(s.ChurnUntil) && slices.ContainsFunc(n.Finished, neverRan)
+	return n.Make > 0 && now.Before(s.CrashLoopUntil) && slices.ContainsFunc(n.Finished, neverRan)
 }
 
 func neverRan(r contract.ReplicaObservation) bool { return !r.EverRan }

@@ -14,23 +14,23 @@ type action string
 const (
 	actNone      action = ""
 	actFinish    action = "finish"
-	actNext      action = "take up the newer object"
+	actNext      action = "move on to the newer object"
 	actFind      action = "look for the replicas"
 	actClaim     action = "adopt and release instances"
 	actReplicate action = "replicate"
-	actCancel    action = "call off the transition"
-	actTell      action = "tell the transition how far the replicas are"
+	actCancel    action = "cancel the transition"
+	actSignal    action = "signal the progress of the replicas"
 	actWrite     action = "write the status"
 )
 
 // decision is what the planner answers before it is bound to activities and children.
 type decision struct {
-	Action  action
-	Needs   needs                      // of actReplicate
-	Tell    contract.ReplicateProgress // of actTell
-	Why     string
-	WakeAt  time.Time
-	Waiting string
+	Action   action
+	Needs    needs                      // of actReplicate
+	Progress contract.ReplicateProgress // of actSignal
+	Why      string
+	WakeAt   time.Time
+	Waiting  string
 }
 
 // decide is the planner: pure, total, and in order of urgency.
@@ -47,10 +47,10 @@ func (s *State) choose(now time.Time) decision {
 		return s.decideEnd()
 	}
 	switch {
-	case s.Open != nil && s.Open.CallOff != "" && !s.Open.Cancelled:
-		return decision{Action: actCancel, Why: s.Open.CallOff}
+	case s.Open != nil && s.Open.CancelReason != "" && !s.Open.Cancelled:
+		return decision{Action: actCancel, Why: s.Open.CancelReason}
 	case s.Set.DeletionTimestamp != nil:
-		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or leaves them to themselves, as was asked")
+		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or orphans them, as was asked")
 	case s.Set.Unusable != "":
 		return s.still(now, s.Set.Unusable, "another specification: "+s.Set.Unusable)
 	case !s.Known:
@@ -74,7 +74,7 @@ func (s *State) decideEnd() decision {
 	case s.Open != nil && !s.Open.Cancelled:
 		return decision{Action: actCancel, Why: "the VirtualMachineInstanceReplicaSet is gone"}
 	case s.Open != nil:
-		return decision{Waiting: "the transition to unwind"}
+		return decision{Waiting: "the cancelled transition to end"}
 	case s.Next != nil:
 		return decision{Action: actNext, Why: "an object of the same name and another UID exists"}
 	default:
@@ -82,7 +82,7 @@ func (s *State) decideEnd() decision {
 	}
 }
 
-// still keeps the status and changes nothing else; what is open is called off.
+// still keeps the status and changes nothing else; what is open is cancelled.
 func (s *State) still(now time.Time, why, waiting string) decision {
 	if s.Open != nil && !s.Open.Cancelled {
 		return decision{Action: actCancel, Why: why}
@@ -94,27 +94,27 @@ func (s *State) still(now time.Time, why, waiting string) decision {
 func (s *State) decideOpen(now time.Time) decision {
 	t := s.Open
 	if t.Cancelled {
-		return s.or(s.decideStatus(now), "the transition to unwind")
+		return s.or(s.decideStatus(now), "the cancelled transition to end")
 	}
 	if t.Replicas != s.Set.Replicas {
 		return decision{Action: actCancel, Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
 	}
-	if t.Told.Done {
+	if t.Reported.Done {
 		return s.or(s.decideStatus(now), "the transition to end")
 	}
 	p := s.progress()
 	if n := s.needs(); !p.Done && s.settled() && !n.none() {
 		p.Done, p.Note = true, "another transition goes on: "+n.why(len(s.active()), s.Set.Replicas)
 	}
-	if p.Done || worth(p.Running, t.Told.Running, t.Make) || worth(p.Gone, t.Told.Gone, len(t.Remove)+len(t.Finished)) {
-		return decision{Action: actTell, Tell: p, Why: "there is progress"}
+	if p.Done || worth(p.Running, t.Reported.Running, t.Make) || worth(p.Gone, t.Reported.Gone, len(t.Remove)+len(t.Finished)) {
+		return decision{Action: actSignal, Progress: p, Why: "there is progress"}
 	}
 	return s.or(s.decideStatus(now), "the replicate transition")
 }
 
-// worth says whether a number is worth telling after another one, on a way of so many steps: a tenth of the way is.
-func worth(now, told, steps int) bool {
-	return now != told && max(now-told, told-now) >= max(1, steps/10)
+// worth says whether a number is worth a signal after another one, on a way of so many steps: a tenth of the way is.
+func worth(now, last, steps int) bool {
+	return now != last && max(now-last, last-now) >= max(1, steps/10)
 }
 
 // decideNeeds opens the transition that is needed.
@@ -126,7 +126,7 @@ func (s *State) decideNeeds(now time.Time) decision {
 	if s.hopeless(n, now) {
 		d := s.decideStatus(now)
 		if d.Action == actNone {
-			d.WakeAt, d.Waiting = s.ChurnUntil, fmt.Sprintf("the back-off after %d replicas that ended without having run", s.Churn)
+			d.WakeAt, d.Waiting = s.CrashLoopUntil, fmt.Sprintf("the back-off after %d replicas that ended without having run", s.CrashLoop)
 		}
 		return d
 	}
@@ -136,7 +136,7 @@ func (s *State) decideNeeds(now time.Time) decision {
 	return decision{Action: actReplicate, Needs: n, Why: n.why(len(s.active()), s.Set.Replicas)}
 }
 
-// held keeps what failed from being repeated before its time; meanwhile the status tells about it.
+// held keeps what failed from being repeated before its time; meanwhile the status shows it.
 func (s *State) held(d decision, now time.Time) decision {
 	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
 		return d

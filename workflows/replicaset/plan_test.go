@@ -97,20 +97,20 @@ func TestDecide(t *testing.T) {
 		"gone, and another one is there": {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Next = &contract.ReplicaSetObservation{UID: "x"} }, actNext, nil},
 		"unusable":                       {settledState(5), func(s *State) { s.Set.Unusable = "no template" }, actNone, nil},
 		"a newer scale":                  {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1} }, actCancel, nil},
-		"called off already":             {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Cancelled: true} }, actNone, nil},
+		"cancelled already":              {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Cancelled: true} }, actNone, nil},
 		"what was made is not seen yet":  {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
-		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actTell, func(t *testing.T, d decision) {
-			require.True(t, d.Tell.Done)
-			require.NotEmpty(t, d.Tell.Note)
+		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, d decision) {
+			require.True(t, d.Progress.Done)
+			require.NotEmpty(t, d.Progress.Note)
 		}},
-		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actTell, func(t *testing.T, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, d.Tell)
+		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, d.Progress)
 		}},
-		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actTell, func(t *testing.T, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, d.Tell)
+		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actSignal, func(t *testing.T, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, d.Progress)
 		}},
-		"told already": {settledState(1, three[0]), func(s *State) {
-			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Told: contract.ReplicateProgress{Done: true}}
+		"signalled already": {settledState(1, three[0]), func(s *State) {
+			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
 		}, actNone, nil},
 		"refused a moment ago": {settledState(5, three...), func(s *State) {
 			s.Failure = &Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
@@ -125,9 +125,9 @@ func TestDecide(t *testing.T) {
 			s.Written = nil
 			s.Failure = &Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
 		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
-		"a doubt":                  {settledState(3, three...), func(s *State) { s.Doubt = true }, actWrite, nil},
+		"an outcome unknown":       {settledState(3, three...), func(s *State) { s.OutcomeUnknown = true }, actWrite, nil},
 		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},
-		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.ChurnUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.CrashLoopUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -195,15 +195,15 @@ func TestFoundReplacesWhatWasKnown(t *testing.T) {
 	require.Equal(t, 7, s.Ordinal)
 }
 
-func TestBuriedIsBounded(t *testing.T) {
+func TestTombstonesAreBounded(t *testing.T) {
 	s := settledState(0)
-	for i := range 3 * maxBuried {
+	for i := range 3 * maxTombstones {
 		s.observeReplica(contract.ReplicaObservation{UID: fmt.Sprint(i), Gone: true})
 	}
-	require.Len(t, s.Buried, maxBuried)
+	require.Len(t, s.Tombstones, maxTombstones)
 }
 
-func TestWhatCanBeCalledOff(t *testing.T) {
+func TestWhatCanBeCancelled(t *testing.T) {
 	at := begin()
 	for name, c := range map[string]struct {
 		change func(*State)
@@ -211,15 +211,15 @@ func TestWhatCanBeCalledOff(t *testing.T) {
 	}{
 		"an open transition": {func(s *State) { s.Open = &Transition{} }, ""},
 		"none":               {func(*State) {}, "no transition is open"},
-		"once more":          {func(s *State) { s.Open = &Transition{CallOff: "called off by bob (claimed)"} }, "the transition is called off already"},
+		"once more":          {func(s *State) { s.Open = &Transition{CancelReason: "cancelled by bob (claimed)"} }, "the transition is cancelled already"},
 		"of a set that is being deleted": {func(s *State) {
 			s.Open = &Transition{}
 			s.Set.DeletionTimestamp = &at
-		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway"},
+		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is cancelled anyway"},
 		"of a set that is gone": {func(s *State) {
 			s.Open = &Transition{}
 			s.Set.Gone = true
-		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is called off anyway"},
+		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is cancelled anyway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settledState(1, running("a", 1))

@@ -10,22 +10,22 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// maxBuried bounds how many of the replicas that are gone are remembered.
-const maxBuried = 256
+// maxTombstones bounds how many of the replicas that are gone are remembered.
+const maxTombstones = 256
 
 // State is everything that a replica set's entity knows. It is carried across Continue-As-New.
 type State struct {
 	Object contract.Object                 `json:"object"`
 	Set    *contract.ReplicaSetObservation `json:"set,omitempty"`
-	// Next is a newer incarnation of the name, taken up when this one is gone.
+	// Next is a newer incarnation of the name, adopted when this one is gone.
 	Next *contract.ReplicaSetObservation `json:"next,omitempty"`
 	// Missed says that the set was gone before it was seen: something old and late has started this entity.
 	Missed bool `json:"missed,omitempty"`
 
 	// Replicas are the instances that the set controls, might adopt or has just released, ordered by UID.
 	Replicas []contract.ReplicaObservation `json:"replicas,omitempty"`
-	// Buried are UIDs of the last ones that were gone: a late observation does not bring them back.
-	Buried []string `json:"buried,omitempty"`
+	// Tombstones are UIDs of the last ones that were gone: a late observation does not bring them back.
+	Tombstones []string `json:"tombstones,omitempty"`
 	// Known says that the replicas have been looked up, and nothing has happened since that might have been missed.
 	Known bool `json:"known,omitempty"`
 	// More is how many there are, or were when they were looked up, besides contract.MaxReplicasSeen.
@@ -39,9 +39,9 @@ type State struct {
 	// Last is how the last transition went.
 	Last    *Outcome `json:"last,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
-	// Churn counts replicas that ended without ever having run, one after the other; the next is not made before ChurnUntil.
-	Churn      int       `json:"churn,omitempty"`
-	ChurnUntil time.Time `json:"churnUntil,omitzero"`
+	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before CrashLoopUntil.
+	CrashLoop      int       `json:"crashLoop,omitempty"`
+	CrashLoopUntil time.Time `json:"crashLoopUntil,omitzero"`
 
 	// Scale and Scaled are what is known of who scaled the set past the webhooks that record it: see scale.go.
 	Scale  *contract.RequestReport `json:"scale,omitempty"`
@@ -54,8 +54,8 @@ type State struct {
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
 	WrittenAt  time.Time                  `json:"writtenAt,omitzero"`
-	// Doubt says that a later write failed or met another version, and may have been done all the same.
-	Doubt bool `json:"doubt,omitempty"`
+	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
+	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
 	Conflicts int `json:"conflicts,omitempty"`
 }
@@ -75,11 +75,11 @@ type Transition struct {
 	// Remove are UIDs of replicas that go, Finished of those that have ended by themselves.
 	Remove   []string `json:"remove,omitempty"`
 	Finished []string `json:"finished,omitempty"`
-	// Told is what the child was last told.
-	Told contract.ReplicateProgress `json:"told,omitzero"`
-	// Cancelled says that it was called off, and CallOff by whom, where a person did it.
-	Cancelled bool   `json:"cancelled,omitempty"`
-	CallOff   string `json:"callOff,omitempty"`
+	// Reported is what was last signalled to the child.
+	Reported contract.ReplicateProgress `json:"reported,omitzero"`
+	// Cancelled says that it was cancelled, and CancelReason by whom, where a person did it.
+	Cancelled    bool   `json:"cancelled,omitempty"`
+	CancelReason string `json:"cancelReason,omitempty"`
 }
 
 // Outcome is how a transition went.
@@ -136,18 +136,18 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 // takeSet believes what was seen of the set.
 func (s *State) takeSet(o contract.ReplicaSetObservation) {
 	if o.Generation != s.Set.Generation {
-		s.wishChanged()
+		s.specChanged()
 		s.seeScaled(o)
 	}
 	s.Set = &o
 }
 
-// wishChanged: somebody changed the specification, so what failed before may go well now.
-func (s *State) wishChanged() {
+// specChanged: somebody changed the specification, so what failed before may go well now.
+func (s *State) specChanged() {
 	if s.Failure != nil {
 		s.Failure.RetryAt = time.Time{}
 	}
-	s.Churn, s.ChurnUntil = 0, time.Time{}
+	s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 }
 
 func (s *State) adopt(o contract.ReplicaSetObservation) {
@@ -193,10 +193,10 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 			s.Replicas = slices.Delete(s.Replicas, i, i+1)
 			s.lookAgain()
 		}
-		s.bury(o)
+		s.addTombstone(o)
 		return
 	}
-	if slices.Contains(s.Buried, o.UID) {
+	if slices.Contains(s.Tombstones, o.UID) {
 		return
 	}
 	if known && entity.Newer(s.Replicas[i].ResourceVersion, o.ResourceVersion) {
@@ -240,14 +240,14 @@ func (s *State) lookAgain() {
 
 func byUID(r contract.ReplicaObservation, uid string) int { return strings.Compare(r.UID, uid) }
 
-func (s *State) bury(o contract.ReplicaObservation) {
+func (s *State) addTombstone(o contract.ReplicaObservation) {
 	s.numbered(o)
-	if slices.Contains(s.Buried, o.UID) {
+	if slices.Contains(s.Tombstones, o.UID) {
 		return
 	}
-	s.Buried = append(s.Buried, o.UID)
-	if over := len(s.Buried) - maxBuried; over > 0 {
-		s.Buried = slices.Delete(s.Buried, 0, over)
+	s.Tombstones = append(s.Tombstones, o.UID)
+	if over := len(s.Tombstones) - maxTombstones; over > 0 {
+		s.Tombstones = slices.Delete(s.Tombstones, 0, over)
 	}
 }
 

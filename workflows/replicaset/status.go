@@ -68,7 +68,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
 		return s.Known, time.Time{}
 	}
-	if s.Doubt {
+	if s.OutcomeUnknown {
 		return true, time.Time{}
 	}
 	if equal(st, *s.Written) {

@@ -35,7 +35,7 @@ const (
 )
 
 // Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the set's entity says
-// that they run and are gone. Called off, it goes no further and leaves what it has made: what becomes of that, the entity decides.
+// that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes of that, the entity decides.
 func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.ReplicateResult, error) {
 	t := newReplication(ctx, in)
 	if err := t.makeAll(ctx); err != nil {
@@ -196,7 +196,7 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 	}
 }
 
-// inBatch calls an activity that does many things at once. A transition that is called off lets it end: what it did is then known.
+// inBatch calls an activity that does many things at once. A transition that is cancelled lets it end: what it did is then known.
 func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()

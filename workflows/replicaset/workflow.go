@@ -94,8 +94,8 @@ func (e *set) Details(p entity.Plan) string {
 	if s.More > 0 {
 		fmt.Fprintf(&b, "\n\nThere are %d more instances that it controls or might adopt: it looks at %d at once, and at the others afterwards.", s.More, contract.MaxReplicasSeen)
 	}
-	if s.Churn > 0 {
-		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.", s.Churn, s.ChurnUntil.UTC().Format(time.RFC3339))
+	if s.CrashLoop > 0 {
+		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.", s.CrashLoop, s.CrashLoopUntil.UTC().Format(time.RFC3339))
 	}
 	if f := s.Failure; f != nil {
 		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s", f.Step, f.Count, f.Message)

@@ -110,7 +110,7 @@ func TestFiftyAreOneTransitionAndFewCalls(t *testing.T) {
 		var s replicaset.State
 		require.NoError(t, v.Get(&s))
 		require.NotNil(t, s.Open)
-		require.Equal(t, 25, s.Open.Told.Running)
+		require.Equal(t, 25, s.Open.Reported.Running)
 	})
 	w.at(70*time.Second, func() { w.status(50, 50) })
 	w.gone(80 * time.Second)
@@ -140,9 +140,9 @@ func TestTheFirstOfManyShowsThoughNoOtherFollows(t *testing.T) {
 	w.run()
 }
 
-// TestAWriteThatIsSaidToHaveFailedIsDoubted: the write has been done, only its answer was lost. When what it wrote is true no more, and what was
+// TestAWriteWhoseAnswerWasLostIsRepeated: the write has been done, only its answer was lost. When what it wrote is true no more, and what was
 // written before it is again, that must be written.
-func TestAWriteThatIsSaidToHaveFailedIsDoubted(t *testing.T) {
+func TestAWriteWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(string) time.Duration { return 100 * time.Millisecond } // before the write is tried again
 	lost := false
@@ -409,7 +409,7 @@ func TestAnotherObjectOfTheName(t *testing.T) {
 	require.Contains(t, w.transitions, "replicaset/default/web/second-u/replicate/1")
 }
 
-func TestCalledOffByHandIsHeld(t *testing.T) {
+func TestCancelReasonHandIsHeld(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = nil
 	w.at(0, func() { w.Scale(2) })

@@ -25,7 +25,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actFinalizer:
 		with := append(append([]string{}, e.state.VM.Finalizers...), contract.FinalizerVM)
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &with})
-	case actLetGo:
+	case actRemoveFinalizer:
 		without := entity.Without(e.state.VM.Finalizers, contract.FinalizerVM)
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &without})
 	case actSetAlways:
@@ -47,8 +47,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		e.state.Open.Cancelled = true
 		e.cancelOpen()
 		return nil
-	case actTell:
-		return e.tell(ctx)
+	case actSignal:
+		return e.signalProgress(ctx)
 	case actNone, actFinish:
 	}
 	return nil
@@ -68,7 +68,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
-		s.Doubt = s.Doubt || in.Status != nil
+		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {
@@ -78,7 +78,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	if r.Written {
 		if in.Status != nil {
-			s.Written, s.Doubt = in.Status, false
+			s.Written, s.OutcomeUnknown = in.Status, false
 			s.Terminating = s.deleting()
 			s.VM.StateChangeRequests = in.Status.StateChangeRequests
 		}
@@ -87,7 +87,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 		}
 	}
 	if r.Conflict && in.Status != nil {
-		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
+		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
 	}
 	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
@@ -134,7 +134,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	s.Count++
 	now := workflow.Now(ctx)
 	t := Transition{
-		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Told: s.progress(),
+		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Reported: s.progress(),
 		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
 	}
 	in := contract.TransitionInput{
@@ -180,7 +180,7 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
 	person := ""
 	if s.Open != nil {
-		person = s.Open.CallOff
+		person = s.Open.CancelReason
 	}
 	s.Open, e.child, e.cancelOpen = nil, nil, nil
 	switch {
@@ -191,7 +191,7 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
 		}
 	case temporal.IsCanceledError(err):
-		o.Error = "called off by a newer wish"
+		o.Error = "superseded by a newer desired state"
 		if person != "" {
 			o.Error = person
 		}
@@ -220,7 +220,7 @@ func (t Transition) record(attempts int) contract.OperationRecord {
 // reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
 const reasonDeadline = "TransitionDeadlineExceeded"
 
-// lateStopPause is how long an instance that did not go within its deadline is left to itself before its end is asked for again. (Its end
+// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for again. (Its end
 // is observed all the same.)
 const lateStopPause = 10 * time.Minute
 
@@ -256,10 +256,10 @@ func sameRequest(a, b contract.StateChangeRequest) bool {
 	return a.Action == b.Action && a.UID == b.UID && maps.Equal(a.Data, b.Data)
 }
 
-// tell signals the open transition how far the instance is.
-func (e *instance) tell(ctx workflow.Context) error {
+// signalProgress tells the open transition how far the instance is.
+func (e *instance) signalProgress(ctx workflow.Context) error {
 	m := e.state.progress()
-	e.state.Open.Told = m
+	e.state.Open.Reported = m
 	if e.child == nil {
 		return nil
 	}

@@ -66,9 +66,9 @@ func (s *State) mirror(now time.Time) {
 	}
 	s.manualConditions(now)
 	s.restartRequired(now)
-	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo) {
+	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizer) {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
-	} else if reason, message, ok := s.leftAlone(); ok {
+	} else if reason, message, ok := s.unserved(); ok {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Failure")
@@ -86,8 +86,8 @@ func (s *State) restartRequired(now time.Time) {
 	s.Conditions = conditions.Set(s.Conditions, c, now)
 }
 
-// leftAlone says why nothing is done about a VM.
-func (s *State) leftAlone() (reason, message string, ok bool) {
+// unserved says why nothing is done about a VM.
+func (s *State) unserved() (reason, message string, ok bool) {
 	if _, known := s.desired(); known || s.deleting() {
 		return "", "", false
 	}

@@ -54,12 +54,12 @@ func (e *instance) controls() []entity.Control {
 			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) { return s.retryNow(now), nil },
 		},
 		{
-			Name: contract.ControlCancelTransition, Does: "Call off the open transition, and hold the VM.",
+			Name: contract.ControlCancelTransition, Does: "Cancel the open transition, and hold the VM.",
 			Check: func(contract.ControlRequest) error { return s.checkCancel() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
-				s.Open.CallOff = "called off by " + r.Actor + " (claimed)"
-				s.Hold = entity.HoldBy(now, r, "its "+string(s.Open.Operation)+" was called off, ")
-				return "The " + string(s.Open.Operation) + " is called off, and the VM is held until it is released.", nil
+				s.Open.CancelReason = "cancelled by " + r.Actor + " (claimed)"
+				s.Hold = entity.HoldBy(now, r, "its "+string(s.Open.Operation)+" was cancelled, ")
+				return "The " + string(s.Open.Operation) + " is cancelled, and the VM is held until it is released.", nil
 			},
 		},
 		{
@@ -125,10 +125,10 @@ func (s *State) checkCancel() error {
 	switch {
 	case s.Open == nil:
 		return errors.New("no transition is open")
-	case s.Open.Cancelled || s.Open.CallOff != "":
-		return fmt.Errorf("the %s is called off already", s.Open.Operation)
+	case s.Open.Cancelled || s.Open.CancelReason != "":
+		return fmt.Errorf("the %s is cancelled already", s.Open.Operation)
 	case s.deleting():
-		return errors.New("the VirtualMachine is being deleted: that cannot be called off")
+		return errors.New("the VirtualMachine is being deleted: that cannot be cancelled")
 	}
 	return nil
 }

@@ -108,23 +108,23 @@ func TestAHeldVMCanBeDeleted(t *testing.T) {
 	w.run(t)
 }
 
-func TestCancelTransitionUnwindsAndHolds(t *testing.T) {
+func TestCancelTransitionCompensatesAndHolds(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
 	w.at(time.Second, func() { w.update(t, contract.ControlCancelTransition, alice("wrong image"), "") })
 	w.at(2*time.Second, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp, "a start that is called off takes its instance away")
+		require.NotNil(t, w.VMI.DeletionTimestamp, "a start that is cancelled takes its instance away")
 		w.RemoveVMI()
 	})
 	w.at(time.Hour, func() {
-		require.Nil(t, w.VMI, "what was called off is not begun again by itself")
-		require.Contains(t, w.condition(contract.ConditionHeld).Message, "its start was called off")
+		require.Nil(t, w.VMI, "what was cancelled is not begun again by itself")
+		require.Contains(t, w.condition(contract.ConditionHeld).Message, "its start was cancelled")
 		w.update(t, contract.ControlCancelTransition, alice(""), "no transition is open")
 		w.update(t, contract.ControlRelease, alice(""), "")
 	})
 	w.at(time.Hour+time.Second, func() {
 		require.NotNil(t, w.VMI)
-		require.Contains(t, w.history(t)[0].Outcome, "called off by alice (claimed)")
+		require.Contains(t, w.history(t)[0].Outcome, "cancelled by alice (claimed)")
 	})
 	w.bye(2 * time.Hour)
 	w.run(t)

@@ -12,24 +12,24 @@ type action string
 
 // Steps.
 const (
-	actNone      action = ""
-	actFinish    action = "finish"
-	actNext      action = "take up the newer object"
-	actFinalizer action = "add the finalizer"
-	actOpen      action = "open a transition"
-	actCancel    action = "call off the transition"
-	actTell      action = "tell the transition how far the instance is"
-	actRerun     action = "request another start"
-	actSync      action = "let the instance follow its VirtualMachine"
-	actSetAlways action = "set the run strategy to Always"
-	actWrite     action = "write the status"
-	actLetGo     action = "release the VirtualMachine"
+	actNone            action = ""
+	actFinish          action = "finish"
+	actNext            action = "move on to the newer object"
+	actFinalizer       action = "add the finalizer"
+	actOpen            action = "open a transition"
+	actCancel          action = "cancel the transition"
+	actSignal          action = "signal the progress of the instance"
+	actRerun           action = "request another start"
+	actSync            action = "let the instance follow its VirtualMachine"
+	actSetAlways       action = "set the run strategy to Always"
+	actWrite           action = "write the status"
+	actRemoveFinalizer action = "remove the finalizer of the VirtualMachine"
 )
 
 // writes says that a step writes to the VM, locked by what was seen of it last.
 func (a action) writes() bool {
 	switch a {
-	case actFinalizer, actRerun, actSetAlways, actWrite, actLetGo:
+	case actFinalizer, actRerun, actSetAlways, actWrite, actRemoveFinalizer:
 		return true
 	default:
 		return false
@@ -56,7 +56,7 @@ func (s *State) decide(now time.Time) decision {
 		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
 	}
-	if d, ok := s.decideTelling(); ok {
+	if d, ok := s.decideSignal(); ok {
 		return d
 	}
 	if s.deleting() {
@@ -73,31 +73,31 @@ func (s *State) decide(now time.Time) decision {
 	return s.held(s.decideTransition(want, now), now)
 }
 
-// decideTelling keeps an open transition informed.
-func (s *State) decideTelling() (decision, bool) {
+// decideSignal keeps an open transition informed.
+func (s *State) decideSignal() (decision, bool) {
 	if s.Open == nil || s.Open.Cancelled {
 		return decision{}, false
 	}
 	m := s.progress()
-	if m.State == contract.ProgressOrphaned && m != s.Open.Told {
-		return decision{Action: actTell, Why: "the VirtualMachine goes, and its instance is to stay"}, true
+	if m.State == contract.ProgressOrphaned && m != s.Open.Reported {
+		return decision{Action: actSignal, Why: "the VirtualMachine goes, and its instance is to stay"}, true
 	}
 	if s.Open.Operation == contract.OperationStop && m.State != contract.ProgressAbsent {
 		return decision{}, false
 	}
-	if m != (contract.InstanceProgress{}) && m != s.Open.Told {
-		return decision{Action: actTell, Why: "the instance is " + string(m.State)}, true
+	if m != (contract.InstanceProgress{}) && m != s.Open.Reported {
+		return decision{Action: actSignal, Why: "the instance is " + string(m.State)}, true
 	}
 	return decision{}, false
 }
 
-// decideEnding stops the instance, then lets the VM go.
+// decideEnding stops the instance, then removes the finalizer.
 func (s *State) decideEnding(now time.Time) decision {
-	if s.Open != nil && s.Open.Told.State == contract.ProgressOrphaned {
-		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to let go of the instance"}
+	if s.Open != nil && s.Open.Reported.State == contract.ProgressOrphaned {
+		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to end: its instance is orphaned"}
 	}
 	if s.Open != nil && s.Open.Operation != contract.OperationStop {
-		return s.callOff("the VirtualMachine is being deleted", now)
+		return s.cancel("the VirtualMachine is being deleted", now)
 	}
 	if s.Open != nil {
 		return s.or(s.decideStatus(now), "the instance to be gone")
@@ -115,7 +115,7 @@ func (s *State) decideEnding(now time.Time) decision {
 		return decision{Action: actFinish, Why: "the VirtualMachine is gone"}
 	}
 	if s.hasFinalizer() {
-		return decision{Action: actLetGo, Why: "its instance is gone"}
+		return decision{Action: actRemoveFinalizer, Why: "its instance is gone"}
 	}
 	return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
 }
@@ -123,12 +123,12 @@ func (s *State) decideEnding(now time.Time) decision {
 // decideTransition opens the transition that is desired, or cancels one that no longer is.
 func (s *State) decideTransition(want runstrategy.Action, now time.Time) decision {
 	switch {
-	case s.Open != nil && s.Open.CallOff != "":
-		return s.callOff(s.Open.CallOff, now)
+	case s.Open != nil && s.Open.CancelReason != "":
+		return s.cancel(s.Open.CancelReason, now)
 	case s.Open != nil && s.overtaken(want):
-		return s.callOff("a newer wish: "+want.Why, now)
+		return s.cancel("superseded: "+want.Why, now)
 	case s.Open != nil && !s.wanted():
-		return s.callOff("a newer wish: run strategy "+s.VM.RunStrategy, now)
+		return s.cancel("superseded: run strategy "+s.VM.RunStrategy, now)
 	case s.Open != nil && s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case s.Open != nil:
@@ -201,9 +201,9 @@ func (s *State) wanted() bool {
 	}
 }
 
-func (s *State) callOff(why string, now time.Time) decision {
+func (s *State) cancel(why string, now time.Time) decision {
 	if s.Open.Cancelled {
-		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition to unwind")
+		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition to compensate")
 	}
 	return decision{Action: actCancel, Why: why}
 }
@@ -215,7 +215,7 @@ func (s *State) or(d decision, waiting string) decision {
 	return d
 }
 
-// held keeps what failed from being repeated before its time; meanwhile the status tells about it.
+// held keeps what failed from being repeated before its time; meanwhile the status shows it.
 func (s *State) held(d decision, now time.Time) decision {
 	if s.Failure == nil || d.Action == actNone || !now.Before(s.Failure.RetryAt) {
 		return d
@@ -227,7 +227,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if step != s.Failure.Step && (!s.Failure.Conflict || !d.Action.writes()) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actLetGo && !s.Failure.Conflict {
+	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict {
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}

@@ -45,7 +45,7 @@ func TestRerunOnFailureRunsAgainOnlyAfterAFailure(t *testing.T) {
 		w.SetVMIPhase("Failed")
 	})
 	w.at(3*time.Second, func() {
-		require.Equal(t, []contract.StateChangeRequest{start}, w.VM.StateChangeRequests, "the wish to run again is written down")
+		require.Equal(t, []contract.StateChangeRequest{start}, w.VM.StateChangeRequests, "that it is to run again is written down")
 		require.NotNil(t, w.VMI.DeletionTimestamp)
 		w.RemoveVMI()
 	})
@@ -140,8 +140,8 @@ func TestManualDoesWhatIsRequested(t *testing.T) {
 	w.run(t)
 }
 
-// TestAStopRequestCallsOffAStart: the instance that it names goes, and the request with it.
-func TestAStopRequestCallsOffAStart(t *testing.T) {
+// TestAStopRequestCancelsAStart: the instance that it names goes, and the request with it.
+func TestAStopRequestCancelsAStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
 	w.at(time.Second, func() { w.ask(start) })
@@ -223,7 +223,7 @@ func TestAnEditThatStopsTheVMCostsNoComparison(t *testing.T) {
 	w.run(t)
 }
 
-// TestOrphansStay: a VM that is deleted with its dependents left alone goes at once, and takes no running instance with it: neither one that is
+// TestOrphansStay: a VM that is deleted with its dependents orphaned goes at once, and takes no running instance with it: neither one that is
 // up, nor one that is on its way.
 func TestOrphansStay(t *testing.T) {
 	for name, phase := range map[string]string{"up": "Running", "on its way": "Scheduling"} {
@@ -250,7 +250,7 @@ func TestOrphansStay(t *testing.T) {
 	}
 }
 
-// TestOrphansStayUnseen: that the VM was to leave its instance alone was never seen of it. The garbage collector was quicker.
+// TestOrphansStayUnseen: that the VM was to orphan its instance was never seen of it. The garbage collector was quicker.
 func TestOrphansStayUnseen(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
@@ -386,8 +386,8 @@ func TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted(t *testing.T) {
 	w.run(t)
 }
 
-// TestContradictoryFieldsAreTold: what admission refuses is left alone, and says so.
-func TestContradictoryFieldsAreTold(t *testing.T) {
+// TestContradictoryFieldsAreShown: nothing is done about what admission refuses, and the VM says so.
+func TestContradictoryFieldsAreShown(t *testing.T) {
 	for strategy, want := range map[string]contract.Condition{
 		"Contradictory": {Reason: "FailedCreate", Message: "running and runstrategy are mutually exclusive"},
 		"Sometimes":     {Reason: "FailedCreate", Message: "unknown runstrategy: Sometimes"},

@@ -13,7 +13,7 @@ type State struct {
 	Object contract.Object          `json:"object"`
 	VM     *contract.VMObservation  `json:"vm,omitempty"`
 	VMI    *contract.VMIObservation `json:"vmi,omitempty"`
-	// Next is a newer incarnation of the name, taken up when this one is gone.
+	// Next is a newer incarnation of the name, adopted when this one is gone.
 	Next *contract.VMObservation `json:"next,omitempty"`
 	// Missed says that the VM was gone before it was seen: something old and late has started this entity.
 	Missed bool `json:"missed,omitempty"`
@@ -49,8 +49,8 @@ type State struct {
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
-	// Doubt says that a later write failed or met another version, and may have been done all the same.
-	Doubt bool `json:"doubt,omitempty"`
+	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
+	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 }
 
 // End is the end of the instance of that UID.
@@ -76,12 +76,12 @@ type Transition struct {
 	// VMI is the UID of the instance that is to go, for stop and restart.
 	VMI   string    `json:"vmi,omitempty"`
 	Since time.Time `json:"since"`
-	// Told is the progress that the child was last told of, or that held when it was opened.
-	Told contract.InstanceProgress `json:"told,omitzero"`
-	// Cancelled says that a newer wish called it off.
+	// Reported is the progress that was last signalled to the child, or that held when it was opened.
+	Reported contract.InstanceProgress `json:"reported,omitzero"`
+	// Cancelled says that a newer desired state cancelled it.
 	Cancelled bool `json:"cancelled,omitempty"`
-	// CallOff says that a person wants it called off, and who.
-	CallOff string `json:"callOff,omitempty"`
+	// CancelReason says which person wants it cancelled, where one does.
+	CancelReason string `json:"cancelReason,omitempty"`
 	// ApprovedBy is who approved it, as claimed.
 	ApprovedBy string `json:"approvedBy,omitempty"`
 }
@@ -217,8 +217,8 @@ func (s *State) actor() string {
 	return s.VM.Actor
 }
 
-// wisher is who is behind what the VM is to be: whoever deletes it, or changed it last.
-func (s *State) wisher() string {
+// requester is who is behind what the VM is to be: whoever deletes it, or changed it last.
+func (s *State) requester() string {
 	if s.deleting() && s.Deleter != "" {
 		return s.Deleter
 	}

@@ -39,7 +39,7 @@ func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
 func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "vm"})
-	require.Equal(t, actNone, s.decide(time.Time{}).Action, "its VirtualMachine may be told next")
+	require.Equal(t, actNone, s.decide(time.Time{}).Action, "its VirtualMachine may be observed next")
 	s.observeVM(contract.VMObservation{UID: "vm", Gone: true})
 	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "9"})

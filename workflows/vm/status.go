@@ -125,7 +125,7 @@ func (s *State) differs() bool {
 		return false
 	}
 	now := s.status()
-	if s.Written == nil || s.Doubt {
+	if s.Written == nil || s.OutcomeUnknown {
 		// Nothing is known of what was written: a status that is older than this workflow is written once more, which changes nothing.
 		return true
 	}

@@ -101,12 +101,12 @@ func said(s *State) []string {
 	return out
 }
 
-// TestAFailedWriteIsDoubted: it may have been done all the same, so that the status is written though it says what was last known to be written.
-func TestAFailedWriteIsDoubted(t *testing.T) {
+// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was last known to be written.
+func TestAFailedWriteIsRepeated(t *testing.T) {
 	s := &State{VM: &contract.VMObservation{UID: "vm", ResourceVersion: "1", RunStrategy: "Halted"}}
 	st := s.status()
 	s.Written = &st
 	require.False(t, s.differs())
-	s.Doubt = true
+	s.OutcomeUnknown = true
 	require.True(t, s.differs())
 }

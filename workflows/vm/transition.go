@@ -41,7 +41,7 @@ func workflowOf(op contract.Operation) string {
 	}
 }
 
-// Start makes the instance of a VM and waits until its guest runs. Called off, it takes away the instance that it made.
+// Start makes the instance of a VM and waits until its guest runs. Cancelled, it takes away the instance that it made.
 func Start(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
 	t := newTransition(ctx, in)
 	made, err := t.create(ctx)
@@ -111,7 +111,7 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%sBecause %s.\n\n%s", who, t.in.Why, fmt.Sprintf(format, args...)))
 }
 
-// create makes the instance. Called off meanwhile, it still learns whether there is one, and takes it away.
+// create makes the instance. Cancelled meanwhile, it still learns whether there is one, and takes it away.
 func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
 	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision}
@@ -121,7 +121,7 @@ func (t *transition) create(ctx workflow.Context) (contract.CreateVMIResult, err
 		return r, err
 	}
 	if err := ctx.Err(); err != nil {
-		return r, t.unwind(ctx, r.VMI.UID, err)
+		return r, t.compensate(ctx, r.VMI.UID, err)
 	}
 	return r, nil
 }
@@ -141,7 +141,7 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	switch {
 	case err != nil:
-		return contract.TransitionResult{}, t.unwind(ctx, uid, err)
+		return contract.TransitionResult{}, t.compensate(ctx, uid, err)
 	case !ok:
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
@@ -160,11 +160,11 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	}
 }
 
-// unwind deletes the instance that a start called off has made.
-func (t *transition) unwind(ctx workflow.Context, uid string, cause error) error {
+// compensate deletes the instance that a cancelled start has made.
+func (t *transition) compensate(ctx workflow.Context, uid string, cause error) error {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	t.say(dctx, "Called off. Taking the instance away again.")
+	t.say(dctx, "Cancelled. Taking the instance away again.")
 	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}}
 	if _, err := entity.Call[contract.DeleteResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in); err != nil {
 		return fmt.Errorf("taking the instance away again: %w", err)

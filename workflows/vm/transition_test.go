@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What the restart is told then, that the one before is gone and
+// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What is signalled to the restart then, that the one before is gone and
 // that the next one runs, comes at once, and only the last of it is there to be seen.
 func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -126,7 +126,7 @@ func (e *instance) describe(ctx workflow.Context) {
 	if s.Open != nil {
 		op = string(s.Open.Operation)
 	}
-	phase, actor := s.printable(), s.wisher()
+	phase, actor := s.printable(), s.requester()
 	node := ""
 	if s.situation() != runstrategy.Absent {
 		node = s.VMI.NodeName

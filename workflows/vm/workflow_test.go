@@ -173,12 +173,12 @@ func TestRestartRequestReplacesTheInstance(t *testing.T) {
 	require.Equal(t, "vm/default/web/vm-uid-1/restart/2", w.transitions[1])
 }
 
-func TestNewerWishCallsOffAStart(t *testing.T) {
+func TestNewerDesiredStateCancelsAStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
 	w.at(time.Second, func() { w.SetStrategy("Halted") })
 	w.at(2*time.Second, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp, "a start called off takes its instance away")
+		require.NotNil(t, w.VMI.DeletionTimestamp, "a cancelled start takes its instance away")
 		w.RemoveVMI()
 	})
 	w.at(3*time.Second, func() { w.status(t, "Stopped") })
@@ -227,7 +227,7 @@ func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
 	w.run(t)
 }
 
-func TestUnsupportedStrategyIsLeftAlone(t *testing.T) {
+func TestUnsupportedStrategyIsNotServed(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "WaitAsReceiver") })
 	w.at(time.Second, func() {
@@ -255,7 +255,7 @@ func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 	w.run(t)
 }
 
-func TestRestartRequestCallsOffAStart(t *testing.T) {
+func TestRestartRequestCancelsAStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
 	w.at(time.Second, func() {
@@ -290,7 +290,7 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 	w.run(t)
 }
 
-// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is called off, and then makes the instance.
+// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is cancelled, and then makes the instance.
 func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 	w := newWorld(t)
 	attempts, calledOff := 0, make(chan struct{})
@@ -318,8 +318,8 @@ func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 	w.run(t)
 }
 
-// TestWhatACalledOffStartCouldNotUndoShows: that it was called off does not hide that its instance is still there.
-func TestWhatACalledOffStartCouldNotUndoShows(t *testing.T) {
+// TestWhatACancelledStartCouldNotUndoShows: that it was cancelled does not hide that its instance is still there.
+func TestWhatACancelledStartCouldNotUndoShows(t *testing.T) {
 	w := newWorld(t)
 	refuses := false
 	w.Fail = func(a string) error {

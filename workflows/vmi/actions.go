@@ -23,20 +23,20 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 	case actStartDomain:
 		e.startDomain(ctx)
 		return nil
-	case actCallOff:
-		e.callOff()
+	case actCancelStart:
+		e.cancelStarting()
 		return nil
 	case actMarkPod:
 		return e.markPod(ctx)
 	case actDeletePod:
 		return e.deletePod(ctx)
-	case actExpelPod:
-		return e.expelPod(ctx)
+	case actForceDeletePod:
+		return e.forceDeletePod(ctx)
 	case actRemovePodFinalizer:
 		return e.releasePod(ctx)
 	case actWrite:
 		return e.write(ctx, nil)
-	case actLetGo:
+	case actRemoveFinalizers:
 		rest := e.state.otherFinalizers()
 		return e.write(ctx, &rest)
 	case actNone, actFinish:
@@ -93,7 +93,7 @@ func (e *instance) createPod(ctx workflow.Context) error {
 // startDomain leaves the loop free: the node's worker may take its time, and a deletion must get through meanwhile.
 func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
-	s.Starting, s.CalledOff = true, false
+	s.Starting, s.StartCancelled = true, false
 	pod := *s.Pod
 	in := contract.StartDomainInput{VMI: s.Object, Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
 	o := entity.NodeOptions(pod.NodeName)
@@ -104,7 +104,7 @@ func (e *instance) startDomain(ctx workflow.Context) {
 		var r contract.StartDomainResult
 		err := workflow.ExecuteActivity(ctx, contract.ActivityStartDomain, in).Get(ctx, &r)
 		s := &e.state
-		s.Starting, s.CalledOff = false, false
+		s.Starting, s.StartCancelled = false, false
 		e.cancelStart = nil
 		e.loop.Wake()
 		if err == nil {
@@ -120,9 +120,9 @@ func (e *instance) startDomain(ctx workflow.Context) {
 	})
 }
 
-// callOff ends the wait for the node's worker, which may be as gone as the pod.
-func (e *instance) callOff() {
-	e.state.CalledOff = e.state.Starting
+// cancelStarting ends the wait for the node's worker, which may be as gone as the pod.
+func (e *instance) cancelStarting() {
+	e.state.StartCancelled = e.state.Starting
 	if e.cancelStart != nil {
 		e.cancelStart()
 	}
@@ -135,12 +135,12 @@ func (e *instance) markPod(ctx workflow.Context) error {
 		e.state.PodMarked, e.state.PodPaused = true, paused
 		err = nil
 	}
-	e.state.MarkDoubt = err != nil
+	e.state.MarkUnknown = err != nil
 	return e.settle(ctx, actMarkPod, err)
 }
 
 func (e *instance) deletePod(ctx workflow.Context) error {
-	e.callOff()
+	e.cancelStarting()
 	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(), Events: e.state.farewell()}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
 	if err == nil {
@@ -155,19 +155,19 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 	return e.settle(ctx, actDeletePod, err)
 }
 
-// expelPod removes a pod from a node that is known to be off: no kubelet there will end it.
-func (e *instance) expelPod(ctx workflow.Context) error {
-	e.callOff()
+// forceDeletePod deletes a pod without grace on a node that is known to be off: no kubelet there will end it.
+func (e *instance) forceDeletePod(ctx workflow.Context) error {
+	e.cancelStarting()
 	none := int64(0)
 	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actExpelPod), in)
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
 	if err == nil {
-		e.state.PodDeleted, e.state.PodExpelled = true, true
+		e.state.PodDeleted, e.state.PodForceDeleted = true, true
 		if r.Absent {
 			e.state.Pod.Gone = true
 		}
 	}
-	return e.settle(ctx, actExpelPod, err)
+	return e.settle(ctx, actForceDeletePod, err)
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
@@ -187,26 +187,26 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	s := &e.state
 	a := actWrite
 	if finalizers != nil {
-		a = actLetGo
+		a = actRemoveFinalizers
 	}
 	status := s.status()
 	events := s.news()
 	in := contract.PatchVMIInput{
 		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
 	}
-	if status.NodeName != "" && (s.Written == nil || s.Doubt || s.Written.NodeName != status.NodeName) {
+	if status.NodeName != "" && (s.Written == nil || s.OutcomeUnknown || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.Doubt = true
+		s.OutcomeUnknown = true
 		return e.settle(ctx, a, err)
 	}
 	switch {
 	case r.Gone:
 		e.gone()
 	case r.Written:
-		s.Written, s.Doubt = &status, false
+		s.Written, s.OutcomeUnknown = &status, false
 		for _, ev := range events {
 			s.Announced = append(s.Announced, announced(ev))
 		}
@@ -215,7 +215,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		}
 	}
 	if r.Conflict {
-		s.Doubt = true // what it met may be its own first attempt, whose answer was lost
+		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
 	}
 	if r.Conflict {
 		err = s.met(in.ResourceVersion, r.Current)
@@ -254,7 +254,7 @@ func (e *instance) gone() {
 	e.state.VMI = &last
 }
 
-// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that lets it go finds out: its
+// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that removes its finalizers finds out: its
 // finalizers must not stay behind.
 func (e *instance) leaving(ctx workflow.Context) {
 	if e.state.deleting() {

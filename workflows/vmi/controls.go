@@ -88,7 +88,7 @@ func (s *State) track(now time.Time) {
 		r := *going
 		r.Until, r.Outcome = now, entity.OutcomeDone
 		if r.Operation == contract.OperationCreate && s.Phase != PhaseRunning {
-			r.Outcome = "called off: the instance is being deleted"
+			r.Outcome = "cancelled: the instance is being deleted"
 			if s.Phase.Final() && s.Explanation != "" {
 				r.Outcome = s.Explanation
 			}

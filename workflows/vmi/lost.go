@@ -196,7 +196,7 @@ func (s *State) lostMessage() string {
 	if !n.Gone && n.OutOfService && s.forgotten() {
 		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it off, and set it again)"
 	}
-	return what + ": the guest may still run there, so it is not started elsewhere. It is taken up again if the node comes back. If the node is " +
+	return what + ": the guest may still run there, so it is not started elsewhere. It goes on as it is if the node comes back. If the node is " +
 		"off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, delete the Node, or confirm it with the control fence-confirmed"
 }
 

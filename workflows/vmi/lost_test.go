@@ -75,7 +75,7 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 		require.Equal(t, 1, warned)
 		w.node("2", func(*contract.NodeState) {})
 	})
-	// Back: the same guest, taken up again.
+	// Back: the same guest goes on.
 	w.at(time.Hour+time.Second, func() {
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
 		require.Equal(t, "Running", w.VMIStatus.Phase)

@@ -95,7 +95,7 @@ func (s *State) did(id string) (bool, error) {
 		case id == "" || r.ID != id || r.Until.IsZero():
 		case r.Outcome == entity.OutcomeDone:
 			return true, nil
-		case r.Unsure && !repeatable(r.Operation):
+		case r.OutcomeUnknown && !repeatable(r.Operation):
 			return true, temporal.NewNonRetryableApplicationError("It was begun before, and whether it was done is not known.", contract.RefusedAway, nil)
 		}
 	}
@@ -149,21 +149,21 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	s := &e.state
 	record := contract.OperationRecord{Operation: r.Operation, ID: id, Actor: r.Actor, Since: workflow.Now(ctx), Attempts: 1}
 	s.Record(record)
-	s.answerFirst(record.Since)
+	s.holdOff(record.Since)
 	pod := *s.Pod
 	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: r.Operation, ThawAfter: r.ThawAfter}
 	var out contract.OperateDomainResult
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)), contract.ActivityOperateDomain, in).Get(ctx, &out)
 	record.Until, record.Outcome = workflow.Now(ctx), entity.OutcomeDone
-	if record.Until.After(s.QuietUntil) {
-		s.answerFirst(record.Until) // it has taken long
+	if record.Until.After(s.HoldOffUntil) {
+		s.holdOff(record.Until) // it has taken long
 	}
 	if err == nil {
 		if out.Domain.PodUID == pod.UID {
 			s.observeDomain(out.Domain)
 		}
 	} else {
-		err, record.Unsure = failed(err, pod.NodeName)
+		err, record.OutcomeUnknown = failed(err, pod.NodeName)
 		record.Outcome = entity.Message(err)
 	}
 	s.Record(record)
@@ -184,8 +184,8 @@ func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) w
 	return o
 }
 
-// failed words why an operation that was let in is not known to be done. Unsure says that it may have been done all the same.
-func failed(err error, node string) (_ error, unsure bool) {
+// failed words why an operation that was let in is not known to be done. OutcomeUnknown says that it may have been done all the same.
+func failed(err error, node string) (_ error, unknown bool) {
 	away := func(format string, args ...any) error {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), contract.RefusedAway, nil)
 	}

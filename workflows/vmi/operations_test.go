@@ -115,7 +115,7 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 				require.Equal(t, "True", w.Pod.Unpaused)
 			}
 			if i == 10 {
-				require.True(t, pauses(), "it was quiet for a second")
+				require.True(t, pauses(), "the hold-off lasts for a second at most")
 				require.Equal(t, "False", w.Pod.Unpaused)
 			}
 		})
@@ -290,7 +290,7 @@ func TestWhatWasNotBegunWasNotDone(t *testing.T) {
 		paused.is(t, contract.RefusedAway, "has not begun it: it is full")
 		require.Equal(t, 2, asked)
 		for _, r := range w.state(t).Records {
-			require.False(t, r.Unsure, "%+v", r)
+			require.False(t, r.OutcomeUnknown, "%+v", r)
 		}
 		w.DeleteVMIByUser()
 	})

@@ -11,12 +11,13 @@ import (
 // of four; status.phaseTransitionTimestamps has each step. What takes longer, or goes wrong, shows.
 const settleTime = 5 * time.Second
 
-// An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the writes. So it is
-// quiet for answerTime from when the operation begins, and again when it ends later; for quietLongest at most when one follows the other, and then for quietPause not.
+// An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the
+// writes. So writes are held off for answerTime from when an operation begins, and again when it ends later. Where one operation
+// follows the other the hold-off lasts for holdOffLongest at most, and the next begins after holdOffPause.
 const (
-	answerTime   = 200 * time.Millisecond
-	quietLongest = time.Second
-	quietPause   = 200 * time.Millisecond
+	answerTime     = 200 * time.Millisecond
+	holdOffLongest = time.Second
+	holdOffPause   = 200 * time.Millisecond
 )
 
 // lookAgain is how long the end of a pod is waited for before it is looked for.
@@ -29,17 +30,17 @@ type action string
 const (
 	actNone               action = ""
 	actFinish             action = "finish"
-	actNext               action = "take up the newer object"
+	actNext               action = "move on to the newer object"
 	actFindPod            action = "look for the launcher pod"
 	actCreatePod          action = "create the launcher pod"
 	actStartDomain        action = "start the domain"
-	actCallOff            action = "call off the start of the domain"
+	actCancelStart        action = "cancel the start of the domain"
 	actMarkPod            action = "open the readiness gate"
 	actDeletePod          action = "delete the launcher pod"
-	actExpelPod           action = "remove the pod from its fenced node"
+	actForceDeletePod     action = "force-delete the pod on its fenced node"
 	actRemovePodFinalizer action = "remove the finalizer of the launcher pod"
 	actWrite              action = "write the status"
-	actLetGo              action = "release the VMI"
+	actRemoveFinalizers   action = "remove the finalizers of the VMI"
 )
 
 // decision is what the planner answers before it is bound to activities.
@@ -53,8 +54,8 @@ type decision struct {
 // decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
 	d := s.urgent(now)
-	if (d.Action == actWrite || d.Action == actMarkPod) && now.Before(s.QuietUntil) {
-		d = decision{WakeAt: s.QuietUntil, Waiting: "an operation on the guest to be answered"}
+	if (d.Action == actWrite || d.Action == actMarkPod) && now.Before(s.HoldOffUntil) {
+		d = decision{WakeAt: s.HoldOffUntil, Waiting: "an operation on the guest to be answered"}
 	}
 	if at := s.alarm(now); d.Action == actNone && !at.IsZero() && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
 		d.WakeAt = at
@@ -62,12 +63,12 @@ func (s *State) decide(now time.Time) decision {
 	return d
 }
 
-// answerFirst makes room for the answer to an operation that begins now.
-func (s *State) answerFirst(now time.Time) {
-	if now.Sub(s.QuietUntil) >= quietPause {
-		s.QuietFrom = now
+// holdOff makes room for the answer to an operation that begins now.
+func (s *State) holdOff(now time.Time) {
+	if now.Sub(s.HoldOffUntil) >= holdOffPause {
+		s.HoldOffFrom = now
 	}
-	s.QuietUntil = earliest(now.Add(answerTime), s.QuietFrom.Add(quietLongest))
+	s.HoldOffUntil = earliest(now.Add(answerTime), s.HoldOffFrom.Add(holdOffLongest))
 }
 
 // urgent is the planner in order of urgency.
@@ -101,8 +102,8 @@ func (s *State) decideOrphan(now time.Time) decision {
 		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
 	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
 		return decision{Action: actRemovePodFinalizer, Why: "it has ended, and its VirtualMachineInstance is gone"}
-	case s.fenced() && !s.PodExpelled:
-		return decision{Action: actExpelPod, Why: s.Fenced.Why}
+	case s.fenced() && !s.PodForceDeleted:
+		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}
 	case !now.Before(s.LookAt):
 		return decision{Action: actFindPod, Why: "nobody has told of its VirtualMachineInstance, or of its end, for a while"}
 	default:
@@ -115,7 +116,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actLetGo && s.VMI != nil {
+	if d.Action != actWrite && d.Action != actRemoveFinalizers && s.VMI != nil {
 		// What went wrong belongs into the status while it waits.
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
@@ -124,11 +125,11 @@ func (s *State) held(d decision, now time.Time) decision {
 	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt to " + s.Failure.Step + ": " + s.Failure.Message}
 }
 
-// decideEnding takes the pod away when the VMI is to go, and lets the VMI go when the pod has.
+// decideEnding takes the pod away when the VMI is to go, and removes the finalizers when the pod is gone.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
-	if s.podHeld() && s.fenced() && !s.PodExpelled {
+	if s.podHeld() && s.fenced() && !s.PodForceDeleted {
 		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes back.
-		return decision{Action: actExpelPod, Why: s.Fenced.Why}, true
+		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}, true
 	}
 	if s.podHeld() && s.podEnded() && !s.PodReleased && len(s.Pod.Finalizers) > 0 {
 		why := "the kubelet reports that it ended"
@@ -157,11 +158,11 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		}
 		return d, true
 	}
-	if s.Starting && !s.CalledOff {
-		return decision{Action: actCallOff, Why: "the pod that it was for is gone"}, true
+	if s.Starting && !s.StartCancelled {
+		return decision{Action: actCancelStart, Why: "the pod that it was for is gone"}, true
 	}
 	if s.Starting {
-		return decision{Waiting: "the attempt to start the domain to be called off"}, true
+		return decision{Waiting: "the attempt to start the domain to be cancelled"}, true
 	}
 	if s.VMI.Gone {
 		if s.Next != nil {
@@ -170,7 +171,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		return decision{Action: actFinish, Why: "the VirtualMachineInstance is gone"}, true
 	}
 	if len(s.ownFinalizers()) > 0 {
-		return decision{Action: actLetGo, Why: "its pod is gone"}, true
+		return decision{Action: actRemoveFinalizers, Why: "its pod is gone"}, true
 	}
 	return decision{Waiting: "other finalizers of the VirtualMachineInstance"}, true
 }
@@ -202,12 +203,12 @@ func (s *State) decideBoot() (decision, bool) {
 	return decision{}, false
 }
 
-// paused says that the guest's processors are halted, which the readiness gate is to tell.
+// paused says that the guest's processors are halted, which the readiness gate is to say.
 func (s *State) paused() bool { return s.domainIn(contract.DomainPaused) }
 
 // unmarked says that the pod's readiness gate is not what it should be.
 func (s *State) unmarked() bool {
-	if s.MarkDoubt {
+	if s.MarkUnknown {
 		return true
 	}
 	if s.PodMarked {

@@ -78,8 +78,8 @@ func TestARequestThatWasDone(t *testing.T) {
 	s := State{}
 	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/1", Since: noon, Until: noon, Outcome: entity.OutcomeDone})
 	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/2", Since: noon, Until: noon, Outcome: "no launcher answers"})
-	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/3", Since: noon, Until: noon, Outcome: "late", Unsure: true})
-	s.Record(contract.OperationRecord{Operation: contract.OperationPause, ID: "pause/4", Since: noon, Until: noon, Outcome: "late", Unsure: true})
+	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/3", Since: noon, Until: noon, Outcome: "late", OutcomeUnknown: true})
+	s.Record(contract.OperationRecord{Operation: contract.OperationPause, ID: "pause/4", Since: noon, Until: noon, Outcome: "late", OutcomeUnknown: true})
 	for id, want := range map[string]bool{"reset/1": true, "reset/2": false, "reset/3": true, "pause/4": false, "": false} {
 		done, err := s.did(id)
 		require.Equal(t, want, done, id)

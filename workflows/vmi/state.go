@@ -15,7 +15,7 @@ type State struct {
 	VMI    *contract.VMIObservation    `json:"vmi,omitempty"`
 	Pod    *contract.PodObservation    `json:"pod,omitempty"`
 	Domain *contract.DomainObservation `json:"domain,omitempty"`
-	// Next is a newer incarnation of the name, taken up when this one's business has ended.
+	// Next is a newer incarnation of the name, adopted when this one's business has ended.
 	Next *contract.VMIObservation `json:"next,omitempty"`
 	// Missed says that the VMI was gone before it was seen: something old and late has started this entity.
 	Missed bool `json:"missed,omitempty"`
@@ -34,30 +34,30 @@ type State struct {
 	Reason      string `json:"reason,omitempty"`
 	Explanation string `json:"explanation,omitempty"`
 
-	PodDeleted  bool `json:"podDeleted,omitempty"`  // a delete was sent for Pod
-	PodExpelled bool `json:"podExpelled,omitempty"` // a delete without any grace was sent for Pod: its node is fenced
-	PodReleased bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
-	PodMarked   bool `json:"podMarked,omitempty"`   // the readiness gate was set
+	PodDeleted      bool `json:"podDeleted,omitempty"`      // a delete was sent for Pod
+	PodForceDeleted bool `json:"podForceDeleted,omitempty"` // a delete without any grace was sent for Pod: its node is fenced
+	PodReleased     bool `json:"podReleased,omitempty"`     // the finalizer of Pod was removed
+	PodMarked       bool `json:"podMarked,omitempty"`       // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
-	// MarkDoubt says that setting it failed, and may have been done all the same.
-	MarkDoubt bool `json:"markDoubt,omitempty"`
+	// MarkUnknown says that setting it failed, and may have been done all the same.
+	MarkUnknown bool `json:"markUnknown,omitempty"`
 	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
 	PodGrace *int64 `json:"podGrace,omitempty"`
 	// EndingSince is when the deletion of the VMI was first seen.
 	EndingSince time.Time `json:"endingSince,omitzero"`
 
-	// QuietFrom and QuietUntil are when nothing is written, so that the answer to an operation need not wait for it.
-	QuietFrom  time.Time `json:"quietFrom,omitzero"`
-	QuietUntil time.Time `json:"quietUntil,omitzero"`
+	// HoldOffFrom and HoldOffUntil are the status hold-off: the answer to an operation does not wait for a write.
+	HoldOffFrom  time.Time `json:"holdOffFrom,omitzero"`
+	HoldOffUntil time.Time `json:"holdOffUntil,omitzero"`
 
 	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been missed.
 	LookAt time.Time `json:"lookAt,omitzero"`
 
 	// Starting says that the node's worker is at work on StartDomain.
 	Starting bool `json:"starting,omitempty"`
-	// CalledOff says that it was told to stop that.
-	CalledOff bool `json:"calledOff,omitempty"`
+	// StartCancelled says that this was cancelled.
+	StartCancelled bool `json:"startCancelled,omitempty"`
 	// StartRefused: libvirt or the launcher refused for good.
 	StartRefused bool `json:"startRefused,omitempty"`
 
@@ -75,8 +75,8 @@ type State struct {
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
 	Announced []string            `json:"announced,omitempty"`
-	// Doubt says that a later write failed or met another version, and may have been done all the same.
-	Doubt bool `json:"doubt,omitempty"`
+	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
+	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 }
 
 // Failure is a step that did not succeed.
@@ -127,7 +127,7 @@ func (s *State) podOfAnother(uid string) bool {
 	return s.podHeld() && s.Pod.VMIUID != "" && s.Pod.VMIUID != uid
 }
 
-// adopt takes up an incarnation: what its status says already is believed, so that history lost is not time lost.
+// adopt begins with an incarnation. What its status says already is believed, so that history lost is not time lost.
 func (s *State) adopt(o contract.VMIObservation) {
 	if s.Pod != nil && s.Pod.VMIUID != "" && s.Pod.VMIUID != o.UID {
 		// An old observation of another incarnation's pod, which is gone: this one has not had any yet.
@@ -172,11 +172,11 @@ func (s *State) observePod(o contract.PodObservation) {
 	s.Pod = &o
 }
 
-// hold takes up another pod than the one in hand.
+// hold adopts another pod than the one in hand.
 func (s *State) hold(o *contract.PodObservation) {
 	s.Pod = o
-	s.PodDeleted, s.PodExpelled, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
-	s.MarkDoubt = false
+	s.PodDeleted, s.PodForceDeleted, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
+	s.MarkUnknown = false
 }
 
 // found folds what the API server says of the pod when it is asked; nil: there is none.

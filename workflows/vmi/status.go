@@ -116,7 +116,7 @@ func (s *State) urgentNews() bool {
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
 func (s *State) trouble() bool {
-	return s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actLetGo)
+	return s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizers)
 }
 
 // readyCondition is KubeVirt's: False with a reason until the guest runs, then as the pod has it.
@@ -184,7 +184,7 @@ func (s *State) status() contract.VMIStatus {
 
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
 func (s *State) differs() bool {
-	if s.Doubt {
+	if s.OutcomeUnknown {
 		return true
 	}
 	if s.Written == nil {

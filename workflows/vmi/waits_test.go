@@ -207,12 +207,12 @@ func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
 	require.Equal(t, actWrite, s.decide(noon.Add(settleTime)).Action)
 }
 
-// TestAFailedWriteIsDoubted: it may have been done all the same, so that the status is written though it says what was last known to be written.
-func TestAFailedWriteIsDoubted(t *testing.T) {
+// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was last known to be written.
+func TestAFailedWriteIsRepeated(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Scheduling"}, contract.PodObservation{Phase: "Pending"})
 	st := s.status()
 	s.Written = &st
 	require.Empty(t, s.decideStatus(noon).Action)
-	s.Doubt = true
+	s.OutcomeUnknown = true
 	require.Equal(t, actWrite, s.decideStatus(noon).Action)
 }

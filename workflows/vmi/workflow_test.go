@@ -210,7 +210,7 @@ func TestVanishedPodFailsTheVMIAndIsNotReplaced(t *testing.T) {
 	require.Equal(t, 1, w.DomainsStarted)
 }
 
-// TestAdoption: the entity's history is lost while the guest runs. What it finds it takes up as it is.
+// TestAdoption: the entity's history is lost while the guest runs. It adopts what it finds.
 func TestAdoption(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
@@ -322,7 +322,7 @@ func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
 	w.run(t)
 }
 
-// TestAdoptionWhileTheAPIServerIsAway: a booting VMI is taken up, and its pod cannot be looked for yet.
+// TestAdoptionWhileTheAPIServerIsAway: a booting VMI is adopted, and its pod cannot be looked for yet.
 func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
 	w := newWorld(t)
 	out := true
