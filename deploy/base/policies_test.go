@@ -16,7 +16,7 @@ import (
 func policies(t *testing.T) map[string]*admissionregistrationv1.ValidatingAdmissionPolicy {
 	t.Helper()
 	bound, out := map[string]bool{}, map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
-	for _, o := range objects(t, "policies.yaml") {
+	for _, o := range objects(t, "policies*.yaml") {
 		switch o := o.(type) {
 		case *admissionregistrationv1.ValidatingAdmissionPolicy:
 			require.Equal(t, admissionregistrationv1.Fail, *o.Spec.FailurePolicy, o.Name)

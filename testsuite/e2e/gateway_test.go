@@ -291,6 +291,24 @@ func TestThePolicyForNodes(t *testing.T) {
 	}
 }
 
+// TestThePoliciesForTheControlWorker: of pods and Secrets it may write its own only, by the real API server. What exactly these are,
+// testsuite/manifests tells.
+func TestThePoliciesForTheControlWorker(t *testing.T) {
+	const worker = "--as=system:serviceaccount:virtflow:virtflow-control-worker"
+	server := strings.Fields(kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-api-server", "-o", "name"))[0]
+	for _, args := range [][]string{
+		{"delete", server, "--dry-run=server"},
+		{"patch", server, "--dry-run=server", "-p", `{"metadata":{"labels":{"kubevirt.io":"virt-launcher"}}}`},
+		{"patch", server, "--dry-run=server", "--subresource=status", "-p", `{"status":{"phase":"Failed"}}`},
+		{"run", "shell", "--image=busybox", "--dry-run=server"},
+	} {
+		_, err := try(append([]string{worker, "-n", "virtflow"}, args...)...)
+		require.ErrorContains(t, err, "virtflow-control-worker-pods", args)
+	}
+	_, err := try(worker, "-n", "virtflow", "create", "secret", "generic", "mine", "--from-literal=a=b", "--dry-run=server")
+	require.ErrorContains(t, err, "virtflow-control-worker-secrets")
+}
+
 // TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by anyone else.
 func TestNobodyElsePassesForALauncher(t *testing.T) {
 	m := newMachine(t, "genuine", "Always", "")

@@ -13,8 +13,8 @@ import (
 
 const deploy = "../../deploy"
 
-// render is what "kubectl kustomize" prints for a folder beneath deploy/, object by object.
-func render(t *testing.T, folder string) []map[string]any {
+// rendered is what "kubectl kustomize" prints for a folder beneath deploy/, object by object.
+func rendered(t *testing.T, folder string) []map[string]any {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, folder))
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func walk(place string, value any, each func(place, text string)) {
 func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 	image := regexp.MustCompile(`^registry[.]example[.]com/virtflow/[a-z-]+:v0[.]1[.]0$`)
 	images := map[string]bool{}
-	for _, o := range render(t, "existing") {
+	for _, o := range rendered(t, "existing") {
 		kind, _ := o["kind"].(string)
 		if kind == "CustomResourceDefinition" {
 			continue // its descriptions name images as examples
@@ -73,16 +73,16 @@ func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
 	for _, overlay := range []string{"existing", "dev-overlay"} {
 		launchers := map[string]int{}
-		for _, o := range render(t, overlay) {
+		for _, o := range rendered(t, overlay) {
 			walk("", o, func(_, text string) {
-				if reference := strings.TrimPrefix(text, "--launcher-image="); strings.Contains(reference, "/virtflow/launcher:") {
+				if reference := strings.Trim(strings.TrimPrefix(text, "--launcher-image="), `"`); strings.Contains(reference, "/virtflow/launcher:") {
 					launchers[reference]++
 				}
 			})
 		}
 		require.Len(t, launchers, 1, overlay)
 		for reference, uses := range launchers {
-			require.Equal(t, 2, uses, "%s: the control worker's flag and the init container name %s", overlay, reference)
+			require.Equal(t, 3, uses, "%s: the control worker's flag, the init container and the policy for launcher pods name %s", overlay, reference)
 		}
 	}
 }
