@@ -4,19 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Kinds of observations, as metrics and logs name them.
-const (
-	kindVM      = "vm"
-	kindVMI     = "vmi"
-	kindVMIOfVM = "vmi-for-vm"
-	kindPod     = "pod"
-	kindNode    = "node"
-
-	kindNodeOfVMI  = "node-for-vmi"
-	kindReplicaSet = "replicaset"
-	kindReplica    = "vmi-for-replicaset"
-)
-
 // Results of an observation.
 const (
 	resultSent    = "sent"
@@ -25,18 +12,21 @@ const (
 	resultRefused = "refused"
 )
 
-type metrics struct {
+// Metrics are those of one process.
+type Metrics struct {
 	observations *prometheus.CounterVec
 	depth        prometheus.Gauge
 	lag          prometheus.Histogram
 	leader       prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
+// NewMetrics registers them; reg may be nil.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
 		observations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_crdwatch_observations_total",
-			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, failed to be sent (and tried again), or refused by Temporal (and dropped).",
+			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, " +
+				"failed to be sent (and tried again), or refused by Temporal (and dropped).",
 		}, []string{"kind", "result"}),
 		depth: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "virtflow_crdwatch_queue_depth", Help: "Observations that wait to be sent.",
@@ -55,4 +45,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) count(kind, result string) { m.observations.WithLabelValues(kind, result).Inc() }
+func (m *Metrics) count(kind, result string) { m.observations.WithLabelValues(kind, result).Inc() }

@@ -7,52 +7,60 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// stateOfNode tells a VMI how the node of its pod is; the caller holds the lock. A VMI takes a node for ready of which it was told nothing,
-// so that first word of a well one is worth a signal only to an entity that may remember something else (first).
-func (e *evaluator) stateOfNode(pod *corev1.Pod, first bool) {
-	node, ok := get[*corev1.Node](e.store.nodes, pod.Spec.NodeName)
+// observeNode observes a node, and whether a node worker is ready there.
+func (i *Informers) observeNode(node *corev1.Node) contract.NodeObservation {
+	version := i.Workers.LastSyncResourceVersion() // of two with the same version the one that comes last counts
+	o := observe.Node(node, i.workerReady(node.Name))
+	o.WorkerVersion = version
+	return o
+}
+
+// nodeForVMIs sends how a node is to the VMIs whose pods are there.
+func (d *differ) nodeForVMIs(node *corev1.Node, _ contract.NodeObservation, _ bool, from origin) {
+	for _, pod := range d.informers.launchersOn(node.Name) {
+		d.nodeForVMI(pod, from)
+	}
+}
+
+// nodeForVMI sends to a VMI how the node of its pod is. A VMI that has heard nothing takes its node for ready, so that
+// the first observation of a well one is worth a signal only to an entity that may remember something else (resync).
+func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
+	node, ok := get[*corev1.Node](d.informers.Nodes, pod.Spec.NodeName)
 	if !ok {
-		return // unplaced; or the node was not seen yet, or is gone, which is told when that is known
+		return // unplaced; or the node was not seen yet, or is gone, which is sent when that is known
 	}
-	o := observe.NodeState(node, string(pod.UID))
-	told, known := e.toldState[o.PodUID]
-	switch {
-	case known && observe.SameNodeState(told, o), !known && !first && o.Ready && !o.OutOfService:
-		e.metrics.count(kindNodeOfVMI, resultSkipped)
+	k, o := nodeStateKind(), observe.NodeState(node, string(pod.UID))
+	if _, known := recall(d, k, o.PodUID); !known && from == change && o.Ready && !o.OutOfService {
+		d.metrics.count(k.name, resultSkipped)
 		return
 	}
-	e.tellState(pod, o)
+	d.putNodeState(pod, o, from)
 }
 
-// goneNode tells the VMIs whose pods were on a node that the node exists no more; the caller holds the lock. uid is "" where the node was
+// nodeGoneForVMIs sends to the VMIs whose pods were on a node that the node exists no more. uid is "" where the node was
 // found missing.
-func (e *evaluator) goneNode(name, uid string) {
-	for _, pod := range e.store.launchersOn(name) {
+func (d *differ) nodeGoneForVMIs(name, uid string, from origin) {
+	for _, pod := range d.informers.launchersOn(name) {
 		o := observe.GoneNodeState(name, uid, string(pod.UID))
-		if told, known := e.toldState[o.PodUID]; known && told.Gone {
-			continue
+		if last, known := recall(d, nodeStateKind(), o.PodUID); !known || !last.Gone {
+			d.putNodeState(pod, o, from)
 		}
-		e.tellState(pod, o)
 	}
 }
 
-// missingNode tells that the API server knows no node of that name, although pods are on it.
-func (e *evaluator) missingNode(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, there := get[*corev1.Node](e.store.nodes, name); !there {
-		e.goneNode(name, "")
+// nodeMissing sends that the API server knows no node of that name, although pods are on it.
+func (d *differ) nodeMissing(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, there := get[*corev1.Node](d.informers.Nodes, name); !there {
+		d.nodeGoneForVMIs(name, "", resync)
 	}
 }
 
-// tellState puts it behind the observation of the pod itself. It starts no workflow: a VMI that has ended its business has none.
-func (e *evaluator) tellState(pod *corev1.Pod, o contract.NodeState) {
-	ref := observe.Owner(pod)
-	if ref == nil {
-		return
+// putNodeState queues it behind the observation of the pod. It starts no workflow: a VMI that has ended its business has none.
+func (d *differ) putNodeState(pod *corev1.Pod, o contract.NodeState, from origin) {
+	k, ref := nodeStateKind(), observe.Owner(pod)
+	if ref != nil && news(d, k, o.PodUID, o) {
+		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.PodUID, o, nil, from)
 	}
-	e.toldState[o.PodUID] = o
-	e.outbox.Put(Delivery{
-		Workflow: contract.VMIID(pod.Namespace, ref.Name), Signal: contract.SignalObserveNode, UID: o.PodUID, Kind: kindNodeOfVMI, Payload: o,
-	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// cast is a VMI with its pod on node1.
-func cast(t *testing.T, e *evaluator) (*kubevirt.VirtualMachineInstance, *corev1.Pod, *corev1.Node) {
+// instanceOnNode is a VMI with its pod on node1.
+func instanceOnNode(t *testing.T, e *differ) (*kubevirt.VirtualMachineInstance, *corev1.Pod, *corev1.Node) {
 	t.Helper()
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
 	pod := &corev1.Pod{
@@ -24,8 +24,8 @@ func cast(t *testing.T, e *evaluator) (*kubevirt.VirtualMachineInstance, *corev1
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n", ResourceVersion: "1"}}
 	set(node, corev1.ConditionTrue)
-	require.NoError(t, e.store.nodes.GetStore().Add(node))
-	require.NoError(t, e.store.pods.GetStore().Add(pod))
+	require.NoError(t, e.informers.Nodes.GetStore().Add(node))
+	require.NoError(t, e.informers.Pods.GetStore().Add(pod))
 	return vmi, pod, node
 }
 
@@ -33,10 +33,10 @@ func set(node *corev1.Node, ready corev1.ConditionStatus) {
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
 }
 
-// word is what waits for the VMI about its node: the newest, or nil.
-func word(e *evaluator) *contract.NodeState {
+// stateSent is what waits for the VMI about its node: the newest, or nil.
+func stateSent(e *differ) *contract.NodeState {
 	var last *contract.NodeState
-	for _, d := range e.outbox.pending["vmi/a/web"] {
+	for _, d := range outbox(e).pending["vmi/a/web"] {
 		if s, ok := d.Payload.(contract.NodeState); ok {
 			last = &s
 			if d.Start != nil || d.Signal != contract.SignalObserveNode {
@@ -44,82 +44,82 @@ func word(e *evaluator) *contract.NodeState {
 			}
 		}
 	}
-	delete(e.outbox.pending, "vmi/a/web")
+	delete(outbox(e).pending, "vmi/a/web")
 	return last
 }
 
 func TestAVMIHearsOfItsNode(t *testing.T) {
-	e := newTestEvaluator(t)
-	_, pod, node := cast(t, e)
-	e.pod("a/p", false)
-	require.Nil(t, word(e), "a node is ready unless something else is said")
-	change := func(f func(*corev1.Node)) {
+	e := newTestDiffer(t)
+	_, pod, node := instanceOnNode(t, e)
+	e.pod("a/p", change)
+	require.Nil(t, stateSent(e), "a node is ready unless something else is said")
+	update := func(f func(*corev1.Node)) {
 		node = node.DeepCopy()
 		f(node)
-		require.NoError(t, e.store.nodes.GetStore().Update(node))
-		e.node("node1")
+		require.NoError(t, e.informers.Nodes.GetStore().Update(node))
+		e.entities.node.changed(e, "node1", change)
 	}
-	change(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	require.Nil(t, word(e), "cordoning is no business of what runs there")
-	change(func(n *corev1.Node) { set(n, corev1.ConditionUnknown) })
-	s := word(e)
+	update(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	require.Nil(t, stateSent(e), "cordoning is no business of what runs there")
+	update(func(n *corev1.Node) { set(n, corev1.ConditionUnknown) })
+	s := stateSent(e)
 	require.NotNil(t, s)
 	require.False(t, s.Ready)
 	require.Equal(t, "p", s.PodUID)
 	require.Equal(t, time.Unix(1000, 0).UTC(), s.Since)
-	e.pod("a/p", false)
-	change(func(n *corev1.Node) { n.ResourceVersion = "5" })
-	require.Nil(t, word(e), "it was told")
-	change(func(n *corev1.Node) {
+	e.pod("a/p", change)
+	update(func(n *corev1.Node) { n.ResourceVersion = "5" })
+	require.Nil(t, stateSent(e), "it was told")
+	update(func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule}}
 	})
-	require.Nil(t, word(e), "with another effect it says nothing of what runs there")
-	change(func(n *corev1.Node) {
+	require.Nil(t, stateSent(e), "with another effect it says nothing of what runs there")
+	update(func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
 	})
-	require.True(t, word(e).OutOfService)
-	e.nodeGone(node)
-	require.True(t, word(e).Gone)
-	e.nodeGone(node)
-	require.Nil(t, word(e))
+	require.True(t, stateSent(e).OutOfService)
+	e.entities.node.vanished(e, node, change)
+	require.True(t, stateSent(e).Gone)
+	e.entities.node.vanished(e, node, change)
+	require.Nil(t, stateSent(e))
 	// The machine comes back and makes its Node anew.
-	change(func(n *corev1.Node) { n.UID, n.Spec.Taints = "n2", nil; set(n, corev1.ConditionTrue) })
-	s = word(e)
+	update(func(n *corev1.Node) { n.UID, n.Spec.Taints = "n2", nil; set(n, corev1.ConditionTrue) })
+	s = stateSent(e)
 	require.True(t, s.Ready)
 	require.Equal(t, "n2", s.UID)
-	e.podGone(pod)
-	word(e)
-	change(func(n *corev1.Node) { set(n, corev1.ConditionFalse) })
-	require.NotNil(t, word(e), "the informer still has the pod: its VMI is told anew")
+	e.podGone(pod, change)
+	stateSent(e)
+	update(func(n *corev1.Node) { set(n, corev1.ConditionFalse) })
+	require.NotNil(t, stateSent(e), "the informer still has the pod: its VMI is told anew")
 }
 
 // TestFirstWordOfANode: a VMI that comes to an unready node, and one whose entity may remember something else, are told how it is.
 func TestFirstWordOfANode(t *testing.T) {
-	e := newTestEvaluator(t)
-	cast(t, e)
-	e.pod("a/p", true)
-	require.True(t, word(e).Ready, "a new leader does not know what was told before it")
+	e := newTestDiffer(t)
+	instanceOnNode(t, e)
+	e.pod("a/p", resync)
+	require.True(t, stateSent(e).Ready, "a new leader does not know what was told before it")
 
-	e = newTestEvaluator(t)
-	_, _, node := cast(t, e)
+	e = newTestDiffer(t)
+	_, _, node := instanceOnNode(t, e)
 	node = node.DeepCopy()
 	set(node, corev1.ConditionFalse)
-	require.NoError(t, e.store.nodes.GetStore().Update(node))
-	e.pod("a/p", false)
-	require.False(t, word(e).Ready)
+	require.NoError(t, e.informers.Nodes.GetStore().Update(node))
+	e.pod("a/p", change)
+	require.False(t, stateSent(e).Ready)
 }
 
 // TestANodeThatVanishedUnseen is told once the API server has said so; that the informer has not seen it says nothing.
 func TestANodeThatVanishedUnseen(t *testing.T) {
-	e := newTestEvaluator(t)
-	_, _, node := cast(t, e)
-	e.missingNode("node1")
-	require.Nil(t, word(e), "it is there by now")
-	require.NoError(t, e.store.nodes.GetStore().Delete(node))
-	e.pod("a/p", false)
-	require.Nil(t, word(e))
-	e.missingNode("node1")
-	require.True(t, word(e).Gone)
+	e := newTestDiffer(t)
+	_, _, node := instanceOnNode(t, e)
+	e.nodeMissing("node1")
+	require.Nil(t, stateSent(e), "it is there by now")
+	require.NoError(t, e.informers.Nodes.GetStore().Delete(node))
+	e.pod("a/p", change)
+	require.Nil(t, stateSent(e))
+	e.nodeMissing("node1")
+	require.True(t, stateSent(e).Gone)
 }
 
 func TestTransformsKeepWhatIsObserved(t *testing.T) {
@@ -129,14 +129,14 @@ func TestTransformsKeepWhatIsObserved(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "node1", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: observe.ComputeContainer, Image: "x"}}},
 		Status:     corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}},
 	}
-	stripped, err := stripPod(pod.DeepCopy())
+	stripped, err := Strip(pod.DeepCopy())
 	require.NoError(t, err)
 	require.Equal(t, observe.Pod(pod), observe.Pod(stripped.(*corev1.Pod))) //nolint:forcetypeassert // it gets one
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 		{Key: "x"}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule},
 	}}}
 	set(node, corev1.ConditionTrue)
-	stripped, err = stripNode(node.DeepCopy())
+	stripped, err = Strip(node.DeepCopy())
 	require.NoError(t, err)
 	require.Equal(t, observe.NodeState(node, "p"), observe.NodeState(stripped.(*corev1.Node), "p")) //nolint:forcetypeassert // it gets one
 	require.Equal(t, observe.Node(node, true), observe.Node(stripped.(*corev1.Node), true))         //nolint:forcetypeassert // it gets one

@@ -26,10 +26,27 @@ type Delivery struct {
 	Merge func(before, after any) any
 	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
 	Hold time.Duration
+	// Resync says that it is sent although nothing has changed.
+	Resync bool
 
 	since time.Time
 	// sent says that it is, or was, on its way: what is merged into it now comes too late for it.
 	sent bool
+}
+
+// Supersede says that a delivery is of the same object by the same signal as one that was put before; then it takes over
+// what it must keep of that one.
+func (d *Delivery) Supersede(old *Delivery) bool {
+	if d.Workflow != old.Workflow || d.Signal != old.Signal || d.UID != old.UID {
+		return false
+	}
+	if !old.sent {
+		d.since = old.since
+	}
+	if d.Merge != nil {
+		d.Payload = d.Merge(old.Payload, d.Payload)
+	}
+	return true
 }
 
 // Start is how an entity workflow is started.
@@ -38,6 +55,11 @@ type Start struct {
 	Input   contract.EntityInput
 	Summary string
 	Search  map[string]string // search attributes (keywords)
+}
+
+// Queue takes what is to be delivered.
+type Queue interface {
+	Put(d Delivery)
 }
 
 // Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be started.
@@ -49,7 +71,7 @@ type Sender interface {
 // one signal only the newest is kept. What cannot be delivered is tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
 	sender  Sender
-	metrics *metrics
+	metrics *Metrics
 	log     zerolog.Logger
 	queue   workqueue.TypedRateLimitingInterface[string]
 
@@ -62,12 +84,9 @@ const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 10 * time.Second
 	sendTimeout  = 10 * time.Second
-
-	// replicasHold is how long news of one replica waits for news of others.
-	replicasHold = 300 * time.Millisecond
 )
 
-func newOutbox(sender Sender, m *metrics, log zerolog.Logger) *Outbox {
+func newOutbox(sender Sender, m *Metrics, log zerolog.Logger) *Outbox {
 	return &Outbox{
 		sender: sender, metrics: m, log: log, pending: map[string][]*Delivery{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause)),
@@ -81,13 +100,7 @@ func (o *Outbox) Put(d Delivery) {
 	list := o.pending[d.Workflow]
 	replaced := false
 	for i, old := range list {
-		if old.Signal == d.Signal && old.UID == d.UID {
-			if !old.sent {
-				d.since = old.since
-			}
-			if d.Merge != nil {
-				d.Payload = d.Merge(old.Payload, d.Payload)
-			}
+		if d.Supersede(old) {
 			list[i] = &d
 			replaced = true
 			break

@@ -69,7 +69,7 @@ func payloads(list []Delivery) []any {
 
 func newTestOutbox(t *testing.T, s Sender) (*Outbox, func()) {
 	t.Helper()
-	o := newOutbox(s, newMetrics(nil), zerolog.Nop())
+	o := newOutbox(s, NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	return o, func() {

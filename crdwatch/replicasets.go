@@ -1,6 +1,8 @@
 package crdwatch
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -9,116 +11,78 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// replicasUID stands for the instances of a set where the outbox asks for the UID of what is observed: they are told together.
+// replicasUID stands for the instances of a set where the outbox asks for the UID of what is observed: they go together.
 const replicasUID = "replicas"
 
-// replica names an instance as one set knows it.
-type replica struct{ set, vmi string } // UIDs
+// replicasHold is how long an observation of one replica waits for those of others.
+const replicasHold = 300 * time.Millisecond
 
-// replicaSet tells a set of itself, and of every instance that concerns it which it has not been told of.
-func (e *evaluator) replicaSet(key string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	set, ok := get[*kubevirt.VirtualMachineInstanceReplicaSet](e.store.sets, key)
-	if !ok {
+// replicasOf sends a set that was not known, or has another selector, every instance that concerns it.
+func (d *differ) replicasOf(
+	set *kubevirt.VirtualMachineInstanceReplicaSet, last contract.ReplicaSetObservation, known bool, from origin,
+) {
+	if known && last.Selector == observe.ReplicaSet(set).Selector {
 		return
 	}
-	o := observe.ReplicaSet(set)
-	told, known := e.toldSet[o.UID]
-	if known && observe.SameReplicaSet(told, o) {
-		e.metrics.count(kindReplicaSet, resultSkipped)
-		return
-	}
-	e.toldSet[o.UID] = o
-	e.outbox.Put(Delivery{
-		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: contract.SignalObserveReplicaSet, UID: o.UID, Kind: kindReplicaSet, Payload: o,
-		Start: startReplicaSet(set.Namespace, set.Name, o.UID),
-	})
-	if known && told.Selector == o.Selector {
-		return
-	}
-	for _, vmi := range e.store.vmisIn(set.Namespace) {
-		e.vmiForSet(vmi, set)
+	for _, vmi := range d.informers.vmisIn(set.Namespace) {
+		d.vmiForSet(vmi, set, from)
 	}
 }
 
-func (e *evaluator) replicaSetGone(set *kubevirt.VirtualMachineInstanceReplicaSet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	uid := string(set.UID)
-	e.forgetSet(uid)
-	e.outbox.Put(Delivery{
-		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: contract.SignalObserveReplicaSet, UID: uid, Kind: kindReplicaSet,
-		Payload: observe.GoneReplicaSet(uid),
-	})
-}
-
-// forgetSet makes the next evaluation of a set tell it everything again.
-func (e *evaluator) forgetSet(uid string) {
-	delete(e.toldSet, uid)
-	for r := range e.toldReplica {
-		if r.set == uid {
-			delete(e.toldReplica, r)
-		}
+// vmiForSets sends an instance to the sets of its namespace.
+func (d *differ) vmiForSets(vmi *kubevirt.VirtualMachineInstance, from origin) {
+	for _, set := range d.informers.setsIn(vmi.Namespace) {
+		d.vmiForSet(vmi, set, from)
 	}
 }
 
-// vmiForSets tells the sets of its namespace of an instance.
-func (e *evaluator) vmiForSets(vmi *kubevirt.VirtualMachineInstance) {
-	for _, set := range e.store.setsIn(vmi.Namespace) {
-		e.vmiForSet(vmi, set)
-	}
+// replicaKey names an instance as one set knows it.
+func replicaKey(set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.VirtualMachineInstance) string {
+	return string(set.UID) + "/" + string(vmi.UID)
 }
 
-// vmiForSet tells a set of an instance that it controls, or might adopt, and once more when that has ceased.
-func (e *evaluator) vmiForSet(vmi *kubevirt.VirtualMachineInstance, set *kubevirt.VirtualMachineInstanceReplicaSet) {
+// vmiForSet sends a set an instance that it controls, or might adopt, and once more when that has ceased.
+func (d *differ) vmiForSet(vmi *kubevirt.VirtualMachineInstance, set *kubevirt.VirtualMachineInstanceReplicaSet, from origin) {
 	selector, err := observe.Selector(set)
 	if err != nil {
 		selector = labels.Nothing()
 	}
-	o := observe.Replica(vmi, selector)
-	which := replica{set: string(set.UID), vmi: o.UID}
-	told, known := e.toldReplica[which]
-	concerns := o.OwnerUID == which.set || o.OwnerUID == "" && o.Matches
-	switch {
-	case !concerns && !known:
+	k, key, o := replicaKind(), replicaKey(set, vmi), observe.Replica(vmi, selector)
+	_, known := recall(d, k, key)
+	switch concerns := o.OwnerUID == string(set.UID) || o.OwnerUID == "" && o.Matches; {
+	case concerns && !news(d, k, key, o), !concerns && !known:
 		return
-	case concerns && known && observe.SameReplica(told, o):
-		e.metrics.count(kindReplica, resultSkipped)
-		return
-	case concerns:
-		e.toldReplica[which] = o
-	default:
-		delete(e.toldReplica, which)
+	case !concerns:
+		forget(d, k, key)
 	}
-	e.putReplica(set, contract.ReplicasObservation{Replicas: []contract.ReplicaObservation{o}})
+	d.putReplicas(set, contract.ReplicasObservation{Replicas: []contract.ReplicaObservation{o}}, from)
 }
 
-// vmiGoneForSets tells the sets that know an instance that it is gone.
-func (e *evaluator) vmiGoneForSets(vmi *kubevirt.VirtualMachineInstance) {
-	for _, set := range e.store.setsIn(vmi.Namespace) {
-		which := replica{set: string(set.UID), vmi: string(vmi.UID)}
-		ref := observe.OwnerSet(vmi)
-		if _, known := e.toldReplica[which]; !known && (ref == nil || ref.UID != set.UID) {
+// vmiGoneForSets sends the sets that know an instance that it is gone.
+func (d *differ) vmiGoneForSets(vmi *kubevirt.VirtualMachineInstance, from origin) {
+	for _, set := range d.informers.setsIn(vmi.Namespace) {
+		key, ref := replicaKey(set, vmi), observe.OwnerSet(vmi)
+		if _, known := recall(d, replicaKind(), key); !known && (ref == nil || ref.UID != set.UID) {
 			continue
 		}
-		delete(e.toldReplica, which)
-		e.putReplica(set, contract.ReplicasObservation{Replicas: []contract.ReplicaObservation{observe.GoneReplica(vmi)}})
+		forget(d, replicaKind(), key)
+		d.putReplicas(set, contract.ReplicasObservation{Replicas: []contract.ReplicaObservation{observe.GoneReplica(vmi)}}, from)
 	}
 }
 
 // resyncReplicas asks a set to look for its instances itself.
-func (e *evaluator) resyncReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.putReplica(set, contract.ReplicasObservation{Resync: true})
+func (d *differ) resyncReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.putReplicas(set, contract.ReplicasObservation{Resync: true}, resync)
 }
 
-// putReplica waits a little for more: fifty replicas that come up together are told in a few signals.
-func (e *evaluator) putReplica(set *kubevirt.VirtualMachineInstanceReplicaSet, o contract.ReplicasObservation) {
-	e.outbox.Put(Delivery{
-		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: contract.SignalObserveReplicas, UID: replicasUID, Kind: kindReplica, Payload: o,
-		Start: startReplicaSet(set.Namespace, set.Name, string(set.UID)),
+// putReplicas waits a little for more: fifty replicas that come up together go in a few signals.
+func (d *differ) putReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet, o contract.ReplicasObservation, from origin) {
+	k := replicaKind()
+	d.queue.Put(Delivery{
+		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: k.signal, UID: replicasUID, Kind: k.name, Payload: o,
+		Start: d.entities.set.start(set.Namespace, set.Name, string(set.UID)), Resync: from == resync,
 		Merge: mergeReplicas, Hold: replicasHold,
 	})
 }
@@ -144,62 +108,29 @@ func mergeReplicas(before, after any) any {
 	return out
 }
 
-func startReplicaSet(namespace, name, uid string) *Start {
-	return &Start{
-		Type: contract.WorkflowReplicaSet, Input: contract.EntityInput{Namespace: namespace, Name: name},
-		Summary: "VirtualMachineInstanceReplicaSet " + namespace + "/" + name,
-		Search:  map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name, contract.SearchUID: uid},
-	}
-}
-
 // missedReplicas finds the sets whose status does not count what there is, and asks them to look.
-func (r *repairer) missedReplicas() {
-	for _, set := range list[*kubevirt.VirtualMachineInstanceReplicaSet](r.store.sets) {
+func (r *resyncer) missedReplicas() {
+	for _, set := range list[*kubevirt.VirtualMachineInstanceReplicaSet](r.informers.ReplicaSets) {
 		selector, err := observe.Selector(set)
 		if err != nil || set.DeletionTimestamp != nil {
 			continue
 		}
 		n := 0
-		for _, vmi := range r.store.vmisIn(set.Namespace) {
+		for _, vmi := range r.informers.vmisIn(set.Namespace) {
 			if observe.CountsAsReplica(observe.Replica(vmi, selector), string(set.UID)) {
 				n++
 			}
 		}
 		if int(set.Status.Replicas) != n {
-			r.evaluator.resyncReplicas(set)
+			r.differ.resyncReplicas(set)
 		}
 	}
 }
 
-// lostReplicaSets tells the sets that have no workflow again, which starts one.
-func (r *repairer) lostReplicaSets(open map[string]string) {
-	for _, set := range list[*kubevirt.VirtualMachineInstanceReplicaSet](r.store.sets) {
-		if _, ok := open[contract.ReplicaSetID(set.Namespace, set.Name)]; !ok {
-			r.evaluator.forget(string(set.UID))
-			r.evaluator.replicaSet(set.Namespace + "/" + set.Name)
-		}
-	}
+func (i *Informers) setsIn(namespace string) []*kubevirt.VirtualMachineInstanceReplicaSet {
+	return indexed[*kubevirt.VirtualMachineInstanceReplicaSet](i.ReplicaSets, cache.NamespaceIndex, namespace)
 }
 
-func (s *store) setsIn(namespace string) []*kubevirt.VirtualMachineInstanceReplicaSet {
-	return inNamespace[*kubevirt.VirtualMachineInstanceReplicaSet](s.sets, namespace)
-}
-
-func (s *store) vmisIn(namespace string) []*kubevirt.VirtualMachineInstance {
-	return inNamespace[*kubevirt.VirtualMachineInstance](s.vmis, namespace)
-}
-
-// inNamespace reads the objects of an informer that has an index by namespace.
-func inNamespace[T any](i cache.SharedIndexInformer, namespace string) []T {
-	objects, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		return nil
-	}
-	var out []T
-	for _, o := range objects {
-		if t, ok := o.(T); ok {
-			out = append(out, t)
-		}
-	}
-	return out
+func (i *Informers) vmisIn(namespace string) []*kubevirt.VirtualMachineInstance {
+	return indexed[*kubevirt.VirtualMachineInstance](i.VMIs, cache.NamespaceIndex, namespace)
 }

@@ -36,11 +36,11 @@ func testInstance(name, app string, owner metav1.Object) *kubevirt.VirtualMachin
 	return vmi
 }
 
-// told takes what waits for a set of its replicas.
-func told(t *testing.T, e *evaluator, set string) map[string]contract.ReplicaObservation {
+// replicasSent takes what waits for a set of its replicas.
+func replicasSent(t *testing.T, e *differ, set string) map[string]contract.ReplicaObservation {
 	t.Helper()
 	out := map[string]contract.ReplicaObservation{}
-	for _, d := range e.outbox.pending["replicaset/a/"+set] {
+	for _, d := range outbox(e).pending["replicaset/a/"+set] {
 		if d.Signal != contract.SignalObserveReplicas {
 			continue
 		}
@@ -51,106 +51,106 @@ func told(t *testing.T, e *evaluator, set string) map[string]contract.ReplicaObs
 			out[r.Name] = r
 		}
 	}
-	delete(e.outbox.pending, "replicaset/a/"+set)
+	delete(outbox(e).pending, "replicaset/a/"+set)
 	return out
 }
 
-func put(t *testing.T, e *evaluator, vmi *kubevirt.VirtualMachineInstance) {
+func see(t *testing.T, e *differ, vmi *kubevirt.VirtualMachineInstance) {
 	t.Helper()
-	require.NoError(t, e.store.vmis.GetStore().Add(vmi))
-	e.vmi("a/" + vmi.Name)
+	require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
+	e.entities.vmi.changed(e, "a/"+vmi.Name, change)
 }
 
 func TestWhichSetIsToldOfWhichInstance(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	web, db := testSet("web", "web"), testSet("db", "db")
 	mine := testInstance("mine", "web", web)
-	put(t, e, mine)
-	require.Empty(t, e.outbox.pending["replicaset/a/web"], "a set that is not there is told nothing")
+	see(t, e, mine)
+	require.Empty(t, outbox(e).pending["replicaset/a/web"], "a set that is not there is told nothing")
 	for _, set := range []*kubevirt.VirtualMachineInstanceReplicaSet{web, db} {
-		require.NoError(t, e.store.sets.GetStore().Add(set))
-		e.replicaSet("a/" + set.Name)
+		require.NoError(t, e.informers.ReplicaSets.GetStore().Add(set))
+		e.entities.set.changed(e, "a/"+set.Name, change)
 	}
 	require.Equal(t, "observe-replicaset+ uid-of-web", func() string {
-		d := e.outbox.pending["replicaset/a/web"][0]
+		d := outbox(e).pending["replicaset/a/web"][0]
 		require.NotNil(t, d.Start)
 		return d.Signal + "+ " + d.UID
 	}())
-	seen := told(t, e, "web")
+	seen := replicasSent(t, e, "web")
 	require.Len(t, seen, 1)
 	require.Equal(t, "uid-of-web", seen["mine"].OwnerUID)
 	require.True(t, seen["mine"].Matches)
-	require.Empty(t, told(t, e, "db"))
+	require.Empty(t, replicasSent(t, e, "db"))
 
-	put(t, e, testInstance("bare", "db", nil))
-	put(t, e, testInstance("of-a-vm", "db", &metav1.ObjectMeta{Name: "vm", UID: "vm"}))
-	seen = told(t, e, "db")
+	see(t, e, testInstance("bare", "db", nil))
+	see(t, e, testInstance("of-a-vm", "db", &metav1.ObjectMeta{Name: "vm", UID: "vm"}))
+	seen = replicasSent(t, e, "db")
 	require.Len(t, seen, 1, "one that matches and belongs to nobody")
 	require.Empty(t, seen["bare"].OwnerUID)
-	require.Empty(t, told(t, e, "web"))
+	require.Empty(t, replicasSent(t, e, "web"))
 
 	// Nothing that matters changes, then something does.
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.Status.Phase = "5", kubevirt.Scheduling
-	put(t, e, mine)
-	require.Empty(t, told(t, e, "web"), "on its way up, at another step")
+	see(t, e, mine)
+	require.Empty(t, replicasSent(t, e, "web"), "on its way up, at another step")
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.Status.Phase = "6", kubevirt.Running
-	put(t, e, mine)
-	require.Equal(t, "Running", told(t, e, "web")["mine"].Phase)
+	see(t, e, mine)
+	require.Equal(t, "Running", replicasSent(t, e, "web")["mine"].Phase)
 
 	// Relabelled, then released: told until it is no business of the set's, and no longer.
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.Labels = "7", map[string]string{"app": "free"}
-	put(t, e, mine)
-	require.False(t, told(t, e, "web")["mine"].Matches)
+	see(t, e, mine)
+	require.False(t, replicasSent(t, e, "web")["mine"].Matches)
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.OwnerReferences = "8", nil
-	put(t, e, mine)
-	require.Empty(t, told(t, e, "web")["mine"].OwnerUID)
+	see(t, e, mine)
+	require.Empty(t, replicasSent(t, e, "web")["mine"].OwnerUID)
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.Status.Phase = "9", kubevirt.Failed
-	put(t, e, mine)
-	require.Empty(t, told(t, e, "web"))
+	see(t, e, mine)
+	require.Empty(t, replicasSent(t, e, "web"))
 
 	// Another selector: what matches now is told, although no instance has changed.
 	web = web.DeepCopy()
 	web.ResourceVersion, web.Generation = "10", 2
 	web.Spec.Selector.MatchLabels, web.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "free"}, map[string]string{"app": "free"}
-	require.NoError(t, e.store.sets.GetStore().Update(web))
-	e.replicaSet("a/web")
-	require.True(t, told(t, e, "web")["mine"].Matches)
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Update(web))
+	e.entities.set.changed(e, "a/web", change)
+	require.True(t, replicasSent(t, e, "web")["mine"].Matches)
 
-	e.vmiGone(mine)
-	require.True(t, told(t, e, "web")["mine"].Gone)
-	e.vmiGone(testInstance("stranger", "free", nil))
-	require.Empty(t, told(t, e, "web"))
-	e.replicaSetGone(web)
-	require.Nil(t, e.outbox.pending["replicaset/a/web"][0].Start)
-	for which := range e.toldReplica {
-		require.NotEqual(t, string(web.UID), which.set, "nothing is remembered of a set that is gone")
+	e.entities.vmi.vanished(e, mine, change)
+	require.True(t, replicasSent(t, e, "web")["mine"].Gone)
+	e.entities.vmi.vanished(e, testInstance("stranger", "free", nil), change)
+	require.Empty(t, replicasSent(t, e, "web"))
+	e.entities.set.vanished(e, web, change)
+	require.Nil(t, outbox(e).pending["replicaset/a/web"][0].Start)
+	for key := range e.last[replicaKind().name] {
+		require.NotContains(t, key, string(web.UID), "nothing is remembered of a set that is gone")
 	}
 }
 
 func TestASetsOwnWritesAreNoNews(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	web := testSet("web", "web")
-	require.NoError(t, e.store.sets.GetStore().Add(web))
-	e.replicaSet("a/web")
-	require.Len(t, e.outbox.pending["replicaset/a/web"], 1)
-	delete(e.outbox.pending, "replicaset/a/web")
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Add(web))
+	e.entities.set.changed(e, "a/web", change)
+	require.Len(t, outbox(e).pending["replicaset/a/web"], 1)
+	delete(outbox(e).pending, "replicaset/a/web")
 	web = web.DeepCopy()
 	web.ResourceVersion, web.Status.Replicas = "2", 3
 	web.Status.Conditions = []kubevirt.VirtualMachineInstanceReplicaSetCondition{{Type: "ReplicaPaused", Status: "True"}}
-	require.NoError(t, e.store.sets.GetStore().Update(web))
-	e.replicaSet("a/web")
-	require.Empty(t, e.outbox.pending["replicaset/a/web"])
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Update(web))
+	e.entities.set.changed(e, "a/web", change)
+	require.Empty(t, outbox(e).pending["replicaset/a/web"])
 	web = web.DeepCopy()
 	n := int32(7)
 	web.Spec.Replicas = &n
-	require.NoError(t, e.store.sets.GetStore().Update(web))
-	e.replicaSet("a/web")
-	o, ok := e.outbox.pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Update(web))
+	e.entities.set.changed(e, "a/web", change)
+	o, ok := outbox(e).pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
 	require.True(t, ok)
 	require.Equal(t, 7, o.Replicas)
 }
@@ -160,12 +160,12 @@ func TestStrippedSetsAndInstancesSayTheSame(t *testing.T) {
 	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice", contract.AnnotationRequestedGeneration: "1", "other": "x"}
 	grace := int64(5)
 	web.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
-	o, err := stripReplicaSet(web)
+	o, err := Strip(web)
 	require.NoError(t, err)
-	e := newTestEvaluator(t)
-	require.NoError(t, e.store.sets.GetStore().Add(o))
-	e.replicaSet("a/web")
-	seen, ok := e.outbox.pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
+	e := newTestDiffer(t)
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Add(o))
+	e.entities.set.changed(e, "a/web", change)
+	seen, ok := outbox(e).pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
 	require.True(t, ok)
 	require.Equal(t, "alice", seen.Actor)
 	require.Equal(t, "app=web", seen.Selector)
@@ -176,41 +176,41 @@ func TestStrippedSetsAndInstancesSayTheSame(t *testing.T) {
 	vmi := testInstance("mine", "web", web)
 	vmi.Annotations = map[string]string{contract.AnnotationReplica: "4"}
 	vmi.CreationTimestamp = metav1.Unix(100, 0)
-	s, err := stripVMI(vmi)
+	s, err := Strip(vmi)
 	require.NoError(t, err)
 	stripped, ok := s.(*kubevirt.VirtualMachineInstance)
 	require.True(t, ok)
-	put(t, e, stripped)
-	r := told(t, e, "web")["mine"]
+	see(t, e, stripped)
+	r := replicasSent(t, e, "web")["mine"]
 	require.Equal(t, 4, r.Ordinal)
 	require.Equal(t, time.Unix(100, 0).UTC(), r.Created)
 }
 
 // TestActorOfAnEarlierGeneration: a scale passes the webhook by; who changed the set before did not ask for it.
 func TestActorOfAnEarlierGeneration(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	web := testSet("web", "web")
 	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice", contract.AnnotationRequestedGeneration: "1"}
 	web.Generation = 2
-	require.NoError(t, e.store.sets.GetStore().Add(web))
-	e.replicaSet("a/web")
-	o, ok := e.outbox.pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Add(web))
+	e.entities.set.changed(e, "a/web", change)
+	o, ok := outbox(e).pending["replicaset/a/web"][0].Payload.(contract.ReplicaSetObservation)
 	require.True(t, ok)
 	require.Empty(t, o.Actor)
 }
 
 func TestMissedReplicasAreLookedFor(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	web := testSet("web", "web")
 	web.Status.Replicas = 1
-	require.NoError(t, e.store.sets.GetStore().Add(web))
-	require.NoError(t, e.store.vmis.GetStore().Add(testInstance("mine", "web", web)))
-	r := &repairer{evaluator: e, store: e.store}
+	require.NoError(t, e.informers.ReplicaSets.GetStore().Add(web))
+	require.NoError(t, e.informers.VMIs.GetStore().Add(testInstance("mine", "web", web)))
+	r := &resyncer{differ: e, informers: e.informers}
 	r.missedReplicas()
-	require.Empty(t, e.outbox.pending, "the status counts what there is")
-	require.NoError(t, e.store.vmis.GetStore().Delete(testInstance("mine", "web", web)))
+	require.Empty(t, outbox(e).pending, "the status counts what there is")
+	require.NoError(t, e.informers.VMIs.GetStore().Delete(testInstance("mine", "web", web)))
 	r.missedReplicas()
-	o, ok := e.outbox.pending["replicaset/a/web"][0].Payload.(contract.ReplicasObservation)
+	o, ok := outbox(e).pending["replicaset/a/web"][0].Payload.(contract.ReplicasObservation)
 	require.True(t, ok)
 	require.True(t, o.Resync)
 }
@@ -236,7 +236,7 @@ func uidsIn(t *testing.T, d Delivery) []string {
 
 func TestNewsOfReplicasGoTogether(t *testing.T) {
 	r := &recording{held: make(chan struct{})}
-	o := newOutbox(r, newMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 2) }()
@@ -260,7 +260,7 @@ func TestNewsOfReplicasGoTogether(t *testing.T) {
 // TestNewsOfTheSetWaitForNoReplica: they go at once, and what was waiting with them.
 func TestNewsOfTheSetWaitForNoReplica(t *testing.T) {
 	r := &recording{}
-	o := newOutbox(r, newMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 1) }()
@@ -283,7 +283,7 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 		}
 		set.Spec.Template = testSet("x", "web").Spec.Template
 		fill.Fill(&set.Spec.Template.Spec.TerminationGracePeriodSeconds)
-		less, err := stripReplicaSet(set.DeepCopy())
+		less, err := Strip(set.DeepCopy())
 		require.NoError(t, err)
 		stripped, ok := less.(*kubevirt.VirtualMachineInstanceReplicaSet)
 		require.True(t, ok)
@@ -294,7 +294,7 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 			fill.Fill(part)
 		}
 		vmi.Annotations = map[string]string{contract.AnnotationReplica: "7"}
-		less, err = stripVMI(vmi.DeepCopy())
+		less, err = Strip(vmi.DeepCopy())
 		require.NoError(t, err)
 		instance, ok := less.(*kubevirt.VirtualMachineInstance)
 		require.True(t, ok)

@@ -9,7 +9,23 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// The transforms below keep of each object what observations are made from. They get fresh objects, and tolerate others.
+// Strip keeps of an object what observations are made from; it never fails. The object must be the caller's alone.
+func Strip(o any) (any, error) {
+	switch o := o.(type) {
+	case *kubevirt.VirtualMachine:
+		return stripVM(o), nil
+	case *kubevirt.VirtualMachineInstance:
+		return stripVMI(o), nil
+	case *kubevirt.VirtualMachineInstanceReplicaSet:
+		return stripReplicaSet(o), nil
+	case *corev1.Pod:
+		return stripPod(o), nil
+	case *corev1.Node:
+		return stripNode(o), nil
+	default:
+		return o, nil // what the informer knows of a deletion that it missed
+	}
+}
 
 func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
@@ -30,11 +46,7 @@ func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	return out
 }
 
-func stripVM(o any) (any, error) {
-	vm, ok := o.(*kubevirt.VirtualMachine)
-	if !ok {
-		return o, nil
-	}
+func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
 	return &kubevirt.VirtualMachine{
 		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval),
 		Spec:       kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy},
@@ -44,14 +56,10 @@ func stripVM(o any) (any, error) {
 			Conditions:         observe.OwnConditions(vm.Status.Conditions),
 			ObservedGeneration: vm.Status.ObservedGeneration,
 		},
-	}, nil
+	}
 }
 
-func stripVMI(o any) (any, error) {
-	vmi, ok := o.(*kubevirt.VirtualMachineInstance)
-	if !ok {
-		return o, nil
-	}
+func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	meta := stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration, contract.AnnotationReplica)
 	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp // replica sets select by them, and remove the youngest first
 	return &kubevirt.VirtualMachineInstance{
@@ -62,14 +70,10 @@ func stripVMI(o any) (any, error) {
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
 			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
 		},
-	}, nil
+	}
 }
 
-func stripReplicaSet(o any) (any, error) {
-	set, ok := o.(*kubevirt.VirtualMachineInstanceReplicaSet)
-	if !ok {
-		return o, nil
-	}
+func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.VirtualMachineInstanceReplicaSet {
 	out := &kubevirt.VirtualMachineInstanceReplicaSet{
 		ObjectMeta: stripMeta(set.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationRequestedGeneration),
 		Spec:       kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: set.Spec.Replicas, Selector: set.Spec.Selector, Paused: set.Spec.Paused},
@@ -81,14 +85,10 @@ func stripReplicaSet(o any) (any, error) {
 			Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: t.Spec.TerminationGracePeriodSeconds},
 		}
 	}
-	return out, nil
+	return out
 }
 
-func stripPod(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
+func stripPod(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(pod.ObjectMeta, contract.AnnotationDomain)
 	for _, name := range []string{contract.LabelLauncher, contract.LabelCreatedBy} { // whose it is
 		if v, ok := pod.Labels[name]; ok {
@@ -111,14 +111,10 @@ func stripPod(o any) (any, error) {
 			out.Spec.Containers = []corev1.Container{{Name: c.Name, Image: c.Image}}
 		}
 	}
-	return out, nil
+	return out
 }
 
-func stripNode(o any) (any, error) {
-	node, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
-	}
+func stripNode(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{
 		ObjectMeta: stripMeta(node.ObjectMeta),
 		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
@@ -135,5 +131,5 @@ func stripNode(o any) (any, error) {
 			out.Status.Conditions = []corev1.NodeCondition{c}
 		}
 	}
-	return out, nil
+	return out
 }

@@ -41,7 +41,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		vm.Status.Conditions = append(vm.Status.Conditions, kubevirt.VirtualMachineCondition{
 			Type: kubevirt.VirtualMachineConditionType(contract.ConditionHeld), Status: corev1.ConditionTrue, Message: "held",
 		})
-		less, err := stripVM(vm.DeepCopy())
+		less, err := Strip(vm.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.VM(&vm), observe.VM(less.(*kubevirt.VirtualMachine)), "seed %d", seed)
 		require.NotNil(t, observe.VM(&vm).Held)
@@ -51,7 +51,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		fill.Fill(&vmi.Status)
 		fill.Fill(&vmi.Spec.TerminationGracePeriodSeconds)
 		words(&vmi.ObjectMeta)
-		less, err = stripVMI(vmi.DeepCopy())
+		less, err = Strip(vmi.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.VMI(&vmi), observe.VMI(less.(*kubevirt.VirtualMachineInstance)), "seed %d", seed)
 
@@ -60,7 +60,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		fill.Fill(&pod.Status)
 		pod.Spec.NodeName = "node1"
 		pod.Spec.Containers = []corev1.Container{{Name: observe.ComputeContainer, Image: "launcher"}}
-		less, err = stripPod(pod.DeepCopy())
+		less, err = Strip(pod.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.Pod(&pod), observe.Pod(less.(*corev1.Pod)), "seed %d", seed)
 
@@ -69,7 +69,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		fill.Fill(&node.Spec)
 		fill.Fill(&node.Status.Conditions)
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
-		less, err = stripNode(node.DeepCopy())
+		less, err = Strip(node.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.Node(&node, true), observe.Node(less.(*corev1.Node), true), "seed %d", seed)
 	}

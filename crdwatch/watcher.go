@@ -10,13 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.temporal.io/sdk/client"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/kube"
 )
@@ -32,8 +30,8 @@ const (
 	retryPeriod   = 1500 * time.Millisecond
 )
 
-// repairInterval is how often the leader looks for what was missed.
-const repairInterval = 5 * time.Minute
+// resyncInterval is how often the leader looks for what was missed.
+const resyncInterval = 5 * time.Minute
 
 // Options are what a watcher needs; all must be set but Registry.
 type Options struct {
@@ -44,7 +42,7 @@ type Options struct {
 	Namespace string
 	// Identity tells this process from others that want to lead.
 	Identity string
-	// Workers is how many workflows are told something at once.
+	// Workers is how many workflows are sent something at once.
 	Workers  int
 	Registry prometheus.Registerer
 	Log      zerolog.Logger
@@ -52,11 +50,11 @@ type Options struct {
 
 // Watcher is one process's part in watching: it keeps its informers current all the time, and sends while it leads.
 type Watcher struct {
-	options Options
-	store   *store
-	sender  Sender
-	metrics *metrics
-	leading atomic.Pointer[evaluator]
+	options   Options
+	informers *Informers
+	sender    Sender
+	metrics   *Metrics
+	leading   atomic.Pointer[Leader]
 }
 
 // New prepares a watcher; nothing is contacted before Run.
@@ -67,12 +65,12 @@ func New(o Options) (*Watcher, error) {
 	if o.Namespace == "" || o.Identity == "" || o.Workers < 1 {
 		return nil, errors.New("a watcher needs its namespace, an identity, and at least one worker")
 	}
-	s, err := newStore(o.Kubernetes, o.KubeVirt, o.Namespace)
+	i, err := NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{options: o, store: s, sender: NewSender(o.Temporal), metrics: newMetrics(o.Registry)}
-	if err := w.subscribe(); err != nil {
+	w := &Watcher{options: o, informers: i, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry)}
+	if err := i.Subscribe(w.leading.Load); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -80,7 +78,7 @@ func New(o Options) (*Watcher, error) {
 
 // Ready is a health check: leader or not, a watcher that has not seen everything yet could not take over.
 func (w *Watcher) Ready(context.Context) error {
-	if !w.store.synced() {
+	if !w.informers.synced() {
 		return errors.New("the first lists from the API server have not all arrived")
 	}
 	return nil
@@ -88,8 +86,8 @@ func (w *Watcher) Ready(context.Context) error {
 
 // Run watches until ctx ends, and leads whenever it is its turn.
 func (w *Watcher) Run(ctx context.Context) error {
-	w.store.run(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), w.store.synced) {
+	w.informers.run(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), w.informers.synced) {
 		return fmt.Errorf("reading the cluster's objects: %w", context.Cause(ctx))
 	}
 	for ctx.Err() == nil {
@@ -134,78 +132,18 @@ func (w *Watcher) elector() (*leaderelection.LeaderElector, error) {
 // lead sends until ctx ends: everything once, then what changes.
 func (w *Watcher) lead(ctx context.Context) {
 	log := w.options.Log
-	log.Info().Msg("leading: telling every workflow what there is")
+	log.Info().Msg("leading: sending every workflow what there is")
 	outbox := newOutbox(w.sender, w.metrics, log)
-	e := newEvaluator(w.store, outbox, w.metrics)
-	w.leading.Store(e)
+	l := NewLeader(w.options, w.metrics, w.informers, outbox)
+	w.leading.Store(l)
 	w.metrics.leader.Set(1)
 	defer func() {
-		w.leading.CompareAndSwap(e, nil)
+		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
 	go func() {
-		e.all()
-		r := &repairer{evaluator: e, store: w.store, kubernetes: w.options.Kubernetes, kubevirt: w.options.KubeVirt, temporal: w.options.Temporal, log: log}
-		r.run(ctx, repairInterval)
+		l.SendAll()
+		l.resyncer.run(ctx, resyncInterval)
 	}()
 	outbox.Run(ctx, w.options.Workers)
-}
-
-// subscribe connects the informers' events to the evaluator of whoever leads; while another process does, events are dropped.
-func (w *Watcher) subscribe() error {
-	for _, err := range []error{
-		on(w, w.store.vms, func(e *evaluator, key string, _ *kubevirt.VirtualMachine) { e.vm(key) }, (*evaluator).vmGone),
-		on(w, w.store.vmis, func(e *evaluator, key string, _ *kubevirt.VirtualMachineInstance) { e.vmi(key) }, (*evaluator).vmiGone),
-		on(w, w.store.sets, func(e *evaluator, key string, _ *kubevirt.VirtualMachineInstanceReplicaSet) { e.replicaSet(key) }, (*evaluator).replicaSetGone),
-		on(w, w.store.pods, func(e *evaluator, key string, _ *corev1.Pod) { e.pod(key, false) }, (*evaluator).podGone),
-		on(w, w.store.nodes, func(e *evaluator, key string, _ *corev1.Node) { e.node(key) }, (*evaluator).nodeGone),
-		on(w, w.store.workers, func(e *evaluator, _ string, pod *corev1.Pod) { e.node(pod.Spec.NodeName) },
-			func(e *evaluator, pod *corev1.Pod) { e.node(pod.Spec.NodeName) }),
-	} {
-		if err != nil {
-			return fmt.Errorf("subscribing to an informer: %w", err)
-		}
-	}
-	return nil
-}
-
-// on calls changed and gone for the events of one informer. A name that goes from one UID to another at once was deleted in between.
-func on[T metav1.Object](w *Watcher, informer cache.SharedIndexInformer, changed func(*evaluator, string, T), gone func(*evaluator, T)) error {
-	tell := func(o T) {
-		if e := w.leading.Load(); e != nil {
-			changed(e, cache.MetaObjectToName(o).String(), o)
-		}
-	}
-	forget := func(o T) {
-		if e := w.leading.Load(); e != nil {
-			gone(e, o)
-		}
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) {
-			if t, ok := o.(T); ok {
-				tell(t)
-			}
-		},
-		UpdateFunc: func(before, after any) {
-			a, okA := before.(T)
-			b, okB := after.(T)
-			if !okA || !okB {
-				return
-			}
-			if a.GetUID() != b.GetUID() {
-				forget(a)
-			}
-			tell(b)
-		},
-		DeleteFunc: func(o any) {
-			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = d.Obj
-			}
-			if t, ok := o.(T); ok {
-				forget(t)
-			}
-		},
-	})
-	return err
 }

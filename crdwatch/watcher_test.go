@@ -26,28 +26,31 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// newTestEvaluator has informers that are filled by hand.
-func newTestEvaluator(t *testing.T) *evaluator {
+// newTestDiffer has informers that are filled by hand.
+func newTestDiffer(t *testing.T) *differ {
 	t.Helper()
 	kv, err := kube.New(&rest.Config{Host: "http://127.0.0.1:1"})
 	require.NoError(t, err)
-	s, err := newStore(fake.NewClientset(), kv, "virtflow")
+	i, err := NewInformers(fake.NewClientset(), kv, "virtflow")
 	require.NoError(t, err)
-	m := newMetrics(nil)
-	return newEvaluator(s, newOutbox(nil, m, zerolog.Nop()), m)
+	m := NewMetrics(nil)
+	return newDiffer(i, newOutbox(nil, m, zerolog.Nop()), m)
 }
 
+// outbox is where a differ of these tests queues.
+func outbox(e *differ) *Outbox { return e.queue.(*Outbox) } //nolint:forcetypeassert // newTestDiffer says so
+
 // waiting takes what waits for a workflow, as "signal[+] uid": + says that it may start the workflow.
-func waiting(e *evaluator, workflow string) []string {
+func waiting(e *differ, workflow string) []string {
 	var out []string
-	for _, d := range e.outbox.pending[workflow] {
+	for _, d := range outbox(e).pending[workflow] {
 		plus := ""
 		if d.Start != nil {
 			plus = "+"
 		}
 		out = append(out, d.Signal+plus+" "+d.UID)
 	}
-	delete(e.outbox.pending, workflow)
+	delete(outbox(e).pending, workflow)
 	return out
 }
 
@@ -56,7 +59,7 @@ func controlledBy(o metav1.Object, kind string) []metav1.OwnerReference {
 }
 
 func TestWhoIsToldWhat(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "web", UID: "i", ResourceVersion: "2", OwnerReferences: controlledBy(vm, "VirtualMachine"),
@@ -65,61 +68,61 @@ func TestWhoIsToldWhat(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod}, OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
 		Status:     corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	require.NoError(t, e.store.vmis.GetStore().Add(vmi))
-	e.vmi("a/web")
+	require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
+	e.entities.vmi.changed(e, "a/web", change)
 	require.Equal(t, []string{"observe-vmi+ i"}, waiting(e, "vmi/a/web"))
 	require.Equal(t, []string{"observe-vmi i"}, waiting(e, "vm/a/web"), "a VM that is not there is not brought to life")
 
-	require.NoError(t, e.store.vms.GetStore().Add(vm))
-	e.vm("a/web")
+	require.NoError(t, e.informers.VMs.GetStore().Add(vm))
+	e.entities.vm.changed(e, "a/web", change)
 	require.Equal(t, []string{"observe-vm+ v", "observe-vmi+ i"}, waiting(e, "vm/a/web"))
-	e.vm("a/web")
-	e.vmi("a/web")
+	e.entities.vm.changed(e, "a/web", change)
+	e.entities.vmi.changed(e, "a/web", change)
 	vm, vmi = vm.DeepCopy(), vmi.DeepCopy()
 	vm.ResourceVersion, vmi.ResourceVersion = "3", "4"
-	require.NoError(t, e.store.vms.GetStore().Update(vm))
-	require.NoError(t, e.store.vmis.GetStore().Update(vmi))
-	e.vm("a/web")
-	e.vmi("a/web")
+	require.NoError(t, e.informers.VMs.GetStore().Update(vm))
+	require.NoError(t, e.informers.VMIs.GetStore().Update(vmi))
+	e.entities.vm.changed(e, "a/web", change)
+	e.entities.vmi.changed(e, "a/web", change)
 	require.Empty(t, waiting(e, "vm/a/web"), "nothing but the version has changed")
 	require.Empty(t, waiting(e, "vmi/a/web"))
 
-	require.NoError(t, e.store.pods.GetStore().Add(pod))
-	e.pod("a/p", false)
+	require.NoError(t, e.informers.Pods.GetStore().Add(pod))
+	e.pod("a/p", change)
 	require.Empty(t, waiting(e, "vmi/a/web"), "its maker knows it")
-	e.forget("p")
-	e.pod("a/p", true)
+	e.forgetPod("p")
+	e.pod("a/p", resync)
 	require.Equal(t, []string{"observe-pod+ p"}, waiting(e, "vmi/a/web"))
 
 	vmi = vmi.DeepCopy()
 	vmi.Finalizers = []string{"x"}
-	require.NoError(t, e.store.vmis.GetStore().Update(vmi))
-	e.vmi("a/web")
+	require.NoError(t, e.informers.VMIs.GetStore().Update(vmi))
+	e.entities.vmi.changed(e, "a/web", change)
 	require.Equal(t, []string{"observe-vmi+ i"}, waiting(e, "vmi/a/web"))
 	require.Empty(t, waiting(e, "vm/a/web"), "finalizers are no business of the VM's")
 
-	e.podGone(pod)
-	e.vmiGone(vmi)
-	e.vmGone(vm)
+	e.podGone(pod, change)
+	e.entities.vmi.vanished(e, vmi, change)
+	e.entities.vm.vanished(e, vm, change)
 	require.Equal(t, []string{"observe-pod p", "observe-vmi i"}, waiting(e, "vmi/a/web"))
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
 }
 
 // TestTheEndOfWhatWasTakenIsTold to a VM of its name, which may be waiting for it: the garbage collector has taken the reference away.
 func TestTheEndOfWhatWasTakenIsTold(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
-	e.vmiGone(vmi)
+	e.entities.vmi.vanished(e, vmi, change)
 	require.Empty(t, waiting(e, "vm/a/web"), "there is no VM of its name")
-	require.NoError(t, e.store.vms.GetStore().Add(vm))
-	require.NoError(t, e.store.vmis.GetStore().Add(vmi))
-	e.vmi("a/web")
+	require.NoError(t, e.informers.VMs.GetStore().Add(vm))
+	require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
+	e.entities.vmi.changed(e, "a/web", change)
 	require.Empty(t, waiting(e, "vm/a/web"), "as long as it is there it is not the VM's")
-	e.vmiGone(vmi)
+	e.entities.vmi.vanished(e, vmi, change)
 	require.Equal(t, []string{"observe-vmi i"}, waiting(e, "vm/a/web"))
 	vmi.OwnerReferences = controlledBy(vm, "VirtualMachineInstanceReplicaSet")
-	e.vmiGone(vmi)
+	e.entities.vmi.vanished(e, vmi, change)
 	require.Empty(t, waiting(e, "vm/a/web"), "it was a set's")
 }
 
@@ -146,10 +149,10 @@ func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
 		"it was made for nobody": {vm("v"), &kubevirt.VirtualMachineInstance{ObjectMeta: vmi.ObjectMeta}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newTestEvaluator(t)
-			require.NoError(t, e.store.vms.GetStore().Add(c.vm))
-			require.NoError(t, e.store.vmis.GetStore().Add(c.vmi))
-			e.vmi("a/web")
+			e := newTestDiffer(t)
+			require.NoError(t, e.informers.VMs.GetStore().Add(c.vm))
+			require.NoError(t, e.informers.VMIs.GetStore().Add(c.vmi))
+			e.entities.vmi.changed(e, "a/web", change)
 			require.Equal(t, c.told, len(waiting(e, "vm/a/web")) == 1)
 		})
 	}
@@ -157,7 +160,7 @@ func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
 
 // TestAnOrphanedPodIsStillTold: the garbage collector takes the ownerReference off the pod of a VMI deleted with --cascade=orphan.
 func TestAnOrphanedPodIsStillTold(t *testing.T) {
-	e := newTestEvaluator(t)
+	e := newTestDiffer(t)
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod},
@@ -166,33 +169,35 @@ func TestAnOrphanedPodIsStillTold(t *testing.T) {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodFailed},
 	}
-	stripped, err := stripPod(whole)
+	stripped, err := Strip(whole)
 	require.NoError(t, err)
 	pod := stripped.(*corev1.Pod) //nolint:forcetypeassert // it gets one
-	require.NoError(t, e.store.pods.GetStore().Add(pod))
-	require.Len(t, e.store.ownedBy("i"), 1)
-	e.pod("a/p", false)
-	require.Equal(t, "i", e.toldPod["p"].VMIUID)
+	require.NoError(t, e.informers.Pods.GetStore().Add(pod))
+	require.Len(t, e.informers.podsOf("i"), 1)
+	e.pod("a/p", change)
+	o, known := recall(e, podKind(), "p")
+	require.True(t, known)
+	require.Equal(t, "i", o.VMIUID)
 	require.Equal(t, []string{"observe-pod+ p"}, waiting(e, "vmi/a/web.with.dots"))
-	e.podGone(pod)
+	e.podGone(pod, change)
 	require.Equal(t, []string{"observe-pod p"}, waiting(e, "vmi/a/web.with.dots"))
 	delete(pod.Labels, contract.LabelLauncher)
 	require.Nil(t, observe.Owner(pod), "anybody may give a pod the other label")
 }
 
 func TestNodeAndItsWorker(t *testing.T) {
-	e := newTestEvaluator(t)
-	require.NoError(t, e.store.nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}))
-	e.node("node1")
+	e := newTestDiffer(t)
+	require.NoError(t, e.informers.Nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}))
+	e.entities.node.changed(e, "node1", change)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
 	worker := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "w"}, Spec: corev1.PodSpec{NodeName: "node1"}}
-	require.NoError(t, e.store.workers.GetIndexer().Add(worker))
-	e.node("node1")
+	require.NoError(t, e.informers.Workers.GetIndexer().Add(worker))
+	e.entities.node.changed(e, "node1", change)
 	require.Empty(t, waiting(e, "node/node1"))
 	worker = worker.DeepCopy()
 	worker.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	require.NoError(t, e.store.workers.GetIndexer().Update(worker))
-	e.node("node1")
+	require.NoError(t, e.informers.Workers.GetIndexer().Update(worker))
+	e.entities.node.changed(e, "node1", change)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/testsuite/offline"
 )
 
 // How long it takes from a change to crdwatch's informer, and from there to the workflow.
@@ -36,7 +37,7 @@ type Chaos struct {
 // delivery carries what happens in Kubernetes to the workflows, the way crdwatch does.
 type delivery struct {
 	world   *World
-	offline *crdwatch.Offline
+	offline *offline.Watcher
 	chaos   Chaos
 	random  *rand.Rand
 	// down says that no crdwatch leads: nothing is told until one does.
@@ -48,13 +49,13 @@ type delivery struct {
 }
 
 func newDelivery(w *World, chaos Chaos) (*delivery, error) {
-	offline, err := crdwatch.NewOffline(crdwatch.Options{
+	watcher, err := offline.New(crdwatch.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, Temporal: temporalClient{world: w}, Namespace: systemNamespace, Log: w.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making crdwatch: %w", err)
 	}
-	return &delivery{world: w, offline: offline, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1))}, nil
+	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1))}, nil
 }
 
 // changed is called for every change in Kubernetes.
@@ -115,8 +116,8 @@ func (d *delivery) repair(first bool) {
 	if d.down {
 		return
 	}
-	if err := d.offline.Repair(context.Background(), first); err != nil {
-		d.world.tracef("crdwatch: repair: %v", err)
+	if err := d.offline.Resync(context.Background(), first); err != nil {
+		d.world.tracef("crdwatch: resync: %v", err)
 	}
 	d.flush()
 }

@@ -186,7 +186,6 @@ func (w *World) Run(story func(*World)) {
 		w.ending = false
 		w.breakf("the story failed: %v", err)
 	}
-	w.delivery.offline.Close()
 }
 
 // script is what the root workflow runs.

@@ -1,0 +1,244 @@
+package crdwatch
+
+import (
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// origin says why an object is looked at.
+type origin int
+
+const (
+	// change: the informer has seen it change.
+	change origin = iota
+	// resync: nothing has changed, but its workflow may never have heard of it.
+	resync
+)
+
+// differ compares what the informers hold with what was sent last, and queues what is worth sending. It reads the
+// informers' state, not their events, under one lock: what it queues last is newest. Its memory lasts as long as one
+// leadership, so that a new leader sends everything once.
+type differ struct {
+	informers *Informers
+	queue     Queue
+	metrics   *Metrics
+	entities  entities
+
+	mu sync.Mutex
+	// last is what was sent last, by the name of the kind and the UID of the object.
+	last map[string]map[string]any
+}
+
+func newDiffer(i *Informers, q Queue, m *Metrics) *differ {
+	return &differ{informers: i, queue: q, metrics: m, entities: describe(i), last: map[string]map[string]any{}}
+}
+
+// recall is what was sent last.
+func recall[O any](d *differ, k kind[O], uid string) (last O, known bool) {
+	last, known = d.last[k.name][uid].(O)
+	return last, known
+}
+
+// news says that an observation is worth sending, and remembers it as sent.
+func news[O any](d *differ, k kind[O], uid string, now O) bool {
+	if last, known := recall(d, k, uid); known && k.same(last, now) {
+		d.metrics.count(k.name, resultSkipped)
+		return false
+	}
+	remember(d, k, uid, now)
+	return true
+}
+
+func remember[O any](d *differ, k kind[O], uid string, now O) {
+	if d.last[k.name] == nil {
+		d.last[k.name] = map[string]any{}
+	}
+	d.last[k.name][uid] = now
+}
+
+func forget[O any](d *differ, k kind[O], uid string) { delete(d.last[k.name], uid) }
+
+// put queues an observation.
+func put[O any](d *differ, k kind[O], workflow, uid string, o any, start *Start, from origin) {
+	d.queue.Put(Delivery{
+		Workflow: workflow, Signal: k.signal, UID: uid, Kind: k.name, Payload: o, Start: start, Resync: from == resync,
+	})
+}
+
+// changed sends what an object says to its workflow, which is started where it does not run, and to others.
+func (e *entity[T, O]) changed(d *differ, key string, from origin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	object, ok := get[T](e.informer, key)
+	if !ok {
+		return
+	}
+	namespace, name, uid := object.GetNamespace(), object.GetName(), string(object.GetUID())
+	last, known := recall(d, e.kind, uid)
+	if now := e.observe(object); news(d, e.kind, uid, now) {
+		put(d, e.kind, e.id(namespace, name), uid, now, e.start(namespace, name, uid), from)
+	}
+	if e.also != nil {
+		e.also(d, object, last, known, from)
+	}
+}
+
+// vanished sends that an object exists no more. It starts no workflow.
+func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uid := string(object.GetUID())
+	forget(d, e.kind, uid)
+	put(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from)
+	if e.alsoGone != nil {
+		e.alsoGone(d, object, from)
+	}
+}
+
+// again sends everything that the workflow of an object is to know, as to one that has heard of nothing.
+func (e *entity[T, O]) again(d *differ, object T) {
+	d.mu.Lock()
+	forget(d, e.kind, string(object.GetUID()))
+	if e.forget != nil {
+		e.forget(d, object)
+	}
+	d.mu.Unlock()
+	e.changed(d, cache.MetaObjectToName(object).String(), resync)
+	if e.rest != nil {
+		e.rest(d, object)
+	}
+}
+
+// instanceOf sends a VM that was not known what its instance says, which may have been seen before it.
+func (d *differ) instanceOf(vm *kubevirt.VirtualMachine, from origin) {
+	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, vm.Namespace+"/"+vm.Name); ok {
+		d.vmiForVM(vmi, from)
+	}
+}
+
+func (d *differ) forgetInstanceOf(vm *kubevirt.VirtualMachine) {
+	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, vm.Namespace+"/"+vm.Name); ok {
+		forget(d, copyKind(), string(vmi.UID))
+	}
+}
+
+// vmiForVM sends a VMI to the VM that controls it. A VM that is not there (yet, or any more) is not started by its
+// instance: it hears of it when it appears. A VM that stays also hears of an instance which was made for it and has lost
+// its ownerReference since.
+func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
+	ref := observe.OwnerVM(vmi)
+	if ref == nil {
+		ref = d.formerOwner(vmi)
+	}
+	if ref == nil {
+		return
+	}
+	o := observe.VMI(vmi)
+	o.OwnerUID = string(ref.UID)
+	o = observe.VMIForVM(o)
+	k, workflow := copyKind(), contract.VMID(vmi.Namespace, ref.Name)
+	vm, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+ref.Name)
+	if !ok || vm.UID != ref.UID {
+		put(d, k, workflow, o.UID, o, nil, from)
+		return
+	}
+	if news(d, k, o.UID, o) {
+		put(d, k, workflow, o.UID, o, d.entities.vm.start(vmi.Namespace, ref.Name, string(ref.UID)), from)
+	}
+}
+
+// formerOwner is the VM that an instance without a controller was made for, as long as that VM is to stay; or nil.
+func (d *differ) formerOwner(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
+	if metav1.GetControllerOfNoCopy(vmi) != nil {
+		return nil
+	}
+	vm, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+vmi.Name)
+	if !ok || vm.DeletionTimestamp != nil || !observe.MadeFor(vmi, string(vm.UID)) {
+		return nil
+	}
+	return &metav1.OwnerReference{Name: vm.Name, UID: vm.UID}
+}
+
+// vmiGoneForVM sends the end of a VMI to the VM that controls it; where nobody does, to one of its name, which may wait
+// for an instance that lost its ownerReference on its way out (kubectl delete vm --cascade=orphan).
+func (d *differ) vmiGoneForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
+	uid := string(vmi.UID)
+	forget(d, copyKind(), uid)
+	name := vmi.Name
+	if ref := observe.OwnerVM(vmi); ref != nil {
+		name = ref.Name
+	} else if _, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+name); !ok || metav1.GetControllerOfNoCopy(vmi) != nil {
+		return
+	}
+	put(d, copyKind(), contract.VMID(vmi.Namespace, name), uid, observe.GoneVMI(uid), nil, from)
+}
+
+// pod sends a launcher pod to its VMI. One that has just been made is what the VMI's entity knows already, having made
+// it, unless the entity may have forgotten.
+func (d *differ) pod(key string, from origin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pod, ok := get[*corev1.Pod](d.informers.Pods, key)
+	if !ok {
+		return
+	}
+	ref := observe.Owner(pod)
+	if ref == nil {
+		return // somebody else's
+	}
+	k, o := podKind(), observe.Pod(pod)
+	if _, known := recall(d, k, o.UID); !known && from == change && k.same(observe.NewPod(o), o) {
+		d.metrics.count(k.name, resultSkipped)
+	} else if news(d, k, o.UID, o) {
+		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.entities.vmi.start(pod.Namespace, ref.Name, ref.UID), from)
+	}
+	d.nodeForVMI(pod, from)
+}
+
+func (d *differ) podGone(pod *corev1.Pod, from origin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ref := observe.Owner(pod)
+	if ref == nil {
+		return
+	}
+	uid := string(pod.UID)
+	d.forgetPod(uid)
+	put(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, observe.GonePod(uid, pod.Name, ref.UID), nil, from)
+}
+
+func (d *differ) forgetPod(uid string) {
+	forget(d, podKind(), uid)
+	forget(d, nodeStateKind(), uid)
+}
+
+// podsOf sends a VMI all its launcher pods.
+func (d *differ) podsOf(vmi *kubevirt.VirtualMachineInstance) {
+	for _, pod := range d.informers.podsOf(string(vmi.UID)) {
+		d.pod(cache.MetaObjectToName(pod).String(), resync)
+	}
+}
+
+func (d *differ) forgetPodsOf(vmi *kubevirt.VirtualMachineInstance) {
+	for _, pod := range d.informers.podsOf(string(vmi.UID)) {
+		d.forgetPod(string(pod.UID))
+	}
+}
+
+// forgetReplicasOf drops what was sent to a set of its instances.
+func (d *differ) forgetReplicasOf(set *kubevirt.VirtualMachineInstanceReplicaSet) {
+	sent := d.last[replicaKind().name]
+	for key := range sent {
+		if strings.HasPrefix(key, string(set.UID)+"/") {
+			delete(sent, key)
+		}
+	}
+}

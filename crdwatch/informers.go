@@ -1,0 +1,158 @@
+package crdwatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// WorkerSelector finds the pods of node workers in virtflow's own namespace.
+const WorkerSelector = "app.kubernetes.io/name=virtflow-node-worker"
+
+// Indexes of the informers.
+const (
+	byNode  = "node"  // pods, of node workers and of launchers, by the node they are on
+	byOwner = "owner" // launcher pods by the UID of their VMI
+)
+
+// Informers keep what the API server says, without what no observation is made from.
+type Informers struct {
+	VMs, VMIs, ReplicaSets cache.SharedIndexInformer
+	// Pods are launcher pods, Workers the pods of node workers.
+	Pods, Nodes, Workers cache.SharedIndexInformer
+}
+
+// NewInformers prepares them; nothing is contacted before they run. Namespace is virtflow's own.
+func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace string) (*Informers, error) {
+	launchers := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
+	}))
+	workers := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = WorkerSelector }))
+	custom := func(resource string, object runtime.Object) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(kv.ListWatch(resource, "", ""), object, 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	i := &Informers{
+		VMs:         custom(kube.ResourceVM, &kubevirt.VirtualMachine{}),
+		VMIs:        custom(kube.ResourceVMI, &kubevirt.VirtualMachineInstance{}),
+		ReplicaSets: custom(kube.ResourceVMIRS, &kubevirt.VirtualMachineInstanceReplicaSet{}),
+		Pods:        launchers.Core().V1().Pods().Informer(),
+		Nodes:       informers.NewSharedInformerFactory(clients, 0).Core().V1().Nodes().Informer(),
+		Workers:     workers.Core().V1().Pods().Informer(),
+	}
+	for _, informer := range i.each() {
+		if err := informer.SetTransform(Strip); err != nil {
+			return nil, fmt.Errorf("preparing an informer: %w", err)
+		}
+	}
+	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
+		i.Workers: {byNode: nodeOf},
+		i.Pods:    {byNode: nodeOf, byOwner: ownerOf},
+	} {
+		if err := informer.AddIndexers(indexers); err != nil {
+			return nil, fmt.Errorf("preparing an index: %w", err)
+		}
+	}
+	return i, nil
+}
+
+// ownerOf indexes launcher pods by the UID of their VMI.
+func ownerOf(o any) ([]string, error) {
+	if pod, ok := o.(*corev1.Pod); ok {
+		if ref := observe.Owner(pod); ref != nil {
+			return []string{ref.UID}, nil
+		}
+	}
+	return nil, nil
+}
+
+// nodeOf indexes pods by the node that they are on.
+func nodeOf(o any) ([]string, error) {
+	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+func (i *Informers) each() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Pods, i.Nodes, i.Workers}
+}
+
+func (i *Informers) run(ctx context.Context) {
+	for _, informer := range i.each() {
+		go informer.RunWithContext(ctx)
+	}
+}
+
+func (i *Informers) synced() bool {
+	for _, informer := range i.each() {
+		if !informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// get reads one object of an informer.
+func get[T any](i cache.SharedIndexInformer, key string) (T, bool) {
+	var none T
+	o, ok, err := i.GetStore().GetByKey(key)
+	if err != nil || !ok {
+		return none, false
+	}
+	t, ok := o.(T)
+	return t, ok
+}
+
+// list reads all objects of an informer.
+func list[T any](i cache.SharedIndexInformer) []T {
+	var out []T
+	for _, o := range i.GetStore().List() {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (i *Informers) workerReady(node string) bool {
+	return slices.ContainsFunc(indexed[*corev1.Pod](i.Workers, byNode, node), observe.WorkerReady)
+}
+
+// podsOf lists the launcher pods that were made for a VMI, by the VMI's UID.
+func (i *Informers) podsOf(uid string) []*corev1.Pod {
+	return indexed[*corev1.Pod](i.Pods, byOwner, uid)
+}
+
+// launchersOn lists the launcher pods that are on a node.
+func (i *Informers) launchersOn(node string) []*corev1.Pod {
+	return slices.DeleteFunc(indexed[*corev1.Pod](i.Pods, byNode, node), func(pod *corev1.Pod) bool { return observe.Owner(pod) == nil })
+}
+
+// indexed reads the objects of an informer that have a value in one of its indexes.
+func indexed[T any](i cache.SharedIndexInformer, index, value string) []T {
+	objects, err := i.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil
+	}
+	var out []T
+	for _, o := range objects {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package crdwatch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestEntities: what each kind of object with a workflow of its own sends when it appears, stays the same and goes, and
+// how the workflow is started.
+func TestEntities(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "1"}
+	d := newTestDiffer(t)
+	for name, c := range map[string]struct {
+		add              func() error
+		changed, gone    func()
+		workflow, signal string
+		start            Start
+	}{
+		"VirtualMachine": {
+			add:      func() error { return d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{ObjectMeta: meta}) },
+			changed:  func() { d.entities.vm.changed(d, "a/x", change) },
+			gone:     func() { d.entities.vm.vanished(d, &kubevirt.VirtualMachine{ObjectMeta: meta}, change) },
+			workflow: "vm/a/x", signal: contract.SignalObserveVM,
+			start: Start{Type: "VirtualMachine", Summary: "VirtualMachine a/x"},
+		},
+		"VirtualMachineInstance": {
+			add: func() error {
+				return d.informers.VMIs.GetStore().Add(&kubevirt.VirtualMachineInstance{ObjectMeta: meta})
+			},
+			changed:  func() { d.entities.vmi.changed(d, "a/x", change) },
+			gone:     func() { d.entities.vmi.vanished(d, &kubevirt.VirtualMachineInstance{ObjectMeta: meta}, change) },
+			workflow: "vmi/a/x", signal: contract.SignalObserveVMI,
+			start: Start{Type: "VirtualMachineInstance", Summary: "VirtualMachineInstance a/x"},
+		},
+		"VirtualMachineInstanceReplicaSet": {
+			add: func() error {
+				return d.informers.ReplicaSets.GetStore().Add(&kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: meta})
+			},
+			changed: func() { d.entities.set.changed(d, "a/x", change) },
+			gone: func() {
+				d.entities.set.vanished(d, &kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: meta}, change)
+			},
+			workflow: "replicaset/a/x", signal: contract.SignalObserveReplicaSet,
+			start: Start{Type: "ReplicaSet", Summary: "VirtualMachineInstanceReplicaSet a/x"},
+		},
+		"Node": {
+			add: func() error {
+				return d.informers.Nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u"}})
+			},
+			changed: func() { d.entities.node.changed(d, "x", change) },
+			gone: func() {
+				d.entities.node.vanished(d, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u"}}, change)
+			},
+			workflow: "node/x", signal: contract.SignalObserveNode,
+			start: Start{Type: "Node", Summary: "Node x"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, c.add())
+			c.changed()
+			require.Len(t, outbox(d).pending[c.workflow], 1)
+			sent := outbox(d).pending[c.workflow][0]
+			require.Equal(t, c.signal, sent.Signal)
+			require.Equal(t, "u", sent.UID)
+			require.Equal(t, c.start.Type, sent.Start.Type)
+			require.Equal(t, c.start.Summary, sent.Start.Summary)
+			require.Equal(t, "u", sent.Start.Search[contract.SearchUID])
+			waiting(d, c.workflow)
+			c.changed()
+			require.Empty(t, waiting(d, c.workflow), "nothing has changed")
+			c.gone()
+			require.Equal(t, []string{c.signal + " u"}, waiting(d, c.workflow), "what is gone starts nothing")
+			c.changed()
+			require.Equal(t, []string{c.signal + "+ u"}, waiting(d, c.workflow), "nothing is remembered of what is gone")
+		})
+	}
+}
+
+// TestAWorkflowThatIsStartedAgainHearsEverything that is current: its object, and what else its decisions rest on.
+func TestAWorkflowThatIsStartedAgainHearsEverything(t *testing.T) {
+	d := newTestDiffer(t)
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
+	vmi, pod, node := instanceOnNode(t, d)
+	vmi.OwnerReferences = controlledBy(vm, "VirtualMachine")
+	require.NoError(t, d.informers.VMs.GetStore().Add(vm))
+	require.NoError(t, d.informers.VMIs.GetStore().Add(vmi))
+	l := &Leader{differ: d}
+	l.SendAll()
+	for _, workflow := range []string{"vm/a/web", "vmi/a/web", "node/node1"} {
+		require.NotEmpty(t, waiting(d, workflow))
+	}
+	l.SendAll()
+	require.Empty(t, outbox(d).pending, "all of it was sent")
+
+	d.entities.vm.again(d, vm)
+	require.Equal(t, []string{"observe-vm+ v", "observe-vmi+ i"}, waiting(d, "vm/a/web"), "also its instance, which runs")
+	require.Empty(t, outbox(d).pending)
+	d.entities.vmi.again(d, vmi)
+	require.Equal(t, []string{"observe-vmi+ i", "observe-pod+ p", "observe-node p"}, waiting(d, "vmi/a/web"))
+	require.Empty(t, outbox(d).pending)
+	d.entities.node.again(d, node)
+	require.Equal(t, []string{"observe-node+ n"}, waiting(d, "node/node1"))
+	require.NotNil(t, pod)
+}

@@ -1,0 +1,111 @@
+package crdwatch
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Leader decides what is sent during one leadership. It has no clock, lease or goroutine of its own, so that tests can
+// run it under virtual time.
+type Leader struct {
+	differ   *differ
+	resyncer *resyncer
+}
+
+// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log.
+func NewLeader(o Options, m *Metrics, i *Informers, q Queue) *Leader {
+	d := newDiffer(i, q, m)
+	return &Leader{differ: d, resyncer: &resyncer{
+		differ: d, informers: i, kubernetes: o.Kubernetes, kubevirt: o.KubeVirt, temporal: o.Temporal, log: o.Log,
+	}}
+}
+
+// SendAll sends everything that has not been sent yet.
+func (l *Leader) SendAll() {
+	for _, e := range l.differ.entities.each() {
+		e.sendAll(l.differ)
+	}
+	for _, key := range l.differ.informers.Pods.GetStore().ListKeys() {
+		l.differ.pod(key, resync)
+	}
+}
+
+// Resync looks for what was missed. First: all objects have just been sent.
+func (l *Leader) Resync(ctx context.Context, first bool) error { return l.resyncer.once(ctx, first) }
+
+// untyped is an entity without the types of its objects and observations.
+type untyped interface {
+	subscribe(leading func() *Leader) error
+	sendAll(d *differ)
+	vanishedObjects(ctx context.Context, r *resyncer, open map[string]string) error
+	lostWorkflows(d *differ, open map[string]string)
+}
+
+func (e *entity[T, O]) sendAll(d *differ) {
+	for _, key := range e.informer.GetStore().ListKeys() {
+		e.changed(d, key, resync)
+	}
+}
+
+// Subscribe hands the informers' events to whoever leads; while another process does, events are dropped.
+func (i *Informers) Subscribe(leading func() *Leader) error {
+	for _, e := range describe(i).each() {
+		if err := e.subscribe(leading); err != nil {
+			return fmt.Errorf("subscribing to an informer: %w", err)
+		}
+	}
+	node := func(l *Leader, worker *corev1.Pod) {
+		l.differ.entities.node.changed(l.differ, worker.Spec.NodeName, change)
+	}
+	for _, err := range []error{
+		on(i.Pods, leading,
+			func(l *Leader, pod *corev1.Pod) { l.differ.pod(cache.MetaObjectToName(pod).String(), change) },
+			func(l *Leader, pod *corev1.Pod) { l.differ.podGone(pod, change) }),
+		on(i.Workers, leading, node, node),
+	} {
+		if err != nil {
+			return fmt.Errorf("subscribing to an informer: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e *entity[T, O]) subscribe(leading func() *Leader) error {
+	return on(e.informer, leading,
+		func(l *Leader, o T) { e.changed(l.differ, cache.MetaObjectToName(o).String(), change) },
+		func(l *Leader, o T) { e.vanished(l.differ, o, change) })
+}
+
+// on calls changed and gone for the events of one informer. A name that goes from one UID to another at once was deleted
+// in between.
+func on[T metav1.Object](informer cache.SharedIndexInformer, leading func() *Leader, changed, gone func(*Leader, T)) error {
+	hand := func(to func(*Leader, T), o any) {
+		if t, ok := o.(T); ok {
+			if l := leading(); l != nil {
+				to(l, t)
+			}
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { hand(changed, o) },
+		UpdateFunc: func(before, after any) {
+			a, okA := before.(T)
+			b, okB := after.(T)
+			if okA && okB && a.GetUID() != b.GetUID() {
+				hand(gone, before)
+			}
+			hand(changed, after)
+		},
+		DeleteFunc: func(o any) {
+			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = d.Obj
+			}
+			hand(gone, o)
+		},
+	})
+	return err
+}

@@ -1,0 +1,245 @@
+package crdwatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// resyncer finds what was missed while nobody watched: an object that vanished, or a workflow that was lost with
+// Temporal's database. That an object is gone it sends only after the API server itself has said so: an informer may lag.
+type resyncer struct {
+	differ     *differ
+	informers  *Informers
+	kubernetes kubernetes.Interface
+	kubevirt   *kube.Client
+	temporal   client.Client
+	log        zerolog.Logger
+}
+
+// run resyncs now and then.
+func (r *resyncer) run(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		if err := r.once(ctx, first); err != nil && ctx.Err() == nil {
+			r.log.Warn().Err(err).Msg("looking for missed changes, trying again later")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// once looks through everything. First: all objects have just been sent.
+func (r *resyncer) once(ctx context.Context, first bool) error {
+	for _, look := range []func(context.Context) error{r.vanishedPods, r.vanishedNodes, r.vanishedInstances} {
+		if err := look(ctx); err != nil {
+			return err
+		}
+	}
+	open, err := r.openEntities(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range r.differ.entities.each() {
+		if err := e.vanishedObjects(ctx, r, open); err != nil {
+			return err
+		}
+	}
+	r.missedReplicas()
+	if first {
+		return nil
+	}
+	for _, e := range r.differ.entities.each() {
+		e.lostWorkflows(r.differ, open)
+	}
+	return nil
+}
+
+// vanishedPods sends VMIs that name a pod in their status that it is gone.
+func (r *resyncer) vanishedPods(ctx context.Context) error {
+	for _, vmi := range list[*kubevirt.VirtualMachineInstance](r.informers.VMIs) {
+		there := map[string]bool{}
+		for _, pod := range r.informers.podsOf(string(vmi.UID)) {
+			there[string(pod.UID)] = true
+		}
+		var missing []string
+		for uid := range vmi.Status.ActivePods {
+			if !there[string(uid)] {
+				missing = append(missing, string(uid))
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		pods, err := r.kubernetes.CoreV1().Pods(vmi.Namespace).List(ctx, metav1.ListOptions{
+			LabelSelector: contract.LabelCreatedBy + "=" + string(vmi.UID),
+		})
+		if err != nil {
+			return fmt.Errorf("listing the pods of VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)
+		}
+		for i := range pods.Items {
+			there[string(pods.Items[i].UID)] = true
+		}
+		for _, uid := range missing {
+			if !there[uid] {
+				r.differ.podGone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+					Namespace: vmi.Namespace, UID: types.UID(uid),
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)},
+				}}, resync)
+			}
+		}
+	}
+	return nil
+}
+
+// vanishedNodes sends VMIs whose pods are on a node that exists no more that it is gone.
+func (r *resyncer) vanishedNodes(ctx context.Context) error {
+	asked := map[string]bool{}
+	for _, pod := range list[*corev1.Pod](r.informers.Pods) {
+		name := pod.Spec.NodeName
+		if name == "" || asked[name] {
+			continue
+		}
+		asked[name] = true
+		if _, there := get[*corev1.Node](r.informers.Nodes, name); there {
+			continue
+		}
+		_, err := r.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			r.differ.nodeMissing(name)
+		case err != nil:
+			return fmt.Errorf("asking whether node %s still exists: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// vanishedInstances sends VMs that say they have an instance, but have none, that it is gone. Which one that was the
+// instance's own workflow knows.
+func (r *resyncer) vanishedInstances(ctx context.Context) error {
+	for _, vm := range list[*kubevirt.VirtualMachine](r.informers.VMs) {
+		if !vm.Status.Created && (vm.Status.PrintableStatus == "" || vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped) {
+			continue
+		}
+		if _, there := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, vm.Namespace+"/"+vm.Name); there {
+			continue
+		}
+		d, err := r.temporal.DescribeWorkflowExecution(ctx, contract.VMIID(vm.Namespace, vm.Name), "")
+		if err != nil {
+			continue // it never had one, or nothing is known of it any more
+		}
+		uid := keyword(d.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.SearchUID)
+		if uid == "" {
+			continue
+		}
+		gone, err := r.differ.entities.vmi.isGone(ctx, r, vm.Namespace, vm.Name, uid)
+		if err != nil {
+			return err
+		}
+		if gone {
+			r.differ.entities.vmi.vanished(r.differ, &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+				Namespace: vm.Namespace, Name: vm.Name, UID: types.UID(uid),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
+			}}, resync)
+		}
+	}
+	return nil
+}
+
+// openEntities are the running entity workflows and the UID that each says it is about.
+func (r *resyncer) openEntities(ctx context.Context) (map[string]string, error) {
+	open := map[string]string{}
+	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s', '%s', '%s', '%s')",
+		contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowReplicaSet, contract.WorkflowNode)
+	var page []byte
+	for {
+		answer, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: page})
+		if err != nil {
+			return nil, fmt.Errorf("listing the open workflows: %w", err)
+		}
+		for _, e := range answer.GetExecutions() {
+			open[e.GetExecution().GetWorkflowId()] = keyword(e.GetSearchAttributes(), contract.SearchUID)
+		}
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			return open, nil
+		}
+	}
+}
+
+// vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone.
+func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]string) error {
+	for workflow, uid := range open {
+		_, key, _ := strings.Cut(workflow, "/")
+		meta, err := cache.ParseObjectName(key)
+		if uid == "" || err != nil || e.id(meta.Namespace, meta.Name) != workflow {
+			continue
+		}
+		if o, ok := get[T](e.informer, key); ok && string(o.GetUID()) == uid {
+			continue
+		}
+		gone, err := e.isGone(ctx, r, meta.Namespace, meta.Name, uid)
+		if err != nil {
+			return err
+		}
+		if gone {
+			e.vanished(r.differ, e.named(metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, UID: types.UID(uid)}), resync)
+		}
+	}
+	return nil
+}
+
+// lostWorkflows sends the objects that have no workflow again, which starts one.
+func (e *entity[T, O]) lostWorkflows(d *differ, open map[string]string) {
+	for _, o := range list[T](e.informer) {
+		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; !ok {
+			e.again(d, o)
+		}
+	}
+}
+
+// isGone asks the API server whether an object of that UID exists no more.
+func (e *entity[T, O]) isGone(ctx context.Context, r *resyncer, namespace, name, uid string) (bool, error) {
+	o, err := e.read(ctx, r.kubernetes, r.kubevirt, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking whether %s %s still exists: %w", e.title, cache.NewObjectName(namespace, name), err)
+	}
+	return string(o.GetUID()) != uid, nil
+}
+
+// keyword reads one search attribute.
+func keyword(attributes *commonpb.SearchAttributes, name string) string {
+	p, ok := attributes.GetIndexedFields()[name]
+	if !ok {
+		return ""
+	}
+	var s string
+	if err := converter.GetDefaultDataConverter().FromPayload(p, &s); err != nil {
+		return ""
+	}
+	return s
+}
