@@ -10,6 +10,7 @@ const (
 	resultSkipped = "skipped"
 	resultFailed  = "failed"
 	resultRefused = "refused"
+	resultDropped = "dropped"
 )
 
 // Metrics are those of one process.
@@ -26,7 +27,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		observations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_crdwatch_observations_total",
 			Help: "Observations by kind and result: sent to a workflow, skipped because nothing relevant changed, " +
-				"failed to be sent (and tried again), or refused by Temporal (and dropped).",
+				"failed to be sent or refused by Temporal (and tried again), or too large for Temporal (and dropped).",
 		}, []string{"kind", "result"}),
 		depth: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "virtflow_crdwatch_queue_depth", Help: "Observations that wait to be sent.",

@@ -2,115 +2,84 @@ package crdwatch
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.temporal.io/api/serviceerror"
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
-
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Delivery is one observation on its way to one workflow.
-type Delivery struct {
-	Workflow string // workflow ID
-	Signal   string
-	UID      string // of the observed object
-	Kind     string
-	Payload  any
-	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no use.
-	Start *Start
-	// Merge makes one payload of two; nil: the newer one is enough.
-	Merge func(before, after any) any
-	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
-	Hold time.Duration
-	// Resync says that it is sent although nothing has changed.
-	Resync bool
-
-	since time.Time
-	// sent says that it is, or was, on its way: what is merged into it now comes too late for it.
-	sent bool
-}
-
-// Supersede says that a delivery is of the same object by the same signal as one that was put before; then it takes over
-// what it must keep of that one.
-func (d *Delivery) Supersede(old *Delivery) bool {
-	if d.Workflow != old.Workflow || d.Signal != old.Signal || d.UID != old.UID {
-		return false
-	}
-	if !old.sent {
-		d.since = old.since
-	}
-	if d.Merge != nil {
-		d.Payload = d.Merge(old.Payload, d.Payload)
-	}
-	return true
-}
-
-// Start is how an entity workflow is started.
-type Start struct {
-	Type    string
-	Input   contract.EntityInput
-	Summary string
-	Search  map[string]string // search attributes (keywords)
-}
-
-// Queue takes what is to be delivered.
-type Queue interface {
-	Put(d Delivery)
-}
-
-// Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be started.
-type Sender interface {
-	Send(ctx context.Context, d *Delivery) error
-}
-
-// Outbox delivers observations: in order and one at a time for each workflow, at once for different ones. Of observations of one object by
-// one signal only the newest is kept. What cannot be delivered is tried again, with growing pauses, for as long as Run runs.
+// Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes before
+// what is only resynced. Of observations with one subject only the newest is kept. What cannot be delivered is tried again,
+// with growing pauses, for as long as Run runs.
 type Outbox struct {
-	sender  Sender
-	metrics *Metrics
-	log     zerolog.Logger
-	queue   workqueue.TypedRateLimitingInterface[string]
+	sender     Sender
+	connection *Connection
+	metrics    *Metrics
+	log        zerolog.Logger
+	queue      workqueue.TypedRateLimitingInterface[string]
+	// pace is how fast what was sent lately is sent again.
+	pace *rate.Limiter
 
 	mu      sync.Mutex
 	pending map[string][]*Delivery
+	lately  lately
 }
 
-// Pauses between attempts of one workflow's deliveries.
 const (
+	// firstPause and longestPause lie between attempts of one workflow's deliveries. With the longest one, everything is
+	// delivered within two minutes after Temporal answers again.
 	firstPause   = 50 * time.Millisecond
-	longestPause = 10 * time.Second
+	longestPause = 30 * time.Second
 	sendTimeout  = 10 * time.Second
 )
 
-func newOutbox(sender Sender, m *Metrics, log zerolog.Logger) *Outbox {
-	return &Outbox{
-		sender: sender, metrics: m, log: log, pending: map[string][]*Delivery{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause)),
+func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
+	o := &Outbox{
+		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: lately{},
+		pace: rate.NewLimiter(resyncRate, 1),
 	}
+	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
+		workqueue.TypedRateLimitingQueueConfig[string]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
+				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &turns{changed: o.changed}}),
+			}),
+		})
+	return o
 }
 
-// Put takes a delivery. One of the same object and signal that still waits is replaced, in its place.
+// changed says that something other than a resync waits for a workflow.
+func (o *Outbox) changed(workflow string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.pending[workflow], func(d *Delivery) bool { return !d.Resync })
+}
+
+// Put takes a delivery. One with the same subject that still waits is replaced, in its place.
 func (o *Outbox) Put(d Delivery) {
 	d.since = time.Now()
 	o.mu.Lock()
-	list := o.pending[d.Workflow]
-	replaced := false
-	for i, old := range list {
-		if d.Supersede(old) {
-			list[i] = &d
-			replaced = true
-			break
-		}
-	}
-	if !replaced {
-		o.pending[d.Workflow] = append(list, &d)
-		o.metrics.depth.Inc()
-	}
+	o.put(&d)
 	o.mu.Unlock()
+	o.turn(&d)
+}
+
+// put is Put under the lock.
+func (o *Outbox) put(d *Delivery) {
+	list := o.pending[d.Workflow]
+	if i := slices.IndexFunc(list, d.Supersede); i >= 0 {
+		list[i] = d
+		return
+	}
+	o.pending[d.Workflow] = append(list, d)
+	o.metrics.depth.Inc()
+}
+
+// turn gives the workflow of a delivery its turn.
+func (o *Outbox) turn(d *Delivery) {
 	if d.Hold > 0 {
 		o.queue.AddAfter(d.Workflow, d.Hold)
 		return
@@ -129,6 +98,7 @@ func (o *Outbox) Run(ctx context.Context, workers int) {
 			}
 		})
 	}
+	wg.Go(func() { o.sendAgain(ctx) })
 	wg.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,6 +115,7 @@ func (o *Outbox) step(ctx context.Context) bool {
 		return false
 	}
 	defer o.queue.Done(workflow)
+	refused := map[*Delivery]bool{}
 	for {
 		d, wait := o.first(workflow)
 		if d == nil || wait > 0 {
@@ -154,26 +125,38 @@ func (o *Outbox) step(ctx context.Context) bool {
 			}
 			return true
 		}
-		if err := o.send(ctx, d); err != nil {
-			if ctx.Err() != nil {
-				return false
-			}
-			if refused := new(serviceerror.InvalidArgument); errors.As(err, &refused) {
-				// It will be refused for ever, and must not hold up what comes behind it.
-				o.metrics.count(d.Kind, resultRefused)
-				o.log.Error().Err(err).Str("workflow_id", workflow).Str("signal", d.Signal).Str("uid", d.UID).Msg("Temporal refuses an observation; it is dropped")
-				o.done(d)
-				continue
-			}
-			o.metrics.count(d.Kind, resultFailed)
-			o.log.Warn().Err(err).Str("workflow_id", workflow).Str("signal", d.Signal).Str("uid", d.UID).
-				Int("attempt", o.queue.NumRequeues(workflow)+1).Msg("Temporal did not take an observation, trying again")
+		if refused[d] {
 			o.queue.AddRateLimited(workflow)
 			return true
 		}
-		o.metrics.count(d.Kind, resultSent)
-		o.metrics.lag.Observe(time.Since(d.since).Seconds())
-		o.done(d)
+		err := o.send(ctx, d)
+		if err != nil && ctx.Err() != nil {
+			return false
+		}
+		log := func(e *zerolog.Event) *zerolog.Event {
+			return e.Err(err).Str("workflow_id", workflow).Str("signal", d.Signal).Str("uid", d.UID).
+				Int("attempt", o.queue.NumRequeues(workflow)+1)
+		}
+		switch consequenceOf(err) {
+		case delivered:
+			o.metrics.count(d.Kind, resultSent)
+			o.metrics.lag.Observe(time.Since(d.since).Seconds())
+			o.done(d, true)
+		case dropped:
+			o.metrics.count(d.Kind, resultDropped)
+			log(o.log.Error()).Msg("Temporal can never take an observation: it is dropped")
+			o.done(d, false)
+		case retriedBehind:
+			refused[d] = true
+			o.metrics.count(d.Kind, resultRefused)
+			log(o.log.Warn()).Msg("Temporal refuses an observation, trying again after the others of its workflow")
+			o.last(d)
+		case retried:
+			o.metrics.count(d.Kind, resultFailed)
+			log(o.log.Warn()).Msg("Temporal did not take an observation, trying again")
+			o.queue.AddRateLimited(workflow)
+			return true
+		}
 	}
 }
 
@@ -194,14 +177,26 @@ func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	if wait := time.Until(list[0].since.Add(list[0].Hold)); len(list) == 1 && list[0].Hold > 0 && wait > 0 {
 		return nil, wait
 	}
-	list[0].sent = true
+	list[0].sending = true
 	return list[0], 0
 }
 
-// done drops what was delivered, unless a newer one has taken its place meanwhile.
-func (o *Outbox) done(d *Delivery) {
+// last moves a delivery behind the others of its workflow, unless a newer one has taken its place meanwhile.
+func (o *Outbox) last(d *Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if list := o.pending[d.Workflow]; len(list) > 0 && list[0] == d {
+		o.pending[d.Workflow] = append(slices.Clone(list[1:]), d)
+	}
+}
+
+// done drops what was delivered, unless a newer one has taken its place meanwhile.
+func (o *Outbox) done(d *Delivery, sent bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if sent {
+		o.lately.add(d, time.Now())
+	}
 	list := o.pending[d.Workflow]
 	if len(list) == 0 || list[0] != d {
 		return
@@ -212,4 +207,64 @@ func (o *Outbox) done(d *Delivery) {
 		return
 	}
 	o.pending[d.Workflow] = list[1:]
+}
+
+// sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a server
+// that lost its last commits has forgotten it. At most once in such a time, behind everything else, and paced.
+func (o *Outbox) sendAgain(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case lost := <-o.connection.restored:
+			n := 0
+			for _, d := range o.sentSince(lost.Add(-latelyWindow)) {
+				if o.pace.Wait(ctx) != nil {
+					return
+				}
+				if o.again(d) {
+					n++
+				}
+			}
+			o.log.Info().Time("lost", lost).Int("again", n).Msg("Temporal answers again: sent once more what it took shortly before")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(latelyWindow):
+		}
+	}
+}
+
+func (o *Outbox) sentSince(t time.Time) []*Delivery {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lately.since(t)
+}
+
+// again queues what was sent before, unless something newer with that subject was sent since or waits.
+func (o *Outbox) again(d *Delivery) bool {
+	o.mu.Lock()
+	if o.lately[d.subject()].delivery != d {
+		o.mu.Unlock()
+		return false
+	}
+	again := *d
+	again.Resync, again.sending, again.Hold, again.since = true, false, 0, time.Now()
+	for i, waits := range o.pending[d.Workflow] {
+		if waits.subject() != d.subject() {
+			continue
+		}
+		if d.Merge != nil {
+			merged := *waits
+			merged.Payload = d.Merge(d.Payload, waits.Payload)
+			o.pending[d.Workflow][i] = &merged
+		}
+		o.mu.Unlock()
+		return false
+	}
+	o.put(&again)
+	o.mu.Unlock()
+	o.turn(&again)
+	return true
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+	"google.golang.org/grpc/codes"
 )
 
 // recording is a Sender that keeps what it is given, and fails while it is told to.
@@ -69,7 +70,7 @@ func payloads(list []Delivery) []any {
 
 func newTestOutbox(t *testing.T, s Sender) (*Outbox, func()) {
 	t.Helper()
-	o := newOutbox(s, NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(s, NewConnection(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	return o, func() {
@@ -104,24 +105,132 @@ func TestRetriedUntilTaken(t *testing.T) {
 	require.Equal(t, []any{"second"}, payloads(r.all()))
 }
 
-// refusing takes everything but one payload.
-type refusing struct{ recording }
+// refusing answers with an error, for each payload as often as it is told to.
+type refusing struct {
+	recording
+	times map[any]int
+	err   error
+}
 
 func (r *refusing) Send(ctx context.Context, d *Delivery) error {
-	if d.Payload == "bad" {
-		return fmt.Errorf("signalling: %w", serviceerror.NewInvalidArgument("too large"))
+	r.mu.Lock()
+	left := r.times[d.Payload]
+	r.times[d.Payload]--
+	r.mu.Unlock()
+	if left > 0 {
+		return fmt.Errorf("signalling: %w", r.err)
 	}
 	return r.recording.Send(ctx, d)
 }
 
-func TestWhatIsRefusedDoesNotHoldUpTheRest(t *testing.T) {
-	r := &refusing{}
-	o, run := newTestOutbox(t, r)
-	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "bad"})
-	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "2", Payload: "good"})
-	run()
-	require.Eventually(t, func() bool { return len(r.all()) == 1 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, []any{"good"}, payloads(r.all()))
+func TestWhatIsRefusedComesBehindTheRestAndIsTriedAgain(t *testing.T) {
+	for name, err := range map[string]error{
+		"too many signals":   serviceerror.NewInvalidArgument("exceeded workflow execution limit for signal events"),
+		"attributes missing": serviceerror.NewInvalidArgument("Namespace virtflow has no mapping defined for search attribute VirtflowUID"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &refusing{times: map[any]int{"bad": 3}, err: err}
+			o, run := newTestOutbox(t, r)
+			o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "bad"})
+			o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "2", Payload: "good"})
+			run()
+			require.Eventually(t, func() bool { return len(r.all()) == 2 }, 10*time.Second, time.Millisecond)
+			require.Equal(t, []any{"good", "bad"}, payloads(r.all()))
+		})
+	}
+}
+
+func TestOnlyWhatIsTooLargeIsDropped(t *testing.T) {
+	for name, err := range map[string]error{
+		"for Temporal": serviceerror.NewInvalidArgument("Blob data size exceeds limit."),
+		"for gRPC":     serviceerror.NewResourceExhausted(0, "grpc: trying to send message larger than max (5000000 vs. 4194304)"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &refusing{times: map[any]int{"large": 1 << 30}, err: err}
+			o, run := newTestOutbox(t, r)
+			o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "large"})
+			o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "2", Payload: "good"})
+			run()
+			require.Eventually(t, func() bool { return len(r.all()) == 1 }, 10*time.Second, time.Millisecond)
+			require.Equal(t, []any{"good"}, payloads(r.all()))
+			require.Empty(t, o.pending)
+		})
+	}
+	for _, err := range []error{
+		serviceerror.NewNamespaceNotFound("virtflow"), serviceerror.NewUnavailable("down"), serviceerror.NewDeadlineExceeded("late"),
+		serviceerror.NewResourceExhausted(0, "namespace rate limit exceeded"), serviceerror.NewInternal("x"), context.DeadlineExceeded,
+	} {
+		require.Equal(t, retried, consequenceOf(fmt.Errorf("signalling: %w", err)))
+	}
+}
+
+// TestEverythingIsDeliveredWithinTwoMinutes after Temporal answers again, however long it was away.
+func TestEverythingIsDeliveredWithinTwoMinutes(t *testing.T) {
+	require.LessOrEqual(t, longestPause+2*sendTimeout, time.Minute, "the other minute is for delivering")
+}
+
+// TestChangesGoFirst, also for a workflow that was only to be resynced until something changed.
+func TestChangesGoFirst(t *testing.T) {
+	r := &recording{}
+	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	for _, workflow := range []string{"1", "2", "3"} {
+		o.Put(Delivery{Workflow: workflow, Signal: "vm", UID: "u", Payload: "again " + workflow, Resync: true})
+	}
+	o.Put(Delivery{Workflow: "4", Signal: "vm", UID: "u", Payload: "changed 4"})
+	o.Put(Delivery{Workflow: "2", Signal: "vm", UID: "u", Payload: "changed 2"})
+	o.Put(Delivery{Workflow: "4", Signal: "vm", UID: "u", Payload: "changed 4 twice", Resync: true})
+	for range 4 {
+		require.True(t, o.step(t.Context()))
+	}
+	require.Equal(t, []any{"changed 4 twice", "changed 2", "again 1", "again 3"}, payloads(r.all()))
+}
+
+// TestWhatWasTakenShortlyBeforeALossIsSentAgain: Temporal may have forgotten it.
+func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
+	r := &recording{}
+	c := NewConnection()
+	o := newOutbox(r, c, NewMetrics(nil), zerolog.Nop())
+	deliver := func(d Delivery) {
+		o.Put(d)
+		require.True(t, o.step(t.Context()))
+	}
+	deliver(Delivery{Workflow: "1", Signal: "vm", UID: "u", Payload: "first"})
+	deliver(Delivery{Workflow: "1", Signal: "vm", UID: "u", Payload: "second"})
+	deliver(Delivery{Workflow: "2", Signal: "vm", UID: "u", Payload: "old"})
+	deliver(replicaNews(0, "a"))
+	deliver(replicaNews(0, "b"))
+	old := subject{"2", "vm", "u"}
+	o.lately[old] = sending{delivery: o.lately[old].delivery, at: time.Now().Add(-2*latelyWindow + time.Minute)}
+
+	now := time.Now()
+	c.note("SignalWorkflowExecution", codes.OK, now)
+	c.note("QueryWorkflow", codes.DeadlineExceeded, now)
+	c.note("SignalWorkflowExecution", codes.Canceled, now)
+	c.note("SignalWorkflowExecution", codes.NotFound, now)
+	require.Empty(t, c.restored, "it was never lost")
+	c.note("SignalWorkflowExecution", codes.Unavailable, now)
+	c.note("CountWorkflowExecutions", codes.DeadlineExceeded, now.Add(time.Second))
+	require.Empty(t, c.restored)
+	c.note("SignalWorkflowExecution", codes.NotFound, now.Add(2*time.Second))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); o.sendAgain(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, func() bool { return o.queue.Len() == 2 }, 10*time.Second, time.Millisecond)
+	require.True(t, o.step(t.Context()))
+	require.True(t, o.step(t.Context()))
+	require.Len(t, r.all(), 7)
+	require.Equal(t, "second", r.all()[5].Payload, "the newest of each")
+	require.True(t, r.all()[5].Resync, "behind what changes")
+	require.Equal(t, []string{"a", "b"}, uidsIn(t, r.all()[6]), "all of what was sent piece by piece")
+
+	sent := o.lately[subject{"1", "vm", "u"}].delivery
+	o.Put(Delivery{Workflow: "1", Signal: "vm", UID: "u", Payload: "third"})
+	require.False(t, o.again(sent), "something newer waits")
+	require.True(t, o.step(t.Context()))
+	require.False(t, o.again(sent), "something newer was sent")
+	require.Equal(t, "third", r.all()[7].Payload)
 }
 
 func TestOneAtATimeForAWorkflow(t *testing.T) {

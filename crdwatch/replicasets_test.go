@@ -236,7 +236,7 @@ func uidsIn(t *testing.T, d Delivery) []string {
 
 func TestNewsOfReplicasGoTogether(t *testing.T) {
 	r := &recording{held: make(chan struct{})}
-	o := newOutbox(r, NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 2) }()
@@ -260,7 +260,7 @@ func TestNewsOfReplicasGoTogether(t *testing.T) {
 // TestNewsOfTheSetWaitForNoReplica: they go at once, and what was waiting with them.
 func TestNewsOfTheSetWaitForNoReplica(t *testing.T) {
 	r := &recording{}
-	o := newOutbox(r, NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 1) }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -47,6 +48,36 @@ func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 		return fmt.Errorf("signalling, or starting with the signal: %w", err)
 	}
 	return nil
+}
+
+// consequence is what follows from the outcome of a delivery.
+type consequence int
+
+const (
+	delivered consequence = iota
+	retried
+	// retriedBehind: refused as it stands, which the others of its workflow may not be.
+	retriedBehind
+	dropped
+)
+
+// Parts of the errors by which Temporal, or gRPC before it, says that a payload is too large. No other error is believed
+// to last: an entity that has had too many signals continues as new, missing search attributes get registered, a namespace
+// that is not found gets registered.
+var tooLarge = []string{"Blob data size exceeds limit", "message larger than max"} //nolint:gochecknoglobals // a constant
+
+func consequenceOf(err error) consequence {
+	var invalid *serviceerror.InvalidArgument
+	switch {
+	case err == nil:
+		return delivered
+	case slices.ContainsFunc(tooLarge, func(part string) bool { return strings.Contains(err.Error(), part) }):
+		return dropped
+	case errors.As(err, &invalid):
+		return retriedBehind
+	default:
+		return retried
+	}
 }
 
 func searchAttributes(values map[string]string) temporal.SearchAttributes {

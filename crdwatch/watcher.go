@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.temporal.io/sdk/client"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -30,14 +31,20 @@ const (
 	retryPeriod   = 1500 * time.Millisecond
 )
 
-// resyncInterval is how often the leader looks for what was missed.
-const resyncInterval = 5 * time.Minute
+const (
+	// resyncInterval is how often the leader looks through everything for what was missed.
+	resyncInterval = 5 * time.Minute
+	// resyncRate is how many objects a second are sent again although nothing has changed.
+	resyncRate rate.Limit = 100
+)
 
-// Options are what a watcher needs; all must be set but Registry.
+// Options are what a watcher needs; all must be set but Connection and Registry.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
 	Temporal   client.Client
+	// Connection intercepts the calls of that client; nil: nobody notices when Temporal was away.
+	Connection *Connection
 	// Namespace is virtflow's own: of the lease and of the node workers' pods.
 	Namespace string
 	// Identity tells this process from others that want to lead.
@@ -64,6 +71,9 @@ func New(o Options) (*Watcher, error) {
 	}
 	if o.Namespace == "" || o.Identity == "" || o.Workers < 1 {
 		return nil, errors.New("a watcher needs its namespace, an identity, and at least one worker")
+	}
+	if o.Connection == nil {
+		o.Connection = NewConnection()
 	}
 	i, err := NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace)
 	if err != nil {
@@ -133,7 +143,7 @@ func (w *Watcher) elector() (*leaderelection.LeaderElector, error) {
 func (w *Watcher) lead(ctx context.Context) {
 	log := w.options.Log
 	log.Info().Msg("leading: sending every workflow what there is")
-	outbox := newOutbox(w.sender, w.metrics, log)
+	outbox := newOutbox(w.sender, w.options.Connection, w.metrics, log)
 	l := NewLeader(w.options, w.metrics, w.informers, outbox)
 	w.leading.Store(l)
 	w.metrics.leader.Set(1)

@@ -34,7 +34,7 @@ func newTestDiffer(t *testing.T) *differ {
 	i, err := NewInformers(fake.NewClientset(), kv, "virtflow")
 	require.NoError(t, err)
 	m := NewMetrics(nil)
-	return newDiffer(i, newOutbox(nil, m, zerolog.Nop()), m)
+	return newDiffer(i, newOutbox(nil, NewConnection(), m, zerolog.Nop()), m)
 }
 
 // outbox is where a differ of these tests queues.

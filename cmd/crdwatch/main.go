@@ -1,4 +1,4 @@
-// Command crdwatch tells virtflow's workflows what happens in Kubernetes.
+// Command crdwatch sends virtflow's workflows what happens in Kubernetes.
 package main
 
 import (
@@ -33,7 +33,7 @@ func command() *cobra.Command {
 		f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the service account of the pod this runs in")
 		f.StringVar(&namespace, "namespace", "", "namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
 		f.StringVar(&identity, "identity", "", "name of this process in the leader's lease; empty: the host name")
-		f.IntVar(&workers, "workers", 16, "how many workflows are told something at once")
+		f.IntVar(&workers, "workers", 16, "how many workflows are sent something at once")
 	}
 	run := func(ctx context.Context, p *process.Process) error {
 		if identity == "" {
@@ -55,13 +55,15 @@ func command() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		connection := crdwatch.NewConnection()
+		temporal.Interceptors = append(temporal.Interceptors, connection.Intercept)
 		c, err := temporal.Dial(ctx, p.Log, p.Registry, name+"@"+identity)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		w, err := crdwatch.New(crdwatch.Options{
-			Kubernetes: clients, KubeVirt: kubevirt, Temporal: c,
+			Kubernetes: clients, KubeVirt: kubevirt, Temporal: c, Connection: connection,
 			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
 			Registry: p.Registry, Log: p.Log,
 		})
@@ -71,5 +73,5 @@ func command() *cobra.Command {
 		p.Health.AddReady("informers", w.Ready)
 		return w.Run(ctx)
 	}
-	return process.NewCommand("crdwatch", "Tell virtflow's workflows what happens in Kubernetes", flags, run)
+	return process.NewCommand("crdwatch", "Send virtflow's workflows what happens in Kubernetes", flags, run)
 }

@@ -33,6 +33,8 @@ type Options struct {
 	APIKeyFile    string
 	// NoWorkerHeartbeats leaves out what workers tell Temporal about themselves; a node gateway lets none of it through.
 	NoWorkerHeartbeats bool
+	// Interceptors see each attempt of a call.
+	Interceptors []grpc.UnaryClientInterceptor
 }
 
 // AddFlags registers the flags of o.
@@ -67,6 +69,7 @@ func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, id
 		}
 		opts.ConnectionOptions = client.ConnectionOptions{TLS: t, DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(o.transport(t))}}
 	}
+	opts.ConnectionOptions.DialOptions = append(opts.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(o.Interceptors...))
 	if o.NoWorkerHeartbeats {
 		opts.WorkerHeartbeatInterval = -1
 	}

@@ -1,0 +1,71 @@
+package crdwatch
+
+import (
+	"context"
+	"path"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Connection notices that calls to Temporal do not arrive, and that they arrive again. It watches each attempt of a call:
+// the SDK repeats failed ones by itself, and a server that is back within seconds would go unnoticed.
+type Connection struct {
+	mu   sync.Mutex
+	lost time.Time // zero: it is not
+	// restored gets the time of a loss once calls arrive again.
+	restored chan time.Time
+}
+
+// NewConnection watches nothing yet: Intercept must be among the client's interceptors.
+func NewConnection() *Connection { return &Connection{restored: make(chan time.Time, 1)} }
+
+// Intercept is a grpc.UnaryClientInterceptor.
+func (c *Connection) Intercept(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	err := next(ctx, method, req, reply, cc, opts...)
+	c.note(path.Base(method), status.Code(err), time.Now())
+	return err
+}
+
+// note takes the outcome of one attempt of a call.
+func (c *Connection) note(method string, code codes.Code, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch code { //nolint:exhaustive // every other one is an answer
+	case codes.Canceled, codes.Unknown:
+		return
+	case codes.DeadlineExceeded:
+		if waitsForWorkers(method) {
+			return
+		}
+		fallthrough
+	case codes.Unavailable:
+		if c.lost.IsZero() {
+			c.lost = now
+		}
+		return
+	}
+	if c.lost.IsZero() {
+		return
+	}
+	select {
+	case c.restored <- c.lost:
+	default: // an earlier loss is still to be seen to, which covers this one
+	}
+	c.lost = time.Time{}
+}
+
+// waitsForWorkers says that a call also takes long where no worker is there to answer it.
+func waitsForWorkers(method string) bool {
+	switch method {
+	case "QueryWorkflow", "UpdateWorkflowExecution", "PollWorkflowExecutionUpdate", "ExecuteMultiOperation":
+		return true
+	default:
+		return false
+	}
+}

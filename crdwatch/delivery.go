@@ -1,0 +1,68 @@
+package crdwatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Delivery is one observation on its way to one workflow.
+type Delivery struct {
+	Workflow string // workflow ID
+	Signal   string
+	UID      string // of the observed object
+	Kind     string
+	Payload  any
+	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no use.
+	Start *Start
+	// Merge makes one payload of two; nil: the newer one is enough.
+	Merge func(before, after any) any
+	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
+	Hold time.Duration
+	// Resync says that it is sent although nothing has changed: it goes behind all changes.
+	Resync bool
+
+	since time.Time
+	// sending says that it is, or was, on its way: what is merged into it now comes too late for it.
+	sending bool
+}
+
+// Start is how an entity workflow is started.
+type Start struct {
+	Type    string
+	Input   contract.EntityInput
+	Summary string
+	Search  map[string]string // search attributes (keywords)
+}
+
+// Queue takes what is to be delivered.
+type Queue interface {
+	Put(d Delivery)
+}
+
+// Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be started.
+type Sender interface {
+	Send(ctx context.Context, d *Delivery) error
+}
+
+// subject is what a delivery speaks of to whom: of two deliveries with the same subject the later one is enough.
+type subject struct{ workflow, signal, uid string }
+
+func (d *Delivery) subject() subject { return subject{d.Workflow, d.Signal, d.UID} }
+
+// Supersede says that a delivery has the same subject as one that was put before; then it takes over what it must keep of
+// that one.
+func (d *Delivery) Supersede(old *Delivery) bool {
+	if d.subject() != old.subject() {
+		return false
+	}
+	if !old.sending {
+		d.since = old.since
+		d.Resync = d.Resync && old.Resync
+	}
+	if d.Merge != nil {
+		d.Payload = d.Merge(old.Payload, d.Payload)
+	}
+	return true
+}

@@ -1,0 +1,51 @@
+package crdwatch
+
+import (
+	"slices"
+	"time"
+)
+
+// latelyWindow is how long before the loss of a connection Temporal may have taken what it has forgotten since. Servers
+// commit within a second; a development server on SQLite may lose the last commits of a machine that lost its power.
+const latelyWindow = 2 * time.Minute
+
+// lately is what was sent in the last minutes, the last of each subject.
+type lately map[subject]sending
+
+type sending struct {
+	delivery *Delivery
+	at       time.Time
+}
+
+// add keeps a delivery, and drops what is too old by now.
+func (l lately) add(d *Delivery, now time.Time) {
+	if old, ok := l[d.subject()]; ok && d.Merge != nil && now.Sub(old.at) < latelyWindow {
+		merged := *d
+		merged.Payload = d.Merge(old.delivery.Payload, d.Payload)
+		d = &merged
+	}
+	l[d.subject()] = sending{delivery: d, at: now}
+	if len(l)%256 == 0 { // now and then is enough
+		for s, x := range l {
+			if now.Sub(x.at) > 2*latelyWindow {
+				delete(l, s)
+			}
+		}
+	}
+}
+
+// since lists what was sent from then on, oldest first.
+func (l lately) since(t time.Time) []*Delivery {
+	var found []sending
+	for _, x := range l {
+		if !x.at.Before(t) {
+			found = append(found, x)
+		}
+	}
+	slices.SortFunc(found, func(a, b sending) int { return a.at.Compare(b.at) })
+	var out []*Delivery
+	for _, x := range found {
+		out = append(out, x.delivery)
+	}
+	return out
+}
