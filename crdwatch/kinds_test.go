@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -90,12 +91,13 @@ func TestAWorkflowThatIsStartedAgainHearsEverything(t *testing.T) {
 	vmi.OwnerReferences = controlledBy(vm, "VirtualMachine")
 	require.NoError(t, d.informers.VMs.GetStore().Add(vm))
 	require.NoError(t, d.informers.VMIs.GetStore().Add(vmi))
-	l := &Leader{differ: d}
-	l.SendAll()
+	l := NewLeader(Options{}, d.metrics, d.informers, d.queue, rate.Inf)
+	d = l.differ
+	require.NoError(t, l.SendAll(t.Context()))
 	for _, workflow := range []string{"vm/a/web", "vmi/a/web", "node/node1"} {
 		require.NotEmpty(t, waiting(d, workflow))
 	}
-	l.SendAll()
+	require.NoError(t, l.SendAll(t.Context()))
 	require.Empty(t, outbox(d).pending, "all of it was sent")
 
 	d.entities.vm.again(d, vm)

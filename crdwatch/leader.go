@@ -3,52 +3,57 @@ package crdwatch
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
-// Leader decides what is sent during one leadership. It has no clock, lease or goroutine of its own, so that tests can
-// run it under virtual time.
+// Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the pace rate.Inf no
+// clock either, so that tests can run it under virtual time.
 type Leader struct {
 	differ   *differ
 	resyncer *resyncer
 }
 
-// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log.
-func NewLeader(o Options, m *Metrics, i *Informers, q Queue) *Leader {
+// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Pace is how
+// many objects a second are looked at that have not changed.
+func NewLeader(o Options, m *Metrics, i *Informers, q Queue, pace rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
 	return &Leader{differ: d, resyncer: &resyncer{
 		differ: d, informers: i, kubernetes: o.Kubernetes, kubevirt: o.KubeVirt, temporal: o.Temporal, log: o.Log,
+		pace: rate.NewLimiter(pace, 1),
 	}}
 }
 
-// SendAll sends everything that has not been sent yet.
-func (l *Leader) SendAll() {
-	for _, e := range l.differ.entities.each() {
-		e.sendAll(l.differ)
-	}
-	for _, key := range l.differ.informers.Pods.GetStore().ListKeys() {
-		l.differ.pod(key, resync)
+// run sends everything that has not been sent yet, then what was missed, until ctx ends.
+func (l *Leader) run(ctx context.Context) {
+	if l.SendAll(ctx) == nil {
+		l.resyncer.run(ctx)
 	}
 }
+
+// SendAll sends everything that has not been sent yet.
+func (l *Leader) SendAll(ctx context.Context) error { return l.resyncer.sendAll(ctx) }
 
 // Resync looks for what was missed. First: all objects have just been sent.
 func (l *Leader) Resync(ctx context.Context, first bool) error { return l.resyncer.once(ctx, first) }
 
+// Look resyncs if not as many workflows run as there are objects, and it was so at the last look. It returns when to look
+// next.
+func (l *Leader) Look(ctx context.Context) (next time.Duration, err error) {
+	return l.resyncer.look(ctx)
+}
+
 // untyped is an entity without the types of its objects and observations.
 type untyped interface {
 	subscribe(leading func() *Leader) error
-	sendAll(d *differ)
+	size() (objects int, workflow string)
+	sendAll(ctx context.Context, r *resyncer) error
 	vanishedObjects(ctx context.Context, r *resyncer, open map[string]string) error
-	lostWorkflows(d *differ, open map[string]string)
-}
-
-func (e *entity[T, O]) sendAll(d *differ) {
-	for _, key := range e.informer.GetStore().ListKeys() {
-		e.changed(d, key, resync)
-	}
+	lostWorkflows(ctx context.Context, r *resyncer, open map[string]string) error
 }
 
 // Subscribe hands the informers' events to whoever leads; while another process does, events are dropped.

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,21 +32,36 @@ type resyncer struct {
 	kubernetes kubernetes.Interface
 	kubevirt   *kube.Client
 	temporal   client.Client
-	log        zerolog.Logger
+	// pace is how fast objects are looked at that have not changed.
+	pace   *rate.Limiter
+	census census
+	log    zerolog.Logger
 }
 
-// run resyncs now and then.
-func (r *resyncer) run(ctx context.Context, every time.Duration) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for first := true; ; first = false {
-		if err := r.once(ctx, first); err != nil && ctx.Err() == nil {
-			r.log.Warn().Err(err).Msg("looking for missed changes, trying again later")
-		}
+// run looks through everything now and again, and in between whether as many workflows run as there are objects.
+func (r *resyncer) run(ctx context.Context) {
+	look, through := time.NewTimer(lookInterval), time.NewTimer(0)
+	defer look.Stop()
+	defer through.Stop()
+	first := true
+	for {
+		var err error
+		next := resyncInterval
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-look.C:
+			next, err = r.look(ctx)
+			look.Reset(next)
+		case <-through.C:
+			if err = r.once(ctx, first); err != nil {
+				next = confirmInterval
+			}
+			first = false
+			through.Reset(next)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn().Err(err).Msg("looking for missed changes, trying again later")
 		}
 	}
 }
@@ -67,11 +83,39 @@ func (r *resyncer) once(ctx context.Context, first bool) error {
 		}
 	}
 	r.missedReplicas()
-	if first {
-		return nil
+	if !first {
+		for _, e := range r.differ.entities.each() {
+			if err := e.lostWorkflows(ctx, r, open); err != nil {
+				return err
+			}
+		}
 	}
+	r.census.lookedThrough()
+	return nil
+}
+
+// sendAll sends everything that has not been sent yet.
+func (r *resyncer) sendAll(ctx context.Context) error {
 	for _, e := range r.differ.entities.each() {
-		e.lostWorkflows(r.differ, open)
+		if err := e.sendAll(ctx, r); err != nil {
+			return err
+		}
+	}
+	for _, key := range r.informers.Pods.GetStore().ListKeys() {
+		if err := r.pace.Wait(ctx); err != nil {
+			return err
+		}
+		r.differ.pod(key, resync)
+	}
+	return nil
+}
+
+func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
+	for _, key := range e.informer.GetStore().ListKeys() {
+		if err := r.pace.Wait(ctx); err != nil {
+			return err
+		}
+		e.changed(r.differ, key, resync)
 	}
 	return nil
 }
@@ -211,12 +255,17 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 }
 
 // lostWorkflows sends the objects that have no workflow again, which starts one.
-func (e *entity[T, O]) lostWorkflows(d *differ, open map[string]string) {
+func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]string) error {
 	for _, o := range list[T](e.informer) {
-		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; !ok {
-			e.again(d, o)
+		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok {
+			continue
 		}
+		if err := r.pace.Wait(ctx); err != nil {
+			return err
+		}
+		e.again(r.differ, o)
 	}
+	return nil
 }
 
 // isGone asks the API server whether an object of that UID exists no more.

@@ -144,16 +144,13 @@ func (w *Watcher) lead(ctx context.Context) {
 	log := w.options.Log
 	log.Info().Msg("leading: sending every workflow what there is")
 	outbox := newOutbox(w.sender, w.options.Connection, w.metrics, log)
-	l := NewLeader(w.options, w.metrics, w.informers, outbox)
+	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	w.leading.Store(l)
 	w.metrics.leader.Set(1)
 	defer func() {
 		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
-	go func() {
-		l.SendAll()
-		l.resyncer.run(ctx, resyncInterval)
-	}()
+	go l.run(ctx)
 	outbox.Run(ctx, w.options.Workers)
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -47,17 +49,20 @@ func New(o crdwatch.Options) (*Watcher, error) {
 // begin begins a leadership: what was queued before is lost.
 func (w *Watcher) begin() {
 	w.pending = nil
-	w.leader = crdwatch.NewLeader(w.options, w.metrics, w.informers, &w.pending)
+	w.leader = crdwatch.NewLeader(w.options, w.metrics, w.informers, &w.pending, rate.Inf)
 }
 
 // Lead is what a new leader does: it sends everything once.
-func (w *Watcher) Lead() {
+func (w *Watcher) Lead(ctx context.Context) error {
 	w.begin()
-	w.leader.SendAll()
+	return w.leader.SendAll(ctx)
 }
 
 // Resync looks for what was missed, as a leader does now and then. First: all objects have just been sent.
 func (w *Watcher) Resync(ctx context.Context, first bool) error { return w.leader.Resync(ctx, first) }
+
+// Look is what a leader does between two resyncs; it returns when to look next.
+func (w *Watcher) Look(ctx context.Context) (time.Duration, error) { return w.leader.Look(ctx) }
 
 // Set is an object that was added or has changed.
 func (w *Watcher) Set(o metav1.Object) {

@@ -107,7 +107,9 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 // resync is a new leader: everything is signalled, and what vanished unseen is looked for.
 func (d *delivery) resync() {
 	d.down, d.certain = false, true
-	d.offline.Lead()
+	if err := d.offline.Lead(context.Background()); err != nil {
+		d.world.breakf("crdwatch: sending everything: %v", err)
+	}
 	d.repair(true)
 	d.certain = false
 }

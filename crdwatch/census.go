@@ -1,0 +1,94 @@
+package crdwatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+const (
+	// lookInterval lies between two looks at how many workflows run; what a look finds is looked at again after
+	// confirmInterval, since Temporal's visibility lags. Together they are less than a minute.
+	lookInterval    = 45 * time.Second
+	confirmInterval = 10 * time.Second
+)
+
+// census compares how many objects of each kind there are with how many workflows run for them. That costs four queries
+// that Temporal answers from an index, whatever the number of objects; looking through everything is for when they differ.
+type census struct {
+	// missing is what the last look found: objects less workflows, by kind, without those that agree.
+	missing map[string]int
+	// remaining is what was missing when everything was looked through last: what that did not mend waits for its interval.
+	remaining map[string]int
+}
+
+// verdict is what follows from a look.
+type verdict int
+
+const (
+	agree verdict = iota
+	confirm
+	lookThrough
+)
+
+// look takes what is missing now. The same number twice in a row counts: while much changes, visibility is never current.
+func (c *census) look(missing map[string]int) verdict {
+	maps.DeleteFunc(missing, func(_ string, n int) bool { return n == 0 })
+	before := c.missing
+	c.missing = missing
+	maps.DeleteFunc(c.remaining, func(kind string, n int) bool { return missing[kind] != n })
+	v := agree
+	for kind, n := range missing {
+		switch {
+		case c.remaining[kind] == n:
+		case before[kind] == n:
+			return lookThrough
+		default:
+			v = confirm
+		}
+	}
+	return v
+}
+
+// lookedThrough says that everything was looked through.
+func (c *census) lookedThrough() { c.remaining = maps.Clone(c.missing) }
+
+// count counts what is missing.
+func (r *resyncer) count(ctx context.Context) (map[string]int, error) {
+	missing := map[string]int{}
+	for _, e := range r.differ.entities.each() {
+		objects, workflow := e.size()
+		answer, err := r.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Query: fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType = '%s'", workflow),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("counting the open workflows of type %s: %w", workflow, err)
+		}
+		missing[workflow] = objects - int(answer.GetCount())
+	}
+	return missing, nil
+}
+
+// look counts, and looks through everything where that is called for. It returns when to look next.
+func (r *resyncer) look(ctx context.Context) (next time.Duration, err error) {
+	missing, err := r.count(ctx)
+	if err != nil {
+		return lookInterval, err
+	}
+	switch r.census.look(missing) {
+	case confirm:
+		return confirmInterval, nil
+	case lookThrough:
+		r.log.Info().Interface("missing", r.census.missing).Msg("not as many workflows run as there are objects: looking through everything")
+		return lookInterval, r.once(ctx, false)
+	default:
+		return lookInterval, nil
+	}
+}
+
+func (e *entity[T, O]) size() (objects int, workflow string) {
+	return len(e.informer.GetStore().ListKeys()), e.workflow
+}

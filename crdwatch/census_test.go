@@ -1,0 +1,97 @@
+package crdwatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+func TestLooks(t *testing.T) {
+	type look struct {
+		vms, vmis int
+		want      verdict
+	}
+	for name, looks := range map[string][]look{
+		"all is well":                            {{0, 0, agree}, {0, 0, agree}},
+		"one is missing":                         {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}},
+		"one is left over":                       {{0, -1, confirm}, {0, -1, lookThrough}, {0, 0, agree}},
+		"visibility lags":                        {{1, 0, confirm}, {0, 0, agree}, {1, 0, confirm}, {0, 0, agree}},
+		"much changes":                           {{3, 1, confirm}, {7, 2, confirm}, {5, 4, confirm}},
+		"one kind changes, the other is missing": {{3, 1, confirm}, {7, 1, lookThrough}},
+		"what cannot be mended waits":            {{1, 0, confirm}, {1, 0, lookThrough}, {1, 0, agree}, {1, 0, agree}},
+		"and another goes missing":               {{1, 0, confirm}, {1, 0, lookThrough}, {2, 0, confirm}, {2, 0, lookThrough}},
+		"the same number later":                  {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}, {1, 0, confirm}, {1, 0, lookThrough}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c census
+			for i, l := range looks {
+				got := c.look(map[string]int{"VirtualMachine": l.vms, "VirtualMachineInstance": l.vmis})
+				require.Equal(t, l.want, got, "look %d", i)
+				if got == lookThrough {
+					c.lookedThrough()
+				}
+			}
+		})
+	}
+	require.Less(t, lookInterval+confirmInterval, resyncInterval)
+}
+
+// visible is a Temporal of which one sees what runs.
+type visible struct {
+	client.Client
+	running map[string]string // workflow type by ID
+	lists   int
+}
+
+func (v *visible) CountWorkflow(
+	_ context.Context, r *workflowservice.CountWorkflowExecutionsRequest,
+) (*workflowservice.CountWorkflowExecutionsResponse, error) {
+	out := &workflowservice.CountWorkflowExecutionsResponse{}
+	for _, kind := range v.running {
+		if strings.HasSuffix(r.GetQuery(), "WorkflowType = '"+kind+"'") {
+			out.Count++
+		}
+	}
+	return out, nil
+}
+
+func (v *visible) ListWorkflow(
+	context.Context, *workflowservice.ListWorkflowExecutionsRequest,
+) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	v.lists++
+	return &workflowservice.ListWorkflowExecutionsResponse{}, nil
+}
+
+// TestATerminatedEntityIsStartedAgain after two looks, which are less than a minute; until then nothing is listed.
+func TestATerminatedEntityIsStartedAgain(t *testing.T) {
+	d := newTestDiffer(t)
+	v := &visible{running: map[string]string{"vm/a/web": "VirtualMachine"}}
+	l := NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
+	d = l.differ
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
+	require.NoError(t, d.informers.VMs.GetStore().Add(vm))
+	d.entities.vm.changed(d, "a/web", change)
+	waiting(d, "vm/a/web")
+	next, err := l.Look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lookInterval, next)
+
+	delete(v.running, "vm/a/web")
+	next, err = l.Look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, confirmInterval, next)
+	require.Zero(t, v.lists)
+	require.Empty(t, outbox(d).pending)
+	_, err = l.Look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, v.lists)
+	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
+}
