@@ -63,7 +63,7 @@ func TestRenderedFilesAreForTheirNode(t *testing.T) {
 	data, err = c.render("containerd.toml")
 	require.NoError(t, err)
 	for _, line := range []string{
-		`sandbox_image = "localhost/pause:x"`, `restrict_oom_score_adj = true`, `device_ownership_from_security_context = true`,
+		`sandbox_image = "localhost/pause:x"`, `restrict_oom_score_adj = true`, `device_ownership_from_security_context = false`,
 		`address = "` + c.Layout.ContainerdSocket(c.Node) + `"`,
 	} {
 		require.Contains(t, string(data), line)
