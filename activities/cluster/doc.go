@@ -21,4 +21,5 @@
 //	""            events                              create
 //	""            nodes                               get, patch
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
+//	kubevirt.io   kubevirts/status (the same)         patch    (by workers/control: condition Available)
 package cluster

@@ -70,5 +70,5 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)
 	}
-	return control.Run(ctx, p, o.control, activities)
+	return control.Run(ctx, p, o.control, activities, control.Kubernetes{KubeVirt: kv, Current: watcher.Object})
 }

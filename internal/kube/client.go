@@ -30,6 +30,9 @@ type VMIClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstance, *kubev
 // ReplicaSetClient reads and writes VirtualMachineInstanceReplicaSets of one namespace.
 type ReplicaSetClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceReplicaSet, *kubevirt.VirtualMachineInstanceReplicaSetList]
 
+// KubeVirtClient reads and writes KubeVirt objects, which hold the settings of the cluster's administrator, of one namespace.
+type KubeVirtClient = gentype.ClientWithList[*kubevirt.KubeVirt, *kubevirt.KubeVirtList]
+
 // Client is a typed client of kubevirt.io/v1. It is safe for concurrent use.
 type Client struct {
 	rest  rest.Interface
@@ -76,6 +79,13 @@ func (c *Client) ReplicaSets(namespace string) *ReplicaSetClient {
 		func() *kubevirt.VirtualMachineInstanceReplicaSetList {
 			return &kubevirt.VirtualMachineInstanceReplicaSetList{}
 		})
+}
+
+// KubeVirts reads and writes KubeVirt objects.
+func (c *Client) KubeVirts(namespace string) *KubeVirtClient {
+	return gentype.NewClientWithList(ResourceKubeVirt, c.rest, c.codec, namespace,
+		func() *kubevirt.KubeVirt { return &kubevirt.KubeVirt{} },
+		func() *kubevirt.KubeVirtList { return &kubevirt.KubeVirtList{} })
 }
 
 // ListWatch feeds an informer with all objects of a resource, or with the one of that name.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
-	"sort"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +34,9 @@ func (h *Health) AddLive(name string, c Check) { h.add(h.live, name, c) }
 // AddReady adds a check to /readyz; adding one of the same name replaces it.
 func (h *Health) AddReady(name string, c Check) { h.add(h.ready, name, c) }
 
+// Ready runs the checks of /readyz, each name before what is wrong there.
+func (h *Health) Ready(ctx context.Context) error { return h.run(ctx, h.ready) }
+
 func (h *Health) add(m map[string]Check, name string, c Check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -44,25 +47,25 @@ func (h *Health) handler(checks map[string]Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
-		h.mu.Lock()
-		todo := make(map[string]Check, len(checks))
-		for n, c := range checks {
-			todo[n] = c
-		}
-		h.mu.Unlock()
-		var failed []string
-		for name, c := range todo {
-			if err := c(ctx); err != nil {
-				failed = append(failed, fmt.Sprintf("%s: %v", name, err))
-			}
-		}
-		if len(failed) > 0 {
-			sort.Strings(failed)
-			http.Error(w, strings.Join(failed, "\n"), http.StatusServiceUnavailable)
+		if err := h.run(ctx, checks); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 	})
+}
+
+func (h *Health) run(ctx context.Context, checks map[string]Check) error {
+	h.mu.Lock()
+	todo := maps.Clone(checks)
+	h.mu.Unlock()
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(todo)) {
+		if err := todo[name](ctx); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // starting answers for a process that has not said yet what it needs in order to be ready.

@@ -51,11 +51,14 @@ func (w *Watcher) Ready(context.Context) error {
 }
 
 // Current are the settings as last seen; the defaults while there is no such object.
-func (w *Watcher) Current() Settings {
+func (w *Watcher) Current() Settings { return From(w.Object()) }
+
+// Object is the KubeVirt object as last seen, nil while there is none. It is shared: nobody changes it.
+func (w *Watcher) Object() *kubevirt.KubeVirt {
 	o, ok, err := w.informer.GetStore().GetByKey(w.key)
 	if err != nil || !ok {
-		return Default()
+		return nil
 	}
 	kv, _ := o.(*kubevirt.KubeVirt)
-	return From(kv)
+	return kv
 }

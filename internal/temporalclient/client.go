@@ -87,20 +87,20 @@ func (o *Options) Dial(ctx context.Context, log zerolog.Logger, reg *prometheus.
 	if err != nil {
 		return nil, err
 	}
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		c, err := client.DialContext(attempt, opts)
-		cancel()
-		if err == nil {
-			return c, nil
+	var c client.Client
+	var last error
+	err = Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		attempt, cancel := context.WithTimeout(ctx, checkTime)
+		defer cancel()
+		if c, last = client.DialContext(attempt, opts); last != nil {
+			log.Warn().Err(last).Str("address", o.Address).Msg("Temporal does not answer, trying again")
 		}
-		log.Warn().Err(err).Str("address", o.Address).Msg("Temporal does not answer, trying again")
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("connecting to Temporal at %s: %w", o.Address, err)
-		case <-time.After(wait):
-		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Temporal at %s: %w", o.Address, errors.Join(err, last))
 	}
+	return c, nil
 }
 
 func (o *Options) apiKey() (string, error) {

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -21,38 +22,59 @@ import (
 const Retention = 90 * 24 * time.Hour
 
 // EnsureNamespace registers the namespace and virtflow's search attributes where they are missing. Doing it again, or from several
-// workers at once, changes nothing. It waits until a new namespace can be used, or ctx ends.
+// workers at once, changes nothing, and costs two requests. Where something was missing, it returns when the namespace can be used.
 func EnsureNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
-	svc := c.WorkflowService()
-	_, err := svc.RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
-		Namespace:                        namespace,
-		Description:                      "Virtual machines of virtflow",
-		WorkflowExecutionRetentionPeriod: durationpb.New(Retention),
-	})
-	var exists *serviceerror.NamespaceAlreadyExists
-	var denied *serviceerror.PermissionDenied
-	var unimplemented *serviceerror.Unimplemented
-	switch {
-	case err == nil:
-		log.Info().Str("temporal_namespace", namespace).Msg("namespace registered")
-	case errors.As(err, &exists):
-	case errors.As(err, &denied), errors.As(err, &unimplemented):
-		// Hosted Temporal does not let a worker register namespaces: then somebody has done it beforehand.
-		log.Info().Err(err).Msg("namespace is not ours to register; it must exist")
-	default:
-		return fmt.Errorf("registering the Temporal namespace %s: %w", namespace, err)
+	err := temporalclient.NamespaceExists(ctx, c, namespace)
+	var missing *serviceerror.NamespaceNotFound
+	registered := errors.As(err, &missing)
+	if registered {
+		err = registerNamespace(ctx, c, namespace, log)
 	}
-	if err := ensureSearchAttributes(ctx, c, namespace, log); err != nil {
+	if err != nil {
+		return err
+	}
+	added, err := ensureSearchAttributes(ctx, c, namespace, log)
+	if err != nil || !registered && !added {
 		return err
 	}
 	return awaitNamespace(ctx, c, namespace, log)
 }
 
-func ensureSearchAttributes(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
+func registerNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
+	_, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        namespace,
+		Description:                      "Virtual machines of virtflow",
+		WorkflowExecutionRetentionPeriod: durationpb.New(Retention),
+	})
+	var exists *serviceerror.NamespaceAlreadyExists
+	switch {
+	case err == nil:
+		log.Info().Str("temporal_namespace", namespace).Msg("namespace registered")
+	case errors.As(err, &exists):
+	case notPermitted(err):
+		return fmt.Errorf("the Temporal namespace %s does not exist, and this worker may not register it: %w", namespace, err)
+	default:
+		return fmt.Errorf("registering the Temporal namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// notPermitted is what hosted Temporal answers to a worker that would register something: an administrator has to do it beforehand.
+func notPermitted(err error) bool {
+	var denied *serviceerror.PermissionDenied
+	var unimplemented *serviceerror.Unimplemented
+	return errors.As(err, &denied) || errors.As(err, &unimplemented)
+}
+
+// ensureSearchAttributes says whether any had to be added.
+func ensureSearchAttributes(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) (added bool, err error) {
 	op := c.OperatorService()
 	have, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if notPermitted(err) {
+		return false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("listing the search attributes of namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("listing the search attributes of namespace %s: %w", namespace, err)
 	}
 	missing := map[string]enums.IndexedValueType{}
 	for _, name := range contract.SearchAttributes() {
@@ -60,35 +82,35 @@ func ensureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 		if !ok {
 			missing[name] = enums.INDEXED_VALUE_TYPE_KEYWORD
 		} else if kind != enums.INDEXED_VALUE_TYPE_KEYWORD {
-			return fmt.Errorf("search attribute %s of namespace %s is of type %s, not Keyword: remove it, or use another namespace", name, namespace, kind)
+			return false, fmt.Errorf("search attribute %s of namespace %s is of type %s, not Keyword: remove it, or use another namespace",
+				name, namespace, kind)
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return false, nil
 	}
 	_, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing})
 	var exists *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
 	}
-	log.Info().Int("added", len(missing)).Msg("search attributes registered")
-	return nil
+	log.Info().Str("temporal_namespace", namespace).Int("added", len(missing)).Msg("search attributes registered")
+	return true, nil
 }
 
 // awaitNamespace waits until every part of Temporal knows the namespace and its attributes: they are cached there for a few seconds, and
 // a workflow that uses an unknown attribute fails its task.
 func awaitNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
-	query := fmt.Sprintf("%s = 'none'", contract.SearchActor)
-	for {
-		_, err := c.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: query})
-		if err == nil {
-			return nil
+	request := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: contract.SearchActor + " = 'none'"}
+	var last error
+	err := temporalclient.Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if _, last = c.WorkflowService().CountWorkflowExecutions(ctx, request); last != nil {
+			log.Info().Err(last).Msg("waiting for the namespace")
 		}
-		log.Info().Err(err).Msg("waiting for the namespace")
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for namespace %s: %w", namespace, err)
-		case <-time.After(500 * time.Millisecond):
-		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for namespace %s: %w", namespace, errors.Join(err, last))
 	}
+	return nil
 }

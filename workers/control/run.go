@@ -1,14 +1,18 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/worker"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -24,62 +28,53 @@ type Options struct {
 	MaxConcurrent int
 	// CachedWorkflows is how many workflows stay in memory between their tasks; 0 replays each at every task.
 	CachedWorkflows int
+
+	// interval is how often Temporal is looked at while all is well; 0: checkInterval.
+	interval time.Duration
 }
 
-// Run registers the namespace, then works until ctx ends.
-func Run(ctx context.Context, p *process.Process, o Options, activities *cluster.Activities) error {
+// Kubernetes is where a control worker shows whether it can work.
+type Kubernetes struct {
+	KubeVirt *kube.Client
+	// Current is the KubeVirt object as last seen, nil while there is none.
+	Current func() *kubevirt.KubeVirt
+}
+
+// Run keeps the namespace registered and its queue polled until ctx ends, whatever becomes of Temporal in the meantime.
+func Run(ctx context.Context, p *process.Process, o Options, activities *cluster.Activities, k Kubernetes) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("reading the host's name: %w", err)
 	}
-	ready := make(chan struct{})
-	p.Health.AddReady("worker", func(context.Context) error {
-		select {
-		case <-ready:
-			return nil
-		default:
-			return fmt.Errorf("not connected to Temporal yet")
-		}
-	})
+	polling := temporalclient.NewPolling(contract.ControlTaskQueue, p.Log, p.Registry)
+	p.Health.AddReady("worker", polling.Ready)
 	c, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "control-worker@"+host)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := retry(ctx, p, func() error { return EnsureNamespace(ctx, c, o.Temporal.Namespace, p.Log) }); err != nil {
-		return err
-	}
+	r := newRegistration(func(ctx context.Context) error { return EnsureNamespace(ctx, c, o.Temporal.Namespace, p.Log) }, p.Log, p.Registry)
+	p.Health.AddReady("temporal", r.Ready)
+	shown := availability{client: k.KubeVirt, current: k.Current, log: p.Log, now: time.Now}
+	var all sync.WaitGroup
+	defer all.Wait() // before the client is closed
+	all.Go(func() { r.run(ctx, cmp.Or(o.interval, checkInterval), shown.report) })
 	worker.SetStickyWorkflowCacheSize(o.CachedWorkflows)
-	w := worker.New(c, contract.ControlTaskQueue, worker.Options{
+	polling.Run(ctx, r.check, func(onFatal func(error)) worker.Worker {
+		w := worker.New(c, contract.ControlTaskQueue, o.worker(onFatal))
+		RegisterWorkflows(w)
+		RegisterActivities(w, activities)
+		return w
+	})
+	return nil
+}
+
+func (o *Options) worker(onFatal func(error)) worker.Options {
+	return worker.Options{
 		MaxConcurrentActivityExecutionSize:      o.MaxConcurrent,
 		MaxConcurrentLocalActivityExecutionSize: o.MaxConcurrent,
 		MaxConcurrentWorkflowTaskExecutionSize:  o.MaxConcurrent,
 		WorkerStopTimeout:                       stopTimeout,
-	})
-	RegisterWorkflows(w)
-	RegisterActivities(w, activities)
-	if err := w.Start(); err != nil {
-		return fmt.Errorf("starting the worker on queue %s: %w", contract.ControlTaskQueue, err)
-	}
-	close(ready)
-	p.Log.Info().Str("queue", contract.ControlTaskQueue).Str("temporal_namespace", o.Temporal.Namespace).Msg("working")
-	<-ctx.Done()
-	w.Stop()
-	return nil
-}
-
-// retry repeats set-up until it succeeds: a process that starts before Temporal is ready waits for it.
-func retry(ctx context.Context, p *process.Process, do func() error) error {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := do()
-		if err == nil {
-			return nil
-		}
-		p.Log.Warn().Err(err).Msg("setting up Temporal, trying again")
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(wait):
-		}
+		OnFatalError:                            onFatal,
 	}
 }

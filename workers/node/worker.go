@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,13 +106,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 
 	hasKVM := worksKVM(ctx, p)
 	o.offerDevices(life, &all, p, hasKVM)
-	var polling atomic.Bool
-	p.Health.AddReady("temporal", func(context.Context) error {
-		if !polling.Load() {
-			return errors.New("not polling the node's task queue yet")
-		}
-		return nil
-	})
+	polling := temporalclient.NewPolling(contract.NodeTaskQueue(o.NodeName), p.Log, p.Registry)
+	p.Health.AddReady("temporal", polling.Ready)
 	o.Temporal.NoWorkerHeartbeats = true
 	temporal, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "node-worker@"+o.NodeName)
 	if ctx.Err() != nil {
@@ -139,47 +133,28 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
 	a := &activities.Activities{Starter: starter, Operator: starter, Report: func() contract.NodeReport { return own }}
-	err = o.poll(ctx, p, temporal, a, &polling)
+	// The control worker registers the namespace: on a new cluster, or one whose Temporal has lost its database, this may come first.
+	polling.Run(ctx, func(ctx context.Context) error {
+		return temporalclient.NamespaceExists(ctx, temporal, o.Temporal.Namespace)
+	},
+		func(onFatal func(error)) worker.Worker { return o.newWorker(temporal, a, onFatal) })
 	end()
 	all.Wait() // before the client is closed
-	return err
+	return nil
 }
 
-// poll works on the node's task queue until ctx ends.
-func (o *Options) poll(ctx context.Context, p *process.Process, temporal client.Client, a *activities.Activities, polling *atomic.Bool) error {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		fatal := make(chan error, 1)
-		w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
-			DisableWorkflowWorker:              true,
-			MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + quickAnswers,
-			WorkerStopTimeout:                  drainTimeout,
-			OnFatalError:                       func(err error) { fatal <- err },
-		})
-		w.RegisterActivityWithOptions(a.StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
-		w.RegisterActivityWithOptions(a.OperateDomain, activity.RegisterOptions{Name: contract.ActivityOperateDomain})
-		w.RegisterActivityWithOptions(a.ReportNode, activity.RegisterOptions{Name: contract.ActivityReportNode})
-		err := w.Start()
-		if err == nil {
-			polling.Store(true)
-			p.Log.Info().Str("task_queue", contract.NodeTaskQueue(o.NodeName)).Msg("polling")
-			select {
-			case <-ctx.Done():
-				p.Log.Info().Msg("finishing what is in hand")
-				w.Stop()
-				return nil
-			case err = <-fatal:
-				w.Stop()
-				return fmt.Errorf("polling the node's task queue: %w", err)
-			}
-		}
-		// The control worker makes the Temporal namespace; on a new cluster this may come first.
-		p.Log.Warn().Err(err).Dur("again_in", wait).Msg("the node's task queue cannot be polled yet")
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+// newWorker makes a worker of the node's task queue.
+func (o *Options) newWorker(temporal client.Client, a *activities.Activities, onFatal func(error)) worker.Worker {
+	w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
+		DisableWorkflowWorker:              true,
+		MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + quickAnswers,
+		WorkerStopTimeout:                  drainTimeout,
+		OnFatalError:                       onFatal,
+	})
+	w.RegisterActivityWithOptions(a.StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	w.RegisterActivityWithOptions(a.OperateDomain, activity.RegisterOptions{Name: contract.ActivityOperateDomain})
+	w.RegisterActivityWithOptions(a.ReportNode, activity.RegisterOptions{Name: contract.ActivityReportNode})
+	return w
 }
 
 // giveAccess serves the API server until ctx ends.

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/virtflow/virtflow/internal/temporalclient"
+)
+
+const (
+	// checkInterval is how often Temporal is looked at while all is well; it costs two small requests.
+	checkInterval = 30 * time.Second
+	// checkTime bounds one look. What is registered may take some ten seconds to be known everywhere in Temporal.
+	checkTime = 30 * time.Second
+)
+
+// registration keeps the Temporal namespace registered with virtflow's search attributes for as long as the process runs: Temporal's
+// database may be lost and be replaced by an empty one at any time. It is safe for concurrent use.
+type registration struct {
+	ensure func(context.Context) error
+	log    zerolog.Logger
+	good   prometheus.Gauge
+
+	one     sync.Mutex // one look at a time
+	mu      sync.Mutex
+	problem error
+}
+
+func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg prometheus.Registerer) *registration {
+	r := &registration{
+		ensure: ensure, log: log, problem: errors.New("Temporal was not reached yet"),
+		good: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "virtflow_temporal_reachable",
+			Help: "1 while Temporal answers this process and has the namespace with its search attributes, otherwise 0.",
+		}),
+	}
+	reg.MustRegister(r.good)
+	return r
+}
+
+// run checks until ctx ends: every interval while all is well, more often while it is not. After each check it calls report.
+func (r *registration) run(ctx context.Context, interval time.Duration, report func(ctx context.Context, problem error)) {
+	pause := temporalclient.Retry()
+	next := wait.DelayFunc(func() time.Duration {
+		if r.Ready(ctx) == nil {
+			return interval
+		}
+		return pause()
+	})
+	_ = next.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		report(ctx, r.check(ctx))
+		return false, nil
+	})
+}
+
+// check looks at Temporal, registers what is missing, and says what is wrong then.
+func (r *registration) check(ctx context.Context) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	attempt, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	err := r.ensure(attempt)
+	if ctx.Err() != nil {
+		return ctx.Err() // the process ends: that says nothing about Temporal
+	}
+	r.set(err)
+	return err
+}
+
+func (r *registration) set(problem error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.problem
+	r.problem = problem
+	switch {
+	case problem == nil && before != nil:
+		r.good.Set(1)
+		r.log.Info().Msg("Temporal answers and has the namespace")
+	case problem != nil && (before == nil || before.Error() != problem.Error()):
+		r.good.Set(0)
+		r.log.Warn().Err(problem).Msg("Temporal cannot be used")
+	}
+}
+
+// Ready is a health check: it says what was wrong at the last look.
+func (r *registration) Ready(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
