@@ -1,0 +1,56 @@
+package vm
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// Stop deletes the instance of a VM and waits until it is gone: the guest is asked to shut down, and killed at the end of its grace period.
+func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
+	t := newTransition(ctx, in)
+	if err := t.deleteInstance(ctx); err != nil {
+		return contract.TransitionResult{}, err
+	}
+	s := "The instance is gone."
+	if t.stays {
+		s = "The instance is the VirtualMachine's no more, and stays."
+	}
+	return contract.TransitionResult{Summary: s, VMIUID: in.VMI.UID}, nil
+}
+
+// deleteInstance deletes the instance and waits until its object is gone.
+func (t *transition) deleteInstance(ctx workflow.Context) error {
+	t.say(ctx, "Deleting the instance.")
+	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: t.in.VMI}
+	in.VMI.Namespace, in.VMI.Name = t.in.VM.Namespace, t.in.VM.Name
+	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeleteVMI, "delete the instance", in)
+	if err != nil {
+		t.say(ctx, "The instance could not be deleted: %s", entity.Message(err))
+		return err
+	}
+	if t.stays = r.Left; r.Absent {
+		return nil
+	}
+	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
+	gone := func() bool { return t.latest.State == contract.ProgressAbsent || t.hasSuccessor() }
+	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		t.say(ctx, "The deadline has passed, and the instance is still there.")
+		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String(), contract.ErrorDeadline, nil)
+	}
+	return nil
+}
+
+// hasSuccessor says that the instance to stop has a successor: two of one name never exist at once.
+func (t *transition) hasSuccessor() bool {
+	known := t.in.VMI.UID != "" && t.latest.VMIUID != ""
+	return known && t.latest.VMIUID != t.in.VMI.UID
+}
