@@ -58,7 +58,7 @@ func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceI
 }
 
 func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
-	s := revision.Subject{LiveUpdate: a.Settings().LiveUpdate}
+	s := revision.Subject{LiveUpdate: a.Settings().LiveUpdate()}
 	var err error
 	if s.VM, err = a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{}); err != nil {
 		return s, failure("reading VirtualMachine "+in.VM.Name, err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/internal/settings"
@@ -118,7 +119,12 @@ func TestStageLeavesPlacementForTheNextStart(t *testing.T) {
 	require.NoError(t, err)
 	staged, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "l", Log: zerolog.Nop(),
-		Settings: func() settings.Settings { s := settings.Default(); s.LiveUpdate = false; return s },
+		Settings: func() settings.Settings {
+			s := settings.Default()
+			stage := kubevirt.VMRolloutStrategyStage
+			s.Configuration.VMRolloutStrategy = &stage
+			return s
+		},
 	})
 	require.NoError(t, err)
 	if w.fake != nil {

@@ -235,9 +235,9 @@ func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
 	}
 }
 
-// TestRoomToGrowIsNotForUsersToAskFor: under KubeVirt's default rollout strategy an instance gets limits to grow to, and whoever asks for
-// others is refused by name.
-func TestRoomToGrowIsNotForUsersToAskFor(t *testing.T) {
+// TestHotplugLimitsAreNotForUsersToSet: under KubeVirt's default rollout strategy an instance gets them, and whoever asks for others is refused
+// by name.
+func TestHotplugLimitsAreNotForUsersToSet(t *testing.T) {
 	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
@@ -256,7 +256,7 @@ func TestRoomToGrowIsNotForUsersToAskFor(t *testing.T) {
 	vmi := &kubevirtv1.VirtualMachineInstance{Spec: kubevirtv1.VirtualMachineInstanceSpec{Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest}}}}
 	require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
 	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
-	defaults.ForgetRoom(&vmi.Spec, live)
+	defaults.DropHotplugLimits(&vmi.Spec, live)
 	causes, err = instanceNotRunYet(&vmi.Spec, "spec")
 	require.NoError(t, err)
 	require.Empty(t, causes)

@@ -76,7 +76,7 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 		return refused(causes)
 	}
 	spec := vmi.Spec.DeepCopy()
-	defaults.ForgetRoom(spec, cluster)
+	defaults.DropHotplugLimits(spec, cluster)
 	causes, err := instanceNotRunYet(spec, "spec")
 	if err != nil {
 		return bad(err)

@@ -31,13 +31,12 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 const (
-	userAgent = "virtflow-api-server"
-	// configurationName is the name of the one KubeVirt object that counts.
-	configurationName = "kubevirt"
-	shutdownTimeout   = 10 * time.Second
+	userAgent       = "virtflow-api-server"
+	shutdownTimeout = 10 * time.Second
 )
 
 // Run serves webhooks until ctx ends.
@@ -138,7 +137,7 @@ func (o *Options) cacheOptions() cache.Options {
 		certificates.NewAPIService(""): services,
 		&corev1.ConfigMap{}:            {Namespaces: map[string]cache.Config{proxy.Namespace: {FieldSelector: named(proxy.Name)}}},
 		&corev1.Secret{}:               here(o.Secret),
-		&kubevirtv1.KubeVirt{}:         here(configurationName),
+		&kubevirtv1.KubeVirt{}:         here(settings.ObjectName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(o.Webhooks)},
 	}}
@@ -160,17 +159,17 @@ func forgetOthers(names []string) func(any) (any, error) {
 
 // clusterReader reads the configuration object from the cache; without one KubeVirt's defaults hold.
 func (o *Options) clusterReader(c client.Reader) func(context.Context) (defaults.Cluster, error) {
-	key := types.NamespacedName{Namespace: o.Namespace, Name: configurationName}
+	key := types.NamespacedName{Namespace: o.Namespace, Name: settings.ObjectName}
 	return func(ctx context.Context) (defaults.Cluster, error) {
 		kv := &kubevirtv1.KubeVirt{}
 		err := c.Get(ctx, key, kv)
 		switch {
 		case apierrors.IsNotFound(err):
-			return defaults.ClusterOf(nil), nil
+			return settings.Default().Cluster, nil
 		case err != nil:
 			return defaults.Cluster{}, fmt.Errorf("reading the KubeVirt object %s: %w", key, err)
 		default:
-			return defaults.ClusterOf(kv), nil
+			return settings.From(kv).Cluster, nil
 		}
 	}
 }

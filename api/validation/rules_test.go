@@ -66,7 +66,7 @@ func TestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var spec kubevirtv1.VirtualMachineInstanceSpec
 			require.NoError(t, yaml.Unmarshal([]byte(c.spec), &spec))
-			causes := Spec(field.NewPath("spec"), &spec, defaults.ClusterOf(nil))
+			causes := Spec(field.NewPath("spec"), &spec, defaults.Cluster{Architecture: "amd64"})
 			causes = append(causes, subject{spec: &spec, path: field.NewPath("spec")}.apply(ownRules())...)
 			require.Len(t, causes, 1, "%v", causes)
 			require.Equal(t, c.field, causes[0].Field)

@@ -1,28 +1,12 @@
 package defaults
 
-import (
-	"runtime"
+import kubevirtv1 "kubevirt.io/api/core/v1"
 
-	kubevirtv1 "kubevirt.io/api/core/v1"
-)
-
-// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it.
+// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings reads it.
 type Cluster struct {
 	Configuration kubevirtv1.KubeVirtConfiguration
-	// Architecture is that of a VM that does not name one ("" is read as the architecture of this process).
+	// Architecture is that of a VM that does not name one.
 	Architecture string
-}
-
-// ClusterOf reads a KubeVirt object; nil stands for a cluster without one.
-func ClusterOf(kv *kubevirtv1.KubeVirt) Cluster {
-	if kv == nil {
-		return Cluster{Architecture: runtime.GOARCH}
-	}
-	c := Cluster{Configuration: kv.Spec.Configuration, Architecture: kv.Status.DefaultArchitecture}
-	if c.Architecture == "" {
-		c.Architecture = runtime.GOARCH
-	}
-	return c
 }
 
 // LiveUpdate says whether changes of a running VM's template are to reach its VMI; KubeVirt's default is yes.

@@ -87,18 +87,18 @@ func TestLimitsOfGrowthOnlyWhereTemplatesReachRunningVMs(t *testing.T) {
 	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
 	require.Equal(t, "4Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
 
-	ForgetRoom(&vmi.Spec, live)
+	DropHotplugLimits(&vmi.Spec, live)
 	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
 	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
 	vmi.Spec.Domain.CPU.MaxSockets, vmi.Spec.Domain.Memory.MaxGuest = 9, memory("2Gi")
-	ForgetRoom(&vmi.Spec, live)
+	DropHotplugLimits(&vmi.Spec, live)
 	require.Equal(t, uint32(9), vmi.Spec.Domain.CPU.MaxSockets, "what the user asked for stays")
 	require.Equal(t, "2Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
 }
 
 func TestBridgeIsKubeVirtsDefaultAndMayBeForbidden(t *testing.T) {
 	vmi := &kubevirtv1.VirtualMachineInstance{}
-	require.NoError(t, Spec(&vmi.Spec, ClusterOf(nil)))
+	require.NoError(t, Spec(&vmi.Spec, Cluster{Architecture: "amd64"}))
 	require.NotNil(t, vmi.Spec.Domain.Devices.Interfaces[0].Bridge)
 
 	no := false

@@ -21,7 +21,7 @@ func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time
 		return err
 	}
 	if cluster.LiveUpdate() && vmi.Spec.Architecture != arm64 {
-		room(&vmi.Spec, cluster)
+		hotplugLimits(&vmi.Spec, cluster)
 	}
 	firstStatus(vmi, cluster, now)
 	if hasPCIe(&vmi.Spec) {
@@ -50,7 +50,7 @@ func annotate(m *metav1.ObjectMeta, name, value string) {
 	m.Annotations[name] = value
 }
 
-// Instance fills in a VMI's spec with all that a guest needs, but for room to grow.
+// Instance fills in a VMI's spec with all that a guest needs, but for hotplug limits.
 func Instance(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 	spec := &vmi.Spec
 	if err := Spec(spec, cluster); err != nil {

@@ -1,10 +1,14 @@
 package settings
 
 import (
+	"cmp"
+	"runtime"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 // Defaults of KubeVirt 1.9 for what the KubeVirt object leaves out.
@@ -15,6 +19,8 @@ const (
 
 // Settings are the parts of KubeVirt's configuration that virtflow acts on.
 type Settings struct {
+	// Cluster is what defaults and rules look at: the webhooks', and those of the instances that virtflow makes.
+	defaults.Cluster
 	// UseEmulation runs guests without KVM.
 	UseEmulation bool
 	// CPUAllocationRatio is how many virtual CPUs share one CPU that a pod requests.
@@ -25,22 +31,19 @@ type Settings struct {
 	OverheadRatio float64
 	// NodeSelectors are added to every launcher pod.
 	NodeSelectors map[string]string
-	// MachineType is what VMs without one get; "" for the default of their architecture.
-	MachineType string
 	// PullPolicy of the launcher image; "" for the process's own.
 	PullPolicy corev1.PullPolicy
 	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they are looked up in
 	// the namespace of the pod; the kubelet passes over one that is not there.
 	PullSecrets []corev1.LocalObjectReference
-	// LiveUpdate is the rollout strategy under which a running VMI follows its VM where it can; otherwise it is Stage.
-	LiveUpdate bool
-	// EvictionStrategy of VMIs without one.
-	EvictionStrategy *kubevirt.EvictionStrategy
 }
 
 // Default is what holds without a KubeVirt object.
 func Default() Settings {
-	return Settings{CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1, LiveUpdate: true}
+	return Settings{
+		Cluster:            defaults.Cluster{Architecture: runtime.GOARCH},
+		CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1,
+	}
 }
 
 // From reads a KubeVirt object; nil is none. A value that makes no sense counts as not set.
@@ -51,10 +54,9 @@ func From(kv *kubevirt.KubeVirt) Settings {
 	}
 	s.PullSecrets = kv.Spec.ImagePullSecrets
 	c := &kv.Spec.Configuration
-	s.MachineType = c.MachineType
+	s.Configuration = *c
+	s.Architecture = cmp.Or(kv.Status.DefaultArchitecture, runtime.GOARCH)
 	s.PullPolicy = c.ImagePullPolicy
-	s.EvictionStrategy = c.EvictionStrategy
-	s.LiveUpdate = c.VMRolloutStrategy == nil || *c.VMRolloutStrategy == kubevirt.VMRolloutStrategyLiveUpdate
 	if r := c.AdditionalGuestMemoryOverheadRatio; r != nil {
 		if f, err := strconv.ParseFloat(*r, 64); err == nil && f > 0 {
 			s.OverheadRatio = f

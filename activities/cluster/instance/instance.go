@@ -16,6 +16,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -29,9 +30,6 @@ type Request struct {
 	// Now goes into the status.
 	Now time.Time
 }
-
-// runtimeUser is the user ID that launchers run as (KubeVirt's qemu user).
-const runtimeUser = 107
 
 // RevisionName is the name of the ControllerRevision that keeps the specification a VM was started with.
 func RevisionName(vmUID string, generation int64) string {
@@ -52,10 +50,8 @@ func New(vm *kubevirt.VirtualMachine, s settings.Settings, r Request) (*kubevirt
 	vmi.Name, vmi.Namespace, vmi.GenerateName = vm.Name, vm.Namespace, ""
 	vmi.UID, vmi.ResourceVersion, vmi.CreationTimestamp, vmi.ManagedFields = "", "", metav1.Time{}, nil
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)}
-	for _, f := range []string{contract.FinalizerVM, contract.FinalizerVMI} {
-		if !slices.Contains(vmi.Finalizers, f) {
-			vmi.Finalizers = append(vmi.Finalizers, f)
-		}
+	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
+		vmi.Finalizers = append(vmi.Finalizers, contract.FinalizerVM)
 	}
 	vmi.Annotations = maps.Clone(vmi.Annotations)
 	if vmi.Annotations == nil {
@@ -71,36 +67,26 @@ func New(vm *kubevirt.VirtualMachine, s settings.Settings, r Request) (*kubevirt
 		paused := kubevirt.StartStrategyPaused
 		vmi.Spec.StartStrategy = &paused
 	}
-	setDefaults(&vmi.Spec, s)
-	vmi.Status = firstStatus(vmi, RevisionName(string(vm.UID), vm.Generation), r.Now)
-	return vmi, nil
+	return vmi, complete(vmi, s, RevisionName(string(vm.UID), vm.Generation), r.Now)
 }
 
-// firstStatus is the status with which an instance is born: virtflow writes the object past the webhook that would set it.
-func firstStatus(vmi *kubevirt.VirtualMachineInstance, revision string, at time.Time) kubevirt.VirtualMachineInstanceStatus {
-	now := metav1.NewTime(at.UTC().Truncate(time.Second))
-	status := kubevirt.VirtualMachineInstanceStatus{
-		Phase: kubevirt.Pending,
-		PhaseTransitionTimestamps: []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{
-			{Phase: kubevirt.Pending, PhaseTransitionTimestamp: now},
-		},
-		Conditions: []kubevirt.VirtualMachineInstanceCondition{{
-			Type:               kubevirt.VirtualMachineInstanceReady,
-			Status:             corev1.ConditionFalse,
-			Reason:             kubevirt.PodNotExistsReason,
-			Message:            "virt-launcher pod has not yet been scheduled",
-			LastTransitionTime: now,
-		}},
-		VirtualMachineRevisionName: revision,
-		RuntimeUser:                runtimeUser,
+// complete fills in what the webhook does for an instance that a user makes: virtflow writes the object past it. An instance that virtflow makes
+// has its first condition and its revision, too, which saves a write.
+func complete(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, revision string, at time.Time) error {
+	vmi.Status = kubevirt.VirtualMachineInstanceStatus{}
+	at = at.UTC().Truncate(time.Second)
+	if err := defaults.CreateVMI(vmi, s.Cluster, at); err != nil {
+		return fmt.Errorf("filling in the instance: %w", err)
 	}
-	if m := vmi.Spec.Domain.Memory; m != nil && m.Guest != nil {
-		status.Memory = &kubevirt.MemoryStatus{GuestAtBoot: m.Guest, GuestCurrent: m.Guest, GuestRequested: m.Guest}
-	}
-	if c := vmi.Spec.Domain.CPU; c != nil {
-		status.CurrentCPUTopology = &kubevirt.CPUTopology{Cores: c.Cores, Sockets: c.Sockets, Threads: c.Threads}
-	}
-	return status
+	vmi.Status.VirtualMachineRevisionName = revision
+	vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{
+		Type:               kubevirt.VirtualMachineInstanceReady,
+		Status:             corev1.ConditionFalse,
+		Reason:             kubevirt.PodNotExistsReason,
+		Message:            "virt-launcher pod has not yet been scheduled",
+		LastTransitionTime: metav1.NewTime(at),
+	}}
+	return nil
 }
 
 // Revision keeps the specification that a VM is being started with. Its data cannot be changed, and are written as the API server itself

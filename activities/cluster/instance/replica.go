@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,12 +19,6 @@ const (
 	suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 	suffixLength  = 5
 	maxBase       = 63 - suffixLength
-)
-
-// The layout of PCI ports that a new instance is made for, as KubeVirt's webhook notes it.
-const (
-	annotationPCITopology = "kubevirt.io/pci-topology-version"
-	pciTopologyVersion    = "v3"
 )
 
 // ReplicaName is the name of a replica. It looks like one that the API server generates for KubeVirt, but the same set and ordinal always
@@ -65,9 +58,6 @@ func NewReplica(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, s s
 		},
 		Spec: template.Spec,
 	}
-	if !slices.Contains(vmi.Finalizers, contract.FinalizerVMI) {
-		vmi.Finalizers = append(vmi.Finalizers, contract.FinalizerVMI)
-	}
 	if vmi.Annotations == nil {
 		vmi.Annotations = map[string]string{}
 	}
@@ -77,10 +67,5 @@ func NewReplica(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, s s
 	if r.Actor != "" {
 		vmi.Annotations[contract.AnnotationRequestedBy] = r.Actor
 	}
-	setDefaults(&vmi.Spec, s)
-	if vmi.Spec.Architecture != "s390x" {
-		vmi.Annotations[annotationPCITopology] = pciTopologyVersion
-	}
-	vmi.Status = firstStatus(vmi, "", r.Now)
-	return vmi, nil
+	return vmi, complete(vmi, s, "", r.Now)
 }

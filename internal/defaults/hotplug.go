@@ -17,8 +17,8 @@ const (
 	gigantic            = 1 << 30
 )
 
-// room is how far a running VMI may grow, where the cluster lets templates reach running VMIs.
-func room(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
+// hotplugLimits sets how far a running VMI may grow, where the cluster lets templates reach running VMIs.
+func hotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	live := cluster.Configuration.LiveUpdateConfiguration
 	if live == nil {
 		live = &kubevirtv1.LiveUpdateConfiguration{}
@@ -89,8 +89,8 @@ func MemoryCanGrow(spec *kubevirtv1.VirtualMachineInstanceSpec, most *resource.Q
 	}
 }
 
-// ForgetRoom takes away the room to grow that the cluster's configuration has given, and leaves what the user asked for.
-func ForgetRoom(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
+// DropHotplugLimits removes the limits that the cluster's configuration has given, and leaves what the user asked for.
+func DropHotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	if !cluster.LiveUpdate() || spec.Domain.CPU == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func ForgetRoom(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	if given.Domain.Memory != nil {
 		given.Domain.Memory.MaxGuest = nil
 	}
-	room(given, cluster)
+	hotplugLimits(given, cluster)
 	if cpu := spec.Domain.CPU; cpu.MaxSockets == given.Domain.CPU.MaxSockets {
 		cpu.MaxSockets = 0
 	}
