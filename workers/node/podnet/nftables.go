@@ -1,6 +1,7 @@
 package podnet
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -66,12 +67,25 @@ func (r rule) expressions() []expr.Any {
 		e = append(e, &expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, equals(interfaceName(r.out)))
 	}
 	if r.from.IsValid() {
-		e = append(e, address(offsetSource, r.from)...)
+		e = append(e, address(offsetSource, expr.CmpOpEq, r.from)...)
+	}
+	if r.notFrom.IsValid() {
+		e = append(e, address(offsetSource, expr.CmpOpNeq, r.notFrom)...)
 	}
 	if r.to.IsValid() {
-		e = append(e, address(offsetDestination, r.to)...)
+		e = append(e, address(offsetDestination, expr.CmpOpEq, r.to)...)
+	}
+	if r.udp != nil {
+		e = append(e,
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equals([]byte{unix.IPPROTO_UDP}),
+			// The two ports are the first four bytes (RFC 768).
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 4},
+			equals(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, r.udp.from), r.udp.to)),
+		)
 	}
 	switch r.do {
+	case accept:
+		return append(e, &expr.Verdict{Kind: expr.VerdictAccept})
 	case drop:
 		return append(e, &expr.Verdict{Kind: expr.VerdictDrop})
 	case masquerade:
@@ -93,11 +107,14 @@ func interfaceName(name string) []byte {
 	return b
 }
 
-func address(offset uint32, p netip.Prefix) []expr.Any {
+func address(offset uint32, op expr.CmpOp, p netip.Prefix) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: net.IPv4len},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: net.IPv4len, Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()), Xor: make([]byte, net.IPv4len)},
-		equals(p.Masked().Addr().AsSlice()),
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: net.IPv4len,
+			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()), Xor: make([]byte, net.IPv4len),
+		},
+		&expr.Cmp{Op: op, Register: 1, Data: p.Masked().Addr().AsSlice()},
 	}
 }
 

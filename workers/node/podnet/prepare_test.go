@@ -35,7 +35,7 @@ func TestPrepareTwice(t *testing.T) {
 	require.Equal(t, "k6t-eth0", first.tapMaster)
 	require.Equal(t, "02:00:00:00:00:00", first.bridgeMAC)
 	require.Equal(t, []string{"10.0.2.1/24"}, first.bridgeAddresses)
-	require.Equal(t, map[string]int{"guard": 1, "inbound": 1, "local": 1, "outbound": 2}, first.rules)
+	require.Equal(t, map[string]int{"guard": 3, "inbound": 1, "local": 1, "outbound": 2}, first.rules)
 	require.Equal(t, []string{"1", "1", "0"}, first.sysctls)
 
 	_, err = Masquerade().Prepare(context.Background(), pod.Pod)

@@ -22,6 +22,7 @@ const (
 type verb string
 
 const (
+	accept     verb = "accept"
 	drop       verb = "drop"
 	masquerade verb = "masquerade"
 	dnat       verb = "dnat"
@@ -32,9 +33,14 @@ const (
 type rule struct {
 	in, out  string // interfaces
 	from, to netip.Prefix
+	notFrom  netip.Prefix
+	udp      *ports
 	do       verb
 	address  netip.Addr // of dnat and snat
 }
+
+// ports are those of a datagram.
+type ports struct{ from, to uint16 }
 
 // chain is a base chain: nat, or a filter.
 type chain struct {
@@ -44,6 +50,9 @@ type chain struct {
 	priority int
 	rules    []rule
 }
+
+// Ports of DHCP (RFC 2131).
+const dhcpClient, dhcpServer = 68, 67
 
 // Priorities by nftables' names. A filter before raw is before connection tracking has put anything back.
 const (
@@ -57,10 +66,15 @@ func (p Plan) chains() []chain {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	localhost := netip.MustParsePrefix("127.0.0.1/32")
 	guest := netip.PrefixFrom(p.Guest, p.Guest.BitLen())
+	none := netip.PrefixFrom(netip.IPv4Unspecified(), 32)
 	return []chain{
-		// The bridge routes loopback addresses for the sake of connections from the pod; the guest must not reach the pod's by that.
+		// The bridge routes loopback addresses for the sake of connections from the pod; the guest must not reach the pod's by that. What the
+		// guest sends from another address than its own would not be masqueraded: it would leave the pod with that address. A guest that
+		// asks for its address has none yet. Its ARP never leaves the pod: the bridge has no other port than the guest's.
 		{name: "guard", hook: prerouting, priority: priorityRaw, rules: []rule{
 			{in: p.Bridge, to: loopback, do: drop},
+			{in: p.Bridge, from: none, udp: &ports{from: dhcpClient, to: dhcpServer}, do: accept},
+			{in: p.Bridge, notFrom: guest, do: drop},
 		}},
 		{name: "inbound", nat: true, hook: prerouting, priority: priorityDestNAT, rules: []rule{
 			{in: p.PodInterface, do: dnat, address: p.Guest},
@@ -86,7 +100,7 @@ func (r rule) String() string {
 	for _, m := range []struct {
 		key   string
 		value netip.Prefix
-	}{{"ip saddr", r.from}, {"ip daddr", r.to}} {
+	}{{"ip saddr", r.from}, {"ip saddr !=", r.notFrom}, {"ip daddr", r.to}} {
 		if !m.value.IsValid() {
 			continue
 		}
@@ -95,6 +109,9 @@ func (r rule) String() string {
 			address = m.value.Addr().String()
 		}
 		fmt.Fprintf(&b, "%s %s ", m.key, address)
+	}
+	if r.udp != nil {
+		fmt.Fprintf(&b, "udp sport %d udp dport %d ", r.udp.from, r.udp.to)
 	}
 	b.WriteString(string(r.do))
 	if r.address.IsValid() {
