@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/fencing"
 	"github.com/virtflow/virtflow/workflows/node"
 	"github.com/virtflow/virtflow/workflows/replicaset"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -22,6 +23,8 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 		contract.WorkflowStartVM:   vm.Start,
 		contract.WorkflowStopVM:    vm.Stop,
 		contract.WorkflowRestartVM: vm.Restart,
+
+		contract.WorkflowFencingToken: fencing.Workflow,
 
 		contract.WorkflowReplicaSet: replicaset.Workflow,
 		contract.WorkflowReplicate:  replicaset.Replicate,

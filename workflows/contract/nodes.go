@@ -22,6 +22,8 @@ type NodeState struct {
 	// UID and ResourceVersion are the Node object's. Of a node that was found missing neither is known.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch int64 `json:"epoch,omitempty"`
 	// Gone says that the Node object does not exist any more.
 	Gone  bool `json:"gone,omitempty"`
 	Ready bool `json:"ready,omitempty"`

@@ -66,7 +66,9 @@ type StartFailure struct {
 type VMObservation struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Generation      int64  `json:"generation,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch      int64 `json:"epoch,omitempty"`
+	Generation int64 `json:"generation,omitempty"`
 	// Gone says that the object no longer exists; only UID is set beside it.
 	Gone              bool       `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`
@@ -94,8 +96,10 @@ type VMObservation struct {
 
 // VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance object.
 type VMIObservation struct {
-	UID               string      `json:"uid"`
-	ResourceVersion   string      `json:"resourceVersion,omitempty"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch             int64       `json:"epoch,omitempty"`
 	Gone              bool        `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time  `json:"deletionTimestamp,omitempty"`
 	Finalizers        []string    `json:"finalizers,omitempty"`
@@ -122,10 +126,12 @@ type PhaseTime struct {
 
 // PodObservation is what crdwatch tells a VMI entity about its launcher pod.
 type PodObservation struct {
-	UID               string     `json:"uid"`
-	Name              string     `json:"name,omitempty"`
-	VMIUID            string     `json:"vmiUID,omitempty"` // the VMI that it was made for
-	ResourceVersion   string     `json:"resourceVersion,omitempty"`
+	UID             string `json:"uid"`
+	Name            string `json:"name,omitempty"`
+	VMIUID          string `json:"vmiUID,omitempty"` // the VMI that it was made for
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch             int64      `json:"epoch,omitempty"`
 	Gone              bool       `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`
 	Finalizers        []string   `json:"finalizers,omitempty"`
@@ -223,9 +229,11 @@ type TerminationMessage struct {
 type NodeObservation struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Gone            bool   `json:"gone,omitempty"`
-	Ready           bool   `json:"ready,omitempty"`
-	Unschedulable   bool   `json:"unschedulable,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch         int64 `json:"epoch,omitempty"`
+	Gone          bool  `json:"gone,omitempty"`
+	Ready         bool  `json:"ready,omitempty"`
+	Unschedulable bool  `json:"unschedulable,omitempty"`
 	// Cordoned is the same once more: entities whose run is older than this field did not act on Unschedulable, and replay so.
 	Cordoned    bool `json:"cordoned,omitempty"`
 	WorkerReady bool `json:"workerReady,omitempty"` // a node worker pod there is Ready

@@ -54,8 +54,10 @@ func ReplicaSetID(namespace, name string) string {
 
 // ReplicaSetObservation is what crdwatch tells a replica set's entity about its object.
 type ReplicaSetObservation struct {
-	UID               string     `json:"uid"`
-	ResourceVersion   string     `json:"resourceVersion,omitempty"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch             int64      `json:"epoch,omitempty"`
 	Generation        int64      `json:"generation,omitempty"`
 	Gone              bool       `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time `json:"deletionTimestamp,omitempty"`
@@ -98,6 +100,8 @@ type ReplicaObservation struct {
 
 // ReplicasObservation is what changed of several replicas at once. Resync asks the entity to look for itself: something was missed.
 type ReplicasObservation struct {
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch    int64                `json:"epoch,omitempty"`
 	Replicas []ReplicaObservation `json:"replicas,omitempty"`
 	Resync   bool                 `json:"resync,omitempty"`
 }
