@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/disk"
@@ -38,7 +39,7 @@ type Launcher struct {
 	vmi        *v1.VirtualMachineInstance
 	hypervisor Hypervisor
 	disks      *disk.Preparer
-	kvm        func(ctx context.Context) (works bool, why string)
+	kvm        kvm.Trial
 	log        zerolog.Logger
 
 	board   *board.Board
@@ -78,7 +79,7 @@ type Tools struct {
 	Hypervisor Hypervisor
 	Disks      *disk.Preparer
 	// KVM says whether KVM truly works, and why not.
-	KVM func(ctx context.Context) (works bool, why string)
+	KVM kvm.Trial
 }
 
 // New makes the launcher of one VMI.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/console"
 	"github.com/virtflow/virtflow/launcher/dhcp"
 	"github.com/virtflow/virtflow/launcher/disk"
@@ -116,7 +117,7 @@ func codeOf(err error) codes.Code {
 	switch {
 	case errors.As(err, &invalid), errors.As(err, &image):
 		return codes.InvalidArgument
-	case errors.Is(err, guest.ErrUnavailable):
+	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, kvm.ErrNoAnswer):
 		return codes.Unavailable
 	default:
 		return codes.FailedPrecondition
@@ -131,13 +132,26 @@ func (l *Launcher) start(ctx context.Context) {
 	l.started <- startResult{err: err, report: report}
 }
 
+// judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed. Without an answer the start may be tried again: the
+// node may only be busy, and nothing is emulated that was to have KVM.
+func (l *Launcher) judgeKVM(ctx context.Context) (use bool, err error) {
+	switch err := kvm.Judge(ctx, l.kvm); {
+	case err == nil:
+		return true, nil
+	case l.cfg.AllowEmulation:
+		l.log.Warn().Err(err).Msg("KVM does not work here; QEMU emulates the CPU")
+		return false, nil
+	case errors.Is(err, kvm.ErrNoAnswer):
+		return false, fmt.Errorf("%s is there but does not answer; the node may be too busy: %w", kvm.Device, err)
+	default:
+		return false, fmt.Errorf("%w (%w)", errNoKVM, err)
+	}
+}
+
 func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
-	kvm, why := l.kvm(ctx)
-	if !kvm {
-		if !l.cfg.AllowEmulation {
-			return nil, fmt.Errorf("%w (%s)", errNoKVM, why)
-		}
-		l.log.Info().Str("why", why).Msg("KVM does not work here; QEMU emulates the CPU")
+	useKVM, err := l.judgeKVM(ctx)
+	if err != nil {
+		return nil, err
 	}
 	plan, err := disk.Plan(l.vmi, disk.Places{
 		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
@@ -154,7 +168,7 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: kvm, Volumes: volumes, Interfaces: taps(l.interfaces),
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(l.interfaces),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(), Agent: l.cfg.agent(),
 		},

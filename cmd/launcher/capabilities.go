@@ -26,7 +26,6 @@ const (
 	launcherUser = 107
 	// findLimit is for everything: libvirt may have to try the emulator out.
 	findLimit = 2 * time.Minute
-	kvmDevice = "/dev/kvm"
 )
 
 // capabilitiesCommand writes what this host offers guests to a file, for the node worker. Failing to find it out is no error of the process:
@@ -63,8 +62,8 @@ func writeCapabilities(ctx context.Context, output string) error {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	// The container's own device file: a launcher's pod has one that its user may open, too.
-	if err := os.Chmod(kvmDevice, 0o666); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // see above
-		return fmt.Errorf("opening %s to libvirt: %w", kvmDevice, err)
+	if err := os.Chmod(kvm.Device, 0o666); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // see above
+		return fmt.Errorf("opening %s to libvirt: %w", kvm.Device, err)
 	}
 	private, err := os.MkdirTemp("", "host-")
 	if err != nil {
@@ -110,15 +109,11 @@ func (o *options) printCapabilities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
-	works, why := kvm.Works(ctx, self, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
-	log.Info().Bool("kvm", works).Str("why", why).Msg("finding out what this host offers guests")
+	problem := kvm.Judge(ctx, tryKVM(reaper))
+	log.Info().Bool("kvm", problem == nil).AnErr("why", problem).Msg("finding out what this host offers guests")
 	found, err := capabilities.Find(ctx, libvirtd.New(loop, libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities, Domain: "none",
-	}, reaper, log), works)
+	}, reaper, log), problem == nil)
 	if err != nil {
 		return err
 	}

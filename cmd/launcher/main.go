@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,12 +43,7 @@ func command() *cobra.Command {
 	noMetrics := cmd.Flags().Lookup("metrics-address")
 	noMetrics.DefValue = ""
 	_ = noMetrics.Value.Set("")
-	cmd.AddCommand(&cobra.Command{
-		Use: kvm.TrialCommand, Hidden: true, Args: cobra.NoArgs,
-		Short: "Runs a virtual CPU with KVM until it halts",
-		RunE:  func(*cobra.Command, []string) error { return kvm.Trial() },
-	})
-	cmd.AddCommand(probeCommand(), capabilitiesCommand(&options{}))
+	cmd.AddCommand(kvm.TrialCommand(), probeCommand(), capabilitiesCommand(&options{}))
 	return cmd
 }
 
@@ -112,12 +108,17 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	return launcher.New(o.launcher, vmi, launcher.Tools{
 		Hypervisor: libvirt,
 		Disks:      disk.NewPreparer(o.qemuImg, reaper),
-		KVM: func(ctx context.Context) (bool, string) {
-			self, err := os.Executable()
-			if err != nil {
-				return false, err.Error()
-			}
-			return kvm.Works(ctx, self, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
-		},
+		KVM:        tryKVM(reaper),
 	}, log).Run(ctx)
+}
+
+// tryKVM runs the trial in a process of this very program.
+func tryKVM(reaper *orphans.Reaper) kvm.Trial {
+	return func(ctx context.Context, limit time.Duration) error {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		return kvm.Try(ctx, self, kvm.Device, limit, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
+	}
 }

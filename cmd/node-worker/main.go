@@ -15,10 +15,7 @@ func command() *cobra.Command {
 	var o node.Options
 	cmd := process.NewCommand("node-worker", "starts and watches the virtual machines of one node, and gives them network and devices",
 		o.AddFlags, o.Run)
-	cmd.AddCommand(&cobra.Command{
-		Use: kvm.TrialCommand, Short: "run a virtual CPU until it halts", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return kvm.Trial() },
-	})
+	cmd.AddCommand(kvm.TrialCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
 	return cmd

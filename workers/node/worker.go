@@ -5,26 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
-	"golang.org/x/sys/unix"
 
 	activities "github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/streams/wire"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workers/node/access"
-	"github.com/virtflow/virtflow/workers/node/devices"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/records"
@@ -33,9 +27,7 @@ import (
 )
 
 const (
-	procDir   = "/proc"
-	kvmDevice = "/dev/kvm"
-	tunDevice = "/dev/net/tun"
+	procDir = "/proc"
 
 	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into a pod's usual
 	// grace period of 30 s.
@@ -104,8 +96,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	defer all.Wait()
 	defer end()
 
-	hasKVM := worksKVM(ctx, p)
-	o.offerDevices(life, &all, p, hasKVM)
+	host := o.findHost(ctx, p)
+	o.offerDevices(life, &all, p, host)
 	polling := temporalclient.NewPolling(contract.NodeTaskQueue(o.NodeName), p.Log, p.Registry)
 	p.Health.AddReady("temporal", polling.Ready)
 	o.Temporal.NoWorkerHeartbeats = true
@@ -126,13 +118,11 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
 	o.giveAccess(life, &all, p, dialer, forwarder)
-	own := o.report(hasKVM)
-	if own.Capabilities, err = report.ReadCapabilities(o.Capabilities); err != nil {
-		p.Log.Error().Err(err).Msg("the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
-	}
-	all.Go(func() { report.Send(life, temporal, o.NodeName, own, p.Log) })
+	all.Go(func() {
+		host.tell(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })
+	})
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
-	a := &activities.Activities{Starter: starter, Operator: starter, Report: func() contract.NodeReport { return own }}
+	a := &activities.Activities{Starter: starter, Operator: starter, Report: host.report}
 	// The control worker registers the namespace: on a new cluster, or one whose Temporal has lost its database, this may come first.
 	polling.Run(ctx, func(ctx context.Context) error {
 		return temporalclient.NamespaceExists(ctx, temporal, o.Temporal.Namespace)
@@ -170,44 +160,4 @@ func (o *Options) giveAccess(ctx context.Context, all *sync.WaitGroup, p *proces
 			p.Log.Error().Err(err).Msg("guests of this node have no console, screen and ports")
 		}
 	})
-}
-
-func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, hasKVM bool) {
-	count := map[bool]int{true: o.MaxDevices}
-	for _, d := range []*devices.Plugin{
-		{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)]},
-		{Resource: devices.KVM, Path: kvmDevice, Count: count[hasKVM]},
-	} {
-		d.Dir, d.Log = filepath.Join(o.KubeletDir, "device-plugins"), p.Log
-		p.Health.AddReady(d.Resource, d.Ready)
-		all.Go(func() { d.Run(ctx) })
-	}
-}
-
-func (o *Options) report(hasKVM bool) contract.NodeReport {
-	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // nothing is known without it
-	h := report.ReadHost(string(cpuinfo))
-	return contract.NodeReport{
-		Incarnation: uuid.NewString(), Sequence: 1, KVM: hasKVM,
-		Arch: h.Arch, CPUVendor: h.CPUVendor, CPUModel: h.CPUModel, Version: process.Version,
-	}
-}
-
-func worksKVM(ctx context.Context, p *process.Process) bool {
-	works, why := kvm.Works(ctx, "/proc/self/exe", (*exec.Cmd).Run)
-	if !works {
-		p.Log.Info().Str("why", why).Msg("KVM does not work here: guests run only where emulation is allowed")
-	}
-	return works
-}
-
-// worksTun opens the device, which also loads its module.
-func worksTun(p *process.Process) bool {
-	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		p.Log.Error().Err(err).Msg("no tap devices can be made: is " + strings.TrimPrefix(tunDevice, "/dev/") + " in the kernel?")
-		return false
-	}
-	unix.Close(fd)
-	return true
 }

@@ -8,6 +8,9 @@ const (
 	ConditionNodeLost = "NodeLost"
 	// ReasonNodeUnresponsive is the reason of that condition, of events, and of the status of a VMI that failed with its node.
 	ReasonNodeUnresponsive = "NodeUnresponsive"
+	// ReasonKVMWorks and ReasonKVMUnavailable are the reasons of a Node's events when its node worker judges KVM anew.
+	ReasonKVMWorks       = "KVMWorks"
+	ReasonKVMUnavailable = "KVMUnavailable"
 )
 
 // ActivityReportNode asks a node's worker, on the node's queue, for its present report. It only reads.

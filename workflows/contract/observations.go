@@ -251,7 +251,8 @@ type NodeReport struct {
 	// Incarnation differs between two runs of a node worker; Sequence grows within one.
 	Incarnation string `json:"incarnation"`
 	Sequence    uint64 `json:"sequence"`
-	KVM         bool   `json:"kvm,omitempty"` // works, tried by running a virtual CPU
+	KVM         bool   `json:"kvm,omitempty"`        // works, tried by running a virtual CPU
+	KVMProblem  string `json:"kvmProblem,omitempty"` // why it does not work
 	Arch        string `json:"arch,omitempty"`
 	CPUVendor   string `json:"cpuVendor,omitempty"` // Intel, AMD, …
 	CPUModel    string `json:"cpuModel,omitempty"`

@@ -19,12 +19,14 @@ const (
 
 // State is everything that a node entity knows. It is carried across Continue-As-New.
 type State struct {
-	Name     string                    `json:"name"`
-	Node     *contract.NodeObservation `json:"node,omitempty"`
-	Report   *contract.NodeReport      `json:"report,omitempty"`
-	Failures int                       `json:"failures,omitempty"`
-	RetryAt  time.Time                 `json:"retryAt,omitzero"`
-	Problem  string                    `json:"problem,omitempty"`
+	Name   string                    `json:"name"`
+	Node   *contract.NodeObservation `json:"node,omitempty"`
+	Report *contract.NodeReport      `json:"report,omitempty"`
+	// KVMWorked is what the labels were last written with.
+	KVMWorked *bool     `json:"kvmWorked,omitempty"`
+	Failures  int       `json:"failures,omitempty"`
+	RetryAt   time.Time `json:"retryAt,omitzero"`
+	Problem   string    `json:"problem,omitempty"`
 	entity.Manual
 
 	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be of the worker that runs
@@ -131,8 +133,24 @@ func (s *State) labels() map[string]*string {
 	return want
 }
 
-// events go with labels that are written: that a node takes no VMs any more, where nobody asked for that.
+// events go with labels that are written: that KVM works or no longer does, and that a node takes no VMs any more, where nobody asked for that.
 func (s *State) events(labels map[string]*string) []contract.Event {
+	return append(s.kvmEvents(), s.placementEvents(labels)...)
+}
+
+func (s *State) kvmEvents() []contract.Event {
+	switch {
+	case s.Report == nil || s.KVMWorked == nil || *s.KVMWorked == s.Report.KVM:
+		return nil
+	case s.Report.KVM:
+		return []contract.Event{{Type: "Normal", Reason: contract.ReasonKVMWorks, Message: "KVM works: virtual machines can be placed on it"}}
+	default:
+		message := "KVM does not work: no virtual machines are placed on it unless emulation is allowed: " + s.Report.KVMProblem
+		return []contract.Event{{Type: "Warning", Reason: contract.ReasonKVMUnavailable, Message: message}}
+	}
+}
+
+func (s *State) placementEvents(labels map[string]*string) []contract.Event {
 	v := labels[contract.LabelSchedulable]
 	kind, why := s.obstacle()
 	if v == nil || *v != "false" || kind == "" || s.Node.Labels[contract.LabelSchedulable] != "true" {
@@ -234,6 +252,10 @@ func (e *instance) write(ctx workflow.Context) error {
 	s := &e.state
 	labels := s.changes()
 	capabilities := s.capabilities()
+	works := s.KVMWorked
+	if s.Report != nil {
+		works = &s.Report.KVM
+	}
 	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels), Capabilities: capabilities}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
@@ -251,6 +273,7 @@ func (e *instance) write(ctx workflow.Context) error {
 		s.Node.Gone = true
 		return nil
 	}
+	s.KVMWorked = works
 	have := map[string]string{}
 	//workflowcheck:ignore copies a map: the order has no effect
 	for k, v := range s.Node.Labels {
@@ -284,6 +307,9 @@ func (e *instance) Details(p entity.Plan) string {
 	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state, s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
 	if s.Report != nil {
 		d += fmt.Sprintf(" (KVM works: %t, %s %s)", s.Report.KVM, s.Report.CPUVendor, s.Report.CPUModel)
+		if s.Report.KVMProblem != "" {
+			d += "\n\nKVM does not work: " + s.Report.KVMProblem + "."
+		}
 		if c := s.Report.Capabilities; c != nil {
 			d += fmt.Sprintf("\n\nguests get: %s, %d machine types, %d CPU models, host model %s", c.VirtType, len(c.MachineTypes), len(c.CPUModels), c.HostModel)
 		} else {

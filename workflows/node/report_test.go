@@ -43,6 +43,33 @@ func TestWhatKeepsVMsAway(t *testing.T) {
 	}
 }
 
+// TestKVMThatComesAndGoes is told once, by what it was when the labels were last written.
+func TestKVMThatComesAndGoes(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		was    *bool
+		now    contract.NodeReport
+		reason string
+	}{
+		"first report": {nil, contract.NodeReport{KVMProblem: "none"}, ""},
+		"as before":    {&yes, contract.NodeReport{KVM: true}, ""},
+		"comes":        {&no, contract.NodeReport{KVM: true}, contract.ReasonKVMWorks},
+		"goes":         {&yes, contract.NodeReport{KVMProblem: "no such file"}, contract.ReasonKVMUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Name: "node1", KVMWorked: c.was, Report: &c.now, Node: &contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true}}
+			events := s.events(nil)
+			if c.reason == "" {
+				require.Empty(t, events)
+				return
+			}
+			require.Len(t, events, 1)
+			require.Equal(t, c.reason, events[0].Reason)
+			require.Contains(t, events[0].Message, c.now.KVMProblem)
+		})
+	}
+}
+
 // world is a node entity on a node whose worker answers, with time that skips.
 type world struct {
 	env     *testsuite.TestWorkflowEnvironment

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,13 +36,37 @@ type Plugin struct {
 	Resource string
 	// Path of the device, on the node and in the pods.
 	Path string
-	// Count is how many pods may have it at a time; 0 offers none, and the resource is known nevertheless.
+	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is known nevertheless.
 	Count int
 	// Dir is where the kubelet's device plugin sockets are, usually /var/lib/kubelet/device-plugins.
 	Dir string
 	Log zerolog.Logger
 
 	registered atomic.Bool
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change of Count; nil where nobody waits for it
+}
+
+// Offer changes how many pods may have the device at a time. Those that have it keep it.
+func (p *Plugin) Offer(count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Count = count
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// offered is how many pods may have the device, and what is closed when that changes.
+func (p *Plugin) offered() (count int, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.Count, p.changed
 }
 
 // Ready fails while the kubelet does not know of the plugin.
@@ -105,7 +130,8 @@ func (p *Plugin) serve(ctx context.Context, log zerolog.Logger) error {
 		return err
 	}
 	p.registered.Store(true)
-	log.Info().Int("count", p.Count).Str("device", p.Path).Msg("device offered to the kubelet")
+	count, _ := p.offered()
+	log.Info().Int("count", count).Str("device", p.Path).Msg("device offered to the kubelet")
 	kubelet := filepath.Join(p.Dir, filepath.Base(api.KubeletSocket))
 	for {
 		select {
@@ -151,17 +177,23 @@ func (p *Plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.Devic
 	return &api.DevicePluginOptions{}, nil
 }
 
-// ListAndWatch names the devices once: their number does not change while the node worker runs.
+// ListAndWatch names the devices, and again when their number changes.
 func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
-	devices := make([]*api.Device, p.Count)
-	for i := range devices {
-		devices[i] = &api.Device{ID: fmt.Sprintf("%s%d", filepath.Base(p.Path), i), Health: api.Healthy}
+	for {
+		count, changed := p.offered()
+		devices := make([]*api.Device, count)
+		for i := range devices {
+			devices[i] = &api.Device{ID: fmt.Sprintf("%s%d", filepath.Base(p.Path), i), Health: api.Healthy}
+		}
+		if err := stream.Send(&api.ListAndWatchResponse{Devices: devices}); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return nil
+		}
 	}
-	if err := stream.Send(&api.ListAndWatchResponse{Devices: devices}); err != nil {
-		return err
-	}
-	<-stream.Context().Done()
-	return nil
 }
 
 // Allocate puts the device into the container.

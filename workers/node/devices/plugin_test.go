@@ -67,13 +67,23 @@ func TestPluginRegistersWithEveryKubelet(t *testing.T) {
 	require.Len(t, offered(t, filepath.Join(dir, r.GetEndpoint())), 3)
 }
 
-func TestNothingOfferedIsKnownNevertheless(t *testing.T) {
+// TestWhatIsOfferedChanges: nothing at first, which the kubelet knows of nevertheless, then some, then nothing again.
+func TestWhatIsOfferedChanges(t *testing.T) {
 	dir := t.TempDir()
 	asked, _ := startKubelet(t, dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go (&Plugin{Resource: KVM, Path: "/dev/kvm", Dir: dir, Log: zerolog.Nop()}).Run(ctx)
-	require.Empty(t, offered(t, filepath.Join(dir, registration(t, asked).GetEndpoint())))
+	p := &Plugin{Resource: KVM, Path: "/dev/kvm", Dir: dir, Log: zerolog.Nop()}
+	go p.Run(ctx)
+	stream := watch(t, filepath.Join(dir, registration(t, asked).GetEndpoint()))
+	for _, count := range []int{0, 5, 0} {
+		p.Offer(count)
+		require.Eventually(t, func() bool {
+			list, err := stream.Recv()
+			require.NoError(t, err)
+			return len(list.GetDevices()) == count
+		}, deadline, time.Millisecond)
+	}
 }
 
 func TestAllocate(t *testing.T) {
@@ -93,16 +103,21 @@ func registration(t *testing.T, asked chan *api.RegisterRequest) *api.RegisterRe
 	}
 }
 
-// offered asks as the kubelet does.
+// offered is what the kubelet hears at first.
 func offered(t *testing.T, socket string) []*api.Device {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	stream, err := api.NewDevicePluginClient(conn).ListAndWatch(ctx, &api.Empty{})
-	require.NoError(t, err)
-	list, err := stream.Recv()
+	list, err := watch(t, socket).Recv()
 	require.NoError(t, err)
 	return list.GetDevices()
+}
+
+// watch asks as the kubelet does.
+func watch(t *testing.T, socket string) grpc.ServerStreamingClient[api.ListAndWatchResponse] {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	stream, err := api.NewDevicePluginClient(conn).ListAndWatch(ctx, &api.Empty{})
+	require.NoError(t, err)
+	return stream
 }
