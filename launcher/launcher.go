@@ -50,6 +50,7 @@ type Launcher struct {
 	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
 	stopping chan struct{}
 	killing  chan struct{}
+	resuming chan struct{}
 	// operating holds one while an operation on the running domain is under way, asking one that the guest has to do by itself.
 	operating chan struct{}
 	asking    chan struct{}
@@ -62,9 +63,11 @@ type Launcher struct {
 	// rebooted has it forget that the guest is frozen.
 	rebooted func()
 	machine  *lifecycle.Machine
-	waiting  []chan error // callers of a start that is under way
-	startErr error        // how the last start failed
-	message  string       // why a start was refused
+	// resumption is of a guest that an I/O error paused.
+	resumption resumption
+	waiting    []chan error // callers of a start that is under way
+	startErr   error        // how the last start failed
+	message    string       // why a start was refused
 
 	// The start's own, of which there is one at a time.
 	interfaces []*rpc.PodInterface
@@ -88,7 +91,8 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
 		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{}, end: func() {},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
-		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), resuming: make(chan struct{}, 1),
+		operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
 }
 
@@ -183,6 +187,9 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			l.log.Info().Dur("grace", grace).Msg("the pod is to end")
 		case <-graceOver:
 			graceOver, in = nil, lifecycle.GraceOver
+		case <-l.resumption.due:
+			l.resumption.tried()
+			l.act(l.resuming, "the guest that an I/O error paused does not go on", func() error { return l.hypervisor.Resume() })
 		case <-again:
 			again, in = nil, lifecycle.Again
 		}
@@ -230,16 +237,17 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 
 // changed takes a status of the domain to the board, and to the lifecycle if it ended.
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
-	l.log.Info().Str("state", string(s.State)).Bool("agent", s.AgentConnected).Msg("domain")
+	l.log.Info().Str("state", string(s.State)).Str("pause_reason", string(s.PauseReason)).Bool("agent", s.AgentConnected).Msg("domain")
 	l.agent(s.AgentConnected && !s.State.Ended())
 	if !s.State.Ended() {
 		l.board.Update(func(d *rpc.Domain) {
-			d.State = rpcState(s.State)
+			d.State, d.PauseReason = rpcState(s.State), rpcPauseReason(s.PauseReason)
 			if s.MachineType != "" {
 				d.MachineType = s.MachineType
 			}
 		})
 	}
+	l.resumption.follow(s.PauseReason)
 	switch s.State {
 	case guest.Off:
 		return lifecycle.GuestOff
@@ -281,11 +289,27 @@ func rpcState(s guest.State) rpc.DomainState {
 	return rpc.DomainState_DOMAIN_STATE_ABSENT
 }
 
+func rpcPauseReason(r guest.PauseReason) rpc.PauseReason {
+	switch r {
+	case guest.ByUser:
+		return rpc.PauseReason_PAUSE_REASON_USER
+	case guest.ByIOError:
+		return rpc.PauseReason_PAUSE_REASON_IO_ERROR
+	case guest.ByNoSpace:
+		return rpc.PauseReason_PAUSE_REASON_NO_SPACE
+	case guest.ByMigration:
+		return rpc.PauseReason_PAUSE_REASON_MIGRATION
+	case guest.ByOther:
+		return rpc.PauseReason_PAUSE_REASON_OTHER
+	}
+	return rpc.PauseReason_PAUSE_REASON_UNSPECIFIED
+}
+
 // finish reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
 func (l *Launcher) finish() error {
 	reason := l.machine.Reason()
 	l.board.Update(func(d *rpc.Domain) {
-		d.AgentConnected, d.Frozen = false, false
+		d.AgentConnected, d.Frozen, d.PauseReason = false, false, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED
 		switch reason {
 		case contract.ReasonNeverRan:
 			d.State = rpc.DomainState_DOMAIN_STATE_ABSENT

@@ -88,7 +88,7 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 			if d.GetState() == rpc.DomainState_DOMAIN_STATE_ABSENT {
 				d.State = rpc.DomainState_DOMAIN_STATE_RUNNING
 				if domain.StartPaused(l.vmi) {
-					d.State = rpc.DomainState_DOMAIN_STATE_PAUSED
+					d.State, d.PauseReason = rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_USER
 				}
 			}
 			d.GuestMemoryBytes = r.report.GetGuestMemoryBytes()

@@ -31,9 +31,22 @@ func (s State) Ended() bool { return s == Off || s == Killed || s == Crashed || 
 // Live says that QEMU exists.
 func (s State) Live() bool { return s == Running || s == Paused || s == GoingDown }
 
+// PauseReason says why a domain is Paused.
+type PauseReason string
+
+// Reasons. An error of a disk pauses the guest instead of being told to it, so that its file systems stay whole.
+const (
+	ByUser      PauseReason = "User"
+	ByIOError   PauseReason = "IOError"
+	ByNoSpace   PauseReason = "NoSpace" // what is behind a disk is full
+	ByMigration PauseReason = "Migration"
+	ByOther     PauseReason = "Other"
+)
+
 // Status is what is known of the domain at one moment.
 type Status struct {
 	State          State
+	PauseReason    PauseReason // of Paused
 	AgentConnected bool
 	MachineType    string // as QEMU has it: pc-q35-7.2
 }

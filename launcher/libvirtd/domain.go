@@ -178,6 +178,14 @@ func (l *Libvirt) refresh() {
 			return
 		}
 		status.State = stateOf(state, reason, l.started)
+		if status.State == guest.Paused {
+			status.PauseReason = pauseReason(state, reason)
+		}
+		if status.PauseReason == guest.ByIOError {
+			if disks, err := d.GetDiskErrors(0); err == nil && fullDisk(disks) {
+				status.PauseReason = guest.ByNoSpace
+			}
+		}
 		if status.State.Live() {
 			l.describe(d, &status)
 		}

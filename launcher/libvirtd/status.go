@@ -1,6 +1,8 @@
 package libvirtd
 
 import (
+	"slices"
+
 	"libvirt.org/go/libvirt"
 
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -28,6 +30,28 @@ func stateOf(state libvirt.DomainState, reason int, started bool) guest.State {
 	default:
 		return guest.Absent
 	}
+}
+
+// pauseReason translates libvirt's reason for a paused domain.
+func pauseReason(state libvirt.DomainState, reason int) guest.PauseReason {
+	if state != libvirt.DOMAIN_PAUSED {
+		return guest.ByOther // asleep
+	}
+	switch libvirt.DomainPausedReason(reason) {
+	case libvirt.DOMAIN_PAUSED_USER:
+		return guest.ByUser
+	case libvirt.DOMAIN_PAUSED_IOERROR:
+		return guest.ByIOError
+	case libvirt.DOMAIN_PAUSED_MIGRATION, libvirt.DOMAIN_PAUSED_POSTCOPY:
+		return guest.ByMigration
+	default:
+		return guest.ByOther
+	}
+}
+
+// fullDisk says that one of the disks has run out of space.
+func fullDisk(disks []libvirt.DomainDiskError) bool {
+	return slices.ContainsFunc(disks, func(d libvirt.DomainDiskError) bool { return d.Error == libvirt.DOMAIN_DISK_ERROR_NO_SPACE })
 }
 
 func shutoff(reason libvirt.DomainShutoffReason, started bool) guest.State {

@@ -184,6 +184,14 @@ const (
 	ReasonNeverRan  = "NeverRan"  // the pod was ended before a domain was started
 )
 
+// Reasons of DomainPaused beside "", which is that a user paused it.
+const (
+	PausedIOError   = "IOError"   // a disk could not be read or written
+	PausedNoSpace   = "NoSpace"   // what is behind a disk is full
+	PausedMigration = "Migration" // until the other end of a migration has it
+	PausedOther     = "Other"
+)
+
 // DomainObservation is what a node worker tells a VMI entity about the domain in one pod. Sequence grows with each
 // change that one launcher reports; of two observations of one pod the higher one is newer.
 type DomainObservation struct {

@@ -97,10 +97,26 @@ func (s *State) refreshConditions(now time.Time) {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
 	}
 	if s.Phase == PhaseRunning && s.domainIn(contract.DomainPaused) {
-		set(contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"})
+		set(pausedCondition(s.Domain.Reason))
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Paused")
 	}
+}
+
+// pausedCondition has KubeVirt's words for what it knows.
+func pausedCondition(why string) contract.Condition {
+	c := contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"}
+	switch why {
+	case contract.PausedIOError:
+		c.Reason, c.Message = "PausedIOError", "VMI was paused, low-level IO error detected"
+	case contract.PausedNoSpace:
+		c.Reason, c.Message = "PausedIOError", "VMI was paused, low-level IO error detected: there is no space left for one of its disks"
+	case contract.PausedMigration:
+		c.Reason, c.Message = "PausedByMigrationMonitor", "VMI was paused by the migration monitor"
+	case contract.PausedOther:
+		c.Reason, c.Message = "PausedByHypervisor", "VMI was paused by its hypervisor"
+	}
+	return c
 }
 
 // domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how yet.

@@ -34,6 +34,9 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 		GuestMemory:    max(0, d.GetGuestMemoryBytes()),
 		Frozen:         d.GetFrozen(),
 	}
+	if o.State == contract.DomainPaused {
+		o.Reason = pauseReason(d.GetPauseReason())
+	}
 	for _, i := range d.GetInterfaces()[:min(maxElements, len(d.GetInterfaces()))] {
 		o.Interfaces = append(o.Interfaces, contract.DomainInterface{
 			Name:             text(i.GetName(), maxName),
@@ -100,6 +103,21 @@ func state(s rpc.DomainState) contract.DomainState {
 	case rpc.DomainState_DOMAIN_STATE_UNSPECIFIED, rpc.DomainState_DOMAIN_STATE_ABSENT:
 	}
 	return contract.DomainAbsent
+}
+
+func pauseReason(r rpc.PauseReason) string {
+	switch r {
+	case rpc.PauseReason_PAUSE_REASON_IO_ERROR:
+		return contract.PausedIOError
+	case rpc.PauseReason_PAUSE_REASON_NO_SPACE:
+		return contract.PausedNoSpace
+	case rpc.PauseReason_PAUSE_REASON_MIGRATION:
+		return contract.PausedMigration
+	case rpc.PauseReason_PAUSE_REASON_OTHER:
+		return contract.PausedOther
+	case rpc.PauseReason_PAUSE_REASON_USER, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED:
+	}
+	return ""
 }
 
 // text is s in at most limit bytes of valid UTF-8 on one line: nothing in it can forge a line of a log.

@@ -56,3 +56,19 @@ func TestTheGuestsWordIsCutToSize(t *testing.T) {
 	require.Len(t, o.Interfaces[1].IPs, maxAddresses)
 	require.Nil(t, observation(pod, &rpc.Domain{}).Guest)
 }
+
+func TestWhyTheGuestIsPaused(t *testing.T) {
+	for said, want := range map[rpc.PauseReason]string{
+		rpc.PauseReason_PAUSE_REASON_UNSPECIFIED: "", // a launcher of an earlier version
+		rpc.PauseReason_PAUSE_REASON_USER:        "",
+		rpc.PauseReason_PAUSE_REASON_IO_ERROR:    contract.PausedIOError,
+		rpc.PauseReason_PAUSE_REASON_NO_SPACE:    contract.PausedNoSpace,
+		rpc.PauseReason_PAUSE_REASON_MIGRATION:   contract.PausedMigration,
+		rpc.PauseReason_PAUSE_REASON_OTHER:       contract.PausedOther,
+	} {
+		require.Equal(t, want, observation(pod, &rpc.Domain{State: rpc.DomainState_DOMAIN_STATE_PAUSED, PauseReason: said}).Reason)
+	}
+	require.Empty(t, observation(pod, &rpc.Domain{
+		State: rpc.DomainState_DOMAIN_STATE_RUNNING, PauseReason: rpc.PauseReason_PAUSE_REASON_IO_ERROR,
+	}).Reason)
+}
