@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 export GOTOOLCHAIN := local
+# Where Temporal of the local cluster keeps its histories: sqlite (unless it is said) or postgres, Debian's. It is fixed by the first make up.
+export TEMPORAL_DB
 DEV := go run -trimpath -buildvcs=false ./deploy/dev
 
 # What runs without a node: everything but the end-to-end tests, which have a build tag.
@@ -19,7 +21,7 @@ E2E_FLAGS ?=
 ##@ The local cluster
 
 .PHONY: up
-up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used. 15 s; the very first time some 12 minutes of building.
+up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used (TEMPORAL_DB=postgres: histories in PostgreSQL). 15 s; the very first time some 12 minutes of building.
 	@$(DEV) up
 
 .PHONY: demo

@@ -46,7 +46,7 @@ func root() *cobra.Command {
 // here is the cluster that belongs to the checkout of the working directory.
 func here() (cluster.Cluster, error) {
 	l, err := layout.FromEnvironment()
-	return cluster.Cluster{Layout: l, Out: os.Stdout}, err
+	return cluster.Cluster{Layout: l, TemporalDB: os.Getenv("TEMPORAL_DB"), Out: os.Stdout}, err
 }
 
 // with makes a command's function of one that works on the cluster.

@@ -22,6 +22,8 @@ const marker = ".virtflow-dev"
 // Cluster is the development cluster of one state folder.
 type Cluster struct {
 	Layout layout.Layout
+	// TemporalDB is where Temporal is wanted to keep its histories, sqlite or postgres; empty: where they are, else sqlite.
+	TemporalDB string
 	// Out is where the user is told what happens.
 	Out io.Writer
 }

@@ -28,13 +28,22 @@ func (c Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := c.InstallPackages(ctx, debian.Cluster()); err != nil {
+	database, err := chooseDatabase(c.TemporalDB, c.keptDatabase())
+	if err != nil {
+		return err
+	}
+	packages := debian.Cluster()
+	if database == controlplane.Postgres {
+		packages = append(packages, debian.Postgres()...)
+	}
+	if err := c.InstallPackages(ctx, packages); err != nil {
 		return err
 	}
 	description, err := c.build(ctx)
 	if err != nil {
 		return err
 	}
+	description.TemporalDB = database
 	if err := c.prepare(); err != nil {
 		return err
 	}

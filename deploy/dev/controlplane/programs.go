@@ -17,6 +17,8 @@ type Cluster struct {
 	Programs node.Programs `json:"programs"`
 	// Temporal is the folder that has Temporal's server.
 	Temporal string `json:"temporal"`
+	// TemporalDB is where Temporal keeps its histories: SQLite or Postgres.
+	TemporalDB string `json:"temporalDB"`
 	// PauseImage and CoreDNSImage are the references of the cluster's own images.
 	PauseImage   string `json:"pauseImage"`
 	CoreDNSImage string `json:"coreDNSImage"`

@@ -27,6 +27,13 @@ func (c Cluster) Specs() ([]supervise.Spec, error) {
 		}
 		specs = append(specs, s)
 	}
+	if c.TemporalDB == Postgres {
+		postgres, err := c.postgres()
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, postgres)
+	}
 	temporal, err := c.temporal()
 	if err != nil {
 		return nil, err

@@ -11,8 +11,32 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/deploy/dev/postgres"
+	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
+
+// Where Temporal keeps its histories.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
+// PostgresOf is the PostgreSQL server of a cluster, if Temporal has its histories there.
+func PostgresOf(l layout.Layout) postgres.Server { return postgres.Server{Dir: l.Path("postgres")} }
+
+// postgres is Temporal's database.
+func (c Cluster) postgres() (supervise.Spec, error) {
+	server := PostgresOf(c.Layout)
+	args, err := server.Args()
+	if err != nil {
+		return supervise.Spec{}, err
+	}
+	return supervise.Spec{
+		// SIGTERM has it wait for the end of Temporal, which is stopped at the same time.
+		Name: "postgres", Last: true, Grace: 20 * time.Second, Args: args, Needs: server.Prepare,
+	}, nil
+}
 
 // temporal is Temporal's server with its web interface; temporal-dev.yaml says how.
 func (c Cluster) temporal() (supervise.Spec, error) {
@@ -26,13 +50,21 @@ func (c Cluster) temporal() (supervise.Spec, error) {
 	if err := pki.WriteFile(file, config, 0o644); err != nil {
 		return supervise.Spec{}, err
 	}
-	return supervise.Spec{
+	spec := supervise.Spec{
 		Name: "temporal", Last: true, Grace: 10 * time.Second, Fingerprint: string(config),
 		Args: []string{
 			c.temporalProgram(), "--config", file, "--data", l.Path("temporal"), "--tls", l.Path("pki", "temporal"),
 			"--address", layout.Temporal, "--ui-address", layout.UI, "--metrics-address", layout.TemporalMetrics,
 		},
-	}, nil
+	}
+	if c.TemporalDB == Postgres {
+		server := PostgresOf(l)
+		spec.Args = append(spec.Args, "--postgres", server.Socket())
+		spec.Needs = func(ctx context.Context) error {
+			return readiness.Poll(ctx, "PostgreSQL", server.Ready)
+		}
+	}
+	return spec, nil
 }
 
 func (c Cluster) temporalProgram() string { return filepath.Join(c.Temporal, "virtflow-temporal") }

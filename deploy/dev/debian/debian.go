@@ -20,6 +20,9 @@ func Cluster() []string {
 	}
 }
 
+// Postgres are the packages that Temporal on PostgreSQL needs.
+func Postgres() []string { return []string{"postgresql"} }
+
 // Test are the packages that compiling everything and running the tests needs:
 // the launcher links against libvirt.
 func Test() []string {

@@ -13,24 +13,29 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-// startTime is how long the apiserver may take to be ready before whoever waits
+// startTime is how long something may take to be ready before whoever waits
 // for it says so, and waits again.
 const startTime = time.Minute
 
 // Wait waits until the apiserver is ready.
 func Wait(ctx context.Context, l layout.Layout) error {
+	return Poll(ctx, "kube-apiserver", func(ctx context.Context) error { return APIServer(ctx, l) })
+}
+
+// Poll asks until there is no error.
+func Poll(ctx context.Context, what string, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := APIServer(ctx, l)
+		err := ready(ctx)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait for kube-apiserver: %w", ctx.Err()), err)
+			return errors.Join(fmt.Errorf("wait for %s: %w", what, ctx.Err()), err)
 		case <-tick.C:
 		}
 	}

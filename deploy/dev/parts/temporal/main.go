@@ -32,10 +32,10 @@ func command(logs io.Writer) *cobra.Command {
 	var flags settings.Flags
 	root := &cobra.Command{
 		Use:   "virtflow-temporal",
-		Short: "Temporal's server for development, with its UI: SQLite on disk, mutual TLS on every connection",
+		Short: "Temporal's server for development, with its UI: SQLite or PostgreSQL, mutual TLS on every connection",
 		Long: `Runs Temporal's frontend, history, matching and worker services and the Temporal UI in one process.
 
-Histories are kept in SQLite files below --data and survive a restart and a kill -9. Every connection needs a client
+Histories are kept in SQLite files below --data, or with --postgres in PostgreSQL, and survive a restart and a kill -9. Every connection needs a client
 certificate of the CA in --tls (ca.crt, server.crt, server.key, client.crt, client.key). Everything else is set in the
 file given by --config. SIGTERM and SIGINT stop the server in order.`,
 		Args:          cobra.NoArgs,
@@ -54,6 +54,7 @@ file given by --config. SIGTERM and SIGINT stop the server in order.`,
 	set := root.Flags()
 	set.StringVar(&flags.Config, "config", "temporal-dev.yaml", "configuration `FILE`")
 	set.StringVar(&flags.Data, "data", "", "`DIR` for the databases; made if missing (required)")
+	set.StringVar(&flags.Postgres, "postgres", "", "`DIR` of a PostgreSQL server's socket: histories go into its databases temporal and temporal_visibility")
 	set.StringVar(&flags.TLS, "tls", "", "`DIR` with ca.crt, server.crt, server.key, client.crt, client.key (required)")
 	set.StringVar(&flags.Address, "address", "10.210.0.1:7233", "`IP:PORT` where clients connect; 0.0.0.0 for every address")
 	set.StringVar(&flags.UIAddress, "ui-address", "127.0.0.1:8233", "`IP:PORT` of the UI; plain HTTP, so loopback only")

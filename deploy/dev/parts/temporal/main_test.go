@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -47,13 +48,52 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// One server's life: who gets in, what survives kill -9, what the UI shows, how it stops.
-func TestServer(t *testing.T) {
+func TestServerOnSQLite(t *testing.T) { live(t) }
+
+func TestServerOnPostgres(t *testing.T) { live(t, "--postgres", startPostgres(t)) }
+
+// startPostgres starts Debian's PostgreSQL and returns the folder of its socket.
+func startPostgres(t *testing.T) string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(found) == 0 {
+		t.Skip("Debian's package postgresql is not installed")
+	}
+	// A socket's path has at most 107 bytes, and PostgreSQL's user has to get there.
+	dir, err := os.MkdirTemp("", "pg")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	var as []string
+	if os.Geteuid() == 0 {
+		as = []string{"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"}
+		require.NoError(t, exec.Command("chown", "postgres:", dir).Run())
+	}
+	data := filepath.Join(dir, "data")
+	command := func(args ...string) *exec.Cmd {
+		args = append(slices.Clone(as), args...)
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir, cmd.Stderr = dir, os.Stderr
+		return cmd
+	}
+	require.NoError(t, command(filepath.Join(found[0], "initdb"), "-D", data, "-U", "temporal", "--auth", "trust", "--no-sync").Run())
+	server := command(filepath.Join(found[0], "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "fsync=off")
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGINT)
+		_ = server.Wait()
+	})
+	require.Eventually(t, func() bool {
+		return exec.Command(filepath.Join(found[0], "pg_isready"), "-h", dir, "-U", "temporal", "-d", "postgres").Run() == nil
+	}, 20*time.Second, 20*time.Millisecond, "PostgreSQL is ready")
+	return dir
+}
+
+// live is one server's life: who gets in, what survives kill -9, what the UI shows, how it stops.
+func live(t *testing.T, flags ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
 	defer cancel()
 	config, err := filepath.Abs("../../../../temporal-dev.yaml")
 	require.NoError(t, err)
-	server, err := trial.New(t.TempDir(), config, []string{asServer + "=1"}, os.Args[0])
+	server, err := trial.New(t.TempDir(), config, []string{asServer + "=1"}, os.Args[0], flags...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	require.NoError(t, server.Start(ctx))

@@ -33,6 +33,7 @@ const (
 	// readyTimeout is how long the services may take until they serve; it is a second or two when all is well.
 	readyTimeout = time.Minute
 	sqlite       = "sqlite"
+	postgres     = "postgres12_pgx"
 )
 
 // Run starts the services and the UI and stops them when the context ends. It returns nil after an orderly stop.
@@ -58,10 +59,7 @@ func Run(ctx context.Context, flags settings.Flags, logger zerolog.Logger) error
 		return err
 	}
 	for name, store := range loaded.Server.Persistence.DataStores {
-		if store.SQL == nil || store.SQL.PluginName != sqlite {
-			continue
-		}
-		if err := schema.Ensure(ctx, store.SQL.DatabaseName); err != nil {
+		if err := ensureSchema(ctx, store, name == loaded.Server.Persistence.VisibilityStore); err != nil {
 			return fmt.Errorf("datastore %s: %w", name, err)
 		}
 	}
@@ -85,6 +83,19 @@ func Run(ctx context.Context, flags settings.Flags, logger zerolog.Logger) error
 	}
 	logger.Info().Msg("stopped")
 	return err
+}
+
+func ensureSchema(ctx context.Context, store config.DataStore, visibility bool) error {
+	switch {
+	case store.SQL == nil:
+		return nil
+	case store.SQL.PluginName == sqlite:
+		return schema.Ensure(ctx, store.SQL.DatabaseName)
+	case store.SQL.PluginName == postgres:
+		return schema.EnsurePostgres(ctx, *store.SQL, visibility)
+	default:
+		return nil
+	}
 }
 
 // serve says when the server is ready and waits for the end of the context or of the UI.

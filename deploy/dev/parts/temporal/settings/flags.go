@@ -9,7 +9,8 @@ import (
 // Flags are what the command line decides; everything else is in the configuration file.
 type Flags struct {
 	Config         string // path of temporal-dev.yaml
-	Data           string // directory of the databases
+	Data           string // directory of the SQLite databases and of what the server is started with
+	Postgres       string // directory of PostgreSQL's socket; empty for SQLite
 	TLS            string // directory of ca.crt, server.crt, server.key, client.crt, client.key
 	Address        string // IP:port of the frontend; an unspecified IP means every address
 	UIAddress      string // IP:port of the UI, loopback
@@ -36,6 +37,7 @@ func (f Flags) environment() (map[string]string, error) {
 	}
 	return map[string]string{
 		"TEMPORAL_DEV_DATA":            f.Data,
+		"TEMPORAL_DEV_POSTGRES":        f.Postgres,
 		"TEMPORAL_DEV_TLS":             f.TLS,
 		"TEMPORAL_DEV_LOG_LEVEL":       f.LogLevel,
 		"TEMPORAL_DEV_IP":              address.Addr().String(),

@@ -37,9 +37,8 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// New prepares a server in dir, not started yet. The command is the program and the arguments before its flags; env is
-// added to its environment.
-func New(dir, config string, env []string, command ...string) (*Server, error) {
+// New prepares a server in dir, not started yet. Env is added to the program's environment, and flags to those that say where it is.
+func New(dir, config string, env []string, program string, flags ...string) (*Server, error) {
 	server := &Server{TLS: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"), env: env}
 	if err := os.MkdirAll(server.TLS, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the certificates: %w", err)
@@ -54,12 +53,13 @@ func New(dir, config string, env []string, command ...string) (*Server, error) {
 	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 	server.Address, server.UIAddress = local(ports[0]), local(ports[1])
 	server.Services = []string{server.Address, local(ports[3]), local(ports[4]), local(ports[5])}
-	server.command = append(command,
+	server.command = append([]string{
+		program,
 		"--config", config, "--data", server.data, "--tls", server.TLS,
 		"--address", server.Address, "--ui-address", server.UIAddress, "--metrics-address", local(ports[2]),
 		"--history-port", strconv.Itoa(ports[3]), "--matching-port", strconv.Itoa(ports[4]), "--worker-port", strconv.Itoa(ports[5]),
 		"--log-level", "error",
-	)
+	}, flags...)
 	return server, nil
 }
 
