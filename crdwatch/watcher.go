@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -23,12 +24,14 @@ import (
 // LeaseName is the name of the Lease that the leader holds, in virtflow's own namespace.
 const LeaseName = "virtflow-crdwatch"
 
-// How long a dead leader stays in charge, and how often a live one says so. Shorter than client-go's customary 15 s: while nobody
-// leads, nothing that users do has an effect.
+// How long a dead leader stays in charge, and how often a live one renews its lease: client-go's customary figures, with which a leader on a
+// machine that is busy, or with an API server that is, keeps its lease. A lease that is lost for load costs more load: everything is told
+// again. A leader that ends in an orderly way releases its lease at once.
 const (
-	leaseDuration = 8 * time.Second
-	renewDeadline = 5 * time.Second
-	retryPeriod   = 1500 * time.Millisecond
+	leaseDuration = 15 * time.Second
+	// RenewDeadline is when a leader that could not renew its lease stops leading.
+	RenewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
 )
 
 const (
@@ -38,11 +41,13 @@ const (
 	resyncRate rate.Limit = 100
 )
 
-// Options are what a watcher needs; all must be set but Connection and Registry.
+// Options are what a watcher needs; all must be set but Leases, Connection and Registry.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
-	Temporal   client.Client
+	// Leases is a client of its own (kube.LeaseConfig), so that no other request delays the renewal of the lease; nil: that of Kubernetes.
+	Leases   coordination.LeasesGetter
+	Temporal client.Client
 	// Connection intercepts the calls of that client; nil: nobody notices when Temporal was away.
 	Connection *Connection
 	// Namespace is virtflow's own: of the lease and of the node workers' pods.
@@ -71,6 +76,9 @@ func New(o Options) (*Watcher, error) {
 	}
 	if o.Namespace == "" || o.Identity == "" || o.Workers < 1 {
 		return nil, errors.New("a watcher needs its namespace, an identity, and at least one worker")
+	}
+	if o.Leases == nil {
+		o.Leases = o.Kubernetes.CoordinationV1()
 	}
 	if o.Connection == nil {
 		o.Connection = NewConnection()
@@ -115,11 +123,11 @@ func (w *Watcher) elector() (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: o.Namespace, Name: LeaseName},
-			Client:     o.Kubernetes.CoordinationV1(),
+			Client:     o.Leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
 		},
 		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
+		RenewDeadline:   RenewDeadline,
 		RetryPeriod:     retryPeriod,
 		ReleaseOnCancel: true,
 		Name:            LeaseName,

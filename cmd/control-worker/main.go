@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,8 +41,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", "", "namespace that virtflow runs in, with the KubeVirt object; empty: the pod's own, else virtflow")
 	f.StringVar(&o.launcherImage, "launcher-image", "", "image of the launcher that each VM's pod runs")
 	f.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "pull policy of the launcher image where the KubeVirt object names none")
-	f.IntVar(&o.control.MaxConcurrent, "max-concurrent", 200, "at most that many activities, and as many workflow tasks, at once")
-	f.IntVar(&o.control.CachedWorkflows, "cached-workflows", 10000, "workflows kept in memory between their tasks; 0: each task replays")
+	f.IntVar(&o.control.MaxConcurrent, "max-concurrent", control.DefaultMaxConcurrent(runtime.GOMAXPROCS(0)),
+		"at most that many workflow tasks, local activities and other activities, each, are in hand at a time; what is more waits in Temporal")
+	f.IntVar(&o.control.CachedWorkflows, "cached-workflows", 10000,
+		"workflows kept in memory between their tasks, some 20 to 50 KB each; one that is not is replayed at its next task. 0: each task replays")
 }
 
 func (o *options) run(ctx context.Context, p *process.Process) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/internal/kube"
@@ -51,6 +52,10 @@ func command() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("making a Kubernetes client: %w", err)
 		}
+		leases, err := coordination.NewForConfig(kube.LeaseConfig(config, crdwatch.RenewDeadline))
+		if err != nil {
+			return fmt.Errorf("making a client for the leader's lease: %w", err)
+		}
 		kubevirt, err := kube.New(config)
 		if err != nil {
 			return err
@@ -63,7 +68,7 @@ func command() *cobra.Command {
 		}
 		defer c.Close()
 		w, err := crdwatch.New(crdwatch.Options{
-			Kubernetes: clients, KubeVirt: kubevirt, Temporal: c, Connection: connection,
+			Kubernetes: clients, KubeVirt: kubevirt, Leases: leases, Temporal: c, Connection: connection,
 			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
 			Registry: p.Registry, Log: p.Log,
 		})

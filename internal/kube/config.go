@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -12,12 +13,10 @@ import (
 // serviceAccountNamespace is where the kubelet says in which namespace a pod runs.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Requests a second that one process may make, and how many at once after a pause. The API server's own fairness is the real
-// limit; client-go's default of 5 would make a hundred starting VMs wait for this process.
-const (
-	requestsPerSecond = 500
-	requestsBurst     = 1000
-)
+// noLimit lets requests go out at once. Pacing them is for the API server's priority and fairness, which knows what else it has to do; a
+// limiter here makes requests wait in this process until their time is over, and be repeated. What a process has in flight is bounded by
+// what it works on at a time.
+const noLimit = -1
 
 // LoadConfig says how to reach the API server: by a kubeconfig file, or (empty path) as a pod does. The user agent is what the
 // API server's audit log shows, for example virtflow-crdwatch.
@@ -36,9 +35,18 @@ func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 		}
 	}
 	config.UserAgent = userAgent
-	config.QPS = requestsPerSecond
-	config.Burst = requestsBurst
+	config.QPS = noLimit
 	return config, nil
+}
+
+// LeaseConfig is for a client that only elects leaders: it shares no limit and no answer that is late with other requests. A request ends
+// in half of the time in which a lease has to be renewed, so that there is time for another one.
+func LeaseConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.UserAgent += "/leader-election"
+	c.QPS, c.RateLimiter = noLimit, nil
+	c.Timeout = renewDeadline / 2
+	return c
 }
 
 // Namespace is the one given, else the one this pod runs in, else fallback.

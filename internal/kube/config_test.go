@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// TestNoRequestWaitsHere: pacing is the API server's; whatever waited in the client would time out there.
+func TestNoRequestWaitsHere(t *testing.T) {
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.UserAgent()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"c": {Server: server.URL}}, Contexts: map[string]*api.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
+	}, file))
+	config, err := LoadConfig(file, "virtflow-test")
+	require.NoError(t, err)
+
+	kv, err := New(config)
+	require.NoError(t, err)
+	require.Nil(t, kv.rest.GetRateLimiter())
+	clients, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	require.Nil(t, clients.CoreV1().RESTClient().GetRateLimiter())
+
+	// A request for a lease that gets no answer ends in time for another one before the lease is lost.
+	config.QPS, config.Burst = 1, 1
+	leases, err := kubernetes.NewForConfig(LeaseConfig(config, 200*time.Millisecond))
+	require.NoError(t, err)
+	require.Nil(t, leases.CoordinationV1().RESTClient().GetRateLimiter())
+	_, err = leases.CoordinationV1().Leases("virtflow").Get(context.Background(), "x", metav1.GetOptions{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, "virtflow-test/leader-election", <-asked)
+}

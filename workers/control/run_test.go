@@ -1,0 +1,19 @@
+package control
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhatIsInHandIsBounded: by what the machine can do, for every kind of work.
+func TestWhatIsInHandIsBounded(t *testing.T) {
+	for cpus, want := range map[int]int{1: 16, 2: 16, 4: 32, 64: 128} {
+		require.Equal(t, want, DefaultMaxConcurrent(cpus))
+	}
+	o := Options{MaxConcurrent: 7}
+	w := o.worker(nil)
+	require.Equal(t, []int{7, 7, 7}, []int{
+		w.MaxConcurrentActivityExecutionSize, w.MaxConcurrentLocalActivityExecutionSize, w.MaxConcurrentWorkflowTaskExecutionSize,
+	})
+}
