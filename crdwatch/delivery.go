@@ -66,3 +66,12 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 	}
 	return true
 }
+
+// At is a delivery as it is sent in an epoch.
+func (d *Delivery) At(epoch int64) *Delivery {
+	out := *d
+	if o, ok := d.Payload.(contract.Observation); ok {
+		out.Payload = o.At(epoch)
+	}
+	return &out
+}

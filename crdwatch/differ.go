@@ -66,6 +66,13 @@ func remember[O any](d *differ, k kind[O], uid string, now O) {
 
 func forget[O any](d *differ, k kind[O], uid string) { delete(d.last[k.name], uid) }
 
+// forgetAll drops what was sent, so that all of it is sent again.
+func (d *differ) forgetAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = map[string]map[string]any{}
+}
+
 // put queues an observation.
 func put[O any](d *differ, k kind[O], workflow, uid string, o any, start *Start, from origin) {
 	d.queue.Put(Delivery{

@@ -1,7 +1,9 @@
 package crdwatch
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -109,4 +111,26 @@ func TestAWorkflowThatIsStartedAgainHearsEverything(t *testing.T) {
 	d.entities.node.again(d, node)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(d, "node/node1"))
 	require.NotNil(t, pod)
+}
+
+// TestAgainSendsEverythingOnceMore, as in a new epoch: nothing has changed, and what was sent may be forgotten.
+func TestAgainSendsEverythingOnceMore(t *testing.T) {
+	d := newTestDiffer(t)
+	l := NewLeader(Options{Temporal: &visible{}}, d.metrics, d.informers, d.queue, rate.Inf)
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
+	require.NoError(t, d.informers.VMs.GetStore().Add(vm))
+	require.NoError(t, l.SendAll(t.Context()))
+	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	l.Again()
+	l.Again()
+	go func() { defer close(done); l.resyncer.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, func() bool {
+		o := outbox(d)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.pending["vm/a/web"]) == 1 && o.pending["vm/a/web"][0].Resync
+	}, 10*time.Second, time.Millisecond)
 }

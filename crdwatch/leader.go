@@ -24,7 +24,7 @@ func NewLeader(o Options, m *Metrics, i *Informers, q Queue, pace rate.Limit) *L
 	d := newDiffer(i, q, m)
 	return &Leader{differ: d, resyncer: &resyncer{
 		differ: d, informers: i, kubernetes: o.Kubernetes, kubevirt: o.KubeVirt, temporal: o.Temporal, log: o.Log,
-		pace: rate.NewLimiter(pace, 1),
+		pace: rate.NewLimiter(pace, 1), again: make(chan struct{}, 1),
 	}}
 }
 
@@ -37,6 +37,14 @@ func (l *Leader) run(ctx context.Context) {
 
 // SendAll sends everything that has not been sent yet.
 func (l *Leader) SendAll(ctx context.Context) error { return l.resyncer.sendAll(ctx) }
+
+// Again makes run send everything once more, as to workflows that have heard of nothing.
+func (l *Leader) Again() {
+	select {
+	case l.resyncer.again <- struct{}{}:
+	default: // it is about to
+	}
+}
 
 // Resync looks for what was missed. First: all objects have just been sent.
 func (l *Leader) Resync(ctx context.Context, first bool) error { return l.resyncer.once(ctx, first) }

@@ -19,6 +19,8 @@ type Metrics struct {
 	depth        prometheus.Gauge
 	lag          prometheus.Histogram
 	leader       prometheus.Gauge
+	epoch        prometheus.Gauge
+	epochs       *prometheus.CounterVec
 }
 
 // NewMetrics registers them; reg may be nil.
@@ -40,8 +42,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "virtflow_crdwatch_leader", Help: "1 while this process is the one that sends.",
 		}),
 	}
+	m.epoch = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "virtflow_crdwatch_epoch", Help: "The epoch that observations are sent in. It grows when an older copy of Temporal's database or of etcd was put back.",
+	})
+	m.epochs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "virtflow_crdwatch_epochs_total", Help: "Epochs that this process began, by which side was found to be an older copy: temporal or kubernetes.",
+	}, []string{"cause"})
 	if reg != nil {
-		reg.MustRegister(m.observations, m.depth, m.lag, m.leader)
+		reg.MustRegister(m.observations, m.depth, m.lag, m.leader, m.epoch, m.epochs)
 	}
 	return m
 }

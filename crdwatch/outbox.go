@@ -20,6 +20,8 @@ type Outbox struct {
 	metrics    *Metrics
 	log        zerolog.Logger
 	queue      workqueue.TypedRateLimitingInterface[string]
+	// epoch is what observations are sent in.
+	epoch func() int64
 	// pace is how fast what was sent lately is sent again.
 	pace *rate.Limiter
 
@@ -39,7 +41,7 @@ const (
 func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
 		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: lately{},
-		pace: rate.NewLimiter(resyncRate, 1),
+		epoch: func() int64 { return 0 }, pace: rate.NewLimiter(resyncRate, 1),
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
@@ -163,7 +165,7 @@ func (o *Outbox) step(ctx context.Context) bool {
 func (o *Outbox) send(ctx context.Context, d *Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return o.sender.Send(ctx, d)
+	return o.sender.Send(ctx, d.At(o.epoch()))
 }
 
 // first is the delivery whose turn it is, or how long it may still wait for others to be merged with it.

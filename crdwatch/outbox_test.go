@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"google.golang.org/grpc/codes"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // recording is a Sender that keeps what it is given, and fails while it is told to.
@@ -231,6 +234,26 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.True(t, o.step(t.Context()))
 	require.False(t, o.again(sent), "something newer was sent")
 	require.Equal(t, "third", r.all()[7].Payload)
+}
+
+// TestObservationsCarryTheEpoch that they are sent in, also if they were queued before it began.
+func TestObservationsCarryTheEpoch(t *testing.T) {
+	r := &recording{}
+	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o.epoch = func() int64 { return 7 }
+	for i, payload := range []contract.Observation{
+		contract.VMObservation{}, contract.VMIObservation{}, contract.PodObservation{}, contract.NodeObservation{}, contract.NodeState{},
+		contract.ReplicaSetObservation{}, contract.ReplicasObservation{},
+	} {
+		o.Put(Delivery{Workflow: "w", Signal: "s", UID: string(rune('a' + i)), Payload: payload})
+	}
+	require.True(t, o.step(t.Context()))
+	require.Len(t, r.all(), 7)
+	for _, d := range r.all() {
+		b, err := json.Marshal(d.Payload)
+		require.NoError(t, err)
+		require.Contains(t, string(b), `"epoch":7`, "%T", d.Payload)
+	}
 }
 
 func TestOneAtATimeForAWorkflow(t *testing.T) {

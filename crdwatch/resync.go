@@ -35,7 +35,9 @@ type resyncer struct {
 	// pace is how fast objects are looked at that have not changed.
 	pace   *rate.Limiter
 	census census
-	log    zerolog.Logger
+	// again asks for everything to be sent once more.
+	again chan struct{}
+	log   zerolog.Logger
 }
 
 // run looks through everything now and again, and in between whether as many workflows run as there are objects.
@@ -50,6 +52,13 @@ func (r *resyncer) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.again:
+			r.differ.forgetAll()
+			if r.sendAll(ctx) != nil {
+				return
+			}
+			first = true
+			through.Reset(0)
 		case <-look.C:
 			next, err = r.look(ctx)
 			look.Reset(next)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,12 +13,14 @@ import (
 	"go.temporal.io/sdk/client"
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/internal/kube"
 )
 
@@ -62,11 +65,23 @@ type Options struct {
 
 // Watcher is one process's part in watching: it keeps its informers current all the time, and sends while it leads.
 type Watcher struct {
-	options   Options
+	options Options
+	sender  Sender
+	fence   *fencing.Fence
+	metrics *Metrics
+	// watched is what is watched at present.
+	watched atomic.Pointer[watch]
+}
+
+// watch is what a process knows of Kubernetes since it has read everything anew.
+type watch struct {
+	*Watcher
 	informers *Informers
-	sender    Sender
-	metrics   *Metrics
 	leading   atomic.Pointer[Leader]
+	// epoch is the newest one that the informers are known to have been filled in.
+	epoch atomic.Int64
+	// end ends it, for everything to be read anew.
+	end context.CancelFunc
 }
 
 // New prepares a watcher; nothing is contacted before Run.
@@ -83,20 +98,15 @@ func New(o Options) (*Watcher, error) {
 	if o.Connection == nil {
 		o.Connection = NewConnection()
 	}
-	i, err := NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	w := &Watcher{options: o, informers: i, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry)}
-	if err := i.Subscribe(w.leading.Load); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return &Watcher{
+		options: o, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry),
+		fence: fencing.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
+	}, nil
 }
 
 // Ready is a health check: leader or not, a watcher that has not seen everything yet could not take over.
 func (w *Watcher) Ready(context.Context) error {
-	if !w.informers.synced() {
+	if watched := w.watched.Load(); watched == nil || !watched.informers.synced() {
 		return errors.New("the first lists from the API server have not all arrived")
 	}
 	return nil
@@ -104,12 +114,42 @@ func (w *Watcher) Ready(context.Context) error {
 
 // Run watches until ctx ends, and leads whenever it is its turn.
 func (w *Watcher) Run(ctx context.Context) error {
-	w.informers.run(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), w.informers.synced) {
+	for ctx.Err() == nil {
+		if err := w.watch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch reads everything, and then takes part in leading until ctx ends or everything is to be read anew.
+func (w *Watcher) watch(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	i, err := NewInformers(w.options.Kubernetes, w.options.KubeVirt, w.options.Namespace)
+	if err != nil {
+		return err
+	}
+	v := &watch{Watcher: w, informers: i, end: end}
+	if err := i.Subscribe(v.leading.Load); err != nil {
+		return err
+	}
+	// The epoch is read first: what the informers hold is not older.
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) { //nolint:errcheck // it retries until ctx ends
+		epoch, err := w.fence.Epoch(ctx)
+		if err != nil {
+			w.options.Log.Warn().Err(err).Msg("reading the epoch, trying again")
+		}
+		v.epoch.Store(epoch)
+		return err == nil, nil
+	})
+	i.run(ctx)
+	w.watched.Store(v)
+	if !cache.WaitForCacheSync(ctx.Done(), i.synced) {
 		return fmt.Errorf("reading the cluster's objects: %w", context.Cause(ctx))
 	}
 	for ctx.Err() == nil {
-		elector, err := w.elector()
+		elector, err := v.elector()
 		if err != nil {
 			return err
 		}
@@ -118,7 +158,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-func (w *Watcher) elector() (*leaderelection.LeaderElector, error) {
+func (w *watch) elector() (*leaderelection.LeaderElector, error) {
 	o := w.options
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
@@ -148,10 +188,22 @@ func (w *Watcher) elector() (*leaderelection.LeaderElector, error) {
 }
 
 // lead sends until ctx ends: everything once, then what changes.
-func (w *Watcher) lead(ctx context.Context) {
+func (w *watch) lead(ctx context.Context) {
 	log := w.options.Log
-	log.Info().Msg("leading: sending every workflow what there is")
+	epoch, err := w.fence.Epoch(ctx)
+	if err != nil {
+		log.Warn().Err(err).Msg("reading the epoch: going on with the one that is known")
+		epoch = w.epoch.Load()
+	}
+	if known := w.epoch.Load(); epoch > max(known, 1) && epoch != known {
+		log.Info().Int64("epoch", epoch).Msg("a new epoch has begun: reading everything anew")
+		w.end()
+		return
+	}
+	w.epoch.Store(epoch)
+	log.Info().Int64("epoch", epoch).Msg("leading: sending every workflow what there is")
 	outbox := newOutbox(w.sender, w.options.Connection, w.metrics, log)
+	outbox.epoch = w.epoch.Load
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	w.leading.Store(l)
 	w.metrics.leader.Set(1)
@@ -159,6 +211,40 @@ func (w *Watcher) lead(ctx context.Context) {
 		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
-	go l.run(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.run(ctx) })
+	wg.Go(func() { w.guard(ctx, l) })
 	outbox.Run(ctx, w.options.Workers)
+	wg.Wait()
+}
+
+// guard looks for older copies until ctx ends. After one of Temporal everything is sent again; after one of etcd it is read
+// anew before: resourceVersions have run backwards, and what the informers hold may never have been.
+func (w *watch) guard(ctx context.Context, l *Leader) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		v, err := w.fence.Look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.options.Log.Warn().Err(err).Msg("looking for older copies, trying again")
+			}
+			return
+		}
+		w.epoch.Store(v.Next.Epoch)
+		w.metrics.epoch.Set(float64(v.Next.Epoch))
+		if !v.Older() {
+			return
+		}
+		for cause, is := range map[string]bool{"temporal": v.Temporal, "kubernetes": v.Kubernetes} {
+			if is {
+				w.metrics.epochs.WithLabelValues(cause).Inc()
+			}
+		}
+		w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).Bool("kubernetes_is_older", v.Kubernetes).
+			Msg("an older copy was put back: a new epoch begins, and everything is sent again")
+		if v.Kubernetes {
+			w.end()
+			return
+		}
+		l.Again()
+	}, fencing.Interval)
 }

@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -217,6 +218,7 @@ func TestAgainstAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	temporal := &mocks.Client{}
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
 	w, err := New(Options{Kubernetes: clients, KubeVirt: kv, Temporal: temporal, Namespace: ns.Name, Identity: "test", Workers: 4, Log: zerolog.Nop()})
 	require.NoError(t, err)
 	r := &recording{}

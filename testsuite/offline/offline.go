@@ -27,6 +27,7 @@ type Watcher struct {
 	metrics   *crdwatch.Metrics
 	leader    *crdwatch.Leader
 	pending   queue
+	epoch     int64
 }
 
 // New makes one. Of the options it uses the clients (only for Resync), the namespace and the log.
@@ -50,6 +51,12 @@ func New(o crdwatch.Options) (*Watcher, error) {
 func (w *Watcher) begin() {
 	w.pending = nil
 	w.leader = crdwatch.NewLeader(w.options, w.metrics, w.informers, &w.pending, rate.Inf)
+}
+
+// NewEpoch is what a leader does that has found an older copy: it sends everything again, in a new epoch.
+func (w *Watcher) NewEpoch(ctx context.Context) error {
+	w.epoch++
+	return w.Lead(ctx)
 }
 
 // Lead is what a new leader does: it sends everything once.
@@ -107,6 +114,9 @@ func (w *Watcher) Take() []*crdwatch.Delivery {
 	out := w.pending
 	w.pending = nil
 	slices.SortStableFunc(out, func(a, b *crdwatch.Delivery) int { return strings.Compare(a.Workflow, b.Workflow) })
+	for i, d := range out {
+		out[i] = d.At(w.epoch)
+	}
 	return out
 }
 

@@ -1,0 +1,121 @@
+package fencing
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDecide(t *testing.T) {
+	none := Token{}
+	at := func(epoch, counter int64) Token { return Token{Epoch: epoch, Counter: counter} }
+	for name, c := range map[string]struct {
+		temporal, kubernetes, seen Token
+		want                       Verdict
+	}{
+		"both are new":                            {none, none, none, Verdict{Next: at(1, 1)}},
+		"ended between the very first writes":     {at(1, 1), none, none, Verdict{Next: at(1, 2)}},
+		"all is well":                             {at(1, 7), at(1, 7), at(1, 7), Verdict{Next: at(1, 8)}},
+		"a new leader":                            {at(1, 7), at(1, 7), none, Verdict{Next: at(1, 8)}},
+		"another led in between":                  {at(1, 9), at(1, 9), at(1, 7), Verdict{Next: at(1, 10)}},
+		"ended between the two writes":            {at(1, 8), at(1, 7), none, Verdict{Next: at(1, 9)}},
+		"Temporal is older by one":                {at(1, 6), at(1, 7), none, Verdict{Next: at(2, 1), Temporal: true}},
+		"Temporal is empty":                       {none, at(1, 7), at(1, 7), Verdict{Next: at(2, 1), Temporal: true}},
+		"Temporal is of an earlier epoch":         {at(1, 99), at(3, 7), none, Verdict{Next: at(4, 1), Temporal: true}},
+		"etcd is older":                           {at(1, 9), at(1, 7), none, Verdict{Next: at(2, 1), Kubernetes: true}},
+		"etcd is older by one, which was seen":    {at(1, 8), at(1, 7), at(1, 8), Verdict{Next: at(2, 1), Kubernetes: true}},
+		"the Lease was deleted":                   {at(3, 8), none, none, Verdict{Next: at(4, 1), Kubernetes: true}},
+		"ended while it began an epoch":           {at(2, 1), at(1, 7), none, Verdict{Next: at(3, 1), Kubernetes: true}},
+		"both are older, equally":                 {at(1, 5), at(1, 5), at(1, 9), Verdict{Next: at(2, 1), Temporal: true, Kubernetes: true}},
+		"both are older, and of an earlier epoch": {at(1, 5), at(1, 5), at(4, 1), Verdict{Next: at(5, 1), Temporal: true, Kubernetes: true}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Decide(c.temporal, c.kubernetes, c.seen)) })
+	}
+}
+
+// sides are the two tokens, with every value that each has had.
+type sides struct {
+	temporal, kubernetes           Token
+	temporalCopies, kubernetesCopy []Token
+}
+
+// look is what Fence.Look does, up to so many writes.
+func (s *sides) look(seen Token, writes int) Verdict {
+	v := Decide(s.temporal, s.kubernetes, seen)
+	if writes > 0 {
+		s.temporalCopies = append(s.temporalCopies, s.temporal)
+		s.temporal = v.Next
+	}
+	if writes > 1 {
+		s.kubernetesCopy = append(s.kubernetesCopy, s.kubernetes)
+		s.kubernetes = v.Next
+	}
+	return v
+}
+
+// TestEndsAtEveryPoint: a leader ends after any number of writes of any look; then possibly one side is put back to any
+// earlier value; then the next leader looks. A copy that is older is noticed, or is younger than the last complete look;
+// where nothing was put back, and no epoch was being begun, no epoch begins; and epochs never run backwards.
+func TestEndsAtEveryPoint(t *testing.T) {
+	const looks = 4
+	for before := range looks {
+		for writes := range 3 {
+			for _, side := range []string{"none", "temporal", "kubernetes"} {
+				for copied := range looks + 2 {
+					name := fmt.Sprintf("%d looks, %d writes, %s put back to copy %d", before, writes, side, copied)
+					s := &sides{}
+					for range before {
+						s.look(Token{}, 2)
+					}
+					complete := s.kubernetes
+					s.look(Token{}, writes)
+					putBack := Token{}
+					switch {
+					case side == "none" && copied == 0:
+					case side == "temporal" && copied < len(s.temporalCopies):
+						putBack, s.temporal = s.temporal, s.temporalCopies[copied]
+					case side == "kubernetes" && copied < len(s.kubernetesCopy):
+						putBack, s.kubernetes = s.kubernetes, s.kubernetesCopy[copied]
+					default:
+						continue
+					}
+					v := s.look(Token{}, 2)
+					require.Equal(t, s.temporal, s.kubernetes, name)
+					require.Positive(t, s.temporal.Compare(complete), name)
+					switch {
+					case putBack == Token{}:
+						require.False(t, v.Older(), name)
+					case side == "temporal" && s.temporalCopies[copied].Compare(complete) < 0:
+						require.True(t, v.Temporal, name)
+					case side == "kubernetes" && s.kubernetesCopy[copied].Next().Compare(putBack) < 0:
+						require.True(t, v.Kubernetes, name)
+					}
+					if v.Older() {
+						require.Greater(t, s.temporal.Epoch, complete.Epoch, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAnEpochThatWasBegunHalf is noticed by the next leader, whoever was older: everything is sent again.
+func TestAnEpochThatWasBegunHalf(t *testing.T) {
+	for name, s := range map[string]sides{
+		"Temporal was older": {temporal: Token{Epoch: 1, Counter: 3}, kubernetes: Token{Epoch: 1, Counter: 7}},
+		"etcd was older":     {temporal: Token{Epoch: 1, Counter: 7}, kubernetes: Token{Epoch: 1, Counter: 3}},
+		"Temporal was empty": {kubernetes: Token{Epoch: 1, Counter: 7}},
+		"the Lease was gone": {temporal: Token{Epoch: 1, Counter: 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := s.look(Token{}, 1)
+			require.True(t, first.Older())
+			second := s.look(Token{}, 2)
+			require.True(t, second.Older())
+			require.Equal(t, s.temporal, s.kubernetes)
+			require.Greater(t, s.temporal.Epoch, int64(1))
+			require.False(t, s.look(Token{}, 2).Older())
+		})
+	}
+}
