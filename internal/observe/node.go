@@ -18,7 +18,6 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		UID:             string(node.UID),
 		ResourceVersion: node.ResourceVersion,
 		Unschedulable:   node.Spec.Unschedulable,
-		Cordoned:        node.Spec.Unschedulable,
 		WorkerReady:     workerReady,
 		OutOfService:    outOfService(node),
 		Labels:          OwnedLabels(node.Labels),

@@ -242,9 +242,7 @@ type NodeObservation struct {
 	Gone          bool  `json:"gone,omitempty"`
 	Ready         bool  `json:"ready,omitempty"`
 	Unschedulable bool  `json:"unschedulable,omitempty"`
-	// Cordoned is the same once more: entities whose run is older than this field did not act on Unschedulable, and replay so.
-	Cordoned    bool `json:"cordoned,omitempty"`
-	WorkerReady bool `json:"workerReady,omitempty"` // a node worker pod there is Ready
+	WorkerReady   bool  `json:"workerReady,omitempty"` // a node worker pod there is Ready
 	// WorkerVersion is how far the node workers' pods had been read for that; "": not known.
 	WorkerVersion string `json:"workerVersion,omitempty"`
 

@@ -47,6 +47,8 @@ type Entity interface {
 	State() any
 	// Plan must be pure: the same state and time give the same plan.
 	Plan(now time.Time) Plan
+	// Refresh brings what is derived from observations up to date: it comes before each plan.
+	Refresh(now time.Time)
 	// Details are the workflow's current details, in Markdown.
 	Details(p Plan) string
 	// Busy says that something is open whose end only this run sees (an activity): no Continue-As-New then. Transitions are not of that kind.
@@ -154,7 +156,9 @@ func (l *Loop) show(p Plan) {
 func (l *Loop) settle() Plan {
 	for range stepsPerWake {
 		l.dirty = false
-		p := l.entity.Plan(workflow.Now(l.ctx))
+		now := workflow.Now(l.ctx)
+		l.entity.Refresh(now)
+		p := l.entity.Plan(now)
 		if p.Step == nil || p.Finish {
 			return p
 		}

@@ -37,30 +37,20 @@ type State struct {
 	AskAt       time.Time `json:"askAt,omitzero"`
 }
 
+// observe folds what crdwatch saw of the Node. What is said of the Node is as old as the Node's version. Whether its worker is ready has a
+// version of its own.
 func (s *State) observe(o contract.NodeObservation) {
-	if s.Node != nil && s.Node.UID == o.UID && !o.Gone {
-		s.observeAgain(o)
+	old := s.Node
+	s.Node = entity.Newest(old, o)
+	if old == nil || old.UID != o.UID || o.Gone {
 		return
 	}
-	if o.Gone && (s.Node == nil || s.Node.UID != o.UID) {
-		return
-	}
-	s.Node = &o
-}
-
-// observeAgain folds another observation of the Node in hand. What is said of the Node is as old as the Node's version; whether its worker is
-// ready has a version of its own.
-func (s *State) observeAgain(o contract.NodeObservation) {
-	old := *s.Node
 	ready, version := old.WorkerReady, old.WorkerVersion
 	known := o.WorkerVersion != "" && version != ""
 	if known && !entity.Newer(version, o.WorkerVersion) || !known && !entity.Newer(old.ResourceVersion, o.ResourceVersion) {
 		ready, version = o.WorkerReady, o.WorkerVersion
 	}
-	next := old
-	if !old.Gone && entity.Newer(o.ResourceVersion, old.ResourceVersion) {
-		next = o
-	}
+	next := *s.Node
 	next.WorkerReady, next.WorkerVersion = ready, version
 	s.Node = &next
 }
@@ -100,7 +90,7 @@ func (s *State) obstacle() (kind, why string) {
 		return "Normal", "the node is not ready"
 	case !s.Node.WorkerReady:
 		return "Warning", "there is no node worker on the node that is ready: VMs run on, but none can be started there"
-	case s.Node.Cordoned, s.Node.Unschedulable:
+	case s.Node.Unschedulable:
 		return "", "the node is cordoned"
 	case s.Report == nil && s.Node.Labels[contract.LabelSchedulable] != "true":
 		// A node worker reports once: an entity that is younger than the report believes the label that it finds.
@@ -204,6 +194,9 @@ func (e *instance) State() any { return e.state }
 // Busy says that the node's worker is being asked.
 func (e *instance) Busy() bool { return e.state.Asking }
 
+// Refresh has nothing to derive: the labels follow from what is known.
+func (e *instance) Refresh(time.Time) {}
+
 // Plan writes the labels that differ.
 func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
@@ -259,7 +252,7 @@ func (e *instance) write(ctx workflow.Context) error {
 	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels), Capabilities: capabilities}
 	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
-		s.Node.Gone = true
+		s.Node = entity.Gone(s.Node)
 		return nil
 	}
 	if err != nil {
@@ -270,7 +263,7 @@ func (e *instance) write(ctx workflow.Context) error {
 	}
 	s.Failures, s.Problem, s.RetryAt = 0, "", time.Time{}
 	if r.Absent {
-		s.Node.Gone = true
+		s.Node = entity.Gone(s.Node)
 		return nil
 	}
 	s.KVMWorked = works

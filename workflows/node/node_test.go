@@ -78,15 +78,15 @@ func TestAnOldObservationTakesNothingBack(t *testing.T) {
 		o.UID, o.ResourceVersion, o.WorkerVersion = "u", version, workers
 		s.observe(o)
 	}
-	see("20", "20", contract.NodeObservation{Ready: true, Cordoned: true, WorkerReady: true})
+	see("20", "20", contract.NodeObservation{Ready: true, Unschedulable: true, WorkerReady: true})
 	see("10", "30", contract.NodeObservation{})
 	require.True(t, s.Node.Ready)
-	require.True(t, s.Node.Cordoned)
+	require.True(t, s.Node.Unschedulable)
 	require.False(t, s.Node.WorkerReady, "that is newer")
 	see("10", "25", contract.NodeObservation{WorkerReady: true})
 	require.False(t, s.Node.WorkerReady)
 	see("40", "25", contract.NodeObservation{Ready: true, WorkerReady: true})
-	require.False(t, s.Node.Cordoned, "the Node is newer")
+	require.False(t, s.Node.Unschedulable, "the Node is newer")
 	require.False(t, s.Node.WorkerReady, "what is said of its worker is not")
 	see("40", "41", contract.NodeObservation{Ready: true, WorkerReady: true})
 	require.True(t, s.Node.WorkerReady)

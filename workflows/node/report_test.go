@@ -21,7 +21,7 @@ func TestWhatKeepsVMsAway(t *testing.T) {
 		event  string
 	}{
 		"nothing":        {func(*contract.NodeObservation) {}, "true", ""},
-		"cordoned":       {func(o *contract.NodeObservation) { o.Cordoned = true }, "false", ""},
+		"cordoned":       {func(o *contract.NodeObservation) { o.Unschedulable = true }, "false", ""},
 		"not ready":      {func(o *contract.NodeObservation) { o.Ready = false }, "false", "Normal"},
 		"no worker":      {func(o *contract.NodeObservation) { o.WorkerReady = false }, "false", "Warning"},
 		"out of service": {func(o *contract.NodeObservation) { o.OutOfService = true }, "false", "Normal"},

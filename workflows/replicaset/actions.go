@@ -79,9 +79,7 @@ func (e *set) write(ctx workflow.Context) error {
 		return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
 	}
 	if r.Gone {
-		last := *s.Set
-		last.Gone = true
-		s.Set = &last
+		s.Set = entity.Gone(s.Set)
 	}
 	if r.Written {
 		s.Written, s.OutcomeUnknown = &st, false
@@ -110,7 +108,7 @@ func (e *set) write(ctx workflow.Context) error {
 func (s *State) met(now *contract.ReplicaSetObservation) error {
 	was := s.Set.ResourceVersion
 	if now != nil && now.UID == s.Object.UID && !s.Set.Gone {
-		s.takeSet(*now)
+		s.believe(now)
 	} else if now != nil {
 		s.observeSet(*now)
 	}

@@ -103,43 +103,24 @@ type Failure struct {
 
 // observeSet folds what crdwatch saw of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
-	switch {
-	case s.Set == nil:
+	if s.Set == nil {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
-	case o.UID == s.Object.UID:
-		if s.Set.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Set.ResourceVersion)) {
-			return
-		}
-		if o.Gone {
-			last := *s.Set
-			last.Gone = true
-			o = last
-		}
-		s.takeSet(o)
-	case o.Gone:
-		if s.Next != nil && s.Next.UID == o.UID {
-			s.Next = nil
-		}
-	case entity.Newer(o.ResourceVersion, s.Set.ResourceVersion):
-		if s.Next == nil || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
-			s.Next = &o
-		}
-		// Two objects of one name never exist at once: the newer one proves that this one is gone.
-		last := *s.Set
-		last.Gone = true
-		s.Set = &last
+		return
 	}
+	now, next := entity.Track(s.Set, s.Next, o)
+	s.Next = next
+	s.believe(now)
 }
 
-// takeSet believes what was seen of the set.
-func (s *State) takeSet(o contract.ReplicaSetObservation) {
+// believe takes what is the newest of the set.
+func (s *State) believe(o *contract.ReplicaSetObservation) {
 	if o.Generation != s.Set.Generation {
 		s.specChanged()
-		s.seeScaled(o)
+		s.seeScaled(*o)
 	}
-	s.Set = &o
+	s.Set = o
 }
 
 // specChanged: somebody changed the specification, so what failed before may go well now.

@@ -48,13 +48,17 @@ func (e *set) State() any { return e.state }
 // Busy says that a transition is open.
 func (e *set) Busy() bool { return e.state.Open != nil }
 
+// Refresh brings what is derived from observations up to date.
+func (e *set) Refresh(now time.Time) {
+	if e.state.Set != nil {
+		e.state.forgetFailure()
+		e.state.setConditions(now)
+	}
+}
+
 // Plan binds the planner's decision to its step.
 func (e *set) Plan(now time.Time) entity.Plan {
 	s := &e.state
-	if s.Set != nil {
-		s.forgetFailure()
-		s.setConditions(now)
-	}
 	d := s.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
 	if f := s.Failure; f != nil {

@@ -72,9 +72,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {
-		last := *s.VM
-		last.Gone = true
-		s.VM = &last
+		s.VM = entity.Gone(s.VM)
 	}
 	if r.Written {
 		if in.Status != nil {
@@ -114,7 +112,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 func (s *State) met(now *contract.VMObservation) error {
 	was := s.VM.ResourceVersion
 	if now != nil && now.UID == s.Object.UID && !s.VM.Gone {
-		s.takeVM(*now)
+		s.believe(now)
 	} else if now != nil {
 		s.observeVM(*now)
 	}

@@ -107,43 +107,24 @@ type Failure struct {
 
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
-	switch {
-	case s.Object.UID == "":
+	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
-	case o.UID == s.Object.UID:
-		if s.VM.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.VM.ResourceVersion)) {
-			return
-		}
-		if o.Gone {
-			last := *s.VM
-			last.Gone = true
-			o = last
-		}
-		s.takeVM(o)
-	case o.Gone:
-		if s.Next != nil && s.Next.UID == o.UID {
-			s.Next = nil
-		}
-	case entity.Newer(o.ResourceVersion, s.VM.ResourceVersion):
-		if s.Next == nil || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
-			s.Next = &o
-		}
-		// Two objects of one name never exist at once: the newer one proves that this one is gone.
-		last := *s.VM
-		last.Gone = true
-		s.VM = &last
+		return
 	}
+	now, next := entity.Track(s.VM, s.Next, o)
+	s.Next = next
+	s.believe(now)
 }
 
-// takeVM believes what was seen of the VM.
-func (s *State) takeVM(o contract.VMObservation) {
+// believe takes what is the newest of the VM.
+func (s *State) believe(o *contract.VMObservation) {
 	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflict && o.ResourceVersion != s.VM.ResourceVersion) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure.RetryAt = time.Time{}
 	}
-	s.VM = &o
+	s.VM = o
 }
 
 func (s *State) adopt(o contract.VMObservation) {
@@ -168,22 +149,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
-	if s.VMI == nil || s.VMI.UID != o.UID {
-		if o.Gone || (s.VMI != nil && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion)) {
-			return
-		}
-		s.VMI = &o
-		return
-	}
-	if s.VMI.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion)) {
-		return
-	}
-	if o.Gone {
-		last := *s.VMI
-		last.Gone = true
-		o = last
-	}
-	s.VMI = &o
+	s.VMI = entity.Newest(s.VMI, o)
 }
 
 // next moves on to the newer incarnation.

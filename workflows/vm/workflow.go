@@ -49,12 +49,16 @@ func (e *instance) State() any { return e.state }
 // Busy says that a transition is open.
 func (e *instance) Busy() bool { return e.state.Open != nil }
 
+// Refresh brings what is derived from observations up to date.
+func (e *instance) Refresh(now time.Time) {
+	if e.state.VM != nil {
+		e.state.refresh(now)
+	}
+}
+
 // Plan binds the planner's decision to its step.
 func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
-	if s.VM != nil {
-		s.refresh(now)
-	}
 	d := s.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
 	if f := s.Failure; f != nil {

@@ -149,7 +149,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 			e.state.Announced = append(e.state.Announced, ev.Reason)
 		}
 		if r.Absent {
-			e.state.Pod.Gone = true
+			e.state.Pod = entity.Gone(e.state.Pod)
 		}
 	}
 	return e.settle(ctx, actDeletePod, err)
@@ -164,7 +164,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context) error {
 	if err == nil {
 		e.state.PodDeleted, e.state.PodForceDeleted = true, true
 		if r.Absent {
-			e.state.Pod.Gone = true
+			e.state.Pod = entity.Gone(e.state.Pod)
 		}
 	}
 	return e.settle(ctx, actForceDeletePod, err)
@@ -176,7 +176,7 @@ func (e *instance) releasePod(ctx workflow.Context) error {
 	if err == nil {
 		e.state.PodReleased = true
 		if r.Absent {
-			e.state.Pod.Gone = true
+			e.state.Pod = entity.Gone(e.state.Pod)
 		}
 	}
 	return e.settle(ctx, actRemovePodFinalizer, err)
@@ -204,7 +204,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	}
 	switch {
 	case r.Gone:
-		e.gone()
+		s.VMI = entity.Gone(s.VMI)
 	case r.Written:
 		s.Written, s.OutcomeUnknown = &status, false
 		for _, ev := range events {
@@ -245,13 +245,6 @@ func (s *State) met(version string, now *contract.VMIObservation) error {
 		return nil
 	}
 	return errors.New("the VirtualMachineInstance is said to have changed, and has not: its version is still " + version)
-}
-
-// gone notes that the API server no longer knows the VMI.
-func (e *instance) gone() {
-	last := *e.state.VMI
-	last.Gone = true
-	e.state.VMI = &last
 }
 
 // leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that removes its finalizers finds out: its

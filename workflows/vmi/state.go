@@ -90,36 +90,13 @@ type Failure struct {
 
 // observeVMI folds what crdwatch saw of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	switch {
-	case s.Object.UID == "" && !s.podOfAnother(o.UID):
+	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
-	case o.UID == s.Object.UID:
-		if s.VMI != nil && (s.VMI.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion))) {
-			return
-		}
-		if o.Gone && s.VMI != nil {
-			last := *s.VMI
-			last.Gone = true
-			o = last
-		}
-		s.VMI = &o
-	case o.Gone:
-		if s.Next != nil && s.Next.UID == o.UID {
-			s.Next = nil
-		}
-	case s.VMI == nil || entity.Newer(o.ResourceVersion, s.VMI.ResourceVersion):
-		if s.Next == nil || s.Next.UID != o.UID || entity.Newer(o.ResourceVersion, s.Next.ResourceVersion) {
-			s.Next = &o
-		}
-		if s.VMI != nil {
-			// Two objects of one name never exist at once: the newer one proves that this one is gone.
-			last := *s.VMI
-			last.Gone = true
-			s.VMI = &last
-		}
+		return
 	}
+	s.VMI, s.Next = entity.Track(s.VMI, s.Next, o)
 }
 
 // podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.
@@ -147,29 +124,18 @@ func (s *State) adopt(o contract.VMIObservation) {
 	s.Conditions = o.Conditions
 }
 
-// observePod folds what crdwatch saw of a launcher pod of this VMI.
+// observePod folds what crdwatch saw of a launcher pod of this VMI. Names are derived from the VMI's UID, so there is never a second one at
+// the same time: another pod than the one in hand counts when that is gone.
 func (s *State) observePod(o contract.PodObservation) {
 	if o.VMIUID != "" && s.Object.UID != "" && o.VMIUID != s.Object.UID {
 		return
 	}
-	if s.Pod == nil || s.Pod.UID != o.UID {
-		if o.Gone || (s.Pod != nil && !s.Pod.Gone) {
-			// Nothing is known of it, or it is another pod than the one in hand: names are derived from the VMI's UID, so there
-			// is never a second at the same time.
-			return
-		}
+	switch {
+	case s.Pod != nil && s.Pod.UID == o.UID:
+		s.Pod = entity.Newest(s.Pod, o)
+	case !o.Gone && !s.podHeld():
 		s.hold(&o)
-		return
 	}
-	if s.Pod.Gone || (!o.Gone && !entity.Newer(o.ResourceVersion, s.Pod.ResourceVersion)) {
-		return
-	}
-	if o.Gone {
-		last := *s.Pod
-		last.Gone = true
-		o = last
-	}
-	s.Pod = &o
 }
 
 // hold adopts another pod than the one in hand.
@@ -190,9 +156,7 @@ func (s *State) found(o *contract.PodObservation) {
 	case s.Pod == nil:
 		s.Pod = &contract.PodObservation{Gone: true}
 	default:
-		last := *s.Pod
-		last.Gone = true
-		s.Pod = &last
+		s.Pod = entity.Gone(s.Pod)
 	}
 }
 

@@ -55,9 +55,11 @@ func (e *instance) State() any { return e.state }
 // Busy says that the node's worker is at work.
 func (e *instance) Busy() bool { return e.state.Starting || e.operating }
 
+// Refresh brings what is derived from observations up to date.
+func (e *instance) Refresh(now time.Time) { e.state.refresh(now) }
+
 // Plan binds the planner's decision to its step.
 func (e *instance) Plan(now time.Time) entity.Plan {
-	e.state.refresh(now)
 	d := e.state.decide(now)
 	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
 	if f := e.state.Failure; f != nil {

@@ -1,0 +1,35 @@
+package contract
+
+// What an observation is of: the object and its version, and whether it exists no more (see entity.Observed).
+
+// Version names the object and its version.
+func (o *VMObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
+
+// Vanished says that it exists no more.
+func (o *VMObservation) Vanished() *bool { return &o.Gone }
+
+// Version names the object and its version.
+func (o *VMIObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
+
+// Vanished says that it exists no more.
+func (o *VMIObservation) Vanished() *bool { return &o.Gone }
+
+// Version names the object and its version.
+func (o *PodObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
+
+// Vanished says that it exists no more.
+func (o *PodObservation) Vanished() *bool { return &o.Gone }
+
+// Version names the object and its version.
+func (o *NodeObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
+
+// Vanished says that it exists no more.
+func (o *NodeObservation) Vanished() *bool { return &o.Gone }
+
+// Version names the object and its version.
+func (o *ReplicaSetObservation) Version() (uid, resourceVersion string) {
+	return o.UID, o.ResourceVersion
+}
+
+// Vanished says that it exists no more.
+func (o *ReplicaSetObservation) Vanished() *bool { return &o.Gone }

@@ -1,0 +1,74 @@
+package entity
+
+// Observed is an observation of one Kubernetes object, by pointer: which object, which version of it, and whether it exists no more.
+type Observed[T any] interface {
+	*T
+	// Version names the object and its version.
+	Version() (uid, resourceVersion string)
+	// Vanished is the object's end as something that can be read and set.
+	Vanished() *bool
+}
+
+// Newest folds an observation into what is known of an object (nil: nothing). It is the newer of the two, and known itself where o says
+// nothing new: an observation may come twice, late and out of order. An object that is gone does not come back, but another one of its
+// name may have taken its place.
+func Newest[T any, P Observed[T]](known *T, o T) *T {
+	uid, version := P(&o).Version()
+	gone := *P(&o).Vanished()
+	if known == nil {
+		if gone {
+			return nil
+		}
+		return &o
+	}
+	knownUID, knownVersion := P(known).Version()
+	switch {
+	case uid != knownUID && (gone || !Newer(version, knownVersion)):
+		return known
+	case uid != knownUID:
+		return &o
+	case *P(known).Vanished():
+		return known
+	case gone:
+		return Gone[T, P](known)
+	case !Newer(version, knownVersion):
+		return known
+	default:
+		return &o
+	}
+}
+
+// Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the next. Two objects of
+// one name never exist at once, so a newer one proves that the one before is gone.
+func Track[T any, P Observed[T]](current, next *T, o T) (_, _ *T) {
+	uid, version := P(&o).Version()
+	gone := *P(&o).Vanished()
+	if current != nil {
+		currentUID, currentVersion := P(current).Version()
+		if uid == currentUID {
+			return Newest[T, P](current, o), next
+		}
+		if !gone && !Newer(version, currentVersion) {
+			return current, next
+		}
+	}
+	if !gone {
+		return Gone[T, P](current), Newest[T, P](next, o)
+	}
+	if next != nil {
+		if nextUID, _ := P(next).Version(); nextUID == uid {
+			next = nil
+		}
+	}
+	return current, next
+}
+
+// Gone is what was last known of an object, and that it exists no more. What was answered to a query does not change under it.
+func Gone[T any, P Observed[T]](known *T) *T {
+	if known == nil {
+		return nil
+	}
+	last := *known
+	*P(&last).Vanished() = true
+	return &last
+}

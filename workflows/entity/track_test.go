@@ -1,0 +1,65 @@
+package entity
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+type pod = contract.PodObservation
+
+func TestNewest(t *testing.T) {
+	known := pod{UID: "a", ResourceVersion: "10", Phase: "Running"}
+	gone := known
+	gone.Gone = true
+	for name, c := range map[string]struct {
+		known *pod
+		o     pod
+		want  *pod
+	}{
+		"the first":                  {nil, known, &known},
+		"the end of one never seen":  {nil, pod{UID: "a", Gone: true}, nil},
+		"the same once more":         {&known, pod{UID: "a", ResourceVersion: "10"}, &known},
+		"an older version":           {&known, pod{UID: "a", ResourceVersion: "9"}, &known},
+		"a newer version":            {&known, pod{UID: "a", ResourceVersion: "11"}, &pod{UID: "a", ResourceVersion: "11"}},
+		"its end":                    {&known, pod{UID: "a", Gone: true}, &gone},
+		"a late version of one gone": {&gone, pod{UID: "a", ResourceVersion: "11"}, &gone},
+		"a newer object":             {&known, pod{UID: "b", ResourceVersion: "11"}, &pod{UID: "b", ResourceVersion: "11"}},
+		"an older object":            {&known, pod{UID: "b", ResourceVersion: "9"}, &known},
+		"the end of another object":  {&known, pod{UID: "b", Gone: true}, &known},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, Newest(c.known, c.o))
+			require.False(t, known.Gone, "what is known does not change under its holders")
+		})
+	}
+}
+
+func TestTrack(t *testing.T) {
+	a, b, c := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"}, pod{UID: "c", ResourceVersion: "30"}
+	gone := a
+	gone.Gone = true
+	for name, x := range map[string]struct {
+		current, next *pod
+		o             pod
+		want, then    *pod
+	}{
+		"a newer version":           {&a, nil, pod{UID: "a", ResourceVersion: "11"}, &pod{UID: "a", ResourceVersion: "11"}, nil},
+		"its end":                   {&a, nil, pod{UID: "a", Gone: true}, &gone, nil},
+		"the next proves its end":   {&a, nil, b, &gone, &b},
+		"one after the next":        {&gone, &b, c, &gone, &c},
+		"late word of an older one": {&a, nil, pod{UID: "z", ResourceVersion: "9"}, &a, nil},
+		"the next, late":            {&gone, &c, b, &gone, &c},
+		"the end of the next":       {&gone, &b, pod{UID: "b", Gone: true}, &gone, nil},
+		"the end of another":        {&gone, &b, pod{UID: "c", Gone: true}, &gone, &b},
+		"the next, none is known":   {nil, nil, b, nil, &b},
+	} {
+		t.Run(name, func(t *testing.T) {
+			current, next := Track(x.current, x.next, x.o)
+			require.Equal(t, x.want, current)
+			require.Equal(t, x.then, next)
+		})
+	}
+}
