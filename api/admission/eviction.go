@@ -30,12 +30,8 @@ const (
 )
 
 // validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it to. A pod that is
-// no launcher, and one of a guest that may be stopped, may be evicted. Nothing is read or marked on the word of others than the API server:
-// they are told to ask again, and so is who evicts while a new proof is on its way.
+// no launcher, and one of a guest that may be stopped, may be evicted.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
-	if !isProven(ctx) {
-		return tooMany("The review of this eviction does not show that it comes from the API server: ask again")
-	}
 	pod, err := h.pod(ctx, req.Namespace, req.Name)
 	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return admission.Allowed("")

@@ -26,14 +26,11 @@ type Options struct {
 	Controllers []string
 	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have no account.
 	Nodes []string
-	// Proven says whether a text at the end of a webhook's path proves that a call comes from the API server: only then anything is changed
-	// or reported. nil: none does.
-	Proven func(path, text string) bool
-	// Reports tells the workflows who deletes and who scales; nil: nobody is told.
+	// Reports reports to the workflows who deletes and who scales; nil: nobody does.
 	Reports Reports
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-	// Observe is told of every answer, for metrics; nil: nobody is.
+	// Observe gets every answer, for metrics; it may be nil.
 	Observe func(webhook string, allowed bool, took time.Duration)
 }
 
@@ -57,12 +54,18 @@ const (
 	PathReport             = "/requests-report"
 )
 
+// AuthenticatedPaths are those of the webhooks that do more than answer: they mark an instance for evacuation, report who asked, or say what
+// there is in the cluster. They are to be served to the API server alone.
+func AuthenticatedPaths() []string {
+	return []string{PathValidateEviction, PathReport, PathValidateVMIM}
+}
+
 type handler struct {
 	Options
 	kinds
 }
 
-// Handlers makes the HTTP handler of each webhook, by path, without a proof and with one (ProofSuffix).
+// Handlers makes the HTTP handler of each webhook, by path.
 func Handlers(o Options) map[string]http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -86,8 +89,7 @@ func Handlers(o Options) map[string]http.Handler {
 		PathMutateVMStatus:     h.mutateVMStatus,
 		PathReport:             h.report,
 	} {
-		w := &admission.Webhook{Handler: h.observed(path, handle), WithContextFunc: h.withProof(path)}
-		out[path], out[path+ProofSuffix] = w, w
+		out[path] = &admission.Webhook{Handler: h.observed(path, handle)}
 	}
 	return out
 }

@@ -38,10 +38,8 @@ func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admis
 	if causes := validation.Migration(m, slices.Contains(h.Controllers, req.UserInfo.Username)); len(causes) > 0 {
 		return refused(causes)
 	}
-	if isProven(ctx) { // what there is in the cluster is nobody else's business
-		if err := h.migratable(ctx, m); err != nil {
-			return bad(err)
-		}
+	if err := h.migratable(ctx, m); err != nil {
+		return bad(err)
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {

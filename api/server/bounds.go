@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -19,40 +20,65 @@ const (
 	// library, which says so, takes.
 	maxBodies = 64 << 20
 	maxBody   = 7<<20 + 1
-	// strangersReviews and strangersBodies are the same for those that do not show that the API server sends them: room for one body of any
-	// size, so that a version that does not put proofs into the paths yet is served.
-	strangersReviews = 2
-	strangersBodies  = 8 << 20
+	// reviewsEach and bodiesEach are the same for one address: any pod can reach this port, and none keeps the API server from being answered.
+	reviewsEach = maxReviews / 4
+	bodiesEach  = maxBodies / 4
 	// reviewWait is how long a review waits for others before it is turned away.
 	reviewWait = 2 * time.Second
 )
 
 var errBusy = errors.New("too many admission reviews at once")
 
-// bounds keep the memory and the time that reviews take within limits. A client that sends slowly holds what it has sent, and no place among
-// those that are answered. Whoever does not prove to be the API server shares a part of its own, and takes nothing from the API server's.
-type bounds struct{ proven, strangers part }
+// bounds keep the memory and the time that reviews take within limits, for all clients and for each address. A client that sends slowly holds
+// what it has sent, and is not among those that are answered.
+type bounds struct {
+	all bound
 
-type part struct{ bodies, reviews *semaphore.Weighted }
+	mu   sync.Mutex
+	each map[string]*addressBound
+}
+
+type bound struct{ bodies, reviews *semaphore.Weighted }
+
+// addressBound is there while there are requests of its address.
+type addressBound struct {
+	bound
+	requests int
+}
 
 func newBounds() *bounds {
-	return &bounds{
-		proven:    part{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)},
-		strangers: part{semaphore.NewWeighted(strangersBodies), semaphore.NewWeighted(strangersReviews)},
+	return &bounds{all: bound{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)}, each: map[string]*addressBound{}}
+}
+
+// of is the bound of an address, until done.
+func (bs *bounds) of(address string) (b bound, done func()) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	a := bs.each[address]
+	if a == nil {
+		a = &addressBound{bound: bound{semaphore.NewWeighted(bodiesEach), semaphore.NewWeighted(reviewsEach)}}
+		bs.each[address] = a
+	}
+	a.requests++
+	return a.bound, func() {
+		bs.mu.Lock()
+		defer bs.mu.Unlock()
+		if a.requests--; a.requests == 0 {
+			delete(bs.each, address)
+		}
 	}
 }
 
-// bound reads a review before it takes a place for it. Whoever finds none is told so with 429: the API server reports that it could not ask.
-func (bs *bounds) bound(next http.Handler, proven func(*http.Request) bool) http.Handler {
+// handler reads a review before it counts as one that is answered. Whoever exceeds a limit for longer than wait gets 429: the API server
+// reports that it could not ask.
+func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b := bs.strangers
-		if proven(r) {
-			b = bs.proven
-		}
+		own, done := bs.of(host(r.RemoteAddr))
+		defer done()
 		// A connection that cannot have a deadline is ended by the server's own.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-		body := &bounded{from: http.MaxBytesReader(nil, r.Body, maxBody), room: b.bodies, ctx: r.Context()}
-		defer func() { b.bodies.Release(body.held) }()
+		body := &boundedBody{from: http.MaxBytesReader(nil, r.Body, maxBody), limits: []*semaphore.Weighted{own.bodies, bs.all.bodies}, ctx: r.Context(), wait: wait}
+		defer body.release()
 		var whole bytes.Buffer
 		_, err := whole.ReadFrom(body)
 		var long *http.MaxBytesError
@@ -70,38 +96,62 @@ func (bs *bounds) bound(next http.Handler, proven func(*http.Request) bool) http
 			next.ServeHTTP(w, r) // which says so, and has nothing to review
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), reviewWait)
-		defer cancel()
-		if b.reviews.Acquire(ctx, 1) != nil {
+		release, err := acquire(r.Context(), wait, 1, own.reviews, bs.all.reviews)
+		if err != nil {
 			tooMany(w, errBusy.Error())
 			return
 		}
-		defer b.reviews.Release(1)
+		defer release()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// bounded reads a body, and takes room for what has come: who has sent nothing holds nothing. held is how much of it was taken.
-type bounded struct {
-	from io.Reader
-	room *semaphore.Weighted
-	ctx  context.Context
-	held int64
+// acquire takes n of each limit, or of none.
+func acquire(ctx context.Context, wait time.Duration, n int64, limits ...*semaphore.Weighted) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for i, l := range limits {
+		if l.TryAcquire(n) || l.Acquire(ctx, n) == nil {
+			continue
+		}
+		for _, held := range limits[:i] {
+			held.Release(n)
+		}
+		return nil, errBusy
+	}
+	return func() {
+		for _, l := range limits {
+			l.Release(n)
+		}
+	}, nil
+}
+
+// boundedBody reads a body, and counts what has come against limits: who has sent nothing holds nothing.
+type boundedBody struct {
+	from   io.Reader
+	limits []*semaphore.Weighted
+	ctx    context.Context
+	wait   time.Duration
+	held   int64
 }
 
 // Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if n == 0 {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, reviewWait)
-	defer cancel()
-	if b.room.Acquire(ctx, int64(n)) != nil {
-		return 0, errBusy
+	if _, busy := acquire(b.ctx, b.wait, int64(n), b.limits...); busy != nil {
+		return 0, busy
 	}
 	b.held += int64(n)
 	return n, err
+}
+
+func (b *boundedBody) release() {
+	for _, l := range b.limits {
+		l.Release(b.held)
+	}
 }
 
 // failed is the rest of a body that did not come.

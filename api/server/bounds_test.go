@@ -5,25 +5,30 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/api/subresources"
 )
 
-// TestNoMoreReviewsAtOnceThanThereArePlaces: the others wait, and are told when none becomes free.
-func TestNoMoreReviewsAtOnceThanThereArePlaces(t *testing.T) {
-	entered, leave := make(chan struct{}, 2*maxReviews), make(chan struct{})
-	s := httptest.NewServer(newBounds().bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// TestReviewsAtOnceAreLimited: the others wait, and are refused after a while.
+func TestReviewsAtOnceAreLimited(t *testing.T) {
+	entered, leave := make(chan struct{}, 2*reviewsEach), make(chan struct{})
+	s := httptest.NewServer(newBounds().handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-leave
 		_, _ = io.Copy(w, r.Body)
-	}), apiServer))
+	}), reviewWait))
 	defer s.Close()
 	var all sync.WaitGroup
-	answers := make([]string, maxReviews)
+	answers := make([]string, reviewsEach)
 	for i := range answers {
 		all.Go(func() { answers[i] = post(t, s.URL, strings.NewReader("review")) })
 	}
@@ -40,61 +45,99 @@ func TestNoMoreReviewsAtOnceThanThereArePlaces(t *testing.T) {
 	require.Equal(t, "200 again", post(t, s.URL, strings.NewReader("again")))
 }
 
-// apiServer and stranger are who sends all requests.
-func apiServer(*http.Request) bool { return true }
-func stranger(*http.Request) bool  { return false }
-
-// TestStrangersTakeNothingFromTheAPIServer: they share places of their own, of which there are few.
-func TestStrangersTakeNothingFromTheAPIServer(t *testing.T) {
-	entered, leave := make(chan struct{}, maxReviews), make(chan struct{})
+// TestAnAddressTakesNothingFromOthers: each has limits of its own, below those for all.
+func TestAnAddressTakesNothingFromOthers(t *testing.T) {
+	entered, leave := make(chan struct{}, reviewsEach), make(chan struct{})
 	b := newBounds()
-	slow := b.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	slow := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-leave
 		_, _ = io.Copy(w, r.Body)
-	}), stranger)
-	quick := b.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), apiServer)
-	ask := func(h http.Handler, body io.Reader) string {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", body))
-		return strconv.Itoa(w.Code) + " " + w.Body.String()
-	}
-	answers := make([]string, strangersReviews)
+	}), short)
+	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), short)
+	const one, other = "10.0.0.1:1", "10.0.0.2:1"
+	answers := make([]string, reviewsEach)
 	var all sync.WaitGroup
 	for i := range answers {
-		all.Go(func() { answers[i] = ask(slow, strings.NewReader("review")) })
+		all.Go(func() { answers[i] = review(slow, one, strings.NewReader("review")) })
 	}
 	for range answers {
 		<-entered
 	}
-	free := b.proven.reviews.TryAcquire(maxReviews)
-	if !free {
-		close(leave)
-	}
-	require.True(t, free, "every place of the API server's is free")
-	b.proven.reviews.Release(maxReviews)
-	require.Equal(t, "429 too many admission reviews at once\n", ask(slow, strings.NewReader("one more")))
-	require.Equal(t, "200 the API server's", ask(quick, strings.NewReader("the API server's")))
+	busy := review(quick, one, strings.NewReader("one more"))
+	served := review(quick, other, strings.NewReader("another's"))
 	close(leave)
 	all.Wait()
+	require.Equal(t, "429 too many admission reviews at once\n", busy)
+	require.Equal(t, "200 another's", served)
 	for _, a := range answers {
 		require.Equal(t, "200 review", a)
 	}
+	require.Empty(t, b.each, "nothing is kept of an address that asks for nothing")
 
-	// Nor do their bodies, and a whole one has room.
-	require.NoError(t, b.strangers.bodies.Acquire(context.Background(), strangersBodies-maxBody))
-	require.Len(t, ask(slow, io.LimitReader(forever{}, maxBody)), len("200 ")+maxBody)
-	require.NoError(t, b.strangers.bodies.Acquire(context.Background(), maxBody))
-	require.Equal(t, "429 too many admission reviews at once\n", ask(slow, strings.NewReader("x")))
-	require.Equal(t, "200 x", ask(quick, strings.NewReader("x")))
+	// Nor do its bodies.
+	own, done := b.of("10.0.0.1")
+	require.NoError(t, own.bodies.Acquire(t.Context(), bodiesEach))
+	require.Equal(t, "429 too many admission reviews at once\n", review(quick, one, strings.NewReader("x")))
+	require.Equal(t, "200 x", review(quick, other, strings.NewReader("x")))
+	own.bodies.Release(bodiesEach - maxBody)
+	require.Len(t, review(quick, one, io.LimitReader(forever{}, maxBody)), len("200 ")+maxBody, "two of the largest are within it")
+	done()
 }
 
-// TestWhoSendsNothingHoldsNothing: room is taken for what has come, whatever a header promises.
+// short is a wait for what does not come.
+const short = 10 * time.Millisecond
+
+func review(h http.Handler, from string, body io.Reader) string {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	r.RemoteAddr = from
+	h.ServeHTTP(w, r)
+	return strconv.Itoa(w.Code) + " " + w.Body.String()
+}
+
+// TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer: whoever reaches the port may call the others, whose answer is all that comes of them.
+func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
+	handlers := map[string]http.Handler{}
+	for path := range admission.Handlers(admission.Options{}) {
+		handlers[path] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	}
+	mux := http.NewServeMux()
+	register(mux, handlers, func(r *http.Request) (subresources.User, error) {
+		if name := r.Header.Get("X-Remote-User"); name != "" {
+			return subresources.User{Name: name}, nil
+		}
+		return subresources.User{}, &subresources.Plain{Code: http.StatusUnauthorized, Text: "request is not authenticated"}
+	})
+	ask := func(path, user string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, path, nil)
+		if user != "" {
+			r.Header.Set("X-Remote-User", user)
+		}
+		mux.ServeHTTP(w, r)
+		return w.Code
+	}
+	for path := range handlers {
+		at := "/apis/subresources.kubevirt.io/v1/admission" + path
+		if !slices.Contains(admission.AuthenticatedPaths(), path) {
+			require.Equal(t, http.StatusOK, ask(path, ""), path)
+			require.Equal(t, http.StatusNotFound, ask(at, apiServerUser), path)
+			continue
+		}
+		require.Equal(t, http.StatusNotFound, ask(path, apiServerUser), path)
+		require.Equal(t, http.StatusUnauthorized, ask(at, ""), path)
+		require.Equal(t, http.StatusForbidden, ask(at, "jane"), "%s: a user who is allowed to everything", path)
+		require.Equal(t, http.StatusOK, ask(at, apiServerUser), path)
+	}
+}
+
+// TestWhoSendsNothingHoldsNothing: what has come counts, whatever a header promises.
 func TestWhoSendsNothingHoldsNothing(t *testing.T) {
 	b := newBounds()
-	h := b.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), apiServer)
+	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), reviewWait)
 	reading, send := make(chan struct{}, 1), make(chan []byte)
-	r := httptest.NewRequest(http.MethodPost, "/", &told{reading, send})
+	r := httptest.NewRequest(http.MethodPost, "/", &stepped{reading, send})
 	r.ContentLength = maxBody
 	w := httptest.NewRecorder()
 	done := make(chan struct{})
@@ -103,26 +146,26 @@ func TestWhoSendsNothingHoldsNothing(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}()
 	<-reading
-	require.True(t, b.proven.bodies.TryAcquire(maxBodies), "nothing has come")
-	b.proven.bodies.Release(maxBodies)
+	require.True(t, b.all.bodies.TryAcquire(maxBodies), "nothing has come")
+	b.all.bodies.Release(maxBodies)
 	send <- []byte("abc")
 	<-reading
-	require.False(t, b.proven.bodies.TryAcquire(maxBodies-2))
-	require.True(t, b.proven.bodies.TryAcquire(maxBodies-3), "three bytes have")
-	b.proven.bodies.Release(maxBodies - 3)
+	require.False(t, b.all.bodies.TryAcquire(maxBodies-2))
+	require.True(t, b.all.bodies.TryAcquire(maxBodies-3), "three bytes have")
+	b.all.bodies.Release(maxBodies - 3)
 	close(send)
 	<-done
 	require.Equal(t, "abc", w.Body.String())
 }
 
-// told is a body that comes when it is told to.
-type told struct {
+// stepped is a body that comes step by step.
+type stepped struct {
 	reading chan<- struct{}
 	send    <-chan []byte
 }
 
 // Read implements io.Reader.
-func (o *told) Read(p []byte) (int, error) {
+func (o *stepped) Read(p []byte) (int, error) {
 	o.reading <- struct{}{}
 	sent, more := <-o.send
 	if !more {
@@ -142,18 +185,18 @@ func post(t *testing.T, url string, body io.Reader) string {
 	return resp.Status[:4] + string(text)
 }
 
-// TestRoomForBodiesIsTakenAsTheyCome and given back, whole bodies or not.
-func TestRoomForBodiesIsTakenAsTheyCome(t *testing.T) {
+// TestBodiesCountAsTheyCome, and no longer once they are answered, whole or not.
+func TestBodiesCountAsTheyCome(t *testing.T) {
 	b := newBounds()
-	h := b.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
 		require.LessOrEqual(t, n, int64(maxBody))
-		require.False(t, b.proven.bodies.TryAcquire(maxBodies), "it is held while it is answered")
-	}), apiServer)
+		require.False(t, b.all.bodies.TryAcquire(maxBodies), "it is held while it is answered")
+	}), reviewWait)
 	for name, c := range map[string]struct {
 		body io.Reader
 		code int
@@ -166,11 +209,11 @@ func TestRoomForBodiesIsTakenAsTheyCome(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", c.body))
 		require.Equal(t, c.code, w.Code, name)
-		require.True(t, b.proven.bodies.TryAcquire(maxBodies), name)
-		b.proven.bodies.Release(maxBodies)
+		require.True(t, b.all.bodies.TryAcquire(maxBodies), name)
+		b.all.bodies.Release(maxBodies)
 	}
-	// Nothing is left for another: it is told so.
-	require.NoError(t, b.proven.bodies.Acquire(context.Background(), maxBodies))
+	// Nothing is left for another.
+	require.NoError(t, b.all.bodies.Acquire(context.Background(), maxBodies))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x")))
 	require.Equal(t, http.StatusTooManyRequests, w.Code)

@@ -74,7 +74,6 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
 		APIServices:        apiServices(),
-		Proven:             admission.ProvenWebhooks(),
 	}, p.Log)
 	if err := keeper.SetUp(mgr); err != nil {
 		return err
@@ -86,15 +85,15 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	sent := newReports(temporal, p.Log, p.Registry)
 	defer sent.close(reportDrain) // after the last review has been answered
 	cluster := o.clusterReader(mgr.GetClient())
-	mux := http.NewServeMux()
-	register(mux, admission.Handlers(admission.Options{
-		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Proven: keeper.Proven, Reports: sent,
-	}), keeper.Proven)
 	aggregated, err := o.aggregated(mgr, temporal, cluster, p)
 	if err != nil {
 		return err
 	}
+	mux := http.NewServeMux()
+	register(mux, admission.Handlers(admission.Options{
+		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Reports: sent,
+	}), aggregated.Authenticate)
 	mux.Handle("/", aggregated) // whatever is no webhook
 	https := newServer("", o.Port, Limits{}, mux, keeper.Certificate, aggregated.FromFrontProxy, p.Log)
 	p.Registry.MustRegister(https.refused)

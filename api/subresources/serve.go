@@ -135,6 +135,9 @@ func (s *Service) FromFrontProxy(state *tls.ConnectionState) bool {
 	return s.proxy.Knows(context.Background(), state, time.Now())
 }
 
+// Authenticate says who is behind a request that the front proxy sends on. The error is for Fail.
+func (s *Service) Authenticate(r *http.Request) (User, error) { return s.proxy.Identify(r, time.Now()) }
+
 // note tells of a request that was let in.
 func (s *Service) note(route Route, r *Request, code int, took time.Duration, err error) {
 	if s.Observe != nil && !route.Stream {

@@ -1,6 +1,7 @@
 package certificates
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,9 +44,6 @@ type Options struct {
 	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
 	// restarts. Each is replaced after keyLife; the one before it is kept until then.
 	Keys []string
-	// Proven are the webhooks whose calls are to prove that they come from the API server, and the path of each, to which a proof for that
-	// path is appended in the configuration. It is made anew within the hour.
-	Proven map[string]string
 }
 
 // Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
@@ -57,8 +55,6 @@ type Keeper struct {
 	current atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
 	keys    atomic.Pointer[map[string]keys]
-	proofs  atomic.Pointer[[]proofKey]
-	begun   atomic.Bool // a proof of this process's own has been written
 }
 
 // NewKeeper makes a Keeper that reads and writes through a client.
@@ -119,9 +115,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
 	}
-	k.takeProofs(secret)
 	secret = secret.DeepCopy()
-	fresh := len(secret.Data[corev1.TLSCertKey]) == 0
 	renewed, err := k.issuer().renew(secret, k.now())
 	if err != nil {
 		return reconcile.Result{}, err
@@ -131,12 +125,6 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	} else if added && renewed == "" {
 		renewed = "keys"
 	}
-	proven, err := k.renewProof(secret, fresh)
-	if err != nil {
-		return reconcile.Result{}, err
-	} else if proven && renewed == "" {
-		renewed = "proof"
-	}
 	if renewed != "" {
 		if err := k.client.Update(ctx, secret); err != nil {
 			if apierrors.IsConflict(err) {
@@ -145,11 +133,6 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 			return reconcile.Result{}, fmt.Errorf("writing Secret %s: %w", k.Secret, err)
 		}
 		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).Msg("certificate renewed")
-		if proven {
-			k.begun.Store(true)
-			// Before anybody is told of it, whatever becomes of that.
-			k.takeProofs(secret)
-		}
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -157,7 +140,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts nobody, and while there is
 	// nothing in use yet, those who do trust it need not wait for the others.
-	webhooks, others := k.trust(ctx, k.toldBy(secret))
+	webhooks, others := k.trust(ctx, bundleOf(secret))
 	err = errors.Join(webhooks, others)
 	if err != nil && k.current.Load() != nil && !allMissing(webhooks, others) {
 		return reconcile.Result{}, err
@@ -167,28 +150,24 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if hooked := k.MutatingWebhooks != "" || k.ValidatingWebhooks != ""; webhooks == nil && (hooked || others == nil) {
 		k.trusted.Store(true)
 	}
-	next := checkInterval
-	if wait := k.untilProven(secret); wait > 0 {
-		next = min(next, wait)
-	}
-	return reconcile.Result{RequeueAfter: next}, err
+	return reconcile.Result{RequeueAfter: checkInterval}, err
 }
 
 // trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the others. What is not a
 // webhook is told apart.
-func (k *Keeper) trust(ctx context.Context, t told) (webhooks, others error) {
+func (k *Keeper) trust(ctx context.Context, bundle []byte) (webhooks, others error) {
 	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
-		atWebhooks = append(atWebhooks, k.trustMutating(ctx, t))
+		atWebhooks = append(atWebhooks, k.trustMutating(ctx, bundle))
 	}
 	if k.ValidatingWebhooks != "" {
-		atWebhooks = append(atWebhooks, k.trustValidating(ctx, t))
+		atWebhooks = append(atWebhooks, k.trustValidating(ctx, bundle))
 	}
 	for _, name := range k.APIServices {
-		atOthers = append(atOthers, k.trustAt(ctx, name, t.bundle))
+		atOthers = append(atOthers, k.trustAt(ctx, name, bundle))
 	}
 	if k.Bundle.Name != "" {
-		atOthers = append(atOthers, k.publish(ctx, t.bundle))
+		atOthers = append(atOthers, k.publish(ctx, bundle))
 	}
 	return errors.Join(atWebhooks...), errors.Join(atOthers...)
 }
@@ -209,7 +188,7 @@ func allMissing(joined ...error) bool {
 	return true
 }
 
-func (k *Keeper) trustMutating(ctx context.Context, t told) error {
+func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
 		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", k.MutatingWebhooks, err)
@@ -217,12 +196,12 @@ func (k *Keeper) trustMutating(ctx context.Context, t told) error {
 	changed, same := mutating.DeepCopy(), true
 	for i := range changed.Webhooks {
 		w := &changed.Webhooks[i]
-		same = k.tell(w.Name, &w.ClientConfig, t) && same
+		same = k.trustFrom(&w.ClientConfig, bundle) && same
 	}
 	return k.patch(ctx, changed, mutating, same)
 }
 
-func (k *Keeper) trustValidating(ctx context.Context, t told) error {
+func (k *Keeper) trustValidating(ctx context.Context, bundle []byte) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
@@ -230,7 +209,7 @@ func (k *Keeper) trustValidating(ctx context.Context, t told) error {
 	changed, same := validating.DeepCopy(), true
 	for i := range changed.Webhooks {
 		w := &changed.Webhooks[i]
-		same = k.tell(w.Name, &w.ClientConfig, t) && same
+		same = k.trustFrom(&w.ClientConfig, bundle) && same
 	}
 	return k.patch(ctx, changed, validating, same)
 }
@@ -244,4 +223,15 @@ func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bo
 	}
 	k.log.Info().Str("name", from.GetName()).Msg("the current CA is trusted there")
 	return nil
+}
+
+// trustFrom writes the CA into one webhook's configuration, and says whether it was there already. A webhook that the API server reaches by
+// another Service, such as its own, trusts somebody else's.
+func (k *Keeper) trustFrom(c *admissionregistrationv1.WebhookClientConfig, bundle []byte) (same bool) {
+	if s := c.Service; s != nil && (s.Name != k.Service || s.Namespace != k.Secret.Namespace) {
+		return true
+	}
+	same = bytes.Equal(c.CABundle, bundle)
+	c.CABundle = bundle
+	return same
 }

@@ -34,7 +34,6 @@ const (
 	namespace = "virtflow"
 	service   = "virtflow-api-server"
 	startTime = 30 * time.Second
-	proof     = "proof"
 	askTime   = 30 * time.Second
 )
 
@@ -70,8 +69,7 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	require.True(t, roots.AppendCertsFromPEM(trusted.Webhooks[0].ClientConfig.CABundle))
 
 	port := freePort(t)
-	o.Proven = func(_, text string) bool { return text == proof }
-	webhooks := server.NewWebhooks("127.0.0.1", port, keeper.Certificate, virtadmission.Handlers(o), o.Proven)
+	webhooks := server.NewWebhooks("127.0.0.1", port, keeper.Certificate, virtadmission.Handlers(o))
 	ended := make(chan error, 1)
 	go func() { ended <- webhooks.Start(ctx) }()
 	t.Cleanup(func() {
@@ -98,19 +96,18 @@ func freePort(t testing.TB) int {
 
 // Post sends a body to a path, as the API server does, and returns the status and the body of the answer.
 func (e *Endpoint) Post(path, contentType string, body io.Reader) (int, []byte, error) {
-	return e.PostAsAnybody(path+"/"+proof, contentType, body)
+	return post(e.Client, e.url+path, contentType, body)
 }
 
-// PostAsAnybody sends a body to a path without a proof.
-func (e *Endpoint) PostAsAnybody(path, contentType string, body io.Reader) (int, []byte, error) {
-	resp, err := e.Client.Post(e.url+path, contentType, body)
+func post(c *http.Client, url, contentType string, body io.Reader) (int, []byte, error) {
+	resp, err := c.Post(url, contentType, body)
 	if err != nil {
-		return 0, nil, fmt.Errorf("posting to %s: %w", path, err)
+		return 0, nil, fmt.Errorf("posting to %s: %w", url, err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reading the answer of %s: %w", path, err)
+		return 0, nil, fmt.Errorf("reading the answer of %s: %w", url, err)
 	}
 	return resp.StatusCode, raw, nil
 }

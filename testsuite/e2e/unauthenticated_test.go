@@ -18,7 +18,7 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 	const deployment = "deployment/virtflow-api-server"
 	address, metrics := forwarded(t, deployment, "8443"), forwarded(t, deployment, "8080")
 	// Only what the api-server answers matters here; that its own certificate is good, every request of the API server shows.
-	stranger := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+	anybody := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
 	counted := func() string {
 		r, err := http.Get("http://" + metrics + "/metrics")
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 			q, err := http.NewRequest(method, "https://"+address+"/apis/subresources.kubevirt.io/v1/namespaces/default/"+path, strings.NewReader("{}"))
 			require.NoError(t, err)
 			q.Header = headers
-			a, err := stranger.Do(q)
+			a, err := anybody.Do(q)
 			require.NoError(t, err)
 			text, err := io.ReadAll(a.Body)
 			require.NoError(t, err)
@@ -55,4 +55,18 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 		}
 	}
 	require.NotEqual(t, before, counted(), "it is counted")
+
+	// Webhooks that do more than answer are served to the API server alone.
+	for path, code := range map[string]int{
+		"/pod-eviction-validate": http.StatusUnauthorized, "/requests-report": http.StatusUnauthorized,
+		reviews + "/pod-eviction-validate": http.StatusUnauthorized, reviews + "/requests-report": http.StatusUnauthorized,
+	} {
+		a, err := anybody.Post("https://"+address+path, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		require.Equal(t, code, a.StatusCode, path)
+	}
 }
+
+// reviews is where the API server's aggregation layer sends reviews.
+const reviews = "/apis/subresources.kubevirt.io/v1/admission"
