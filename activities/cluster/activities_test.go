@@ -225,19 +225,22 @@ func (w *world) runInstance(t *testing.T, vmi contract.Object, seen contract.VMI
 func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	t.Helper()
 	ctx := t.Context()
+	w.halt(t)
+	w.calls(t, "PATCH virtualmachines")
 	for range 2 {
 		out, err := w.DeleteVMI(ctx, contract.DeleteVMIInput{VM: vm})
 		require.NoError(t, err)
 		require.False(t, out.Absent)
+		require.Empty(t, out.Refused)
 	}
-	w.calls(t, "GET virtualmachineinstances", "DELETE virtualmachineinstances", "POST events",
-		"GET virtualmachineinstances", "DELETE virtualmachineinstances", "POST events")
+	w.calls(t, "GET virtualmachineinstances", "GET virtualmachines", "DELETE virtualmachineinstances", "POST events",
+		"GET virtualmachineinstances", "GET virtualmachines")
 	wrong := vmi
 	wrong.UID = "ffffffff-0000-4000-8000-000000000000"
 	absent, err := w.DeleteVMI(ctx, contract.DeleteVMIInput{VM: vm, VMI: wrong})
 	require.NoError(t, err)
 	require.True(t, absent.Absent)
-	w.calls(t, "DELETE virtualmachineinstances")
+	w.calls(t, "GET virtualmachineinstances")
 
 	deleted, err := w.DeleteLauncherPod(ctx, contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64)})
 	require.NoError(t, err)

@@ -3,160 +3,133 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// fate is what became of an instance that was to be deleted.
-type fate int
-
-// Fates.
-const (
-	fateDeleted fate = iota
-	fateEnding       // somebody else has deleted it, and its end is to be waited for
-	fateAbsent       // there is none of that UID
-	fateFree         // nobody controls it: it was left alone
-	fateForeign      // somebody else controls it, or it was set aside: it was left alone
-	fateLeft         // it was the VM's, which goes without it
-)
-
-// looks is how often an instance is looked at in one attempt to delete it, or to leave it: it may change just then.
+// looks is how often an object is looked at in one attempt to change it in the version that was looked at: it may change just then.
 const looks = 5
 
-var errUnsettled = errors.New("whose it is changes all the time")
+var errUnsettled = errors.New("it changes all the time")
 
-type deletion struct {
-	fate fate
-	uid  string                           // of what was deleted
-	vmi  *kubevirt.VirtualMachineInstance // as it was last, where it was left alone
-}
-
-// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended.
-// Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that no VM of the name controls any more.
-func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteResult, error) {
-	vmi := contract.Object{Namespace: in.VM.Namespace, Name: in.VMI.Name, UID: in.VMI.UID}
-	if vmi.Name == "" {
-		vmi.Name = in.VM.Name
-	}
-	found, err := a.deleteOwn(ctx, vmi, in.VM.UID)
-	if err == nil && found.fate == fateFree && vmi.UID != "" {
-		found, err = a.deleteFree(ctx, in.VM, found.vmi)
-	}
+// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. Whoever asks may remember what is true no longer.
+// So both are read, and the very version of the instance that was read is deleted, only if the VM goes, or asks for the end of this instance, or if
+// the instance is what a cancelled start has made, and its guest has never run.
+// Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that the VM does not control any more.
+func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
-		err = failure("deleting VirtualMachineInstance "+vmi.Name, err)
-		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete", "Error deleting virtual machine instance "+vmi.Name+": "+message(err)), vmi.UID)
-		return contract.DeleteResult{}, err
+		err = failure("deleting VirtualMachineInstance "+in.VM.Name, err)
+		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete",
+			"Error deleting virtual machine instance "+in.VM.Name+": "+message(err)), in.VMI.UID)
 	}
-	switch found.fate {
-	case fateEnding:
-		return contract.DeleteResult{}, nil
-	case fateForeign, fateLeft:
-		return contract.DeleteResult{Absent: true, Left: vmi.UID != ""}, nil
-	case fateAbsent, fateFree:
-		return contract.DeleteResult{Absent: true}, nil
-	case fateDeleted:
-	}
-	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
-		"Stopped the virtual machine by deleting the virtual machine instance "+found.uid), found.uid)
-	return contract.DeleteResult{}, nil
+	return out, err
 }
 
-// deleteOwn deletes the instance of a VM. As a rule it is the VM's still, and one request does it: the API server's policy virtflow-instances refuses
-// to delete by UID alone what no VirtualMachine of the name controls. Only then is there anything to look at. (A VM of the name and another UID is
-// not made before this one has gone, which waits for its transition.)
-func (a *Activities) deleteOwn(ctx context.Context, vmi contract.Object, vm string) (deletion, error) {
-	if vmi.UID == "" {
-		return a.deleteVMI(ctx, vmi, vm, nil)
-	}
-	err := a.KubeVirt.VMIs(vmi.Namespace).Delete(ctx, vmi.Name, *metav1.NewPreconditionDeleteOptions(vmi.UID))
-	switch {
-	case apierrors.IsInvalid(err):
-		return a.deleteVMI(ctx, vmi, vm, nil)
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return deletion{fate: fateAbsent}, nil
-	case err != nil:
-		return deletion{}, err
-	}
-	a.fresh.Remove(vmi.UID)
-	return deletion{uid: vmi.UID}, nil
-}
-
-// deleteVMI deletes an instance as long as owner, a UID, controls it, and keep (nil: none) does not ask for it to stay. An empty UID of the
-// instance means whichever has the name. Whoever decided about the instance may have seen an older one: it may have been taken from its owner
-// since, by the garbage collector (--cascade=orphan) or by hand, and be another's by now. So the version that is looked at here is the one that is
-// deleted, or none. Errors are the API server's.
-func (a *Activities) deleteVMI(ctx context.Context, o contract.Object, owner string, keep func(*kubevirt.VirtualMachineInstance) bool) (deletion, error) {
-	vmis := a.KubeVirt.VMIs(o.Namespace)
-	for look := 1; ; look++ {
-		vmi, err := vmis.Get(ctx, o.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || err == nil && o.UID != "" && string(vmi.UID) != o.UID {
-			return deletion{fate: fateAbsent}, nil
+// deleteVMI is DeleteVMI with the errors of the API server.
+func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+	for range looks {
+		// The instance is read first: whatever takes it from its VM after that changes it, and then there is nothing of this version to delete.
+		vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && in.VMI.UID != "" && string(vmi.UID) != in.VMI.UID {
+			return contract.DeleteVMIResult{Absent: true}, nil
 		}
 		if err != nil {
-			return deletion{}, err
+			return contract.DeleteVMIResult{}, err
 		}
-		switch ref := metav1.GetControllerOfNoCopy(vmi); {
-		case ref == nil:
-			return deletion{fate: fateFree, vmi: vmi}, nil
-		case string(ref.UID) != owner, keep != nil && keep(vmi):
-			return deletion{fate: fateForeign, vmi: vmi}, nil
+		vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && string(vm.UID) != in.VM.UID {
+			vm = nil
+		} else if err != nil {
+			return contract.DeleteVMIResult{}, err
 		}
-		uid, version := vmi.UID, vmi.ResourceVersion
-		err = vmis.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+		answer, err := a.spared(ctx, in, vm, vmi)
 		switch {
-		case err == nil:
-			a.fresh.Remove(string(uid))
-			return deletion{uid: string(uid)}, nil
-		case apierrors.IsNotFound(err):
-			return deletion{fate: fateAbsent}, nil
-		case !apierrors.IsConflict(err) || look == looks:
-			return deletion{}, err
+		case err != nil:
+			return contract.DeleteVMIResult{}, err
+		case answer != nil:
+			return *answer, nil
+		case metav1.GetControllerOfNoCopy(vmi) == nil: // KubeVirt's controller adopts it, too, before it does anything with it
+			_, err = a.adopt(ctx, in.VM, vmi)
+		default:
+			if err = a.deleteVersion(ctx, vmi); err == nil {
+				a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
+					"Stopped the virtual machine by deleting the virtual machine instance "+string(vmi.UID)), string(vmi.UID))
+				return contract.DeleteVMIResult{}, nil
+			}
+		}
+		if err != nil && !apierrors.IsConflict(err) && !otherObject(err) {
+			return contract.DeleteVMIResult{}, err
 		}
 	}
+	return contract.DeleteVMIResult{}, errUnsettled
 }
 
-// deleteFree decides about an instance that nobody controls. A VM that is deleted with --cascade=orphan leaves it behind. Otherwise somebody has
-// only taken the reference away, and the VM takes it up first, as KubeVirt's controller does.
-func (a *Activities) deleteFree(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (deletion, error) {
-	owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && string(owner.UID) != vm.UID:
-		return deletion{fate: fateLeft, vmi: vmi}, nil
-	case err != nil:
-		return deletion{}, err
-	case owner.DeletionTimestamp != nil:
-		if alone, err := a.leavesAlone(ctx, owner, vmi); err != nil || alone {
-			return deletion{fate: fateLeft, vmi: vmi}, err
+// spared is the answer where an instance is not to be deleted, or is being deleted already; nil: it is to be deleted. A VM of nil is gone.
+func (a *Activities) spared(
+	ctx context.Context, in contract.DeleteVMIInput, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance,
+) (*contract.DeleteVMIResult, error) {
+	orphaned := &contract.DeleteVMIResult{Absent: true, Orphaned: in.VMI.UID != ""}
+	controller := metav1.GetControllerOfNoCopy(vmi)
+	if controller != nil && string(controller.UID) != in.VM.UID || controller == nil && in.VMI.UID == "" {
+		return orphaned, nil
+	}
+	goes := vm == nil || vm.DeletionTimestamp != nil
+	if goes {
+		if stays, err := a.orphans(ctx, vm, vmi, controller == nil); err != nil || stays {
+			return orphaned, err
 		}
 	}
 	if vmi.DeletionTimestamp != nil {
-		return deletion{fate: fateEnding, vmi: vmi}, nil
+		return &contract.DeleteVMIResult{}, nil
 	}
-	_, err = a.takeUp(ctx, vm, vmi)
-	switch {
-	case apierrors.IsNotFound(err):
-		return deletion{fate: fateAbsent}, nil
-	case err != nil:
-		return deletion{}, err
+	if goes {
+		return nil, nil //nolint:nilnil // it is to be deleted
 	}
-	found, err := a.deleteOwn(ctx, contract.Object{Namespace: vmi.Namespace, Name: vmi.Name, UID: string(vmi.UID)}, vm.UID)
-	if err == nil && found.fate == fateFree {
-		err = errUnsettled
+	machine, instance := observe.VM(vm), observe.VMIForVM(observe.VMI(vmi))
+	if why := wanted(&machine, &instance, vmi.Annotations[contract.AnnotationTransition], in.MadeBy); why != "" {
+		return &contract.DeleteVMIResult{Refused: why, VM: &machine, VMI: &instance}, nil
 	}
-	return found, err
+	return nil, nil //nolint:nilnil // it is to be deleted
 }
 
-// leavesAlone says that a VM which is being deleted leaves its dependents alone: a finalizer says so, until the garbage collector has taken all
-// of them from the VM. The revision that the instance was made from is one of them. Where that is still the VM's, only the instance was taken, and by
-// somebody else.
-func (a *Activities) leavesAlone(ctx context.Context, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) (bool, error) {
+// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Maker is the transition that made it, and cancelled the
+// one that is being compensated, if any.
+func wanted(vm *contract.VMObservation, vmi *contract.VMIObservation, maker, cancelled string) string {
+	desired, _ := runstrategy.Desired(vm, vmi, vm.StatusRunStrategy)
+	switch {
+	case desired.Operation == contract.OperationStop, desired.Operation == contract.OperationRestart:
+		return ""
+	case cancelled == "":
+		return fmt.Sprintf("run strategy %s does not ask for the end of the instance now", vm.RunStrategy)
+	case maker != cancelled:
+		return "the instance was not made by the start that was cancelled"
+	case vmi.EverRan, vmi.Phase == string(kubevirt.Running):
+		return "the instance was made by the start that was cancelled, but its guest has run"
+	default:
+		return ""
+	}
+}
+
+// orphans says that a VM which is gone or being deleted leaves an instance behind. A finalizer says so, until the garbage collector has taken all
+// dependents from the VM. The revision that the instance was made from is one of them. Where that is still the VM's, only the instance was taken, and
+// by somebody else. Free: nobody controls the instance.
+func (a *Activities) orphans(ctx context.Context, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance, free bool) (bool, error) {
 	name := vmi.Status.VirtualMachineRevisionName
-	if name == "" || slices.Contains(vm.Finalizers, metav1.FinalizerOrphanDependents) {
+	switch {
+	case vm != nil && slices.Contains(vm.Finalizers, metav1.FinalizerOrphanDependents):
+		return true, nil
+	case !free:
+		return false, nil
+	case vm == nil, name == "":
 		return true, nil
 	}
 	revision, err := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -167,4 +140,15 @@ func (a *Activities) leavesAlone(ctx context.Context, vm *kubevirt.VirtualMachin
 		return false, err
 	}
 	return !metav1.IsControlledBy(revision, vm), nil
+}
+
+// deleteVersion deletes an instance in the version that was read, or does nothing. Errors are the API server's.
+func (a *Activities) deleteVersion(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) error {
+	err := a.KubeVirt.VMIs(vmi.Namespace).Delete(ctx, vmi.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &vmi.UID, ResourceVersion: &vmi.ResourceVersion},
+	})
+	if err == nil {
+		a.fresh.Remove(string(vmi.UID))
+	}
+	return err
 }

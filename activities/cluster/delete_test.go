@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -30,7 +31,7 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 			_, err := fakekube.Edit(w.fake, r.Namespace, r.Name, "", change)
 			require.NoError(t, err)
 		}
-		return w.fake.PolicyOfInstances(r)
+		return nil
 	})
 	return deletions
 }
@@ -39,6 +40,24 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 func (w *world) disown(t *testing.T, name string) {
 	t.Helper()
 	_, err := w.kubevirt.VMIs(w.ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// halt makes the VM ask for no instance.
+func (w *world) halt(t *testing.T) { w.strategy(t, "Halted") }
+
+func (w *world) strategy(t *testing.T, strategy string) {
+	t.Helper()
+	_, err := w.kubevirt.VMs(w.ns).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"runStrategy":"`+strategy+`"}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// scale makes the set ask for so many instances.
+func (w *world) scale(t *testing.T, n int) {
+	t.Helper()
+	_, err := w.kubevirt.ReplicaSets(w.ns).Patch(t.Context(), "web", types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -96,25 +115,12 @@ func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
 			for range 2 {
 				out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: gone, VMI: vmi})
 				require.NoError(t, err)
-				require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
+				require.Equal(t, contract.DeleteVMIResult{Absent: true, Orphaned: true}, out)
 				require.Nil(t, w.there(t, "web").DeletionTimestamp)
 			}
-			require.Equal(t, 2, *deletions)
+			require.Equal(t, 1, *deletions)
 		})
 	}
-}
-
-// TestAnInstanceIsDeletedInOneRequest, whatever else of it changes.
-func TestAnInstanceIsDeletedInOneRequest(t *testing.T) {
-	w := newWorld(t)
-	w.changing(t, 1, labelled)
-	vm, vmi := w.machine(t)
-	w.fake.Calls()
-	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
-	require.NoError(t, err)
-	require.Equal(t, contract.DeleteResult{}, out)
-	w.calls(t, "DELETE virtualmachineinstances", "POST events")
-	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 }
 
 // TestABusyInstanceIsDeleted: that it changes in another way just then is no reason to leave it alone.
@@ -122,9 +128,10 @@ func TestABusyInstanceIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	deletions := w.changing(t, 3, labelled)
 	vm, _ := w.machine(t)
+	w.halt(t)
 	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.NoError(t, err)
-	require.Equal(t, contract.DeleteResult{}, out)
+	require.Equal(t, contract.DeleteVMIResult{}, out)
 	require.Equal(t, 4, *deletions)
 	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 }
@@ -134,6 +141,7 @@ func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.changing(t, 1000, labelled)
 	vm, _ := w.machine(t)
+	w.halt(t)
 	_, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.Error(t, err)
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
@@ -146,11 +154,13 @@ func TestARefusalIsNoEnd(t *testing.T) {
 		t.Skip("a real API server has no such policy")
 	}
 	vm, vmi := w.machine(t)
+	w.halt(t)
 	w.fake.Calls()
 	set, of := w.replicaSet(t)
 	made, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: of, Generation: set.Generation, From: 1, Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, 1, made.Made)
+	w.scale(t, 0)
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
 		if r.Verb != "delete" {
 			return nil
@@ -189,6 +199,7 @@ func TestReplicasThatAreNoLongerTheSetsStay(t *testing.T) {
 			_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
 			require.NoError(t, err)
 			replica := w.instances(t)[0]
+			w.scale(t, 0)
 			in := contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}}
 			for range 2 {
 				_, err = w.DeleteReplicas(t.Context(), in)
@@ -215,8 +226,8 @@ func TestReplicasOfASetThatGoesAreNotTheSetsToDelete(t *testing.T) {
 	require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
 }
 
-// TestWhatIsTakenUpTooLateIsLeftAgain: the VM was deleted after it was looked at, and before it took the instance up.
-func TestWhatIsTakenUpTooLateIsLeftAgain(t *testing.T) {
+// TestWhatIsAdoptedTooLateIsReleased: the VM was deleted after it was looked at, and before it adopted the instance.
+func TestWhatIsAdoptedTooLateIsReleased(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a real API server cannot be held up")
@@ -248,8 +259,8 @@ func TestWhatIsTakenUpTooLateIsLeftAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenUpTooLateIsLeftByTheNextAttempt, where the first one took the instance up and then failed.
-func TestWhatIsTakenUpTooLateIsLeftByTheNextAttempt(t *testing.T) {
+// TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt, where the first one adopted the instance and then failed.
+func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a real API server cannot be held up")
@@ -271,7 +282,7 @@ func TestWhatIsTakenUpTooLateIsLeftByTheNextAttempt(t *testing.T) {
 	require.Equal(t, "Kubernetes", errorType(err))
 	w.fake.Intercept(nil)
 	owners := w.there(t, "web").OwnerReferences
-	require.Len(t, owners, 1, "it was taken up")
+	require.Len(t, owners, 1, "it was adopted")
 	require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachine](w.fake, w.ns, "web"))
 	// The garbage collector has looked before the instance was the VM's.
 	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = owners })
@@ -317,8 +328,132 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 			require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 			out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, contract.DeleteResult{Absent: c.left, Left: c.left}, out)
+			require.Equal(t, contract.DeleteVMIResult{Absent: c.left, Orphaned: c.left}, out)
 			require.Equal(t, !c.left, w.there(t, "web").DeletionTimestamp != nil)
 		})
 	}
+}
+
+// TestAnInstanceIsDeletedOnlyByAWishThatExistsNow: what the workflow remembers is as old as its copy of Temporal's database.
+func TestAnInstanceIsDeletedOnlyByAWishThatExistsNow(t *testing.T) {
+	const start = "vm/default/web/12345678/start/1"
+	running := func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.Status.Phase = kubevirt.Running
+		vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
+			kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{Phase: kubevirt.Running})
+	}
+	for name, c := range map[string]struct {
+		strategy string
+		vmi      func(*kubevirt.VirtualMachineInstance)
+		requests func(vmi string) []kubevirt.VirtualMachineStateChangeRequest
+		madeBy   string
+		deleted  bool
+		refused  string
+	}{
+		"the VM wants it to run":          {strategy: "Always", vmi: running, refused: "run strategy Always does not ask for the end of the instance now"},
+		"it has ended, and is replaced":   {strategy: "Always", vmi: func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed }, deleted: true},
+		"it has ended, and nobody asks":   {strategy: "Manual", vmi: func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed }, refused: "does not ask"},
+		"the VM is halted":                {strategy: "Halted", vmi: running, deleted: true},
+		"the VM says nothing that counts": {strategy: "WaitAsReceiver", vmi: running, refused: "does not ask"},
+		"a restart is asked for": {strategy: "Always", vmi: running, deleted: true, requests: func(uid string) []kubevirt.VirtualMachineStateChangeRequest {
+			of := types.UID(uid)
+			return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of}, {Action: kubevirt.StartRequest}}
+		}},
+		"a stop of another is asked for": {strategy: "Manual", vmi: running, refused: "does not ask", requests: func(string) []kubevirt.VirtualMachineStateChangeRequest {
+			of := types.UID("another")
+			return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of}}
+		}},
+		"its start is cancelled":                   {strategy: "Always", madeBy: start, deleted: true},
+		"its start is cancelled, and it runs":      {strategy: "Always", madeBy: start, vmi: running, refused: "its guest has run"},
+		"another start is cancelled":               {strategy: "Always", madeBy: start + "0", refused: "was not made by the start that was cancelled"},
+		"its start is cancelled, since it is over": {strategy: "Halted", madeBy: start + "0", vmi: running, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			made, vm := w.vm(t)
+			created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation, Transition: start})
+			require.NoError(t, err)
+			w.strategy(t, c.strategy)
+			if c.vmi != nil {
+				_, err = fakekube.Edit(w.fake, w.ns, "web", "", c.vmi)
+				require.NoError(t, err)
+			}
+			if c.requests != nil {
+				_, err = fakekube.Edit(w.fake, w.ns, "web", "status", func(v *kubevirt.VirtualMachine) { v.Status.StateChangeRequests = c.requests(created.VMI.UID) })
+				require.NoError(t, err)
+			}
+			for _, uid := range []string{created.VMI.UID, ""} {
+				out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Name: "web", UID: uid}, MadeBy: c.madeBy})
+				require.NoError(t, err)
+				require.Equal(t, c.deleted, w.there(t, "web").DeletionTimestamp != nil)
+				if c.deleted {
+					require.Equal(t, contract.DeleteVMIResult{}, out)
+					continue
+				}
+				require.Contains(t, out.Refused, c.refused)
+				require.Equal(t, c.strategy, out.VM.RunStrategy, "the planner learns what is true")
+				require.Equal(t, created.VMI.UID, out.VMI.UID)
+			}
+		})
+	}
+}
+
+// TestAnInstanceOfAVMThatGoesWithoutItStays, also while the garbage collector has not come to it yet.
+func TestAnInstanceOfAVMThatGoesWithoutItStays(t *testing.T) {
+	w := newWorld(t)
+	vm, vmi := w.machine(t)
+	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachine) {
+		v.Finalizers = []string{contract.FinalizerVM, metav1.FinalizerOrphanDependents}
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.NoError(t, err)
+	require.Equal(t, contract.DeleteVMIResult{Absent: true, Orphaned: true}, out)
+	require.Nil(t, w.there(t, "web").DeletionTimestamp)
+}
+
+// TestReplicasAreDeletedOnlyWhileThereAreTooMany: the set may have been scaled up since, and an instance run again for all that is remembered.
+func TestReplicasAreDeletedOnlyWhileThereAreTooMany(t *testing.T) {
+	w := newWorld(t)
+	made, set := w.replicaSet(t) // of three
+	_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 4})
+	require.NoError(t, err)
+	var all []contract.Object
+	for _, vmi := range w.instances(t) {
+		all = append(all, contract.Object{Namespace: w.ns, Name: vmi.Name, UID: string(vmi.UID)})
+	}
+	going := func() (n int) {
+		for _, vmi := range w.instances(t) {
+			if vmi.DeletionTimestamp != nil {
+				n++
+			}
+		}
+		return n
+	}
+	out, err := w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Finished: all})
+	require.NoError(t, err)
+	require.Equal(t, 4, out.Kept, "none has ended")
+	require.Equal(t, 3, out.Set.Replicas)
+	require.Zero(t, going())
+
+	_, err = w.kubevirt.ReplicaSets(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":true}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
+	require.NoError(t, err)
+	require.Equal(t, 4, out.Kept, "the set is paused")
+	require.Zero(t, going())
+	_, err = w.kubevirt.ReplicaSets(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":false}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+
+	w.fake.Calls()
+	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
+	require.NoError(t, err)
+	w.calls(t, "GET virtualmachineinstancereplicasets", "GET virtualmachineinstances", "DELETE virtualmachineinstances", "POST events")
+	require.Equal(t, []int{1, 3}, []int{out.Deleted, out.Kept}, "one is too many")
+	require.Equal(t, 1, going())
+	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 3}, []int{out.Deleted, out.Kept}, "it counts no more")
+	require.Equal(t, 1, going())
 }

@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
@@ -104,21 +106,29 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 	return false, nil
 }
 
-// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Those of a set that is being
-// deleted are the garbage collector's.
+// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Whoever asks may remember what is
+// true no longer. So the set and its instances are read: as many go as there are too many now, and those that have ended now. The others are
+// kept, and all are while the set is paused. Those of a set that is being deleted are the garbage collector's.
 // Idempotent: neither a newer instance of a name is touched, nor one that the set controls no more, nor one that its selector matches no more.
 func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteReplicasInput) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
-	_, selector, err := a.selecting(ctx, in.Set)
+	set, selector, err := a.selecting(ctx, in.Set)
 	if err != nil {
 		return out, err
 	}
-	aside := func(vmi *kubevirt.VirtualMachineInstance) bool { return !selector.Matches(labels.Set(vmi.Labels)) }
+	there, err := a.present(ctx, set, selector)
+	if err != nil {
+		return out, err
+	}
+	seen := observe.ReplicaSet(set)
+	chosen, kept := dispensable(in, there, seen)
+	if kept > 0 {
+		out.Kept, out.Set = kept, &seen
+	}
+	out.Deleted = len(in.Remove) + len(in.Finished) - kept - len(chosen)
 	var mu sync.Mutex
-	all := append(append([]contract.Object{}, in.Remove...), in.Finished...)
-	err = inWaves(len(all), func(i int) error {
-		err := a.deleteReplica(ctx, in.Set, all[i], i >= len(in.Remove), aside)
-		if err != nil {
+	err = inWaves(len(chosen), func(i int) error {
+		if err := a.deleteReplica(ctx, in.Set, selector, chosen[i]); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -131,21 +141,87 @@ func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteRepli
 	})
 }
 
-func (a *Activities) deleteReplica(ctx context.Context, set, vmi contract.Object, finished bool, aside func(*kubevirt.VirtualMachineInstance) bool) error {
-	vmi.Namespace = set.Namespace
-	found, err := a.deleteVMI(ctx, vmi, set.UID, aside)
-	if err != nil {
-		return failure("deleting VirtualMachineInstance "+vmi.Name, err)
+// present are the instances that a set controls and its selector matches, by UID, without those that are being deleted.
+func (a *Activities) present(
+	ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector,
+) (map[string]contract.ReplicaObservation, error) {
+	out := map[string]contract.ReplicaObservation{}
+	for page := ""; ; {
+		list, err := a.KubeVirt.VMIs(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize, Continue: page})
+		if err != nil {
+			return nil, failure("listing the VirtualMachineInstances of namespace "+set.Namespace, err)
+		}
+		for i := range list.Items {
+			if r := observe.Replica(&list.Items[i], selector); belongs(r, string(set.UID)) {
+				out[r.UID] = r
+			}
+		}
+		if page = list.Continue; page == "" {
+			return out, nil
+		}
 	}
-	if found.fate != fateDeleted {
-		return nil
+}
+
+func belongs(r contract.ReplicaObservation, set string) bool {
+	return r.OwnerUID == set && r.Matches && !r.Deleting
+}
+
+// dispensable are those of a batch that may go as things are now, and how many are kept. What is not there needs nothing more.
+func dispensable(in contract.DeleteReplicasInput, there map[string]contract.ReplicaObservation, set contract.ReplicaSetObservation) (
+	chosen []contract.ReplicaObservation, kept int,
+) {
+	excess := -set.Replicas
+	for _, r := range there {
+		if observe.CountsAsReplica(r, set.UID) {
+			excess++
+		}
 	}
-	text := "Stopped the virtual machine by deleting the virtual machine instance " + vmi.UID
-	if finished {
-		text = "Deleted finished virtual machine: " + vmi.UID
+	for i, o := range slices.Concat(in.Remove, in.Finished) {
+		r, ok := there[o.UID]
+		counts := observe.CountsAsReplica(r, set.UID)
+		switch {
+		case !ok:
+		case set.Paused, counts && (excess <= 0 || i >= len(in.Remove)):
+			kept++
+		default:
+			if counts {
+				excess--
+			}
+			chosen = append(chosen, r)
+		}
 	}
-	a.events.tell(ctx, kindVMIRS, set, normal("SuccessfulDelete", text), vmi.UID)
-	return nil
+	return chosen, kept
+}
+
+// deleteReplica deletes an instance in the version that was read, and looks at it again where that has changed. One that was chosen because it had
+// ended is as dispensable later: an end is final.
+func (a *Activities) deleteReplica(ctx context.Context, set contract.Object, selector labels.Selector, chosen contract.ReplicaObservation) error {
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+		Namespace: set.Namespace, Name: chosen.Name, UID: types.UID(chosen.UID), ResourceVersion: chosen.ResourceVersion,
+	}}
+	for range looks {
+		err := a.deleteVersion(ctx, vmi)
+		if err == nil {
+			text := "Stopped the virtual machine by deleting the virtual machine instance " + chosen.UID
+			if !observe.CountsAsReplica(chosen, set.UID) {
+				text = "Deleted finished virtual machine: " + chosen.UID
+			}
+			a.events.tell(ctx, kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
+			return nil
+		}
+		if apierrors.IsConflict(err) {
+			vmi, err = a.KubeVirt.VMIs(set.Namespace).Get(ctx, chosen.Name, metav1.GetOptions{})
+		}
+		switch {
+		case apierrors.IsNotFound(err), err == nil && string(vmi.UID) != chosen.UID:
+			return nil
+		case err != nil:
+			return failure("deleting VirtualMachineInstance "+chosen.Name, err)
+		case !belongs(observe.Replica(vmi, selector), set.UID):
+			return nil
+		}
+	}
+	return failure("deleting VirtualMachineInstance "+chosen.Name, errUnsettled)
 }
 
 // orRefused sorts what stopped a batch: a refusal is a result, so that what was done before it is known; anything else is an error and

@@ -11,17 +11,23 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// keepRevision writes the VM's specification down, or finds it written down, and removes the one of the start before, whose name is last.
-// Where nobody knows that name any more, but there was a start, the VM's revisions are listed.
-func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachine, last string) error {
+// keepRevision writes the VM's specification down, or finds it written down.
+func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachine) error {
 	kept, err := instance.Revision(vm)
 	if err != nil {
 		return final(contract.ErrorInvalid, err.Error())
 	}
-	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
-	if _, err := revisions.Create(ctx, kept, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	_, err = a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace).Create(ctx, kept, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return failure("creating ControllerRevision "+kept.Name, err)
 	}
+	return nil
+}
+
+// pruneRevisions removes the specification of the start before, whose name is last, unless the present instance was made from it. Where nobody
+// knows that name any more, but there was a start, the VM's revisions are listed.
+func (a *Activities) pruneRevisions(ctx context.Context, vm *kubevirt.VirtualMachine, last, present string) error {
+	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
 	var old []string
 	switch {
 	case last != "":
@@ -38,7 +44,7 @@ func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachi
 		}
 	}
 	for _, name := range old {
-		if name == kept.Name {
+		if name == present {
 			continue
 		}
 		if err := revisions.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -181,6 +181,12 @@ func TestOneRevisionIsKept(t *testing.T) {
 			if known {
 				in.Revision = first.VMI.Revision
 			}
+			vmi, err := w.kubevirt.VMIs(w.ns).Get(ctx, "web", metav1.GetOptions{})
+			require.NoError(t, err)
+			vmi.Finalizers = nil
+			_, err = w.kubevirt.VMIs(w.ns).Update(ctx, vmi, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			require.NoError(t, w.kubevirt.VMIs(w.ns).Delete(ctx, "web", metav1.DeleteOptions{}))
 			_, err = w.CreateVMI(ctx, in)
 			require.NoError(t, err)
 			left := w.revisions(t, vm)

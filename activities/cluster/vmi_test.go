@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -26,8 +28,8 @@ func TestNameTaken(t *testing.T) {
 	require.Equal(t, contract.ErrorConflict, errorType(err))
 }
 
-// TestAnInstanceThatNobodyControlsIsTakenUp: such as one whose VM was deleted without it, and made again.
-func TestAnInstanceThatNobodyControlsIsTakenUp(t *testing.T) {
+// TestAnInstanceThatNobodyControlsIsAdopted: such as one whose VM was deleted without it, and made again.
+func TestAnInstanceThatNobodyControlsIsAdopted(t *testing.T) {
 	w := newWorld(t)
 	_, vm := w.vm(t)
 	left, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), &kubevirt.VirtualMachineInstance{
@@ -47,27 +49,23 @@ func TestAnInstanceThatNobodyControlsIsTakenUp(t *testing.T) {
 // TestWhatWasTakenFromItsVMStays: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and the VM shows no sign of it.
 func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("a real API server refuses it only to the control worker")
-	}
-	w.fake.Intercept(w.fake.PolicyOfInstances)
 	vm, vmi := w.machine(t)
 	w.disown(t, "web")
 
 	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}})
 	require.NoError(t, err)
-	require.Equal(t, contract.DeleteResult{Absent: true}, out, "an instance of another UID is not touched")
+	require.Equal(t, contract.DeleteVMIResult{Absent: true}, out, "an instance of another UID is not touched")
 	require.Empty(t, w.there(t, "web").OwnerReferences)
 
 	w.releaseRevision(t)
 	require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	for i, of := range []contract.Object{vm, {Namespace: w.ns, Name: "web", UID: "one before"}, {Namespace: w.ns, Name: "never", UID: "was"}} {
+	for i, of := range []contract.Object{vm, {Namespace: w.ns, Name: "web", UID: "one before"}} {
 		for range 2 {
 			w.fake.Calls()
 			out, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: of, VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, contract.DeleteResult{Absent: true, Left: true}, out)
-			calls := []string{"DELETE virtualmachineinstances", "GET virtualmachineinstances", "GET virtualmachines"}
+			require.Equal(t, contract.DeleteVMIResult{Absent: true, Orphaned: true}, out)
+			calls := []string{"GET virtualmachineinstances", "GET virtualmachines"}
 			if i == 0 { // it is this VM's, and being deleted
 				calls = append(calls, "GET controllerrevisions")
 			}
@@ -80,18 +78,67 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 // TestAnInstanceWithoutItsReferenceIsStopped: somebody has taken it away, and the VM is there and wants it stopped.
 func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("a real API server refuses it only to the control worker")
-	}
-	w.fake.Intercept(w.fake.PolicyOfInstances)
 	vm, vmi := w.machine(t)
+	w.halt(t)
 	w.disown(t, "web")
 	in := contract.DeleteVMIInput{VM: vm, VMI: vmi}
 	for range 2 {
 		out, err := w.DeleteVMI(t.Context(), in)
 		require.NoError(t, err)
-		require.Equal(t, contract.DeleteResult{}, out, "its end is to be waited for")
+		require.Equal(t, contract.DeleteVMIResult{}, out, "its end is to be waited for")
 	}
 	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 	require.Len(t, w.there(t, "web").OwnerReferences, 1)
+}
+
+// TestAVMThatAsksForNoInstanceGetsNone: what the workflow remembers may be older than the VM.
+func TestAVMThatAsksForNoInstanceGetsNone(t *testing.T) {
+	w := newWorld(t)
+	_, vm := w.vm(t)
+	for _, strategy := range []string{"Halted", "Manual", "WaitAsReceiver"} {
+		w.strategy(t, strategy)
+		out, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+		require.NoError(t, err)
+		require.Contains(t, out.Refused, "run strategy "+strategy+" does not ask for an instance now")
+		require.Equal(t, strategy, out.VM.RunStrategy)
+		require.Empty(t, w.instances(t))
+	}
+	w.strategy(t, "Always")
+	made, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Transition: "vm/default/web/12345678/start/1"})
+	require.NoError(t, err)
+	require.Equal(t, "vm/default/web/12345678/start/1", w.there(t, "web").Annotations[contract.AnnotationTransition])
+	w.halt(t)
+	again, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+	require.NoError(t, err)
+	require.Equal(t, contract.CreateVMIResult{VMI: made.VMI, Existing: true}, again, "an attempt before has made it")
+}
+
+// TestTheRevisionOfThePresentInstanceStays, whatever the start that finds it is told of the one before.
+func TestTheRevisionOfThePresentInstanceStays(t *testing.T) {
+	w := newWorld(t)
+	_, vm := w.vm(t)
+	first, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+	require.NoError(t, err)
+	_, err = w.kubevirt.VMs(w.ns).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":2}}}}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	again, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Revision: first.VMI.Revision})
+	require.NoError(t, err)
+	require.True(t, again.Existing)
+	revisions := w.kubernetes.AppsV1().ControllerRevisions(w.ns)
+	_, err = revisions.Get(t.Context(), first.VMI.Revision, metav1.GetOptions{})
+	require.NoError(t, err)
+
+	w.halt(t)
+	_, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
+	require.NoError(t, err)
+	_, err = w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: first.VMI.UID}, Finalizers: &[]string{}})
+	require.NoError(t, err)
+	w.strategy(t, "Always")
+	next, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Revision: first.VMI.Revision})
+	require.NoError(t, err)
+	_, err = revisions.Get(t.Context(), first.VMI.Revision, metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "the instance that was made from it is no more")
+	_, err = revisions.Get(t.Context(), next.VMI.Revision, metav1.GetOptions{})
+	require.NoError(t, err)
 }

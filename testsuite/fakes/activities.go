@@ -57,14 +57,14 @@ func (c *Cluster) SyncInstance(_ context.Context, in contract.SyncInstanceInput)
 }
 
 // DeleteVMI is the activity.
-func (c *Cluster) DeleteVMI(_ context.Context, in contract.DeleteVMIInput) (r contract.DeleteResult, err error) {
+func (c *Cluster) DeleteVMI(_ context.Context, in contract.DeleteVMIInput) (r contract.DeleteVMIResult, err error) {
 	err = c.do(contract.ActivityDeleteVMI, func() error {
 		if c.VMI == nil || in.VMI.UID != "" && c.VMI.UID != in.VMI.UID {
 			r.Absent = true
 			return nil
 		}
 		if c.VMI.OwnerUID == "" && (c.VM == nil || c.VM.UID != in.VM.UID || c.VM.DeletionTimestamp != nil) {
-			r.Absent, r.Left = true, true
+			r.Absent, r.Orphaned = true, true
 			return nil
 		}
 		if c.VMI.DeletionTimestamp == nil {

@@ -103,7 +103,6 @@ func New(o Options) (*World, error) {
 	w.env.SetTestTimeout(time.Minute)
 	w.env.SetDetachedChildWait(false)
 	w.Kube = kube.New(kube.Options{Now: w.Now, Namespaces: []string{systemNamespace}})
-	w.Kube.Intercept(w.Kube.PolicyOfInstances)
 	var err error
 	if w.kubernetes, err = kubernetes.NewForConfig(w.Kube.Config()); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

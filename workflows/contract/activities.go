@@ -55,12 +55,17 @@ type CreateVMIInput struct {
 	Actor      string `json:"actor,omitempty"`
 	// Revision is the ControllerRevision of the instance before, to be removed ("": not known).
 	Revision string `json:"revision,omitempty"`
+	// Transition is the workflow ID of the start or restart, which the VMI keeps as AnnotationTransition.
+	Transition string `json:"transition,omitempty"`
 }
 
-// CreateVMIResult: Existing says that it was there already (and is controlled by the VM).
+// CreateVMIResult: Existing says that it was there already (and is controlled by the VM). Refused says why there is none ("": there is): the VM
+// does not ask for one now, as it is in VM.
 type CreateVMIResult struct {
 	VMI      VMIObservation `json:"vmi"`
 	Existing bool           `json:"existing,omitempty"`
+	Refused  string         `json:"refused,omitempty"`
+	VM       *VMObservation `json:"vm,omitempty"`
 }
 
 // DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. One that nobody controls any more stays where the
@@ -68,12 +73,23 @@ type CreateVMIResult struct {
 type DeleteVMIInput struct {
 	VM  Object `json:"vm"`
 	VMI Object `json:"vmi"`
+	// MadeBy is the workflow ID of the start or restart that was cancelled ("": none was): what that very one made goes, if its guest has never run.
+	MadeBy string `json:"madeBy,omitempty"`
 }
 
-// DeleteResult: Absent says that there was nothing to delete (any more); Left says besides that what there is was taken from its VM, and stays.
+// DeleteVMIResult: Absent says that there was nothing to delete (any more); Orphaned says besides that what there is was taken from its VM, and
+// stays. Refused says why nothing was deleted ("": it was): what is true now, in VM and VMI, does not ask for it.
+type DeleteVMIResult struct {
+	Absent   bool            `json:"absent,omitempty"`
+	Orphaned bool            `json:"orphaned,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+	VM       *VMObservation  `json:"vm,omitempty"`
+	VMI      *VMIObservation `json:"vmi,omitempty"`
+}
+
+// DeleteResult: Absent says that there was nothing to delete (any more).
 type DeleteResult struct {
 	Absent bool `json:"absent,omitempty"`
-	Left   bool `json:"left,omitempty"`
 }
 
 // PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave). Lock:

@@ -15,6 +15,8 @@ const (
 	AnnotationRequestedBy = "virtflow.io/requested-by"
 	// AnnotationVMGeneration on a VMI is the generation of the VM that it was made from.
 	AnnotationVMGeneration = "kubevirt.io/vm-generation"
+	// AnnotationTransition on a VMI is the workflow ID of the start or restart that made it.
+	AnnotationTransition = "virtflow.io/transition"
 	// AnnotationVMISpec on a launcher pod is the VMI that the launcher builds its domain from, without anything secret.
 	AnnotationVMISpec = "virtflow.io/vmi"
 	// AnnotationDomain on a launcher pod is the name of its VMI.

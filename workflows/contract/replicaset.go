@@ -164,10 +164,13 @@ type DeleteReplicasInput struct {
 	Finished []Object `json:"finished,omitempty"`
 }
 
-// DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay.
+// DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay. Kept is how many others stay:
+// they are not too many and have not ended, as things are now. Set is what was read of it then.
 type DeleteReplicasResult struct {
-	Deleted int      `json:"deleted,omitempty"`
-	Refused *Refusal `json:"refused,omitempty"`
+	Deleted int                    `json:"deleted,omitempty"`
+	Kept    int                    `json:"kept,omitempty"`
+	Set     *ReplicaSetObservation `json:"set,omitempty"`
+	Refused *Refusal               `json:"refused,omitempty"`
 }
 
 // ReplicaSetStatus is the status of a VirtualMachineInstanceReplicaSet, whole.
@@ -227,4 +230,6 @@ type ReplicateResult struct {
 	Summary string `json:"summary"`
 	// Taken is the highest ordinal whose derived name somebody else's object has; 0: none has.
 	Taken int `json:"taken,omitempty"`
+	// Set is what was read of the set when replicas that were to be deleted turned out to be wanted; nil: they were not.
+	Set *ReplicaSetObservation `json:"set,omitempty"`
 }

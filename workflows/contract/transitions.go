@@ -45,6 +45,10 @@ type TransitionResult struct {
 	// Summary is one plain sentence.
 	Summary string `json:"summary"`
 	VMIUID  string `json:"vmiUID,omitempty"`
+	// Refused says why nothing was done ("": it was): what is true now, in VM and VMI, does not ask for it.
+	Refused string          `json:"refused,omitempty"`
+	VM      *VMObservation  `json:"vm,omitempty"`
+	VMI     *VMIObservation `json:"vmi,omitempty"`
 }
 
 // ErrorDeadline is the type of the error of a transition whose deadline passed.

@@ -213,6 +213,9 @@ func (e *set) closed(ctx workflow.Context, in contract.ReplicateInput, r contrac
 	switch {
 	case err == nil:
 		e.succeeded(string(actReplicate))
+		if r.Set != nil { // it was decided from what is true no longer
+			s.correct(*r.Set)
+		}
 		if t.Reported.Note == "" && t.Make > 0 {
 			s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 		}
@@ -234,6 +237,15 @@ func (e *set) closed(ctx workflow.Context, in contract.ReplicateInput, r contrac
 	s.Record(record)
 	e.describe(ctx)
 	e.loop.Wake()
+}
+
+// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever was remembered. What there
+// is of them is looked for.
+func (s *State) correct(now contract.ReplicaSetObservation) {
+	if now.UID == s.Object.UID && !s.Set.Gone {
+		s.believe(&now)
+	}
+	s.Known = false
 }
 
 // record is a transition as the history query answers it while it is open.

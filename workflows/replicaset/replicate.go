@@ -44,6 +44,10 @@ func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.Repli
 	if err := t.deleteAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}
+	if t.set != nil {
+		t.say(ctx, "Replicas that were to go are wanted now; they stay.")
+		return contract.ReplicateResult{Summary: t.summary() + " Others that were to go are wanted now, and stay.", Taken: t.taken, Set: t.set}, nil
+	}
 	if t.taken > 0 {
 		t.say(ctx, "Names were taken; another transition makes up for it.")
 		return contract.ReplicateResult{Summary: t.summary() + " Names derived for others were taken.", Taken: t.taken}, nil
@@ -58,7 +62,8 @@ type replication struct {
 	latest  contract.ReplicateProgress
 	made    int
 	deleted int
-	taken   int // the highest ordinal whose name somebody else has
+	set     *contract.ReplicaSetObservation // as it was read when replicas to be deleted turned out to be wanted
+	taken   int                             // the highest ordinal whose name somebody else has
 }
 
 func newReplication(ctx workflow.Context, in contract.ReplicateInput) *replication {
@@ -159,6 +164,9 @@ func (t *replication) delete(ctx workflow.Context, in contract.DeleteReplicasInp
 		return err
 	}
 	t.deleted += r.Deleted
+	if r.Set != nil {
+		t.set = r.Set
+	}
 	if r.Refused != nil {
 		return t.refused(ctx, "deleted", r.Refused)
 	}

@@ -167,13 +167,14 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	e.child = child
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var r contract.TransitionResult
-		e.closed(ctx, t, child.Get(ctx, &r))
+		err := child.Get(ctx, &r)
+		e.closed(ctx, t, r, err)
 	})
 	return nil
 }
 
 // closed notes how the open transition went.
-func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
+func (e *instance) closed(ctx workflow.Context, t Transition, result contract.TransitionResult, err error) {
 	s := &e.state
 	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
 	person := ""
@@ -182,6 +183,11 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	}
 	s.Open, e.child, e.cancelOpen = nil, nil, nil
 	switch {
+	case err == nil && result.Refused != "":
+		o.Error = result.Refused
+		if !s.correct(result) { // it was decided from the same
+			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, nil), errors.New(result.Refused))
+		}
 	case err == nil:
 		e.succeeded(string(t.Operation))
 		if t.Operation == contract.OperationStop {
@@ -208,6 +214,21 @@ func (e *instance) closed(ctx workflow.Context, t Transition, err error) {
 	}
 	s.Record(r)
 	e.loop.Wake()
+}
+
+// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was remembered. It says whether there
+// was anything new in it.
+func (s *State) correct(r contract.TransitionResult) bool {
+	changed := false
+	if r.VM != nil && r.VM.UID == s.Object.UID && !s.VM.Gone && r.VM.ResourceVersion != s.VM.ResourceVersion {
+		s.believe(r.VM)
+		changed = true
+	}
+	if r.VMI != nil && (s.VMI == nil || s.VMI.UID != r.VMI.UID || s.VMI.ResourceVersion != r.VMI.ResourceVersion) {
+		s.VMI = r.VMI
+		changed = true
+	}
+	return changed
 }
 
 // record is a transition as the history query answers it while it is open.

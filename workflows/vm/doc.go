@@ -26,8 +26,8 @@
 // opens the transition (plan.go, controls.go).
 //
 // 4. The transition. The child workflow vm/<namespace>/<name>/<uid>/stop/<n> knows who asked and why. It has the guest's grace
-// period and three minutes. The activity DeleteVMI deletes the VirtualMachineInstance by name and UID, so that no later one is
-// hit, and the child waits (stop.go). The VM shows Stopping.
+// period and three minutes. The activity DeleteVMI reads the VM and the VirtualMachineInstance, and deletes that very version of it
+// if the VM asks for that at this moment; otherwise the planner decides again. The child waits (stop.go). The VM shows Stopping.
 //
 // 5. The pod. The VMI stays, since it has a finalizer. crdwatch signals its deletionTimestamp to vmi/<namespace>/<name>, which
 // deletes the launcher pod with the guest's grace period and half a minute more (package workflows/vmi: decideEnding). The pod

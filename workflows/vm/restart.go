@@ -10,11 +10,11 @@ import (
 func Restart(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
 	t := newTransition(ctx, in)
 	if err := t.deleteInstance(ctx); err != nil {
-		return contract.TransitionResult{}, err
+		return ended(err)
 	}
 	made, err := t.createInstance(ctx)
 	if err != nil {
-		return contract.TransitionResult{}, err
+		return ended(err)
 	}
 	return t.awaitRunning(ctx, made)
 }

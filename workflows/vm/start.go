@@ -16,7 +16,7 @@ func Start(ctx workflow.Context, in contract.TransitionInput) (contract.Transiti
 	t := newTransition(ctx, in)
 	made, err := t.createInstance(ctx)
 	if err != nil {
-		return contract.TransitionResult{}, err
+		return ended(err)
 	}
 	return t.awaitRunning(ctx, made)
 }
@@ -24,14 +24,20 @@ func Start(ctx workflow.Context, in contract.TransitionInput) (contract.Transiti
 // createInstance makes the instance. Cancelled meanwhile, it still learns whether there is one, and takes it away.
 func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
-	in := contract.CreateVMIInput{VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision}
+	in := contract.CreateVMIInput{
+		VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision, Transition: id(ctx),
+	}
 	r, err := entity.CallThrough[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be made: %s", entity.Message(err))
-		return r, err
 	}
-	if err := ctx.Err(); err != nil {
-		return r, t.compensate(ctx, r.VMI.UID, err)
+	switch cancelled := ctx.Err(); {
+	case cancelled != nil: // whatever became of it
+		return r, t.compensate(ctx, r.VMI.UID, cancelled)
+	case err != nil:
+		return r, err
+	case r.Refused != "":
+		return r, t.refused(ctx, r.Refused, r.VM, nil)
 	}
 	return r, nil
 }
@@ -70,14 +76,20 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	}
 }
 
-// compensate deletes the instance that a cancelled start has made.
+// compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows whether there is one.
 func (t *transition) compensate(ctx workflow.Context, uid string, cause error) error {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	t.say(dctx, "Cancelled. Taking the instance away again.")
-	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}}
-	if _, err := entity.Call[contract.DeleteResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in); err != nil {
+	in := contract.DeleteVMIInput{
+		VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}, MadeBy: id(ctx),
+	}
+	r, err := entity.Call[contract.DeleteVMIResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in)
+	if err != nil {
 		return fmt.Errorf("taking the instance away again: %w", err)
+	}
+	if r.Refused != "" {
+		t.say(dctx, "Cancelled. The instance stays: %s.", r.Refused)
 	}
 	return cause
 }

@@ -14,7 +14,7 @@ import (
 func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
 	t := newTransition(ctx, in)
 	if err := t.deleteInstance(ctx); err != nil {
-		return contract.TransitionResult{}, err
+		return ended(err)
 	}
 	s := "The instance is gone."
 	if t.stays {
@@ -28,12 +28,15 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	t.say(ctx, "Deleting the instance.")
 	in := contract.DeleteVMIInput{VM: t.in.VM, VMI: t.in.VMI}
 	in.VMI.Namespace, in.VMI.Name = t.in.VM.Namespace, t.in.VM.Name
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeleteVMI, "delete the instance", in)
+	r, err := entity.Call[contract.DeleteVMIResult](ctx, contract.ActivityDeleteVMI, "delete the instance", in)
 	if err != nil {
 		t.say(ctx, "The instance could not be deleted: %s", entity.Message(err))
 		return err
 	}
-	if t.stays = r.Left; r.Absent {
+	if r.Refused != "" {
+		return t.refused(ctx, r.Refused, r.VM, r.VMI)
+	}
+	if t.stays = r.Orphaned; r.Absent {
 		return nil
 	}
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,3 +77,25 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 func (t *transition) left(ctx workflow.Context) time.Duration {
 	return max(t.in.Deadline.Sub(workflow.Now(ctx)), time.Millisecond)
 }
+
+// refusal ends a transition that what is true now does not ask for.
+type refusal struct{ contract.TransitionResult }
+
+func (r refusal) Error() string { return r.Refused }
+
+// ended is the outcome of a transition that goes no further. A refusal is a result, which tells the entity what to plan from.
+func ended(err error) (contract.TransitionResult, error) {
+	var r refusal
+	if errors.As(err, &r) {
+		return r.TransitionResult, nil
+	}
+	return contract.TransitionResult{}, err
+}
+
+func (t *transition) refused(ctx workflow.Context, why string, vm *contract.VMObservation, vmi *contract.VMIObservation) error {
+	t.say(ctx, "Nothing was done: %s.", why)
+	return refusal{contract.TransitionResult{Summary: "Nothing was done: " + why + ".", Refused: why, VM: vm, VMI: vmi}}
+}
+
+// id is the transition's own, which the instance that it makes keeps.
+func id(ctx workflow.Context) string { return workflow.GetInfo(ctx).WorkflowExecution.ID }

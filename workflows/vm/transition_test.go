@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -37,8 +38,8 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteResult, error) {
-				return contract.DeleteResult{}, nil
+			env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+				return contract.DeleteVMIResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
 			env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 				return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}, Existing: true}, nil
@@ -76,4 +77,43 @@ func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
 	})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
+}
+
+// TestARefusedStopIsAResult, which tells the entity what is true, and no failure.
+func TestARefusedStopIsAResult(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	now := contract.VMObservation{UID: "vm-1", ResourceVersion: "7", RunStrategy: "Always"}
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+		return contract.DeleteVMIResult{Refused: "it is to run", VM: &now, VMI: &contract.VMIObservation{UID: "vmi-1"}}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+	env.ExecuteWorkflow(vm.Restart, contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(time.Minute)})
+	require.NoError(t, env.GetWorkflowError())
+	var r contract.TransitionResult
+	require.NoError(t, env.GetWorkflowResult(&r))
+	require.Equal(t, "it is to run", r.Refused)
+	require.Equal(t, now, *r.VM)
+	require.Equal(t, "vmi-1", r.VMI.UID)
+}
+
+// TestACancelledStartTakesAwayWhatItMade, also where the answer of its creation was lost: the instance says which start made it.
+func TestACancelledStartTakesAwayWhatItMade(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	var made []string
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+		made = append(made, in.Transition)
+		env.CancelWorkflow()
+		return contract.CreateVMIResult{}, temporal.NewApplicationError("the answer was lost", "Kubernetes")
+	}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+	var in contract.DeleteVMIInput
+	env.RegisterActivityWithOptions(func(_ context.Context, got contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+		in = got
+		return contract.DeleteVMIResult{}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+	env.ExecuteWorkflow(vm.Start, contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(time.Minute)})
+	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()))
+	require.NotEmpty(t, in.MadeBy)
+	require.Equal(t, made[0], in.MadeBy)
+	require.Empty(t, in.VMI.UID)
 }

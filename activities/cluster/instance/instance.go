@@ -27,6 +27,8 @@ type Request struct {
 	Paused bool
 	// Actor is the user behind it, "" when not known.
 	Actor string
+	// Transition is the workflow ID of the start or restart that makes it, "" where there is none.
+	Transition string
 	// Now goes into the status.
 	Now time.Time
 }
@@ -58,10 +60,14 @@ func New(vm *kubevirt.VirtualMachine, s settings.Settings, r Request) (*kubevirt
 		vmi.Annotations = map[string]string{}
 	}
 	vmi.Annotations[contract.AnnotationVMGeneration] = strconv.FormatInt(vm.Generation, 10)
-	// What a template says about who asked is not to be believed.
+	// What a template says about who asked, and who made it, is not to be believed.
 	delete(vmi.Annotations, contract.AnnotationRequestedBy)
 	if r.Actor != "" {
 		vmi.Annotations[contract.AnnotationRequestedBy] = r.Actor
+	}
+	delete(vmi.Annotations, contract.AnnotationTransition)
+	if r.Transition != "" {
+		vmi.Annotations[contract.AnnotationTransition] = r.Transition
 	}
 	if r.Paused {
 		paused := kubevirt.StartStrategyPaused

@@ -27,15 +27,15 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	switch ref := observe.OwnerVM(vmi); {
 	case ref != nil && string(ref.UID) == vm.UID:
 	case metav1.GetControllerOfNoCopy(vmi) == nil && vmi.DeletionTimestamp == nil:
-		if vmi, err = a.takeUp(ctx, vm, vmi); err != nil {
-			return contract.CreateVMIResult{}, a.refused(ctx, vm, failure("taking up VirtualMachineInstance "+vm.Name, err))
+		if vmi, err = a.adopt(ctx, vm, vmi); err != nil {
+			return contract.CreateVMIResult{}, a.refused(ctx, vm, failure("adopting VirtualMachineInstance "+vm.Name, err))
 		}
 		owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
 			return contract.CreateVMIResult{}, failure("reading VirtualMachine "+vm.Name, err)
 		case err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil:
-			return contract.CreateVMIResult{}, a.tooLate(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
+			return contract.CreateVMIResult{}, a.release(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
 		}
 	default:
 		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
@@ -45,9 +45,9 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
 }
 
-// takeUp makes an instance the VM's that has its name and nobody who controls it, such as one whose VM was deleted without it. Errors are the
+// adopt makes a VM the controller of an instance of its name that nobody controls, such as one whose VM was deleted without it. Errors are the
 // API server's.
-func (a *Activities) takeUp(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
+func (a *Activities) adopt(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
 	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)}, kubevirt.VirtualMachineGroupVersionKind)
 	var finalizers *[]string
 	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
@@ -76,11 +76,11 @@ func withoutOwner(vmi *kubevirt.VirtualMachineInstance, uid string) []metav1.Own
 	return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == uid })
 }
 
-// tooLate gives up an instance that was taken up when the VM was being deleted already, and returns why nothing is made. If the deletion is with
-// --cascade=orphan, the garbage collector may have looked for what it is to leave alone before the instance was the VM's; whatever the deletion is,
-// it was not about this instance. Taken is the UID of one that this attempt took up; an attempt before may have taken up any that was not made for
-// the VM.
-func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken string, why error) error {
+// release takes the VM's reference off an instance that was adopted while the VM was being deleted already, and returns why nothing is made. If the
+// deletion is with --cascade=orphan, the garbage collector may have looked for dependents before the instance was one; whatever the deletion is, it
+// was not about this instance. Adopted is the UID of one that this attempt has adopted; an attempt before may have adopted any that was not made
+// for the VM.
+func (a *Activities) release(ctx context.Context, vm contract.Object, adopted string, why error) error {
 	for look := 1; ; look++ {
 		vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
@@ -88,7 +88,7 @@ func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken stri
 			return why
 		case err != nil:
 			return failure("reading VirtualMachineInstance "+vm.Name, err)
-		case !controls(vm, vmi), string(vmi.UID) != taken && observe.MadeFor(vmi, vm.UID):
+		case !controls(vm, vmi), string(vmi.UID) != adopted && observe.MadeFor(vmi, vm.UID):
 			return why
 		}
 		_, err = a.writeOwners(ctx, vmi, withoutOwner(vmi, vm.UID), nil)
@@ -96,7 +96,7 @@ func (a *Activities) tooLate(ctx context.Context, vm contract.Object, taken stri
 		case err == nil, otherObject(err):
 			return why
 		case !apierrors.IsConflict(err) || look == looks:
-			return failure("leaving VirtualMachineInstance "+vm.Name, err)
+			return failure("releasing VirtualMachineInstance "+vm.Name, err)
 		}
 	}
 }
