@@ -84,7 +84,7 @@ func searchAttributes(values map[string]string) temporal.SearchAttributes {
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] != "" {
-			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(values[name]))
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 		}
 	}
 	return temporal.NewSearchAttributes(updates...)

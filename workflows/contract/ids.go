@@ -1,6 +1,11 @@
 package contract
 
-import "fmt"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
 
 // Namespace is the Temporal namespace that virtflow registers and uses unless it is told another one.
 const Namespace = "virtflow"
@@ -9,7 +14,38 @@ const Namespace = "virtflow"
 const ControlTaskQueue = "virtflow-control"
 
 // NodeTaskQueue is the queue that only the worker of that node polls.
-func NodeTaskQueue(node string) string { return "virtflow-node-" + node }
+func NodeTaskQueue(node string) string { return id("virtflow-node-" + node) }
+
+// MaxLength is how long a workflow ID, the name of a task queue or a search attribute of type Keyword may be, in bytes: Temporal's columns in
+// PostgreSQL and MySQL have 255 characters. Namespaces of Kubernetes have up to 63, names up to 253.
+const MaxLength = 255
+
+// hashMark stands before the hash in what was shortened. No name in Kubernetes has it, so nothing that was shortened is the ID of another
+// object.
+const hashMark = "~"
+
+// id is whole where it fits; otherwise it is shortened.
+func id(whole string) string {
+	if len(whole) <= MaxLength && !strings.Contains(whole, hashMark) {
+		return whole
+	}
+	return shorten(whole, MaxLength)
+}
+
+// shorten keeps the beginning, which people read, and ends with a hash of the whole, which tells it from all others.
+func shorten(whole string, most int) string {
+	sum := sha256.Sum256([]byte(whole))
+	hash := hashMark + hex.EncodeToString(sum[:16])
+	return whole[:min(len(whole), most-len(hash))] + hash
+}
+
+// Keyword is a value as it fits into a search attribute of type Keyword: at most MaxLength bytes, whole characters.
+func Keyword(value string) string {
+	if len(value) > MaxLength {
+		value = strings.ToValidUTF8(value[:MaxLength], "")
+	}
+	return value
+}
 
 // Workflow types, as Temporal's UI shows them.
 const (
@@ -22,19 +58,23 @@ const (
 )
 
 // VMID is the workflow ID of the entity that owns a VirtualMachine object.
-func VMID(namespace, name string) string { return fmt.Sprintf("vm/%s/%s", namespace, name) }
+func VMID(namespace, name string) string { return id("vm/" + namespace + "/" + name) }
 
 // VMIID is the workflow ID of the entity that owns a VirtualMachineInstance object.
-func VMIID(namespace, name string) string { return fmt.Sprintf("vmi/%s/%s", namespace, name) }
+func VMIID(namespace, name string) string { return id("vmi/" + namespace + "/" + name) }
 
 // NodeID is the workflow ID of the entity that owns what virtflow knows of a node.
-func NodeID(name string) string { return "node/" + name }
+func NodeID(name string) string { return id("node/" + name) }
 
 // TransitionID is the workflow ID of the n-th transition of one incarnation (UID) of an entity, for example
 // vm/default/web/3f2a9c1e/start/2. The UID is cut to its first eight characters: enough to tell incarnations of one
 // name apart, and short enough to read.
 func TransitionID(entityID, uid string, op Operation, n int) string {
-	return fmt.Sprintf("%s/%s/%s/%d", entityID, ShortUID(uid), op, n)
+	end := fmt.Sprintf("/%s/%s/%d", ShortUID(uid), op, n)
+	if len(entityID)+len(end) > MaxLength {
+		entityID = shorten(entityID, MaxLength-len(end))
+	}
+	return entityID + end
 }
 
 // ShortUID is the first eight characters of a Kubernetes UID.

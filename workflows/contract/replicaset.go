@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -49,7 +48,7 @@ const MaxOrdinal = 1 << 30
 
 // ReplicaSetID is the workflow ID of the entity that owns a VirtualMachineInstanceReplicaSet object.
 func ReplicaSetID(namespace, name string) string {
-	return fmt.Sprintf("replicaset/%s/%s", namespace, name)
+	return id("replicaset/" + namespace + "/" + name)
 }
 
 // ReplicaSetObservation is what crdwatch tells a replica set's entity about its object.

@@ -150,7 +150,7 @@ func (e *set) transitionAttributes(t Transition) temporal.SearchAttributes {
 		temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation).ValueSet(string(contract.OperationReplicate)),
 	}
 	if t.Actor != "" {
-		attributes = append(attributes, temporal.NewSearchAttributeKeyKeyword(contract.SearchActor).ValueSet(t.Actor))
+		attributes = append(attributes, entity.Keyword(contract.SearchActor, t.Actor))
 	}
 	return temporal.NewSearchAttributes(attributes...)
 }

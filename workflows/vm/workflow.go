@@ -159,7 +159,7 @@ func (e *instance) transitionAttributes(t Transition) temporal.SearchAttributes 
 		temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation).ValueSet(string(t.Operation)),
 	}
 	if t.Actor != "" {
-		set = append(set, temporal.NewSearchAttributeKeyKeyword(contract.SearchActor).ValueSet(t.Actor))
+		set = append(set, entity.Keyword(contract.SearchActor, t.Actor))
 	}
 	return temporal.NewSearchAttributes(set...)
 }
