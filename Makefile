@@ -8,14 +8,15 @@ SHELL := /bin/bash
 export GOTOOLCHAIN := local
 # Where Temporal of the local cluster keeps its histories: sqlite (unless it is said) or postgres, Debian's. It is fixed by the first make up.
 export TEMPORAL_DB
-DEV := go run -trimpath -buildvcs=false ./deploy/dev
+# A module of its own: what the local cluster needs is no dependency of the product.
+DEV := go run -C deploy/dev -trimpath -buildvcs=false .
 
 # What runs without a node: everything but the end-to-end tests, which have a build tag.
 TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
 # Modules of their own, whose tests run with all others: their dependencies are none of the product's.
 # They read files outside their module, which the cache of test results does not notice.
-TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen testsuite/manifests)
+TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/dev testsuite/manifests)
 E2E_FLAGS ?=
 
 ##@ The local cluster
@@ -92,7 +93,7 @@ e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nod
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= testsuite/manifests
+LINT_MODULES ?= deploy/dev testsuite/manifests
 
 .PHONY: lint
 lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.

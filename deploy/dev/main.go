@@ -1,6 +1,6 @@
 // Command dev is virtflow's local cluster: a real Kubernetes with two nodes and
 // a real Temporal, built from source, on one Debian machine. The Makefile calls
-// it; `go run ./deploy/dev help` lists what it can do.
+// it; `go run -C deploy/dev . help` lists what it can do.
 package main
 
 import (

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // TestANewCA: a server whose CA has been replaced is reached as soon as the file has the new one, without a restart.

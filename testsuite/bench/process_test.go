@@ -23,7 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // temporalServer is a Temporal server that ends with the test.
@@ -35,7 +35,7 @@ const taskTimeout = "5s"
 // startTemporal starts the development server with ports and a database of its own.
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
-	folder := strings.TrimSpace(run(t, root(t), "go", "run", "-trimpath", "-buildvcs=false", "./deploy/dev", "build", "temporal"))
+	folder := strings.TrimSpace(run(t, root(t), "go", "run", "-C", "deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal"))
 	dir := t.TempDir()
 	s := &temporalServer{tls: filepath.Join(dir, "tls")}
 	ca, err := pki.OpenAuthority(s.tls, "crash test")

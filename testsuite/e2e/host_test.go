@@ -77,7 +77,7 @@ func kill(t *testing.T, ps []proc) {
 // dev runs a verb of the local cluster's tool.
 func dev(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"run", "-trimpath", "-buildvcs=false", "../../deploy/dev"}, args...)...).CombinedOutput()
+	out, err := exec.Command("go", append([]string{"run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", "."}, args...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
 }

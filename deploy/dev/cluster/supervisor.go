@@ -19,8 +19,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/node"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // handover is how long one supervisor may take to make room for the next.

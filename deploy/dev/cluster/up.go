@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
+	"github.com/virtflow/virtflow/deploy/dev/credentials"
 	"github.com/virtflow/virtflow/deploy/dev/debian"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/node"
 	"github.com/virtflow/virtflow/deploy/dev/parts"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
 )
 
 // Up installs and builds what is missing, starts what does not run, and returns
@@ -152,7 +152,7 @@ func link(target, link string) error {
 }
 
 func (c Cluster) prepare() error {
-	if err := pki.EnsureCluster(c.Layout); err != nil {
+	if err := credentials.Ensure(c.Layout); err != nil {
 		return err
 	}
 	return node.MakeMountpoints(c.Layout.Path("mountpoints"))

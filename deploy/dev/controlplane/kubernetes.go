@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
 	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 //go:embed files/audit-policy.yaml

@@ -7,7 +7,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/node"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // Cluster is what `up` tells the supervisor: where everything lies, and which

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
 	"github.com/virtflow/virtflow/deploy/dev/postgres"
 	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // Where Temporal keeps its histories.

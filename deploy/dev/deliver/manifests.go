@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"text/template"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
-	"github.com/virtflow/virtflow/deploy/dev/pki"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 //go:embed files

@@ -1,4 +1,4 @@
-package pki
+package credentials
 
 import (
 	"encoding/base64"
@@ -7,18 +7,19 @@ import (
 	"os"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/internal/pki"
 )
 
 // authority is one authority of the cluster with what it issues.
 type authority struct {
 	folder, commonName string
-	requests           []Request
+	requests           []pki.Request
 }
 
 // authorities are the cluster's. Each has its own key, so that a certificate of
 // one proves nothing to another.
 func authorities() []authority {
-	kubernetes := []Request{
+	kubernetes := []pki.Request{
 		{
 			Name: "apiserver", CommonName: "kube-apiserver",
 			Names: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + layout.ClusterDomain, "localhost"},
@@ -31,19 +32,19 @@ func authorities() []authority {
 		{Name: "kube-proxy", CommonName: "system:kube-proxy"},
 	}
 	for _, n := range layout.Nodes() {
-		kubernetes = append(kubernetes, Request{
+		kubernetes = append(kubernetes, pki.Request{
 			Name: n.Name, CommonName: "system:node:" + n.Name, Organizations: []string{"system:nodes"},
 			Names: []string{n.Name}, IPs: []string{n.IP}, ClientToo: true,
 		})
 	}
 	return []authority{
 		{"kubernetes", "virtflow-dev kubernetes", kubernetes},
-		{"front-proxy", "virtflow-dev front-proxy", []Request{{Name: "client", CommonName: "front-proxy-client"}}},
-		{"etcd", "virtflow-dev etcd", []Request{
+		{"front-proxy", "virtflow-dev front-proxy", []pki.Request{{Name: "client", CommonName: "front-proxy-client"}}},
+		{"etcd", "virtflow-dev etcd", []pki.Request{
 			{Name: "server", CommonName: "etcd", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"}, ClientToo: true},
 			{Name: "apiserver", CommonName: "kube-apiserver"},
 		}},
-		{"temporal", "virtflow-dev temporal", []Request{
+		{"temporal", "virtflow-dev temporal", []pki.Request{
 			{
 				Name: "server", CommonName: layout.TemporalName,
 				Names: []string{layout.TemporalName, "localhost"}, IPs: []string{layout.HostIP, "127.0.0.1"},
@@ -65,11 +66,11 @@ func kubeconfigUsers() []string {
 	return users
 }
 
-// EnsureCluster makes every authority, certificate and kubeconfig file of the
+// Ensure makes every authority, certificate and kubeconfig file of the
 // cluster that is not there.
-func EnsureCluster(l layout.Layout) error {
+func Ensure(l layout.Layout) error {
 	for _, a := range authorities() {
-		ca, err := OpenAuthority(l.Path("pki", a.folder), a.commonName)
+		ca, err := pki.OpenAuthority(l.Path("pki", a.folder), a.commonName)
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func EnsureCluster(l layout.Layout) error {
 			}
 		}
 	}
-	if err := EnsureSigningKey(l.Path("pki", "kubernetes"), "service-accounts"); err != nil {
+	if err := pki.EnsureSigningKey(l.Path("pki", "kubernetes"), "service-accounts"); err != nil {
 		return err
 	}
 	for _, user := range kubeconfigUsers() {
@@ -114,5 +115,5 @@ func writeKubeconfig(l layout.Layout, user string) error {
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(data) {
 		return nil
 	}
-	return WriteFile(path, data, 0o600)
+	return pki.WriteFile(path, data, 0o600)
 }

@@ -1,4 +1,4 @@
-package pki
+package credentials
 
 import (
 	"crypto/tls"
@@ -13,9 +13,9 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-func TestEnsureCluster(t *testing.T) {
+func TestEnsure(t *testing.T) {
 	l := layout.Layout{State: t.TempDir()}
-	require.NoError(t, EnsureCluster(l))
+	require.NoError(t, Ensure(l))
 
 	pool := func(authority string) *x509.CertPool {
 		roots := x509.NewCertPool()
@@ -65,9 +65,9 @@ func TestEnsureCluster(t *testing.T) {
 	}
 }
 
-func TestEnsureClusterKeepsWhatIsGoodAndReplacesWhatIsNot(t *testing.T) {
+func TestEnsureKeepsWhatIsGoodAndReplacesWhatIsNot(t *testing.T) {
 	l := layout.Layout{State: t.TempDir()}
-	require.NoError(t, EnsureCluster(l))
+	require.NoError(t, Ensure(l))
 	read := func(path string) string {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestEnsureClusterKeepsWhatIsGoodAndReplacesWhatIsNot(t *testing.T) {
 	// What a killed run can leave: a certificate without its key, and half a file.
 	require.NoError(t, os.Remove(l.PKI("kubernetes", "node1.key")))
 	require.NoError(t, os.WriteFile(l.PKI("kubernetes", "kube-proxy.crt"), []byte("-----BEGIN"), 0o644))
-	require.NoError(t, EnsureCluster(l))
+	require.NoError(t, Ensure(l))
 
 	require.Equal(t, admin, read(l.PKI("kubernetes", "admin.crt")))
 	require.Equal(t, conf, read(l.Kubeconfig("admin")))
@@ -90,45 +90,9 @@ func TestEnsureClusterKeepsWhatIsGoodAndReplacesWhatIsNot(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestEnsureReissuesWhatIsAskedForOtherwise(t *testing.T) {
-	dir := t.TempDir()
-	ca, err := OpenAuthority(dir, "test")
-	require.NoError(t, err)
-	request := Request{Name: "server", CommonName: "server", Names: []string{"a"}}
-	issue := func() string {
-		require.NoError(t, ca.Ensure(request))
-		data, err := os.ReadFile(filepath.Join(dir, "server.crt"))
-		require.NoError(t, err)
-		return string(data)
-	}
-	first := issue()
-	require.Equal(t, first, issue())
-	request.Names = []string{"a", "b"}
-	second := issue()
-	require.NotEqual(t, first, second)
-
-	// Another authority in the same place: what the old one issued is worth nothing.
-	require.NoError(t, os.Remove(filepath.Join(dir, "ca.key")))
-	ca, err = OpenAuthority(dir, "test")
-	require.NoError(t, err)
-	require.NotEqual(t, second, issue())
-
-	request.IPs = []string{"not an address"}
-	require.ErrorContains(t, ca.Ensure(request), "not an address")
-}
-
-func TestOpenAuthorityRefusesADamagedOne(t *testing.T) {
-	dir := t.TempDir()
-	_, err := OpenAuthority(dir, "test")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("nonsense"), 0o644))
-	_, err = OpenAuthority(dir, "test")
-	require.ErrorContains(t, err, dir)
-}
-
 func TestKubeconfig(t *testing.T) {
 	l := layout.Layout{State: t.TempDir()}
-	require.NoError(t, EnsureCluster(l))
+	require.NoError(t, Ensure(l))
 	data, err := os.ReadFile(l.Kubeconfig("node1"))
 	require.NoError(t, err)
 	var config struct {
