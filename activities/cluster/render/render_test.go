@@ -125,6 +125,29 @@ func TestOverhead(t *testing.T) {
 	require.EqualValues(t, 333*mi, Overhead(vmi, s))
 }
 
+// TestDisksAreLimited to what the guest can write, and what its images need beside.
+func TestDisksAreLimited(t *testing.T) {
+	const gi = 1 << 30
+	limit := func(vmi *kubevirt.VirtualMachineInstance) int64 {
+		pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+		require.NoError(t, err)
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == "disks" {
+				return v.EmptyDir.SizeLimit.Value()
+			}
+		}
+		return 0
+	}
+	vmi := example()
+	require.Greater(t, limit(vmi), int64(65*gi), "a containerDisk's overlay and an emptyDisk of 1 GiB")
+	require.Less(t, limit(vmi), int64(66*gi))
+	vmi.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("100Gi")}
+	require.Greater(t, limit(vmi), int64(101*gi))
+	vmi.Spec.Volumes = vmi.Spec.Volumes[1:2]
+	require.Greater(t, limit(vmi), int64(gi+gi/8192+gi/32768), "the metadata of a full image of 1 GiB")
+	require.Less(t, limit(vmi), int64(gi+gi/8))
+}
+
 func TestLaunchedKeepsTheVolumes(t *testing.T) {
 	l := Launched(example())
 	require.Len(t, l.Spec.Volumes, 3)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -30,7 +31,7 @@ const (
 
 func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, error) {
 	volumes := []corev1.Volume{
-		scratch("sockets"), scratch("private"), scratch("disks"), scratch("tmp"), scratch("run-lock"),
+		scratch("sockets"), scratch("private"), disks(vmi), scratch("tmp"), scratch("run-lock"),
 		{Name: "vmi", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
 			Path:     vmiFileName,
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']"},
@@ -87,6 +88,36 @@ func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []co
 func scratch(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
+
+// overlayLimit is what may be written over one containerDisk, in bytes. Its overlay can grow to the disk's virtual size, which only the
+// launcher learns, when the image is there. Images of systems are made for 2 to 60 GiB; who needs more says so in the ephemeral-storage that
+// the VMI's domain is limited to.
+const overlayLimit = 64 << 30
+
+// disks is the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted instead. A guest that uses all of
+// its disks stays below the limit.
+func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
+	var limit int64
+	overlays := int64(overlayLimit)
+	if q, ok := vmi.Spec.Domain.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+		overlays = q.Value()
+	}
+	for i := range vmi.Spec.Volumes {
+		switch v := &vmi.Spec.Volumes[i]; {
+		case v.EmptyDisk != nil:
+			limit += qcow2Size(v.EmptyDisk.Capacity.Value())
+		case v.ContainerDisk != nil:
+			limit += qcow2Size(overlays)
+		}
+	}
+	v := scratch("disks")
+	v.EmptyDir.SizeLimit = resource.NewQuantity(limit+diskSlack, resource.BinarySI)
+	return v
+}
+
+// qcow2Size is what an image of QEMU's takes at most for so many bytes of content: 8 bytes of its tables and 2 of reference counts for each
+// 64 KiB, rounded up, and some clusters.
+func qcow2Size(content int64) int64 { return content + content/4096 + mi }
 
 // cloudInit brings the data of a volume to directories of its name: what is inline by the Secret that was made of it, and each of the user's
 // own Secrets whole, because its key may be spelled userdata or userData (networkdata or networkData). As with KubeVirt the pod waits
