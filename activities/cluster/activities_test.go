@@ -336,6 +336,43 @@ func TestSecretsStayOutOfErrorsAndPods(t *testing.T) {
 	require.Equal(t, created.VMI.UID, string(secret.OwnerReferences[0].UID))
 }
 
+// TestAQuotaOnLimits: the pod that is refused for having none gets them.
+func TestAQuotaOnLimits(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("needs an API server whose requests are counted")
+	}
+	made, vm := w.vm(t)
+	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
+	require.NoError(t, err)
+	_, err = w.kubernetes.CoreV1().ResourceQuotas(w.ns).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "limits"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("8Gi")}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	// The quota's own admission plugin speaks so.
+	posts := 0
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Call() != "POST pods" {
+			return nil
+		}
+		if posts++; posts > 1 {
+			return nil
+		}
+		return &fakekube.Fault{Status: &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: "failed quota: limits: must specify limits.memory for: compute",
+		}}
+	})
+	out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
+	require.NoError(t, err)
+	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	limits := pod.Spec.Containers[0].Resources.Limits
+	require.NotZero(t, limits.Memory().Value())
+	require.Zero(t, limits.Cpu().Value(), "no quota asks for it")
+}
+
 func TestErrors(t *testing.T) {
 	if os.Getenv("VIRTFLOW_TEST_KUBECONFIG") != "" {
 		t.Skip("needs an API server that fails on demand")

@@ -18,6 +18,7 @@
 //	""            pods                                get, create, delete, patch
 //	""            pods/status                         patch
 //	""            secrets                             create
+//	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create
 //	""            nodes                               get, patch
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch

@@ -30,7 +30,8 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 	if vmi.DeletionTimestamp != nil {
 		return out, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
 	}
-	pod, err := render.Pod(vmi, render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()})
+	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
+	pod, err := render.Pod(vmi, options)
 	if err != nil {
 		return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
 	}
@@ -45,6 +46,15 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 		}
 	}
 	made, err := a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if apierrors.IsForbidden(err) {
+		// A quota may ask for limits. Only who was refused needs to know; it costs two requests more.
+		if options.Limited = a.limited(ctx, pod.Namespace); options.Limited != (render.Limited{}) {
+			if pod, err = render.Pod(vmi, options); err != nil {
+				return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+			}
+			made, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+		}
+	}
 	if apierrors.IsAlreadyExists(err) {
 		return a.existingPod(ctx, in.VMI, pod.Name)
 	}
@@ -53,6 +63,16 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 	}
 	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
 	return contract.CreatePodResult{Pod: observe.Pod(made)}, nil
+}
+
+// limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has a refusal to report.
+func (a *Activities) limited(ctx context.Context, namespace string) render.Limited {
+	quotas, err := a.Kubernetes.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		a.Log.Warn().Err(err).Str("namespace", namespace).Msg("the quotas of a namespace that refused a pod are not known")
+		return render.Limited{}
+	}
+	return render.LimitedBy(quotas.Items)
 }
 
 // instance is the VMI as this process has just made it, or as the API server has it.

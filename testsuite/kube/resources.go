@@ -71,6 +71,7 @@ func kinds() map[string]*kind {
 	for _, k := range []kind{
 		pods, nodes, namespaces, claims, events, revisions, leases, sets,
 		core("secrets", "Secret", func() runtime.Object { return &corev1.Secret{} }),
+		core("resourcequotas", "ResourceQuota", func() runtime.Object { return &corev1.ResourceQuota{} }),
 		core("configmaps", "ConfigMap", func() runtime.Object { return &corev1.ConfigMap{} }),
 		core("serviceaccounts", "ServiceAccount", func() runtime.Object { return &corev1.ServiceAccount{} }),
 		custom("virtualmachines", "VirtualMachine", true, func() runtime.Object { return &kubevirt.VirtualMachine{} }),

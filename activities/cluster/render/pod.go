@@ -21,6 +21,8 @@ type Options struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
 	Settings   settings.Settings
+	// Limited are the resources for which a quota of the namespace makes every container name a limit.
+	Limited Limited
 }
 
 const (
@@ -157,7 +159,7 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 			{Name: "ALLOW_EMULATION", Value: strconv.FormatBool(o.Settings.UseEmulation)},
 		},
 		Ports:                    ports(vmi),
-		Resources:                resources(vmi, o.Settings),
+		Resources:                o.Limited.apply(resources(vmi, o.Settings), vmi),
 		VolumeMounts:             mounts,
 		LivenessProbe:            probe(vmi.Spec.LivenessProbe),
 		ReadinessProbe:           probe(vmi.Spec.ReadinessProbe),

@@ -148,6 +148,41 @@ func TestDisksAreLimited(t *testing.T) {
 	require.Less(t, limit(vmi), int64(gi+gi/8))
 }
 
+func TestLimitsThatAQuotaAsksFor(t *testing.T) {
+	quota := func(names ...corev1.ResourceName) []corev1.ResourceQuota {
+		q := corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}}}
+		for _, name := range names {
+			q.Spec.Hard[name] = resource.MustParse("1")
+		}
+		return []corev1.ResourceQuota{{}, q}
+	}
+	limits := func(vmi *kubevirt.VirtualMachineInstance, quotas []corev1.ResourceQuota) (cpu, memory int64) {
+		pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default(), Limited: LimitedBy(quotas)})
+		require.NoError(t, err)
+		l := pod.Spec.Containers[0].Resources.Limits
+		return l.Cpu().Value(), l.Memory().Value()
+	}
+	vmi := example()
+	vmi.Spec.Domain.CPU.Cores = 3
+	for name, c := range map[string]struct {
+		quotas      []corev1.ResourceQuota
+		cpu, memory int64
+	}{
+		"none":   {nil, 0, 0},
+		"pods":   {quota(corev1.ResourcePods, corev1.ResourceRequestsMemory), 0, 0},
+		"cpu":    {quota(corev1.ResourceLimitsCPU), 3, 0},
+		"memory": {quota(corev1.ResourceLimitsMemory), 0, 2 * (128*mi + Overhead(vmi, settings.Default()))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cpu, memory := limits(vmi, c.quotas)
+			require.Equal(t, []int64{c.cpu, c.memory}, []int64{cpu, memory})
+		})
+	}
+	vmi.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}
+	cpu, _ := limits(vmi, quota(corev1.ResourceLimitsCPU))
+	require.EqualValues(t, 7, cpu, "the user's own")
+}
+
 func TestLaunchedKeepsTheVolumes(t *testing.T) {
 	l := Launched(example())
 	require.Len(t, l.Spec.Volumes, 3)

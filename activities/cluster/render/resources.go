@@ -73,6 +73,34 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	return r
 }
 
+// memoryLimitRatio is KubeVirt's: what a launcher may use of memory, as a multiple of what it requests.
+const memoryLimitRatio = 2
+
+// Limited says for which resources a namespace's quota asks for limits.
+type Limited struct{ CPU, Memory bool }
+
+// LimitedBy reads it from a namespace's quotas.
+func LimitedBy(quotas []corev1.ResourceQuota) Limited {
+	var l Limited
+	for i := range quotas {
+		_, cpu := quotas[i].Spec.Hard[corev1.ResourceLimitsCPU]
+		_, memory := quotas[i].Spec.Hard[corev1.ResourceLimitsMemory]
+		l.CPU, l.Memory = l.CPU || cpu, l.Memory || memory
+	}
+	return l
+}
+
+// apply sets the limits that are asked for and that the user has not set, as KubeVirt does: the virtual CPUs, and twice the memory.
+func (l Limited) apply(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance) corev1.ResourceRequirements {
+	if _, set := r.Limits[corev1.ResourceCPU]; l.CPU && !set {
+		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(vcpus(vmi), resource.DecimalSI)
+	}
+	if _, set := r.Limits[corev1.ResourceMemory]; l.Memory && !set {
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(memoryLimitRatio*r.Requests.Memory().Value(), resource.BinarySI)
+	}
+	return r
+}
+
 // guestMemory is what is requested for the guest itself, in bytes.
 func guestMemory(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	d := &vmi.Spec.Domain
