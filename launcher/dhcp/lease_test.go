@@ -48,9 +48,9 @@ func TestDiscoverIsOffered(t *testing.T) {
 
 func TestOthersAreNotServed(t *testing.T) {
 	l := lease(t)
-	stranger, err := dhcpv4.NewDiscovery(net.HardwareAddr{2, 0, 0, 0, 0, 9})
+	other, err := dhcpv4.NewDiscovery(net.HardwareAddr{2, 0, 0, 0, 0, 9})
 	require.NoError(t, err)
-	reply, err := dhcp.Reply(l, stranger)
+	reply, err := dhcp.Reply(l, other)
 	require.NoError(t, err)
 	require.Nil(t, reply)
 }

@@ -13,8 +13,14 @@ import (
 // Serve starts answering on the lease's interface and returns; it stops when ctx ends. Port 67 has to be allowed to this user in the network
 // namespace (net.ipv4.ip_unprivileged_port_start).
 func Serve(ctx context.Context, l Lease, log zerolog.Logger) error {
-	server, err := server4.NewServer(l.Interface, &net.UDPAddr{Port: dhcpv4.ServerPort},
-		func(conn net.PacketConn, peer net.Addr, request *dhcpv4.DHCPv4) { answer(conn, peer, request, l, log) })
+	address := &net.UDPAddr{Port: dhcpv4.ServerPort}
+	conn, err := server4.NewIPv4UDPConn(l.Interface, address)
+	if err != nil {
+		return fmt.Errorf("listening for DHCP on %s: %w", l.Interface, err)
+	}
+	server, err := server4.NewServer(l.Interface, address,
+		func(conn net.PacketConn, peer net.Addr, request *dhcpv4.DHCPv4) { answer(conn, peer, request, l, log) },
+		server4.WithConn(limit(ctx, conn)))
 	if err != nil {
 		return fmt.Errorf("listening for DHCP on %s: %w", l.Interface, err)
 	}
