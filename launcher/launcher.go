@@ -12,8 +12,8 @@ import (
 
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/agent"
-	"github.com/virtflow/virtflow/launcher/board"
 	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -42,7 +42,7 @@ type Launcher struct {
 	kvm        kvm.Trial
 	log        zerolog.Logger
 
-	board   *board.Board
+	domain  *domainstate.Store
 	starts  chan startRequest
 	started chan startResult
 	over    chan struct{} // closed when nothing more is started
@@ -89,7 +89,7 @@ type Tools struct {
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
 	return &Launcher{
 		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
-		machine: lifecycle.New(), board: board.New(), dhcp: map[string]bool{}, end: func() {},
+		machine: lifecycle.New(), domain: domainstate.New(), dhcp: map[string]bool{}, end: func() {},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
 		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), resuming: make(chan struct{}, 1),
 		operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
@@ -116,7 +116,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.agent, l.operated, l.rebooted = poller.Connected, poller.Operated, poller.Rebooted
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
-	srv := server.New(l.cfg.Version, l.startDomain, l.board, server.Guest{
+	srv := server.New(l.cfg.Version, l.startDomain, l.domain, server.Guest{
 		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
 	})
 	srv.Operator = l.operate
@@ -134,7 +134,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	err = l.finish()
 	close(l.over)
-	l.board.Close()
+	l.domain.Close()
 	srv.Stop()
 	stop()
 	select {
@@ -165,7 +165,7 @@ func (l *Launcher) ready(ctx context.Context, libvirt chan error) error {
 func (l *Launcher) loop(ctx, inner context.Context) {
 	grace := GracePeriod(l.vmi)
 	stop := ctx.Done()
-	var again, graceOver <-chan time.Time
+	var again, expired <-chan time.Time
 	for l.machine.State() != lifecycle.Ended {
 		var in lifecycle.Input
 		select {
@@ -183,10 +183,10 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			if grace == 0 {
 				in = lifecycle.StopNow
 			}
-			graceOver = time.After(grace)
+			expired = time.After(grace)
 			l.log.Info().Dur("grace", grace).Msg("the pod is to end")
-		case <-graceOver:
-			graceOver, in = nil, lifecycle.GraceOver
+		case <-expired:
+			expired, in = nil, lifecycle.GracePeriodExpired
 		case <-l.resumption.due:
 			l.resumption.tried()
 			l.act(l.resuming, "the guest that an I/O error paused does not go on", func() error { return l.hypervisor.Resume() })
@@ -235,12 +235,12 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 	}()
 }
 
-// changed takes a status of the domain to the board, and to the lifecycle if it ended.
+// changed takes a status of the domain to the state that watchers follow, and to the lifecycle if it ended.
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	l.log.Info().Str("state", string(s.State)).Str("pause_reason", string(s.PauseReason)).Bool("agent", s.AgentConnected).Msg("domain")
 	l.agent(s.AgentConnected && !s.State.Ended())
 	if !s.State.Ended() {
-		l.board.Update(func(d *rpc.Domain) {
+		l.domain.Update(func(d *rpc.Domain) {
 			d.State, d.PauseReason = rpcState(s.State), rpcPauseReason(s.PauseReason)
 			if s.MachineType != "" {
 				d.MachineType = s.MachineType
@@ -262,9 +262,9 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	return ""
 }
 
-// agentTold takes what the poller learnt to the board, unless the guest has ended meanwhile.
+// agentTold takes what the poller learnt to the state that watchers follow, unless the guest has ended meanwhile.
 func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo, frozen bool) {
-	l.board.Update(func(d *rpc.Domain) {
+	l.domain.Update(func(d *rpc.Domain) {
 		if s := d.GetState(); s == rpc.DomainState_DOMAIN_STATE_SHUTOFF || s == rpc.DomainState_DOMAIN_STATE_CRASHED {
 			return
 		}
@@ -308,7 +308,7 @@ func rpcPauseReason(r guest.PauseReason) rpc.PauseReason {
 // finish reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
 func (l *Launcher) finish() error {
 	reason := l.machine.Reason()
-	l.board.Update(func(d *rpc.Domain) {
+	l.domain.Update(func(d *rpc.Domain) {
 		d.AgentConnected, d.Frozen, d.PauseReason = false, false, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED
 		switch reason {
 		case contract.ReasonNeverRan:

@@ -17,7 +17,7 @@ import (
 const (
 	// thawAgain is the pause between attempts to thaw a guest whose time has come.
 	thawAgain = 10 * time.Second
-	// longestFreeze bounds what a caller may wish for.
+	// longestFreeze bounds what a caller may ask for.
 	longestFreeze = 24 * time.Hour
 )
 
@@ -45,7 +45,7 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	if r.GetOperation() == rpc.Operation_OPERATION_END {
 		l.log.Info().Msg("told by the node's worker to end")
 		l.end()
-		return l.board.Domain(), nil
+		return l.domain.Domain(), nil
 	}
 	place := l.operating
 	if byGuest(r.GetOperation()) {
@@ -98,7 +98,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		l.rebooted()
 		return nil
 	case rpc.Operation_OPERATION_SOFT_REBOOT:
-		if l.board.Domain().GetAgentConnected() {
+		if l.domain.Domain().GetAgentConnected() {
 			return agent.Reboot(l.hypervisor)
 		}
 		return l.hypervisor.Reboot()
@@ -135,7 +135,7 @@ func (l *Launcher) thaw() {
 		return
 	}
 	l.log.Error().Err(err).Msg("the guest's file systems do not thaw by themselves")
-	switch l.board.Domain().GetState() {
+	switch l.domain.Domain().GetState() {
 	case rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.DomainState_DOMAIN_STATE_PAUSED:
 		l.thawing.set(thawAgain, l.thaw)
 	default:
@@ -152,7 +152,7 @@ func refusal(err error) codes.Code {
 	return codes.FailedPrecondition
 }
 
-// shown waits, not for long, until the board says what was done.
+// shown waits, not for long, until the state says what was done.
 func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
 	shows := func(*rpc.Domain) bool { return true }
 	switch o {
@@ -168,9 +168,9 @@ func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
 	}
 	ctx, cancel := context.WithTimeout(ctx, rpc.OutcomeShows)
 	defer cancel()
-	d := l.board.Domain()
+	d := l.domain.Domain()
 	for !shows(d) {
-		next, err := l.board.Next(ctx, d.GetSequence())
+		next, err := l.domain.Next(ctx, d.GetSequence())
 		if err != nil || next == nil {
 			break
 		}

@@ -53,9 +53,9 @@ func operated(t *testing.T, agent bool, say func(string) (string, error)) (*Laun
 	t.Helper()
 	o := &outside{said: make(chan string, 16), say: say}
 	l := New(Config{}, nil, Tools{Hypervisor: o}, zerolog.Nop())
-	l.operated, l.rebooted = func() {}, func() { l.board.Update(func(d *rpc.Domain) { d.Frozen = false }) }
-	o.show = func(s rpc.DomainState) { l.board.Update(func(d *rpc.Domain) { d.State = s }) }
-	l.board.Update(func(d *rpc.Domain) { d.State, d.AgentConnected = rpc.DomainState_DOMAIN_STATE_RUNNING, agent })
+	l.operated, l.rebooted = func() {}, func() { l.domain.Update(func(d *rpc.Domain) { d.Frozen = false }) }
+	o.show = func(s rpc.DomainState) { l.domain.Update(func(d *rpc.Domain) { d.State = s }) }
+	l.domain.Update(func(d *rpc.Domain) { d.State, d.AgentConnected = rpc.DomainState_DOMAIN_STATE_RUNNING, agent })
 	return l, o
 }
 
@@ -97,7 +97,7 @@ func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
 // TestAResetThaws: no agent need say so.
 func TestAResetThaws(t *testing.T) {
 	l, o := operated(t, false, nil)
-	l.board.Update(func(d *rpc.Domain) { d.Frozen = true })
+	l.domain.Update(func(d *rpc.Domain) { d.Frozen = true })
 	d, err := l.operate(t.Context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_RESET})
 	require.NoError(t, err)
 	require.Equal(t, "reset", <-o.said)

@@ -24,7 +24,7 @@ import (
 // errNoKVM is KubeVirt's text.
 var errNoKVM = errors.New("kvm not present and emulation is not allowed") //nolint:gochecknoglobals // a constant error
 
-// startRequest is one caller's wish for the domain. The answer is nil when the domain is as the board says, or an error with a gRPC
+// startRequest is one caller's request for the domain. The answer is nil when the domain is as its state says, or an error with a gRPC
 // status.
 type startRequest struct {
 	interfaces []*rpc.PodInterface
@@ -37,14 +37,14 @@ type startResult struct {
 	report *rpc.Domain // what is known of the domain besides its state
 }
 
-// startDomain is the service's call: it hands the wish to the loop and waits. A caller that leaves changes nothing, and any number of
+// startDomain is the service's call: it hands the request to the loop and waits. A caller that leaves changes nothing, and any number of
 // callers share one attempt.
 func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Domain, error) {
 	r := startRequest{interfaces: interfaces, answer: make(chan error, 1)}
 	select {
 	case l.starts <- r:
 	case <-l.over:
-		return l.board.Domain(), nil
+		return l.domain.Domain(), nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
@@ -53,7 +53,7 @@ func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterfa
 		if err != nil {
 			return nil, err
 		}
-		return l.board.Domain(), nil
+		return l.domain.Domain(), nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
@@ -84,7 +84,7 @@ func (l *Launcher) answer() {
 func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 	l.startErr = nil
 	if r.err == nil {
-		l.board.Update(func(d *rpc.Domain) {
+		l.domain.Update(func(d *rpc.Domain) {
 			if d.GetState() == rpc.DomainState_DOMAIN_STATE_ABSENT {
 				d.State = rpc.DomainState_DOMAIN_STATE_RUNNING
 				if domain.StartPaused(l.vmi) {
@@ -103,7 +103,7 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 	l.startErr = status.Error(code, r.err.Error())
 	l.log.Error().Err(r.err).Stringer("code", code).Msg("the domain was not started")
 	if code == codes.Unavailable {
-		return lifecycle.StartPassing
+		return lifecycle.StartRetryable
 	}
 	l.message = r.err.Error()
 	return lifecycle.StartRefused

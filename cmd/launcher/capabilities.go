@@ -18,7 +18,7 @@ import (
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher/capabilities"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
-	"github.com/virtflow/virtflow/launcher/orphans"
+	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
 const (
@@ -103,17 +103,17 @@ func (o *options) printCapabilities(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("taking over orphans: %w", err)
 	}
-	reaper := orphans.New()
-	go reaper.Reap(context.WithoutCancel(ctx))
+	processes := reaper.New()
+	go processes.Reap(context.WithoutCancel(ctx))
 	loop, err := libvirtd.StartEventLoop(log)
 	if err != nil {
 		return err
 	}
-	problem := kvm.Judge(ctx, tryKVM(reaper))
+	problem := kvm.Judge(ctx, tryKVM(processes))
 	log.Info().Bool("kvm", problem == nil).AnErr("why", problem).Msg("finding out what this host offers guests")
 	found, err := capabilities.Find(ctx, libvirtd.New(loop, libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities, Domain: "none",
-	}, reaper, log), problem == nil)
+	}, processes, log), problem == nil)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
-	"github.com/virtflow/virtflow/launcher/orphans"
 	"github.com/virtflow/virtflow/launcher/probe"
+	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
 // gcPercent trades a little CPU for memory: there is one of these processes per VM, and it is idle nearly always.
@@ -88,8 +88,8 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err := os.Setenv("LIBVIRT_AUTOSTART", "0"); err != nil {
 		return fmt.Errorf("preparing the environment: %w", err)
 	}
-	reaper := orphans.New()
-	go reaper.Reap(context.WithoutCancel(ctx))
+	processes := reaper.New()
+	go processes.Reap(context.WithoutCancel(ctx))
 
 	o.launcher.Version = process.Version
 	vmi, err := launcher.ReadVMI(o.launcher.VMIFile)
@@ -104,21 +104,21 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	libvirt := libvirtd.New(loop, libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
 		HostUUID: o.podUID, Domain: domain.Name(vmi),
-	}, reaper, log)
+	}, processes, log)
 	return launcher.New(o.launcher, vmi, launcher.Tools{
 		Hypervisor: libvirt,
-		Disks:      disk.NewPreparer(o.qemuImg, reaper),
-		KVM:        tryKVM(reaper),
+		Disks:      disk.NewPreparer(o.qemuImg, processes),
+		KVM:        tryKVM(processes),
 	}, log).Run(ctx)
 }
 
 // tryKVM runs the trial in a process of this very program.
-func tryKVM(reaper *orphans.Reaper) kvm.Trial {
+func tryKVM(processes *reaper.Reaper) kvm.Trial {
 	return func(ctx context.Context, limit time.Duration) error {
 		self, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("finding this program: %w", err)
 		}
-		return kvm.Try(ctx, self, kvm.Device, limit, func(cmd *exec.Cmd) error { return reaper.Run(cmd, nil) })
+		return kvm.Try(ctx, self, kvm.Device, limit, func(cmd *exec.Cmd) error { return processes.Run(cmd, nil) })
 	}
 }

@@ -36,7 +36,7 @@ func Follow(ctx context.Context, path string, emit Emit) error {
 	defer f.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	quiet := 0
+	idle := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,11 +49,11 @@ func Follow(ctx context.Context, path string, emit Emit) error {
 		if err != nil {
 			return err
 		}
-		quiet++
+		idle++
 		if some {
-			quiet = 0
+			idle = 0
 		}
-		if quiet > idleAfter {
+		if idle > idleAfter {
 			timer.Reset(idlePause)
 		} else {
 			timer.Reset(pause)

@@ -245,7 +245,7 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 	return ended, unwatch, nil
 }
 
-// A daemon that has just started takes up its domains in the background: one whose QEMU has died meanwhile is listed as running at first, and
+// A daemon that has just started finds its domains again in the background: one whose QEMU has died meanwhile is listed as running at first, and
 // goes without an event. So the state is read again for a while after each connection, in growing steps.
 const (
 	firstLook = 100 * time.Millisecond

@@ -76,7 +76,7 @@ func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	return status.MachineType, nil
 }
 
-// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is let go on first.
+// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is resumed first.
 func (l *Libvirt) Shutdown(context.Context) error {
 	d, err := l.handle()
 	if err != nil {

@@ -22,18 +22,18 @@ type Input string
 
 // Inputs.
 const (
-	StartAsked   Input = "StartAsked"   // the node's worker wants the domain
-	StartDone    Input = "StartDone"    // it runs
-	StartRefused Input = "StartRefused" // it cannot be built or libvirt refuses it: trying again does not help
-	StartPassing Input = "StartPassing" // starting failed for a reason that may pass
-	Stop         Input = "Stop"         // the pod is to end; the guest has a grace period
-	StopNow      Input = "StopNow"      // the pod is to end at once
-	GraceOver    Input = "GraceOver"
-	Again        Input = "Again" // the guest has not reacted for a while
-	GuestOff     Input = "GuestOff"
-	GuestKilled  Input = "GuestKilled"
-	GuestCrashed Input = "GuestCrashed"
-	GuestGone    Input = "GuestGone" // the domain ended while libvirt looked away; nobody knows why
+	StartAsked         Input = "StartAsked"     // the node's worker wants the domain
+	StartDone          Input = "StartDone"      // it runs
+	StartRefused       Input = "StartRefused"   // it cannot be built or libvirt refuses it: trying again does not help
+	StartRetryable     Input = "StartRetryable" // starting failed for a reason that may pass
+	Stop               Input = "Stop"           // the pod is to end; the guest has a grace period
+	StopNow            Input = "StopNow"        // the pod is to end at once
+	GracePeriodExpired Input = "GracePeriodExpired"
+	Again              Input = "Again" // the guest has not reacted for a while
+	GuestOff           Input = "GuestOff"
+	GuestKilled        Input = "GuestKilled"
+	GuestCrashed       Input = "GuestCrashed"
+	GuestGone          Input = "GuestGone" // the domain ended while libvirt looked away; nobody knows why
 )
 
 // Action is something for the launcher to do.
@@ -41,7 +41,7 @@ type Action string
 
 // Actions.
 const (
-	Start    Action = "Start"    // start the domain, then say StartDone, StartRefused or StartPassing
+	Start    Action = "Start"    // start the domain, then say StartDone, StartRefused or StartRetryable
 	Shutdown Action = "Shutdown" // press the guest's power button; say Again after a while
 	Destroy  Action = "Destroy"  // end the domain; say Again after a while
 	End      Action = "End"      // write the termination message with Reason, and exit
@@ -58,26 +58,26 @@ type Step struct {
 // means nothing there.
 func Table() map[State]map[Input]Step {
 	starting := row(Starting, map[Input]Step{
-		StartDone:    {Next: Running},
-		StartRefused: end(contract.ReasonFailed),
-		StartPassing: {Next: Idle},
-		Stop:         {Next: Abandoning},
-		StopNow:      {Next: AbandoningNow},
-		GuestOff:     end(contract.ReasonShutdown), // it ended before the call that started it came back
-		GuestKilled:  end(contract.ReasonDestroyed),
-		GuestCrashed: end(contract.ReasonCrashed),
-		GuestGone:    end(contract.ReasonCrashed),
+		StartDone:      {Next: Running},
+		StartRefused:   end(contract.ReasonFailed),
+		StartRetryable: {Next: Idle},
+		Stop:           {Next: Abandoning},
+		StopNow:        {Next: AbandoningNow},
+		GuestOff:       end(contract.ReasonShutdown), // it ended before the call that started it came back
+		GuestKilled:    end(contract.ReasonDestroyed),
+		GuestCrashed:   end(contract.ReasonCrashed),
+		GuestGone:      end(contract.ReasonCrashed),
 	})
 	abandoning := row(Abandoning, map[Input]Step{
-		StartDone:    {Next: Stopping, Do: Shutdown},
-		StartRefused: end(contract.ReasonNeverRan),
-		StartPassing: end(contract.ReasonNeverRan),
-		StopNow:      {Next: AbandoningNow},
-		GraceOver:    {Next: AbandoningNow},
-		GuestOff:     end(contract.ReasonShutdown),
-		GuestKilled:  end(contract.ReasonDestroyed),
-		GuestCrashed: end(contract.ReasonCrashed),
-		GuestGone:    end(contract.ReasonCrashed),
+		StartDone:          {Next: Stopping, Do: Shutdown},
+		StartRefused:       end(contract.ReasonNeverRan),
+		StartRetryable:     end(contract.ReasonNeverRan),
+		StopNow:            {Next: AbandoningNow},
+		GracePeriodExpired: {Next: AbandoningNow},
+		GuestOff:           end(contract.ReasonShutdown),
+		GuestKilled:        end(contract.ReasonDestroyed),
+		GuestCrashed:       end(contract.ReasonCrashed),
+		GuestGone:          end(contract.ReasonCrashed),
 	})
 	return map[State]map[Input]Step{
 		Idle: row(Idle, map[Input]Step{
@@ -88,13 +88,13 @@ func Table() map[State]map[Input]Step {
 		Starting:   starting,
 		Abandoning: abandoning,
 		AbandoningNow: row(AbandoningNow, map[Input]Step{
-			StartDone:    {Next: Killing, Do: Destroy},
-			StartRefused: end(contract.ReasonNeverRan),
-			StartPassing: end(contract.ReasonNeverRan),
-			GuestOff:     end(contract.ReasonShutdown),
-			GuestKilled:  end(contract.ReasonDestroyed),
-			GuestCrashed: end(contract.ReasonDestroyed),
-			GuestGone:    end(contract.ReasonDestroyed),
+			StartDone:      {Next: Killing, Do: Destroy},
+			StartRefused:   end(contract.ReasonNeverRan),
+			StartRetryable: end(contract.ReasonNeverRan),
+			GuestOff:       end(contract.ReasonShutdown),
+			GuestKilled:    end(contract.ReasonDestroyed),
+			GuestCrashed:   end(contract.ReasonDestroyed),
+			GuestGone:      end(contract.ReasonDestroyed),
 		}),
 		Running: row(Running, map[Input]Step{
 			Stop:         {Next: Stopping, Do: Shutdown},
@@ -105,13 +105,13 @@ func Table() map[State]map[Input]Step {
 			GuestGone:    end(contract.ReasonCrashed),
 		}),
 		Stopping: row(Stopping, map[Input]Step{
-			Again:        {Next: Stopping, Do: Shutdown},
-			StopNow:      {Next: Killing, Do: Destroy},
-			GraceOver:    {Next: Killing, Do: Destroy},
-			GuestOff:     end(contract.ReasonShutdown),
-			GuestKilled:  end(contract.ReasonDestroyed),
-			GuestCrashed: end(contract.ReasonCrashed),
-			GuestGone:    end(contract.ReasonShutdown), // it was asked to, and did
+			Again:              {Next: Stopping, Do: Shutdown},
+			StopNow:            {Next: Killing, Do: Destroy},
+			GracePeriodExpired: {Next: Killing, Do: Destroy},
+			GuestOff:           end(contract.ReasonShutdown),
+			GuestKilled:        end(contract.ReasonDestroyed),
+			GuestCrashed:       end(contract.ReasonCrashed),
+			GuestGone:          end(contract.ReasonShutdown), // it was asked to, and did
 		}),
 		Killing: row(Killing, map[Input]Step{
 			Again:        {Next: Killing, Do: Destroy},
@@ -127,7 +127,7 @@ func Table() map[State]map[Input]Step {
 // Inputs lists all inputs.
 func Inputs() []Input {
 	return []Input{
-		StartAsked, StartDone, StartRefused, StartPassing, Stop, StopNow, GraceOver, Again, GuestOff, GuestKilled, GuestCrashed, GuestGone,
+		StartAsked, StartDone, StartRefused, StartRetryable, Stop, StopNow, GracePeriodExpired, Again, GuestOff, GuestKilled, GuestCrashed, GuestGone,
 	}
 }
 

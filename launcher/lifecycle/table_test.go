@@ -29,7 +29,7 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 	for state := range table {
 		for _, stop := range []lifecycle.Input{lifecycle.Stop, lifecycle.StopNow} {
 			s := state
-			for _, in := range []lifecycle.Input{stop, lifecycle.StartDone, lifecycle.Again, lifecycle.GraceOver, lifecycle.Again, lifecycle.GuestKilled} {
+			for _, in := range []lifecycle.Input{stop, lifecycle.StartDone, lifecycle.Again, lifecycle.GracePeriodExpired, lifecycle.Again, lifecycle.GuestKilled} {
 				s = table[s][in].Next
 			}
 			require.Equal(t, lifecycle.Ended, s, "from %s after %s", state, stop)
@@ -39,8 +39,8 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 
 func TestStories(t *testing.T) {
 	const (
-		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused, lifecycle.StartPassing
-		stop, now, over, again      = lifecycle.Stop, lifecycle.StopNow, lifecycle.GraceOver, lifecycle.Again
+		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused, lifecycle.StartRetryable
+		stop, now, over, again      = lifecycle.Stop, lifecycle.StopNow, lifecycle.GracePeriodExpired, lifecycle.Again
 		off, killed, crashed, gone  = lifecycle.GuestOff, lifecycle.GuestKilled, lifecycle.GuestCrashed, lifecycle.GuestGone
 	)
 	for name, c := range map[string]struct {

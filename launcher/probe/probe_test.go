@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/probe"
 	"github.com/virtflow/virtflow/launcher/server"
 )
@@ -54,7 +54,7 @@ func (g guest) AgentCommand(command string, _ time.Duration) (string, error) {
 func run(t *testing.T, g guest, arguments ...string) (output string, err error) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "l.sock")
-	s := server.New("test", nil, board.New(), server.Guest{Agent: g})
+	s := server.New("test", nil, domainstate.New(), server.Guest{Agent: g})
 	require.NoError(t, s.Listen(socket))
 	defer s.Stop()
 	var out bytes.Buffer

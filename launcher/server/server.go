@@ -12,7 +12,7 @@ import (
 
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
-	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
@@ -41,7 +41,7 @@ type Server struct {
 
 	version string
 	start   Starter
-	board   *board.Board
+	domain  *domainstate.Store
 	agent   agent.Channel
 	details *agent.Details
 	devices *attach.Devices
@@ -58,9 +58,9 @@ type Guest struct {
 	Screen  Screen
 }
 
-// New makes a server that answers from the board, has the guest's agent do what it is asked for, and connects callers with its devices.
-func New(version string, start Starter, b *board.Board, g Guest) *Server {
-	s := &Server{version: version, start: start, board: b, agent: g.Agent, details: g.Details, devices: g.Devices, screen: g.Screen}
+// New makes a server that answers from the domain's state, has the guest's agent do what it is asked for, and connects callers with its devices.
+func New(version string, start Starter, domain *domainstate.Store, g Guest) *Server {
+	s := &Server{version: version, start: start, domain: domain, agent: g.Agent, details: g.Details, devices: g.Devices, screen: g.Screen}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(largestRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),
@@ -126,7 +126,7 @@ func (s *Server) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (*r
 
 // GetDomain implements the service.
 func (s *Server) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain, error) {
-	return s.board.Domain(), nil
+	return s.domain.Domain(), nil
 }
 
 // Operate implements the service.
@@ -137,7 +137,7 @@ func (s *Server) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domai
 // Watch implements the service.
 func (s *Server) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.Domain]) error {
 	for seen := uint64(0); ; {
-		d, err := s.board.Next(stream.Context(), seen)
+		d, err := s.domain.Next(stream.Context(), seen)
 		if err != nil || d == nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
-	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/server"
 )
@@ -73,7 +73,7 @@ func start(t *testing.T, g server.Guest) *rig {
 		rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(dir, "serial"), rpc.Device_DEVICE_VNC: filepath.Join(dir, "nobody"),
 	})
 	g.Details = agent.NewDetails(g.Agent)
-	s := server.New("test", nil, board.New(), g)
+	s := server.New("test", nil, domainstate.New(), g)
 	require.NoError(t, s.Listen(filepath.Join(dir, "launcher")))
 	t.Cleanup(s.Stop)
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "launcher"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -121,7 +121,7 @@ func TestBytesGoBothWaysUntilOneSideEnds(t *testing.T) {
 	_, err = stream.Recv()
 	require.ErrorIs(t, err, io.EOF)
 	_, err = guest.Read(make([]byte, 1))
-	require.Error(t, err, "the device is let go of")
+	require.Error(t, err, "the device is released")
 }
 
 func TestANewerSessionTakesOver(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 	"github.com/virtflow/virtflow/internal/certificates"
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
-	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/server"
 	"github.com/virtflow/virtflow/workers/node/access"
@@ -150,7 +150,7 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 		}
 		return o.Agent(command)
 	})
-	s := server.New("test", nil, board.New(), server.Guest{
+	s := server.New("test", nil, domainstate.New(), server.Guest{
 		Agent: answers, Details: agent.NewDetails(answers),
 		Screen: screen(o.Picture),
 		Devices: attach.NewDevices(map[rpc.Device]string{

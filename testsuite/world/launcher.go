@@ -171,7 +171,7 @@ func (l *launcher) terminate(now bool) {
 		return
 	}
 	l.input(lifecycle.Stop)
-	l.after(l.grace, func() { l.input(lifecycle.GraceOver) })
+	l.after(l.grace, func() { l.input(lifecycle.GracePeriodExpired) })
 }
 
 // kill is SIGKILL: nobody leaves a message.

@@ -115,7 +115,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		Connect: func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
 		PodGone: func(pod string) bool { return launchers.PodGone(o.KubeletDir, pod) },
 	}, known)
-	p.Log.Info().Int("launchers", len(known)).Msg("taking up the launchers that were known")
+	p.Log.Info().Int("launchers", len(known)).Msg("watching the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
 	o.giveAccess(life, &all, p, dialer, forwarder)
 	all.Go(func() {

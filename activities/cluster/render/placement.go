@@ -56,8 +56,8 @@ func hostCPU(cpu *kubevirt.CPU) bool {
 	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel || cpu.Model == kubevirt.CPUModeHostPassthrough
 }
 
-// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest should get, and a wish
-// for nodes that take VMs: kubelets take no notice of wishes.
+// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest should get, and a
+// preference for nodes that take VMs: kubelets take no notice of preferences.
 func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 	var without []corev1.NodeSelectorRequirement
 	avoid := func(label string) {

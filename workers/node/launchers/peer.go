@@ -37,7 +37,7 @@ func newPeer(conn *net.UnixConn, procDir, uid string) (*Peer, error) {
 	return p, nil
 }
 
-// Close lets go of the process.
+// Close releases the process.
 func (p *Peer) Close() {
 	p.pidfd.Close()
 	if p.proc != nil {

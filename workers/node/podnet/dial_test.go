@@ -17,7 +17,7 @@ func TestDialGuest(t *testing.T) {
 	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
-	pod.plugGuest(t, guest)
+	pod.attachGuest(t, guest)
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 

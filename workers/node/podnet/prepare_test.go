@@ -49,7 +49,7 @@ func TestTraffic(t *testing.T) {
 	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
-	pod.plugGuest(t, guest)
+	pod.attachGuest(t, guest)
 
 	t.Run("others reach the guest by the pod's address and keep their own", func(t *testing.T) {
 		require.Equal(t, otherAddress, dialled(t, guest, "0.0.0.0", pod.other, net.JoinHostPort(podAddress, "8080")))
@@ -105,12 +105,12 @@ type testPod struct {
 
 func newPod(t *testing.T) testPod {
 	p := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
-	p.cable(t, "eth0", podAddress+"/24", p.other, "eth0", otherAddress+"/24")
+	p.veth(t, "eth0", podAddress+"/24", p.other, "eth0", otherAddress+"/24")
 	return p
 }
 
-// cable joins the pod's and another namespace.
-func (p testPod) cable(t *testing.T, name, address string, to *os.File, toName, toAddress string) {
+// veth joins the pod's and another namespace.
+func (p testPod) veth(t *testing.T, name, address string, to *os.File, toName, toAddress string) {
 	require.NoError(t, within(p.NetworkNamespace, func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, 1400
@@ -122,9 +122,9 @@ func (p testPod) cable(t *testing.T, name, address string, to *os.File, toName, 
 	require.NoError(t, within(to, func() error { return raiseNamed(toName, toAddress) }))
 }
 
-// plugGuest cables a namespace into the bridge, in the place of a guest.
-func (p testPod) plugGuest(t *testing.T, guest *os.File) {
-	p.cable(t, "port", "", guest, "guest", "10.0.2.2/24")
+// attachGuest joins a namespace to the bridge, in the place of a guest.
+func (p testPod) attachGuest(t *testing.T, guest *os.File) {
+	p.veth(t, "port", "", guest, "guest", "10.0.2.2/24")
 	require.NoError(t, within(p.NetworkNamespace, func() error {
 		port, err := netlink.LinkByName("port")
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ func TestGuestSpoofsNobody(t *testing.T) {
 	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
-	pod.plugGuest(t, guest)
+	pod.attachGuest(t, guest)
 	pod.awaitGuest(t, guest)
 	wire := packets(t, pod.other, "eth0")
 
@@ -47,7 +47,7 @@ func TestGuestWithoutAddressAsksForOne(t *testing.T) {
 	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
-	pod.plugGuest(t, guest)
+	pod.attachGuest(t, guest)
 	pod.awaitGuest(t, guest)
 	server := listenUDP(t, pod.NetworkNamespace, dhcpServer)
 	none, all := netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255")

@@ -1,4 +1,4 @@
-package orphans_test
+package reaper_test
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/virtflow/virtflow/launcher/orphans"
+	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
 func TestOrphansAreCollectedAndOwnProcessesKeepTheirStatus(t *testing.T) {
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-	r := orphans.New()
+	r := reaper.New()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go r.Reap(ctx)
@@ -51,6 +51,6 @@ func TestOrphansAreCollectedAndOwnProcessesKeepTheirStatus(t *testing.T) {
 }
 
 func TestStartingAMissingProgramFails(t *testing.T) {
-	r := orphans.New()
+	r := reaper.New()
 	require.Error(t, r.Run(exec.Command("/does/not/exist"), nil))
 }

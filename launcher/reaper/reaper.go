@@ -1,4 +1,4 @@
-package orphans
+package reaper
 
 import (
 	"context"
@@ -103,7 +103,7 @@ func (r *Reaper) sweep() bool {
 		if _, ours := r.own[pid]; ours {
 			return false
 		}
-		// The status of a stranger interests nobody.
+		// The status of a process that nobody here started interests nobody.
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 }

@@ -1,4 +1,4 @@
-package board
+package domainstate
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// Board is the present domain with a sequence number that grows by one with each change. It is safe for concurrent use.
-type Board struct {
+// Store is the present domain with a sequence number that grows by one with each change. It is safe for concurrent use.
+type Store struct {
 	mu      sync.Mutex
 	domain  *rpc.Domain
 	changed chan struct{} // closed and replaced at each change
@@ -18,52 +18,52 @@ type Board struct {
 }
 
 // New has no domain, at sequence 1.
-func New() *Board {
-	return &Board{
+func New() *Store {
+	return &Store{
 		domain:  &rpc.Domain{Sequence: 1, State: rpc.DomainState_DOMAIN_STATE_ABSENT},
 		changed: make(chan struct{}),
 	}
 }
 
 // Update lets change write to the domain, and tells the watchers if that made a difference.
-func (b *Board) Update(change func(*rpc.Domain)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := proto.CloneOf(b.domain)
+func (s *Store) Update(change func(*rpc.Domain)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := proto.CloneOf(s.domain)
 	change(next)
-	next.Sequence = b.domain.GetSequence()
-	if proto.Equal(next, b.domain) {
+	next.Sequence = s.domain.GetSequence()
+	if proto.Equal(next, s.domain) {
 		return
 	}
 	next.Sequence++
-	b.domain = next
-	b.wake()
+	s.domain = next
+	s.wake()
 }
 
 // Close ends all watching, once each watcher has seen the last state.
-func (b *Board) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.closed = true
-		b.wake()
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.wake()
 	}
 }
 
 // Domain returns the domain as it is. The caller must not write to it.
-func (b *Board) Domain() *rpc.Domain {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.domain
+func (s *Store) Domain() *rpc.Domain {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.domain
 }
 
 // Next waits until there is a state newer than the given sequence. It skips states that were replaced meanwhile. It returns nil when
 // there will be none.
-func (b *Board) Next(ctx context.Context, after uint64) (*rpc.Domain, error) {
+func (s *Store) Next(ctx context.Context, after uint64) (*rpc.Domain, error) {
 	for {
-		b.mu.Lock()
-		domain, changed, closed := b.domain, b.changed, b.closed
-		b.mu.Unlock()
+		s.mu.Lock()
+		domain, changed, closed := s.domain, s.changed, s.closed
+		s.mu.Unlock()
 		if domain.GetSequence() > after {
 			return domain, nil
 		}
@@ -78,7 +78,7 @@ func (b *Board) Next(ctx context.Context, after uint64) (*rpc.Domain, error) {
 	}
 }
 
-func (b *Board) wake() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+func (s *Store) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }

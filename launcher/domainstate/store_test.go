@@ -1,4 +1,4 @@
-package board_test
+package domainstate_test
 
 import (
 	"context"
@@ -6,44 +6,44 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/launcher/board"
+	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
 func running(d *rpc.Domain) { d.State = rpc.DomainState_DOMAIN_STATE_RUNNING }
 
 func TestSequenceGrowsOnlyWithChanges(t *testing.T) {
-	b := board.New()
-	require.EqualValues(t, 1, b.Domain().GetSequence())
-	b.Update(running)
-	b.Update(running)
-	require.EqualValues(t, 2, b.Domain().GetSequence())
-	b.Update(func(d *rpc.Domain) { d.Sequence = 99; d.AgentConnected = true })
-	require.EqualValues(t, 3, b.Domain().GetSequence())
+	s := domainstate.New()
+	require.EqualValues(t, 1, s.Domain().GetSequence())
+	s.Update(running)
+	s.Update(running)
+	require.EqualValues(t, 2, s.Domain().GetSequence())
+	s.Update(func(d *rpc.Domain) { d.Sequence = 99; d.AgentConnected = true })
+	require.EqualValues(t, 3, s.Domain().GetSequence())
 }
 
 func TestWatcherSeesTheLastStateBeforeTheEnd(t *testing.T) {
-	b := board.New()
-	first, err := b.Next(t.Context(), 0)
+	s := domainstate.New()
+	first, err := s.Next(t.Context(), 0)
 	require.NoError(t, err)
 	require.Equal(t, rpc.DomainState_DOMAIN_STATE_ABSENT, first.GetState())
 
-	b.Update(running)
-	b.Update(func(d *rpc.Domain) { d.State = rpc.DomainState_DOMAIN_STATE_SHUTOFF })
-	b.Close()
-	last, err := b.Next(t.Context(), first.GetSequence())
+	s.Update(running)
+	s.Update(func(d *rpc.Domain) { d.State = rpc.DomainState_DOMAIN_STATE_SHUTOFF })
+	s.Close()
+	last, err := s.Next(t.Context(), first.GetSequence())
 	require.NoError(t, err)
 	require.Equal(t, rpc.DomainState_DOMAIN_STATE_SHUTOFF, last.GetState())
 	require.Equal(t, rpc.DomainState_DOMAIN_STATE_ABSENT, first.GetState(), "what was handed out must not change")
-	none, err := b.Next(t.Context(), last.GetSequence())
+	none, err := s.Next(t.Context(), last.GetSequence())
 	require.NoError(t, err)
 	require.Nil(t, none)
 }
 
 func TestNextEndsWithItsContext(t *testing.T) {
-	b := board.New()
+	s := domainstate.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.Next(ctx, 1)
+	_, err := s.Next(ctx, 1)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,2 +1,0 @@
-// Package board holds what the launcher knows of its domain and lets any number of watchers follow it.
-package board
