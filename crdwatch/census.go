@@ -17,11 +17,13 @@ const (
 )
 
 // census compares how many objects of each kind there are with how many workflows run for them. That costs four queries
-// that Temporal answers from an index, whatever the number of objects; looking through everything is for when they differ.
+// that Temporal answers from an index, whatever the number of objects; looking through everything is for when they
+// differ.
 type census struct {
 	// missing is what the last look found: objects less workflows, by kind, without those that agree.
 	missing map[string]int
-	// remaining is what was missing when everything was looked through last: what that did not mend waits for its interval.
+	// remaining is what was missing when everything was looked through last: what that did not mend waits for its
+	// interval.
 	remaining map[string]int
 }
 
@@ -34,7 +36,8 @@ const (
 	lookThrough
 )
 
-// look takes what is missing now. The same number twice in a row counts: while much changes, visibility is never current.
+// look takes what is missing now. The same number twice in a row counts: while much changes, visibility is never
+// current.
 func (c *census) look(missing map[string]int) verdict {
 	maps.DeleteFunc(missing, func(_ string, n int) bool { return n == 0 })
 	before := c.missing
@@ -82,7 +85,8 @@ func (r *resyncer) look(ctx context.Context) (next time.Duration, err error) {
 	case confirm:
 		return confirmInterval, nil
 	case lookThrough:
-		r.log.Info().Interface("missing", r.census.missing).Msg("not as many workflows run as there are objects: looking through everything")
+		r.log.Info().Interface("missing", r.census.missing).
+			Msg("not as many workflows run as there are objects: looking through everything")
 		return lookInterval, r.once(ctx, false)
 	default:
 		return lookInterval, nil

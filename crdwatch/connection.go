@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Connection notices that calls to Temporal do not arrive, and that they arrive again. It watches each attempt of a call:
-// the SDK repeats failed ones by itself, and a server that is back within seconds would go unnoticed.
+// Connection notices that calls to Temporal do not arrive, and that they arrive again. It watches each attempt of a
+// call: the SDK repeats failed ones by itself, and a server that is back within seconds would go unnoticed.
 type Connection struct {
 	mu   sync.Mutex
 	lost time.Time // zero: it is not

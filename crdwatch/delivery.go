@@ -14,7 +14,8 @@ type Delivery struct {
 	UID      string // of the observed object
 	Kind     string
 	Payload  any
-	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no use.
+	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no
+	// use.
 	Start *Start
 	// Merge makes one payload of two; nil: the newer one is enough.
 	Merge func(before, after any) any
@@ -41,7 +42,8 @@ type Queue interface {
 	Put(d Delivery)
 }
 
-// Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be started.
+// Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be
+// started.
 type Sender interface {
 	Send(ctx context.Context, d *Delivery) error
 }
@@ -51,8 +53,8 @@ type subject struct{ workflow, signal, uid string }
 
 func (d *Delivery) subject() subject { return subject{d.Workflow, d.Signal, d.UID} }
 
-// Supersede says that a delivery has the same subject as one that was put before; then it takes over what it must keep of
-// that one.
+// Supersede says that a delivery has the same subject as one that was put before; then it takes over what it must keep
+// of that one.
 func (d *Delivery) Supersede(old *Delivery) bool {
 	if d.subject() != old.subject() {
 		return false

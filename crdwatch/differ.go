@@ -138,7 +138,7 @@ func (d *differ) forgetInstanceOf(vm *kubevirt.VirtualMachine) {
 }
 
 // vmiForVM sends a VMI to the VM that controls it. A VM that is not there (yet, or any more) is not started by its
-// instance: it hears of it when it appears. A VM that stays also hears of an instance which was made for it and has lost
+// instance: it gets it when it appears. A VM that stays also gets an instance which was made for it and has lost
 // its ownerReference since.
 func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 	ref := observe.OwnerVM(vmi)
@@ -182,7 +182,9 @@ func (d *differ) vmiGoneForVM(vmi *kubevirt.VirtualMachineInstance, from origin)
 	name := vmi.Name
 	if ref := observe.OwnerVM(vmi); ref != nil {
 		name = ref.Name
-	} else if _, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+name); !ok || metav1.GetControllerOfNoCopy(vmi) != nil {
+	} else if metav1.GetControllerOfNoCopy(vmi) != nil {
+		return
+	} else if _, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+name); !ok {
 		return
 	}
 	put(d, copyKind(), contract.VMID(vmi.Namespace, name), uid, observe.GoneVMI(uid), nil, from)

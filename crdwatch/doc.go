@@ -1,21 +1,29 @@
-// Package crdwatch watches Kubernetes and tells the workflows. Informers keep stripped copies of VirtualMachines,
-// VirtualMachineInstances, VirtualMachineInstanceReplicaSets, launcher pods, nodes and node workers' pods; each change becomes a small observation (package
-// observe) that is delivered to the workflow that owns the object. It decides nothing and writes nothing to Kubernetes but its
-// lease.
+// Package crdwatch watches Kubernetes and sends the workflows what happens there. Informers keep stripped copies of
+// VirtualMachines, VirtualMachineInstances, VirtualMachineInstanceReplicaSets, launcher pods, nodes and node workers'
+// pods; each change becomes a small observation (package observe) that is delivered to the workflow that owns the
+// object, and to the owner of that one. It decides nothing, and writes nothing to Kubernetes but two Leases.
 //
-//	store.go     informers and their stripped objects
-//	evaluate.go  from a changed object to the observations that are worth sending
+//	watcher.go      one leader at a time; informers that are read anew when etcd was put back
+//	leader.go       what a leader does, without lease or clock
+//	informers.go    the informers; strip.go what they keep of an object
+//	kinds.go        the kinds of objects and observations: one descriptor each
+//	differ.go       from a changed object to the observations that are worth sending
+//	nodes.go        the same for nodes, of which VMIs hear too
 //	replicasets.go  the same for replica sets, which hear of many instances
-//	outbox.go    one serial queue per workflow; the newest observation of an object wins, retried until Temporal takes it
-//	temporal.go  signals
-//	repair.go    what was missed while nobody watched: objects without a workflow, workflows without an object
-//	watcher.go   one leader at a time; a new one sends everything once
+//	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
+//	census.go       when to resync: as many workflows run as there are objects
+//	delivery.go     an observation on its way
+//	outbox.go       one serial queue per workflow; the newest observation of an object wins, retried until Temporal takes it
+//	turns.go        which workflow is next: changes first, resyncs behind
+//	lately.go       what was sent in the last minutes
+//	connection.go   whether Temporal was away
+//	temporal.go     signals, and what follows from their errors
+//	fencing/        whether Temporal's database or etcd is an older copy
 //
 // Permissions used:
 //
 //	kubevirt.io          virtualmachines, virtualmachineinstances,
 //	                     virtualmachineinstancereplicasets          get, list, watch   (cluster)
-//	""                   pods                                       list, watch        (cluster)
-//	""                   nodes                                      get, list, watch   (cluster)
+//	""                   pods, nodes                                get, list, watch   (cluster)
 //	coordination.k8s.io  leases                                     get, create, update (own namespace)
 package crdwatch

@@ -36,9 +36,10 @@ type Informers struct {
 
 // NewInformers prepares them; nothing is contacted before they run. Namespace is virtflow's own.
 func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace string) (*Informers, error) {
-	launchers := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
-	}))
+	launchers := informers.NewSharedInformerFactoryWithOptions(clients, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
+		}))
 	workers := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = WorkerSelector }))
 	custom := func(resource string, object runtime.Object) cache.SharedIndexInformer {
@@ -139,7 +140,8 @@ func (i *Informers) podsOf(uid string) []*corev1.Pod {
 
 // launchersOn lists the launcher pods that are on a node.
 func (i *Informers) launchersOn(node string) []*corev1.Pod {
-	return slices.DeleteFunc(indexed[*corev1.Pod](i.Pods, byNode, node), func(pod *corev1.Pod) bool { return observe.Owner(pod) == nil })
+	pods := indexed[*corev1.Pod](i.Pods, byNode, node)
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return observe.Owner(pod) == nil })
 }
 
 // indexed reads the objects of an informer that have a value in one of its indexes.

@@ -55,12 +55,19 @@ type entity[T metav1.Object, O any] struct {
 	also func(d *differ, object T, last O, known bool, from origin)
 	// alsoGone sends to others that an object is gone.
 	alsoGone func(d *differ, object T, from origin)
-	// forget drops what was sent of other objects to its workflow, and rest sends what is not sent with the object itself.
+	// forget drops what was sent of other objects to its workflow, and rest sends what is not sent with the object
+	// itself.
 	forget, rest func(d *differ, object T)
 	// read asks the API server for an object.
-	read func(ctx context.Context, clients kubernetes.Interface, kv *kube.Client, namespace, name string) (T, error)
+	read func(ctx context.Context, c apiServer, namespace, name string) (T, error)
 	// named makes an object of which no more is known.
 	named func(metav1.ObjectMeta) T
+}
+
+// apiServer is how objects are read that informers may not show yet, or any more.
+type apiServer struct {
+	kubernetes kubernetes.Interface
+	kubevirt   *kube.Client
 }
 
 // entities are the kinds of objects that have a workflow of their own.
@@ -86,8 +93,8 @@ func describe(i *Informers) entities {
 				}
 			},
 			forget: (*differ).forgetInstanceOf,
-			read: func(ctx context.Context, _ kubernetes.Interface, kv *kube.Client, namespace, name string) (*kubevirt.VirtualMachine, error) {
-				return kv.VMs(namespace).Get(ctx, name, metav1.GetOptions{})
+			read: func(ctx context.Context, c apiServer, namespace, name string) (*kubevirt.VirtualMachine, error) {
+				return c.kubevirt.VMs(namespace).Get(ctx, name, metav1.GetOptions{})
 			},
 			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachine { return &kubevirt.VirtualMachine{ObjectMeta: m} },
 		},
@@ -104,8 +111,10 @@ func describe(i *Informers) entities {
 				d.vmiGoneForSets(vmi, from)
 			},
 			forget: (*differ).forgetPodsOf, rest: (*differ).podsOf,
-			read: func(ctx context.Context, _ kubernetes.Interface, kv *kube.Client, namespace, name string) (*kubevirt.VirtualMachineInstance, error) {
-				return kv.VMIs(namespace).Get(ctx, name, metav1.GetOptions{})
+			read: func(
+				ctx context.Context, c apiServer, namespace, name string,
+			) (*kubevirt.VirtualMachineInstance, error) {
+				return c.kubevirt.VMIs(namespace).Get(ctx, name, metav1.GetOptions{})
 			},
 			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachineInstance {
 				return &kubevirt.VirtualMachineInstance{ObjectMeta: m}
@@ -122,8 +131,10 @@ func describe(i *Informers) entities {
 				d.forgetReplicasOf(set)
 			},
 			forget: (*differ).forgetReplicasOf,
-			read: func(ctx context.Context, _ kubernetes.Interface, kv *kube.Client, namespace, name string) (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
-				return kv.ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{})
+			read: func(
+				ctx context.Context, c apiServer, namespace, name string,
+			) (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
+				return c.kubevirt.ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{})
 			},
 			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachineInstanceReplicaSet {
 				return &kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: m}
@@ -133,10 +144,12 @@ func describe(i *Informers) entities {
 			kind:     kind[contract.NodeObservation]{name: "node", signal: contract.SignalObserveNode, same: observe.SameNode},
 			workflow: contract.WorkflowNode, title: "Node", id: func(_, name string) string { return contract.NodeID(name) },
 			informer: i.Nodes, observe: i.observeNode, gone: observe.GoneNode,
-			also:     (*differ).nodeForVMIs,
-			alsoGone: func(d *differ, node *corev1.Node, from origin) { d.nodeGoneForVMIs(node.Name, string(node.UID), from) },
-			read: func(ctx context.Context, clients kubernetes.Interface, _ *kube.Client, _, name string) (*corev1.Node, error) {
-				return clients.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			also: (*differ).nodeForVMIs,
+			alsoGone: func(d *differ, node *corev1.Node, from origin) {
+				d.nodeGoneForVMIs(node.Name, string(node.UID), from)
+			},
+			read: func(ctx context.Context, c apiServer, _, name string) (*corev1.Node, error) {
+				return c.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			},
 			named: func(m metav1.ObjectMeta) *corev1.Node { return &corev1.Node{ObjectMeta: m} },
 		},

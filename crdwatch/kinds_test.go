@@ -85,8 +85,8 @@ func TestEntities(t *testing.T) {
 	}
 }
 
-// TestAWorkflowThatIsStartedAgainHearsEverything that is current: its object, and what else its decisions rest on.
-func TestAWorkflowThatIsStartedAgainHearsEverything(t *testing.T) {
+// TestAWorkflowThatIsStartedAgainGetsEverything that is current: its object, and what else its decisions rest on.
+func TestAWorkflowThatIsStartedAgainGetsEverything(t *testing.T) {
 	d := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
 	vmi, pod, node := instanceOnNode(t, d)

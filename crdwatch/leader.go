@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the pace rate.Inf no
-// clock either, so that tests can run it under virtual time.
+// Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the pace rate.Inf
+// no clock either, so that tests can run it under virtual time.
 type Leader struct {
 	differ   *differ
 	resyncer *resyncer
@@ -23,7 +23,7 @@ type Leader struct {
 func NewLeader(o Options, m *Metrics, i *Informers, q Queue, pace rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
 	return &Leader{differ: d, resyncer: &resyncer{
-		differ: d, informers: i, kubernetes: o.Kubernetes, kubevirt: o.KubeVirt, temporal: o.Temporal, log: o.Log,
+		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
 		pace: rate.NewLimiter(pace, 1), again: make(chan struct{}, 1),
 	}}
 }
@@ -49,8 +49,8 @@ func (l *Leader) Again() {
 // Resync looks for what was missed. First: all objects have just been sent.
 func (l *Leader) Resync(ctx context.Context, first bool) error { return l.resyncer.once(ctx, first) }
 
-// Look resyncs if not as many workflows run as there are objects, and it was so at the last look. It returns when to look
-// next.
+// Look resyncs if not as many workflows run as there are objects, and it was so at the last look. It returns when to
+// look next.
 func (l *Leader) Look(ctx context.Context) (next time.Duration, err error) {
 	return l.resyncer.look(ctx)
 }
@@ -93,8 +93,8 @@ func (e *entity[T, O]) subscribe(leading func() *Leader) error {
 		func(l *Leader, o T) { e.vanished(l.differ, o, change) })
 }
 
-// on calls changed and gone for the events of one informer. A name that goes from one UID to another at once was deleted
-// in between.
+// on calls changed and gone for the events of one informer. A name that goes from one UID to another at once was
+// deleted in between.
 func on[T metav1.Object](informer cache.SharedIndexInformer, leading func() *Leader, changed, gone func(*Leader, T)) error {
 	hand := func(to func(*Leader, T), o any) {
 		if t, ok := o.(T); ok {

@@ -43,10 +43,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.epoch = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "virtflow_crdwatch_epoch", Help: "The epoch that observations are sent in. It grows when an older copy of Temporal's database or of etcd was put back.",
+		Name: "virtflow_crdwatch_epoch",
+		Help: "The epoch that observations are sent in. It grows when an older copy of Temporal's database or of etcd was put back.",
 	})
 	m.epochs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "virtflow_crdwatch_epochs_total", Help: "Epochs that this process began, by which side was found to be an older copy: temporal or kubernetes.",
+		Name: "virtflow_crdwatch_epochs_total",
+		Help: "Epochs that this process began, by which side was found to be an older copy: temporal or kubernetes.",
 	}, []string{"cause"})
 	if reg != nil {
 		reg.MustRegister(m.observations, m.depth, m.lag, m.leader, m.epoch, m.epochs)

@@ -37,8 +37,8 @@ func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
 	d.putNodeState(pod, o, from)
 }
 
-// nodeGoneForVMIs sends to the VMIs whose pods were on a node that the node exists no more. uid is "" where the node was
-// found missing.
+// nodeGoneForVMIs sends to the VMIs whose pods were on a node that the node exists no more. uid is "" where the node
+// was found missing.
 func (d *differ) nodeGoneForVMIs(name, uid string, from origin) {
 	for _, pod := range d.informers.launchersOn(name) {
 		o := observe.GoneNodeState(name, uid, string(pod.UID))
@@ -57,7 +57,8 @@ func (d *differ) nodeMissing(name string) {
 	}
 }
 
-// putNodeState queues it behind the observation of the pod. It starts no workflow: a VMI that has ended its business has none.
+// putNodeState queues it behind the observation of the pod. It starts no workflow: a VMI that has ended its business
+// has none.
 func (d *differ) putNodeState(pod *corev1.Pod, o contract.NodeState, from origin) {
 	k, ref := nodeStateKind(), observe.Owner(pod)
 	if ref != nil && news(d, k, o.PodUID, o) {

@@ -48,7 +48,7 @@ func stateSent(e *differ) *contract.NodeState {
 	return last
 }
 
-func TestAVMIHearsOfItsNode(t *testing.T) {
+func TestAVMIGetsTheStateOfItsNode(t *testing.T) {
 	e := newTestDiffer(t)
 	_, pod, node := instanceOnNode(t, e)
 	e.pod("a/p", change)
@@ -69,7 +69,7 @@ func TestAVMIHearsOfItsNode(t *testing.T) {
 	require.Equal(t, time.Unix(1000, 0).UTC(), s.Since)
 	e.pod("a/p", change)
 	update(func(n *corev1.Node) { n.ResourceVersion = "5" })
-	require.Nil(t, stateSent(e), "it was told")
+	require.Nil(t, stateSent(e), "it was sent")
 	update(func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule}}
 	})
@@ -90,15 +90,16 @@ func TestAVMIHearsOfItsNode(t *testing.T) {
 	e.podGone(pod, change)
 	stateSent(e)
 	update(func(n *corev1.Node) { set(n, corev1.ConditionFalse) })
-	require.NotNil(t, stateSent(e), "the informer still has the pod: its VMI is told anew")
+	require.NotNil(t, stateSent(e), "the informer still has the pod: it is sent anew")
 }
 
-// TestFirstWordOfANode: a VMI that comes to an unready node, and one whose entity may remember something else, are told how it is.
-func TestFirstWordOfANode(t *testing.T) {
+// TestTheFirstObservationOfANode is sent to a VMI that comes to an unready node, and to one whose entity may remember
+// something else.
+func TestTheFirstObservationOfANode(t *testing.T) {
 	e := newTestDiffer(t)
 	instanceOnNode(t, e)
 	e.pod("a/p", resync)
-	require.True(t, stateSent(e).Ready, "a new leader does not know what was told before it")
+	require.True(t, stateSent(e).Ready, "a new leader does not know what was sent before it")
 
 	e = newTestDiffer(t)
 	_, _, node := instanceOnNode(t, e)
@@ -109,7 +110,7 @@ func TestFirstWordOfANode(t *testing.T) {
 	require.False(t, stateSent(e).Ready)
 }
 
-// TestANodeThatVanishedUnseen is told once the API server has said so; that the informer has not seen it says nothing.
+// TestANodeThatVanishedUnseen is sent once the API server has said so; that the informer has not seen it says nothing.
 func TestANodeThatVanishedUnseen(t *testing.T) {
 	e := newTestDiffer(t)
 	_, _, node := instanceOnNode(t, e)

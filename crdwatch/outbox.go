@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes before
-// what is only resynced. Of observations with one subject only the newest is kept. What cannot be delivered is tried again,
-// with growing pauses, for as long as Run runs.
+// Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes
+// before what is only resynced. Of observations with one subject only the newest is kept. What cannot be delivered is
+// tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
 	sender     Sender
 	connection *Connection
@@ -31,8 +31,8 @@ type Outbox struct {
 }
 
 const (
-	// firstPause and longestPause lie between attempts of one workflow's deliveries. With the longest one, everything is
-	// delivered within two minutes after Temporal answers again.
+	// firstPause and longestPause lie between attempts of one workflow's deliveries. With the longest one, everything
+	// is delivered within two minutes after Temporal answers again.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 30 * time.Second
 	sendTimeout  = 10 * time.Second
@@ -89,7 +89,8 @@ func (o *Outbox) turn(d *Delivery) {
 	o.queue.Add(d.Workflow)
 }
 
-// Run delivers with that many connections at once, until ctx ends. What is left then is dropped: the next leader sends all anew.
+// Run delivers with that many connections at once, until ctx ends. What is left then is dropped: the next leader sends
+// all anew.
 func (o *Outbox) Run(ctx context.Context, workers int) {
 	stop := context.AfterFunc(ctx, o.queue.ShutDown)
 	defer stop()
@@ -211,8 +212,8 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 	o.pending[d.Workflow] = list[1:]
 }
 
-// sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a server
-// that lost its last commits has forgotten it. At most once in such a time, behind everything else, and paced.
+// sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a
+// server that lost its last commits has forgotten it. At most once in such a time, behind everything else, and paced.
 func (o *Outbox) sendAgain(ctx context.Context) {
 	for {
 		select {

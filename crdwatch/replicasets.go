@@ -11,7 +11,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// replicasUID stands for the instances of a set where the outbox asks for the UID of what is observed: they go together.
+// replicasUID stands for the instances of a set where the outbox asks for the UID of what is observed: they go
+// together.
 const replicasUID = "replicas"
 
 // replicasHold is how long an observation of one replica waits for those of others.

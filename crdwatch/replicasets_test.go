@@ -61,12 +61,12 @@ func see(t *testing.T, e *differ, vmi *kubevirt.VirtualMachineInstance) {
 	e.entities.vmi.changed(e, "a/"+vmi.Name, change)
 }
 
-func TestWhichSetIsToldOfWhichInstance(t *testing.T) {
+func TestWhichInstancesASetGets(t *testing.T) {
 	e := newTestDiffer(t)
 	web, db := testSet("web", "web"), testSet("db", "db")
 	mine := testInstance("mine", "web", web)
 	see(t, e, mine)
-	require.Empty(t, outbox(e).pending["replicaset/a/web"], "a set that is not there is told nothing")
+	require.Empty(t, outbox(e).pending["replicaset/a/web"], "nothing is sent to a set that is not there")
 	for _, set := range []*kubevirt.VirtualMachineInstanceReplicaSet{web, db} {
 		require.NoError(t, e.informers.ReplicaSets.GetStore().Add(set))
 		e.entities.set.changed(e, "a/"+set.Name, change)
@@ -99,7 +99,7 @@ func TestWhichSetIsToldOfWhichInstance(t *testing.T) {
 	see(t, e, mine)
 	require.Equal(t, "Running", replicasSent(t, e, "web")["mine"].Phase)
 
-	// Relabelled, then released: told until it is no business of the set's, and no longer.
+	// Relabelled, then released: sent until it does not concern the set, and no longer.
 	mine = mine.DeepCopy()
 	mine.ResourceVersion, mine.Labels = "7", map[string]string{"app": "free"}
 	see(t, e, mine)
@@ -113,7 +113,7 @@ func TestWhichSetIsToldOfWhichInstance(t *testing.T) {
 	see(t, e, mine)
 	require.Empty(t, replicasSent(t, e, "web"))
 
-	// Another selector: what matches now is told, although no instance has changed.
+	// Another selector: what matches now is sent, although no instance has changed.
 	web = web.DeepCopy()
 	web.ResourceVersion, web.Generation = "10", 2
 	web.Spec.Selector.MatchLabels, web.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "free"}, map[string]string{"app": "free"}
@@ -123,7 +123,7 @@ func TestWhichSetIsToldOfWhichInstance(t *testing.T) {
 
 	e.entities.vmi.vanished(e, mine, change)
 	require.True(t, replicasSent(t, e, "web")["mine"].Gone)
-	e.entities.vmi.vanished(e, testInstance("stranger", "free", nil), change)
+	e.entities.vmi.vanished(e, testInstance("other", "free", nil), change)
 	require.Empty(t, replicasSent(t, e, "web"))
 	e.entities.set.vanished(e, web, change)
 	require.Nil(t, outbox(e).pending["replicaset/a/web"][0].Start)

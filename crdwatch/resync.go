@@ -16,22 +16,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // resyncer finds what was missed while nobody watched: an object that vanished, or a workflow that was lost with
-// Temporal's database. That an object is gone it sends only after the API server itself has said so: an informer may lag.
+// Temporal's database. That an object is gone it sends only after the API server itself has said so: an informer may
+// lag.
 type resyncer struct {
-	differ     *differ
-	informers  *Informers
-	kubernetes kubernetes.Interface
-	kubevirt   *kube.Client
-	temporal   client.Client
+	differ    *differ
+	informers *Informers
+	apiServer
+	temporal client.Client
 	// pace is how fast objects are looked at that have not changed.
 	pace   *rate.Limiter
 	census census
@@ -279,7 +277,7 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 
 // isGone asks the API server whether an object of that UID exists no more.
 func (e *entity[T, O]) isGone(ctx context.Context, r *resyncer, namespace, name, uid string) (bool, error) {
-	o, err := e.read(ctx, r.kubernetes, r.kubevirt, namespace, name)
+	o, err := e.read(ctx, r.apiServer, namespace, name)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestWhatAnObservationNeedsIsKept fills objects at random: the observation of a stripped object is that of the whole one. Whoever
-// observes something more and forgets to keep it is told here.
+// TestWhatAnObservationNeedsIsKept fills objects at random: the observation of a stripped object is that of the whole
+// one. Whoever observes something more and forgets to keep it sees it here.
 func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 	const objects = 200
 	seed := rand.Uint64()

@@ -61,9 +61,9 @@ const (
 	dropped
 )
 
-// Parts of the errors by which Temporal, or gRPC before it, says that a payload is too large. No other error is believed
-// to last: an entity that has had too many signals continues as new, missing search attributes get registered, a namespace
-// that is not found gets registered.
+// Parts of the errors by which Temporal, or gRPC before it, says that a payload is too large. No other error is
+// believed to last: an entity that has had too many signals continues as new, missing search attributes get registered,
+// a namespace that is not found gets registered.
 var tooLarge = []string{"Blob data size exceeds limit", "message larger than max"} //nolint:gochecknoglobals // a constant
 
 func consequenceOf(err error) consequence {

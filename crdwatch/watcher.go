@@ -27,9 +27,9 @@ import (
 // LeaseName is the name of the Lease that the leader holds, in virtflow's own namespace.
 const LeaseName = "virtflow-crdwatch"
 
-// How long a dead leader stays in charge, and how often a live one renews its lease: client-go's customary figures, with which a leader on a
-// machine that is busy, or with an API server that is, keeps its lease. A lease that is lost for load costs more load: everything is told
-// again. A leader that ends in an orderly way releases its lease at once.
+// How long a dead leader stays in charge, and how often a live one renews its lease: client-go's customary figures,
+// with which a leader on a machine that is busy, or with an API server that is, keeps its lease. A lease that is lost
+// for load costs more load: everything is sent again. A leader that ends in an orderly way releases its lease at once.
 const (
 	leaseDuration = 15 * time.Second
 	// RenewDeadline is when a leader that could not renew its lease stops leading.
@@ -48,7 +48,8 @@ const (
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
-	// Leases is a client of its own (kube.LeaseConfig), so that no other request delays the renewal of the lease; nil: that of Kubernetes.
+	// Leases is a client of its own (kube.LeaseConfig), so that no other request delays the renewal of the lease; nil:
+	// that of Kubernetes.
 	Leases   coordination.LeasesGetter
 	Temporal client.Client
 	// Connection intercepts the calls of that client; nil: nobody notices when Temporal was away.
@@ -218,8 +219,8 @@ func (w *watch) lead(ctx context.Context) {
 	wg.Wait()
 }
 
-// guard looks for older copies until ctx ends. After one of Temporal everything is sent again; after one of etcd it is read
-// anew before: resourceVersions have run backwards, and what the informers hold may never have been.
+// guard looks for older copies until ctx ends. After one of Temporal everything is sent again; after one of etcd it is
+// read anew before: resourceVersions have run backwards, and what the informers hold may never have been.
 func (w *watch) guard(ctx context.Context, l *Leader) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		v, err := w.fence.Look(ctx)

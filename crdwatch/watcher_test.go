@@ -59,7 +59,7 @@ func controlledBy(o metav1.Object, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(o, kubevirt.GroupVersion.WithKind(kind))}
 }
 
-func TestWhoIsToldWhat(t *testing.T) {
+func TestWhatIsSentToWhom(t *testing.T) {
 	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
@@ -109,8 +109,9 @@ func TestWhoIsToldWhat(t *testing.T) {
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
 }
 
-// TestTheEndOfWhatWasTakenIsTold to a VM of its name, which may be waiting for it: the garbage collector has taken the reference away.
-func TestTheEndOfWhatWasTakenIsTold(t *testing.T) {
+// TestTheEndOfAnOrphanIsSent to a VM of its name, which may be waiting for it: the garbage collector has taken the
+// reference away.
+func TestTheEndOfAnOrphanIsSent(t *testing.T) {
 	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
@@ -127,8 +128,8 @@ func TestTheEndOfWhatWasTakenIsTold(t *testing.T) {
 	require.Empty(t, waiting(e, "vm/a/web"), "it was a set's")
 }
 
-// TestWhatLostItsReferenceIsStillTold to the VM that it was made for, if that is to stay.
-func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
+// TestAnInstanceWithoutItsReferenceIsStillSent to the VM that it was made for, if that is to stay.
+func TestAnInstanceWithoutItsReferenceIsStillSent(t *testing.T) {
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
 	vmi.Status.VirtualMachineRevisionName = "revision-start-vm-v-3"
 	vm := func(uid string) *kubevirt.VirtualMachine {
@@ -141,7 +142,7 @@ func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		vm   *kubevirt.VirtualMachine
 		vmi  *kubevirt.VirtualMachineInstance
-		told bool
+		sent bool
 	}{
 		"stays":                  {vm("v"), vmi, true},
 		"goes without it":        {goes, vmi, false},
@@ -154,13 +155,14 @@ func TestWhatLostItsReferenceIsStillTold(t *testing.T) {
 			require.NoError(t, e.informers.VMs.GetStore().Add(c.vm))
 			require.NoError(t, e.informers.VMIs.GetStore().Add(c.vmi))
 			e.entities.vmi.changed(e, "a/web", change)
-			require.Equal(t, c.told, len(waiting(e, "vm/a/web")) == 1)
+			require.Equal(t, c.sent, len(waiting(e, "vm/a/web")) == 1)
 		})
 	}
 }
 
-// TestAnOrphanedPodIsStillTold: the garbage collector takes the ownerReference off the pod of a VMI deleted with --cascade=orphan.
-func TestAnOrphanedPodIsStillTold(t *testing.T) {
+// TestAnOrphanedPodIsStillSent: the garbage collector takes the ownerReference off the pod of a VMI deleted with
+// --cascade=orphan.
+func TestAnOrphanedPodIsStillSent(t *testing.T) {
 	e := newTestDiffer(t)
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -55,8 +55,8 @@ func (s *sides) look(seen Token, writes int) Verdict {
 }
 
 // TestEndsAtEveryPoint: a leader ends after any number of writes of any look; then possibly one side is put back to any
-// earlier value; then the next leader looks. A copy that is older is noticed, or is younger than the last complete look;
-// where nothing was put back, and no epoch was being begun, no epoch begins; and epochs never run backwards.
+// earlier value; then the next leader looks. A copy that is older is noticed, or is younger than the last complete
+// look; where nothing was put back, and no epoch was being begun, no epoch begins; and epochs never run backwards.
 func TestEndsAtEveryPoint(t *testing.T) {
 	const looks = 4
 	for before := range looks {

@@ -55,8 +55,8 @@ func (f *Fence) Epoch(ctx context.Context) (int64, error) {
 	return t.Epoch, err
 }
 
-// Look reads both sides, decides, and writes both. A new epoch has begun on both once it returns without an error. Another
-// leader that looks at the same time makes it fail, and nothing is lost by that.
+// Look reads both sides, decides, and writes both. A new epoch has begun on both once it returns without an error.
+// Another leader that looks at the same time makes it fail, and nothing is lost by that.
 func (f *Fence) Look(ctx context.Context) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

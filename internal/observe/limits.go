@@ -23,7 +23,8 @@ const (
 	maxLabels      = 64
 )
 
-// Lists that are written back whole are never cut: an element left out here would be removed there. The API server bounds them.
+// Lists that are written back whole are never cut: an element left out here would be removed there. The API server
+// bounds them.
 
 // Cut shortens s to at most n bytes without splitting a character.
 func Cut(s string, n int) string {

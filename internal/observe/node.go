@@ -9,7 +9,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// AnnotationCapabilities stands for a node's capability labels in the copy that is kept of it: the labels themselves are hundreds.
+// AnnotationCapabilities stands for a node's capability labels in the copy that is kept of it: the labels themselves
+// are hundreds.
 const AnnotationCapabilities = "virtflow.io/capabilities-digest"
 
 // Node observes a node; workerReady says whether a node worker pod on it is Ready.
@@ -59,7 +60,8 @@ func SameNodeState(a, b contract.NodeState) bool {
 	return a == b
 }
 
-// outOfService says that an administrator calls the node off: whatever ran there does so no more. Kubernetes means it only with that effect.
+// outOfService says that an administrator calls the node off: whatever ran there does so no more. Kubernetes means it
+// only with that effect.
 func outOfService(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
 		if t := &node.Spec.Taints[i]; t.Key == corev1.TaintNodeOutOfService && t.Effect == corev1.TaintEffectNoExecute {
@@ -87,8 +89,8 @@ func WorkerReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// OwnedLabels are the labels of a node that virtflow writes: which VMs may be placed there, and what its CPUs can do. The lists
-// of CPU models and features are left out: they are long, and written as a whole.
+// OwnedLabels are the labels of a node that virtflow writes: which VMs may be placed there, and what its CPUs can do.
+// The lists of CPU models and features are left out: they are long, and written as a whole.
 func OwnedLabels(labels map[string]string) map[string]string {
 	var out map[string]string
 	if v, ok := labels[contract.LabelSchedulable]; ok { // whatever else there is: decisions rest on it

@@ -232,7 +232,8 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 	}
 }
 
-// TestAnOwnerIsWhatThePodIsControlledBy: what a kubelet may write beside a pod's status does not count as long as there is an owner.
+// TestAnOwnerIsWhatThePodIsControlledBy: what a kubelet may write beside a pod's status does not count as long as there
+// is an owner.
 func TestAnOwnerIsWhatThePodIsControlledBy(t *testing.T) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{

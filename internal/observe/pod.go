@@ -13,9 +13,9 @@ import (
 // ComputeContainer is the container of a launcher pod that runs the guest.
 const ComputeContainer = "compute"
 
-// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. Its ownerReference says so, and what a kubelet writes of a
-// pod's status cannot change that. When the VMI is deleted with --cascade=orphan, the garbage collector takes it off: then the launcher's
-// label and annotation count.
+// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. Its ownerReference says so, and what a
+// kubelet writes of a pod's status cannot change that. When the VMI is deleted with --cascade=orphan, the garbage
+// collector takes it off: then the launcher's label and annotation count.
 func Owner(pod *corev1.Pod) *contract.Object {
 	owner := contract.Object{Namespace: pod.Namespace}
 	if ref := OwnerVMI(pod); ref != nil {
@@ -75,8 +75,9 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 // reasonPodGC is the reason of condition DisruptionTarget on pods that the pod garbage collector called Failed.
 const reasonPodGC = "DeletionByPodGC"
 
-// unproven says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet calls a pod Failed or
-// Succeeded only when none runs any more; the pod garbage collector does so for every pod of a node that is gone or out of service.
+// unproven says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet calls a
+// pod Failed or Succeeded only when none runs any more; the pod garbage collector does so for every pod of a node that
+// is gone or out of service.
 func unproven(status *corev1.PodStatus) bool {
 	if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
 		return false
@@ -150,8 +151,9 @@ func NewPod(o contract.PodObservation) contract.PodObservation {
 	}
 }
 
-// SignificantPod says whether a decision may depend on what has changed between two observations of one pod. Most updates of a
-// starting pod (a node assigned, volumes mounted, conditions walking from one "not yet" to the next) change nothing for its VMI.
+// SignificantPod says whether a decision may depend on what has changed between two observations of one pod. Most
+// updates of a starting pod (a node assigned, volumes mounted, conditions walking from one "not yet" to the next)
+// change nothing for its VMI.
 func SignificantPod(before, after contract.PodObservation) bool {
 	return decisive(before) != decisive(after)
 }

@@ -116,7 +116,8 @@ func GoneReplica(vmi *kubevirt.VirtualMachineInstance) contract.ReplicaObservati
 	return o
 }
 
-// SameReplicaSet says that two observations of a set differ in nothing that a decision needs. Its status its own entity alone writes.
+// SameReplicaSet says that two observations of a set differ in nothing that a decision needs. Its status its own entity
+// alone writes.
 func SameReplicaSet(a, b contract.ReplicaSetObservation) bool {
 	for _, o := range []*contract.ReplicaSetObservation{&a, &b} {
 		o.ResourceVersion, o.Conditions = "", nil
@@ -124,7 +125,8 @@ func SameReplicaSet(a, b contract.ReplicaSetObservation) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// SameReplica is SameReplicaSet for a replica. At which step of coming up a replica is decides nothing while it is on its way.
+// SameReplica is SameReplicaSet for a replica. At which step of coming up a replica is decides nothing while it is on
+// its way.
 func SameReplica(a, b contract.ReplicaObservation) bool {
 	for _, o := range []*contract.ReplicaObservation{&a, &b} {
 		o.ResourceVersion = ""

@@ -7,8 +7,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// SameVM says that two observations of a VM differ in nothing that a decision needs. The resourceVersion does not count: a workflow that
-// writes with an old one is told the present one. Neither does what the VM's own entity alone writes into the status: it knows.
+// SameVM says that two observations of a VM differ in nothing that a decision needs. The resourceVersion does not
+// count: a workflow that writes with an old one is sent the present one. Neither does what the VM's own entity alone
+// writes into the status: it knows.
 func SameVM(a, b contract.VMObservation) bool {
 	for _, o := range []*contract.VMObservation{&a, &b} {
 		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil, 0, false, nil
@@ -24,8 +25,9 @@ func SameVMI(a, b contract.VMIObservation) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// SameCopy says that two observations of a VMI say the same to the VM that owns it. Of a VMI that is on its way up, with nothing wrong,
-// the VM shows that it is starting: at which step, and in which words it is not ready yet, is the VMI's to show.
+// SameCopy says that two observations of a VMI say the same to the VM that owns it. Of a VMI that is on its way up,
+// with nothing wrong, the VM shows that it is starting: at which step, and in which words it is not ready yet, is the
+// VMI's to show.
 func SameCopy(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
 		o.ResourceVersion = ""

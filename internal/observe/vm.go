@@ -53,7 +53,8 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	return o
 }
 
-// OwnConditions are the conditions of a VirtualMachine that its entity reads back: what a person asked for must outlive Temporal's history.
+// OwnConditions are the conditions of a VirtualMachine that its entity reads back: what a person asked for must outlive
+// Temporal's history.
 func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMachineCondition {
 	for _, c := range list {
 		if string(c.Type) == contract.ConditionHeld {
@@ -63,7 +64,8 @@ func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMa
 	return nil
 }
 
-// operations reads a list with commas, of the two operations that can be made to wait. What else stands there was refused at admission.
+// operations reads a list with commas, of the two operations that can be made to wait. What else stands there was
+// refused at admission.
 func operations(list string) []string {
 	var out []string
 	for _, op := range []contract.Operation{contract.OperationStart, contract.OperationStop} {
@@ -80,8 +82,9 @@ func operations(list string) []string {
 // GoneVM observes that a VirtualMachine of that UID exists no more.
 func GoneVM(uid string) contract.VMObservation { return contract.VMObservation{UID: uid, Gone: true} }
 
-// RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in KubeVirt: running
-// true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses, are RunStrategyContradictory.
+// RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in
+// KubeVirt: running true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses,
+// are RunStrategyContradictory.
 func RunStrategy(vm *kubevirt.VirtualMachine) (strategy string, legacy bool) {
 	switch {
 	case vm.Spec.RunStrategy != nil && vm.Spec.Running != nil:

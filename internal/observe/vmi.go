@@ -52,7 +52,8 @@ func GoneVMI(uid string) contract.VMIObservation {
 	return contract.VMIObservation{UID: uid, Gone: true}
 }
 
-// VMIForVM is what the VM that owns a VMI needs to know of it: less than the VMI's own entity does, so that it is told less often.
+// VMIForVM is what the VM that owns a VMI needs to know of it: less than the VMI's own entity does, so that it is sent
+// less often.
 func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
 		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp, OwnerUID: o.OwnerUID, Phase: o.Phase,

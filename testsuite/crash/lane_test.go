@@ -58,7 +58,9 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	l.temporal, err = client.Dial(s.options(name))
 	require.NoError(t, err)
 	t.Cleanup(l.temporal.Close)
-	require.NoError(t, control.EnsureNamespace(t.Context(), l.temporal, name, zerolog.Nop()))
+	until(t, time.Minute, "the namespace is registered", func() error {
+		return control.EnsureNamespace(t.Context(), l.temporal, name, zerolog.Nop())
+	})
 	web := httptest.NewServer(l.kube)
 	t.Cleanup(web.CloseClientConnections)
 	l.url = web.URL

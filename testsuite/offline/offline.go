@@ -1,6 +1,6 @@
 // Package offline runs crdwatch's decisions without connections, goroutines or a clock: whoever uses it hands it the
-// objects that informers would, and takes away what is to be delivered. What is sent, to whom and when not, is decided by
-// crdwatch's own code. Suites that run the control plane under virtual time use it.
+// objects that informers would, and takes away what is to be delivered. What is sent, to whom and when not, is decided
+// by crdwatch's own code. Suites that run the control plane under virtual time use it.
 package offline
 
 import (
@@ -109,7 +109,8 @@ func (w *Watcher) Remove(o metav1.Object) {
 	}
 }
 
-// Take are the deliveries that wait, in an order that depends on nothing but what was put: by workflow, then as they were put.
+// Take are the deliveries that wait, in an order that depends on nothing but what was put: by workflow, then as they
+// were put.
 func (w *Watcher) Take() []*crdwatch.Delivery {
 	out := w.pending
 	w.pending = nil
