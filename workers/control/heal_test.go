@@ -43,6 +43,7 @@ type frontend struct {
 	down       bool
 	attributes map[string]enums.IndexedValueType
 	registered int
+	forgetful  int // so many requests after a registration do not know of it yet
 	polls      int // open now
 }
 
@@ -86,7 +87,7 @@ func (f *frontend) GetSystemInfo(context.Context, *workflowservice.GetSystemInfo
 }
 
 func (f *frontend) RegisterNamespace(context.Context, *workflowservice.RegisterNamespaceRequest) (*workflowservice.RegisterNamespaceResponse, error) {
-	f.change(func() { f.there, f.registered = true, f.registered+1 })
+	f.change(func() { f.there, f.registered, f.forgetful = true, f.registered+1, 2 })
 	return &workflowservice.RegisterNamespaceResponse{}, nil
 }
 
@@ -110,6 +111,9 @@ func (f *frontend) ListSearchAttributes(
 ) (*operatorservice.ListSearchAttributesResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.forgetful--; f.forgetful >= 0 {
+		return nil, serviceerror.ToStatus(serviceerror.NewNamespaceNotFound("virtflow")).Err()
+	}
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: f.attributes}, nil
 }
 

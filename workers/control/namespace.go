@@ -25,19 +25,27 @@ const Retention = 90 * 24 * time.Hour
 // workers at once, changes nothing, and costs two requests. Where something was missing, it returns when the namespace can be used.
 func EnsureNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
 	err := temporalclient.NamespaceExists(ctx, c, namespace)
-	var missing *serviceerror.NamespaceNotFound
-	registered := errors.As(err, &missing)
+	registered := isMissing(err)
 	if registered {
 		err = registerNamespace(ctx, c, namespace, log)
 	}
 	if err != nil {
 		return err
 	}
-	added, err := ensureSearchAttributes(ctx, c, namespace, log)
+	var added bool
+	_ = temporalclient.Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		added, err = ensureSearchAttributes(ctx, c, namespace, log)
+		return !registered || !isMissing(err), nil // Temporal remembers for a moment that there was none of that name
+	})
 	if err != nil || !registered && !added {
 		return err
 	}
 	return awaitNamespace(ctx, c, namespace, log)
+}
+
+func isMissing(err error) bool {
+	var missing *serviceerror.NamespaceNotFound
+	return errors.As(err, &missing)
 }
 
 func registerNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
