@@ -63,7 +63,7 @@ type Callers struct {
 	// bad ones push out no good one.
 	known   *utilcache.LRUExpireCache
 	refused *utilcache.LRUExpireCache
-	pace    *pace
+	limiter *reviewLimiter
 	flight  singleflight.Group
 	asked   *prometheus.CounterVec
 }
@@ -72,7 +72,7 @@ type Callers struct {
 func NewCallers(c kubernetes.Interface, w *Workers, audience, namespace, account string, r prometheus.Registerer) *Callers {
 	out := &Callers{
 		reviews: c, workers: w, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account, now: time.Now,
-		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost), pace: newPace(),
+		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost), limiter: newReviewLimiter(),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_gateway_token_reviews_total", Help: "Times that the API server was asked whose a token is, by its answer.",
 		}, []string{"answer"}),
@@ -96,7 +96,7 @@ func (c *Callers) Of(ctx context.Context) (*Caller, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	if refusal := c.glance(token); refusal != nil {
+	if refusal := c.precheck(token); refusal != nil {
 		return nil, refusal
 	}
 	key := sha256.Sum256([]byte(token))
@@ -111,7 +111,7 @@ func (c *Callers) Of(ctx context.Context) (*Caller, error) {
 	if goodOnce {
 		node = before.caller.Node
 	}
-	if !c.pace.mayAsk(host, node) {
+	if !c.limiter.allow(host, node) {
 		return nil, refuse(ReasonTooManyTokens, "too many tokens that are not known were shown")
 	}
 	answer, err, _ := c.flight.Do(string(key[:]), func() (any, error) {
@@ -145,7 +145,7 @@ func (c *Callers) find(ctx context.Context, token string, key [sha256.Size]byte,
 		c.asked.WithLabelValues("known").Inc()
 		c.known.Add(key, known{caller: a, at: at, watched: c.workers.on(a.Node, a.PodUID)}, rememberLife)
 		c.refused.Remove(key)
-		c.pace.prove(host, a.Node)
+		c.limiter.markAuthenticated(host, a.Node)
 	case *Refusal:
 		c.asked.WithLabelValues("refused").Inc()
 		c.known.Remove(key)
@@ -184,8 +184,8 @@ func bearer(ctx context.Context) (string, *Refusal) {
 	return token, nil
 }
 
-// glance refuses what the API server need not be asked about.
-func (c *Callers) glance(token string) *Refusal {
+// precheck refuses what the API server need not be asked about.
+func (c *Callers) precheck(token string) *Refusal {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return refuse(ReasonBadToken, "that is not a service-account token")

@@ -189,7 +189,7 @@ func TestManyAtOnceAreOneReview(t *testing.T) {
 func TestMadeUpTokens(t *testing.T) {
 	r := newRig(t)
 	hour := time.Now().Add(time.Hour)
-	p := r.gateway.Callers.pace
+	p := r.gateway.Callers.limiter
 	p.addresses.Add("127.0.0.1", limiterOf(p.addresses, "x", 0.0001, 20), time.Hour)
 	for i := range 50 {
 		require.Error(t, ask(t, r.as(jwt(t, account, []string{audience}, hour, 1000+i))))
@@ -199,21 +199,21 @@ func TestMadeUpTokens(t *testing.T) {
 	require.EqualValues(t, 20, r.counter("virtflow_gateway_token_reviews_total", "refused"))
 }
 
-// TestMadeUpTokensFromEverywhere: all strangers together have one pace, and it is not that of those who are known.
+// TestMadeUpTokensFromEverywhere: all unauthenticated callers together have one rate limit, and it is not that of those who are known.
 func TestMadeUpTokensFromEverywhere(t *testing.T) {
-	p := newPace()
-	p.strangers = rate.NewLimiter(0, 30)
+	p := newReviewLimiter()
+	p.unauthenticated = rate.NewLimiter(0, 30)
 	asked := 0
 	for i := range 1000 {
-		if p.mayAsk(fmt.Sprintf("2001:db8::%x", i), "") {
+		if p.allow(fmt.Sprintf("2001:db8::%x", i), "") {
 			asked++
 		}
 	}
 	require.Equal(t, 30, asked)
-	require.True(t, p.mayAsk("2001:db8::1:1", "node1"), "a token that was good once")
-	p.prove("10.1.2.3", "node1")
-	require.True(t, p.mayAsk("10.1.2.3", ""), "a node worker's new token")
-	for p.mayAsk("10.1.2.3", "") {
+	require.True(t, p.allow("2001:db8::1:1", "node1"), "a token that was good once")
+	p.markAuthenticated("10.1.2.3", "node1")
+	require.True(t, p.allow("10.1.2.3", ""), "a node worker's new token")
+	for p.allow("10.1.2.3", "") {
 		asked++
 	}
 	require.LessOrEqual(t, asked, 30+2*reviewsAtOnce, "an address that is known asks without end")
@@ -227,7 +227,7 @@ func TestAFloodOfTokensDoesNotKeepNodesOut(t *testing.T) {
 	callers.now = func() time.Time { return now }
 	c := r.as(r.node("node1"))
 	require.NoError(t, ask(t, c))
-	callers.pace.strangers = rate.NewLimiter(0, 0)
+	callers.limiter.unauthenticated = rate.NewLimiter(0, 0)
 	hour := now.Add(time.Hour)
 	require.Equal(t, codes.ResourceExhausted, codeOf(r.from("10.9.9.9", jwt(t, account, []string{audience}, hour, 1))))
 	require.NoError(t, ask(t, c))
@@ -252,7 +252,7 @@ func TestAGoodTokenIsNoPassForOthers(t *testing.T) {
 	now := time.Now()
 	callers := r.gateway.Callers
 	callers.now = func() time.Time { return now }
-	callers.pace.addresses.Add(here, rate.NewLimiter(0, most), time.Hour)
+	callers.limiter.addresses.Add(here, rate.NewLimiter(0, most), time.Hour)
 	hour := now.Add(time.Hour)
 	good, ends := r.node("node1"), r.node("node2")
 	require.NoError(t, r.from(here, good))
@@ -286,7 +286,7 @@ func TestANodesTokensShareItsPace(t *testing.T) {
 		all = append(all, r.node("node1"))
 		require.NoError(t, r.from("10.1.1.1", all[len(all)-1]))
 	}
-	callers.pace.nodes.Add("node1", rate.NewLimiter(0, most), time.Hour)
+	callers.limiter.nodes.Add("node1", rate.NewLimiter(0, most), time.Hour)
 	now = now.Add(watchedLife)
 	r.down = true
 	asked := 0
@@ -307,8 +307,8 @@ func TestAStrangerAtAnotherAddressHoldsUpNobody(t *testing.T) {
 	callers.now = func() time.Time { return now }
 	good := r.node("node1")
 	require.NoError(t, r.from(here, good))
-	callers.pace.addresses.Add(there, rate.NewLimiter(0, 10), time.Hour)
-	callers.pace.strangers = rate.NewLimiter(0, 10)
+	callers.limiter.addresses.Add(there, rate.NewLimiter(0, 10), time.Hour)
+	callers.limiter.unauthenticated = rate.NewLimiter(0, 10)
 	for i := range 100 {
 		require.Error(t, r.from(there, jwt(t, account, []string{audience}, now.Add(time.Hour), 1000+i)))
 	}
@@ -320,26 +320,27 @@ func TestAStrangerAtAnotherAddressHoldsUpNobody(t *testing.T) {
 	require.Equal(t, 13, r.reviews)
 }
 
-// TestANodeProvesFewAddresses: whoever has a node's tokens and many addresses does not go past the strangers' pace from all of them.
-func TestANodeProvesFewAddresses(t *testing.T) {
-	p := newPace()
-	p.strangers = rate.NewLimiter(0, 0)
+// TestANodeAuthenticatesFewAddresses: whoever has a node's tokens and many addresses does not evade the rate limit of unauthenticated callers from all
+// of them.
+func TestANodeAuthenticatesFewAddresses(t *testing.T) {
+	p := newReviewLimiter()
+	p.unauthenticated = rate.NewLimiter(0, 0)
 	at := func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }
-	p.prove("10.1.1.2", "node2")
-	p.prove(at(1), "node2")
+	p.markAuthenticated("10.1.1.2", "node2")
+	p.markAuthenticated(at(1), "node2")
 	for i := range 100 {
-		p.prove(at(i), "node1")
+		p.markAuthenticated(at(i), "node1")
 	}
-	p.prove(at(1), "node2")
-	p.prove(at(100), "node1")
-	var proven []int
+	p.markAuthenticated(at(1), "node2")
+	p.markAuthenticated(at(100), "node1")
+	var authenticated []int
 	for i := range 101 {
-		if p.mayAsk(at(i), "") {
-			proven = append(proven, i)
+		if p.allow(at(i), "") {
+			authenticated = append(authenticated, i)
 		}
 	}
-	require.Equal(t, []int{1, 97, 98, 99, 100}, proven)
-	require.True(t, p.mayAsk("10.1.1.2", ""))
+	require.Equal(t, []int{1, 97, 98, 99, 100}, authenticated)
+	require.True(t, p.allow("10.1.1.2", ""))
 }
 
 func codeOf(err error) codes.Code {

@@ -10,6 +10,9 @@
 //	tasks.go      task tokens, sealed for the node that they were given to
 //	pods.go       which launcher pods are on which node
 //	refusal.go    reasons, and how often each was given
+//	inflight.go   what one node, and one address, may have open at a time
+//	reviewlimit.go   how often the API server is asked about tokens
+//	transport.go  calls that gRPC itself ends
 //
 // Nothing is kept that a restart would lose: task tokens carry their own proof, made with a key that all replicas share.
 package gateway

@@ -53,34 +53,19 @@ func TestANodeWithTooManyCallsOpen(t *testing.T) {
 		require.Equal(t, codes.OK, <-ended)
 	}
 	require.Equal(t, codes.OK, poll(one, "node1"))
-	require.Eventually(t, func() bool {
-		r.gateway.polls.mu.Lock()
-		defer r.gateway.polls.mu.Unlock()
-		return len(r.gateway.polls.open) == 0
-	}, deadline, tick, "all are given back, and no name is kept")
-}
-
-func TestTallies(t *testing.T) {
-	c := newTallies()
-	give, ok := c.take("a", 1)
-	require.True(t, ok)
-	_, ok = c.take("a", 1)
-	require.False(t, ok)
-	_, ok = c.take("b", 1)
-	require.True(t, ok)
-	give()
-	give()
-	_, ok = c.take("a", 1)
-	require.True(t, ok)
-	_, ok = c.take("a", 1)
-	require.False(t, ok, "giving back twice made place for two")
+	for range pollsAtOnce {
+		require.Eventually(t, func() bool {
+			_, err := r.gateway.acquire("node1", "PollActivityTaskQueue")
+			return err == nil
+		}, deadline, tick, "all are released")
+	}
 }
 
 // TestConnectionsOfOneAddress are bounded, and one that ends makes place.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := newFairListener(inner, 2)
+	l := newQuotaListener(inner, 2)
 	accepted := make(chan net.Conn, 10)
 	go func() {
 		defer close(accepted)
@@ -108,8 +93,13 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "it was not closed")
 	require.Empty(t, accepted)
 	require.NoError(t, first.Close())
+	_ = first.Close() // releases nothing more
 	dial()
 	third := <-accepted
+	refused = dial()
+	require.NoError(t, refused.SetReadDeadline(time.Now().Add(deadline)))
+	_, err = refused.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "closing twice released two")
 	require.NoError(t, l.Close())
 	second.Close()
 	third.Close()

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/virtflow/virtflow/internal/inflight"
 )
 
 const (
@@ -62,8 +64,8 @@ type Gateway struct {
 	rules    map[string]rule
 	counters *counters
 	limits   *utilcache.LRUExpireCache
-	polls    *tallies // open now, by node
-	calls    *tallies // the same of everything else
+	polls    inflight.Limit // open now, by node
+	calls    inflight.Limit // the same of everything else
 	said     zerolog.Logger
 	now      func() time.Time
 }
@@ -72,7 +74,6 @@ type Gateway struct {
 func New(o Options) *Gateway {
 	return &Gateway{
 		Options: o, rules: rules(), counters: newCounters(o.Registry), limits: utilcache.NewLRUExpireCache(nodesMost), now: time.Now,
-		polls: newTallies(), calls: newTallies(),
 		// A node that is refused may be so a thousand times a second; the metric counts them all.
 		said: o.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second}),
 	}
@@ -86,10 +87,10 @@ func (g *Gateway) Server(secure credentials.TransportCredentials) (*grpc.Server,
 	}
 	s := grpc.NewServer(
 		grpc.Creds(secure),
-		grpc.InTapHandle(g.glimpse),
+		grpc.InTapHandle(g.requireToken),
 		grpc.UnaryInterceptor(g.intercept),
 		grpc.UnknownServiceHandler(g.unknown),
-		grpc.StatsHandler(unread{g}),
+		grpc.StatsHandler(transportErrors{g}),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -104,17 +105,17 @@ func (g *Gateway) Server(secure credentials.TransportCredentials) (*grpc.Server,
 
 // intercept is what every call of Temporal's service meets.
 func (g *Gateway) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	read(ctx)
+	received(ctx)
 	method := g.counters.label(info.FullMethod)
 	caller, request, err := g.admit(ctx, method, request)
 	if err != nil {
 		return nil, g.refused(ctx, method, caller, err)
 	}
-	leave, err := g.enter(caller.Node, method)
+	release, err := g.acquire(caller.Node, method)
 	if err != nil {
 		return nil, g.refused(ctx, method, caller, err)
 	}
-	defer leave()
+	defer release()
 	limit := callTime
 	if strings.HasPrefix(method, "Poll") {
 		limit = pollTime
@@ -169,7 +170,7 @@ func (g *Gateway) refused(_ context.Context, method string, caller *Caller, err 
 
 // unknown refuses every method that Temporal's workflow service does not have, such as those of its operator service.
 func (g *Gateway) unknown(_ any, stream grpc.ServerStream) error {
-	read(stream.Context())
+	received(stream.Context())
 	caller, err := g.Callers.Of(stream.Context())
 	if err == nil {
 		err = refuse(ReasonMethod, "a node may not call that")

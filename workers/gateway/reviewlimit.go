@@ -16,67 +16,67 @@ const (
 	// Reviews that one address may cause, and one node with tokens that were good once. A node worker needs one in minutes; where addresses are
 	// translated on the way, one may stand for many.
 	reviewsPerSecond, reviewsAtOnce = 10, 50
-	// Reviews of tokens that were never good, from all addresses together from which no good one has come yet: what somebody who makes them up
-	// costs the API server at most. After a start it is also the pace at which nodes get to be known.
-	strangersPerSecond, strangersAtOnce = 50, 250
-	addressMost                         = 10000
-	// provenMost is how many addresses one node's tokens can prove: as many as a node worker may have, and no more for whoever has taken a node.
-	provenMost = 4
+	// Reviews for unauthenticated callers: of tokens that were never good, from all addresses together from which no good one has come yet.
+	// It is what somebody who makes them up costs the API server at most, and after a start how fast nodes get to be known.
+	unauthenticatedPerSecond, unauthenticatedAtOnce = 50, 250
+	addressMost                                     = 10000
+	// authenticatedMost is how many addresses one node's tokens can authenticate: as many as a node worker may have, and no more for whoever has taken a node.
+	authenticatedMost = 4
 	// limiterLife is how long it is remembered that somebody asked too often, or that an address has shown a good token.
 	limiterLife = time.Hour
 )
 
-// pace bounds how often the API server is asked about tokens. It is safe for concurrent use.
-type pace struct {
-	addresses *utilcache.LRUExpireCache // limiters, by address
-	nodes     *utilcache.LRUExpireCache // limiters, by node
-	strangers *rate.Limiter
+// reviewLimiter bounds how often the API server is asked about tokens. It is safe for concurrent use.
+type reviewLimiter struct {
+	addresses       *utilcache.LRUExpireCache // limiters, by address
+	nodes           *utilcache.LRUExpireCache // limiters, by node
+	unauthenticated *rate.Limiter
 
-	mu     sync.Mutex
-	proven *utilcache.LRUExpireCache // the node whose good token has come last from an address, by address
-	shown  *utilcache.LRUExpireCache // the addresses that a node's tokens have proven, the newest last, by node
+	mu            sync.Mutex
+	authenticated *utilcache.LRUExpireCache // the node whose good token has come last from an address, by address
+	addressesOf   *utilcache.LRUExpireCache // the addresses that a node's tokens have authenticated, the newest last, by node
 }
 
-func newPace() *pace {
-	return &pace{
+func newReviewLimiter() *reviewLimiter {
+	return &reviewLimiter{
 		addresses: utilcache.NewLRUExpireCache(addressMost), nodes: utilcache.NewLRUExpireCache(addressMost),
-		proven: utilcache.NewLRUExpireCache(addressMost), shown: utilcache.NewLRUExpireCache(addressMost),
-		strangers: rate.NewLimiter(strangersPerSecond, strangersAtOnce),
+		authenticated: utilcache.NewLRUExpireCache(addressMost), addressesOf: utilcache.NewLRUExpireCache(addressMost),
+		unauthenticated: rate.NewLimiter(unauthenticatedPerSecond, unauthenticatedAtOnce),
 	}
 }
 
-// mayAsk says whether a token may be reviewed that an address shows. One that was good once, for that node ("": none was), counts for its node
+// allow says whether a token may be reviewed that an address shows. One that was good once, for that node ("": none was), counts for its node
 // alone: whatever others show at the same address does not hold it up. Any other counts for its address, whatever else has come from there.
-func (p *pace) mayAsk(host, node string) bool {
+func (p *reviewLimiter) allow(host, node string) bool {
 	if node != "" {
 		return limiterOf(p.nodes, node, reviewsPerSecond, reviewsAtOnce).Allow()
 	}
 	if !limiterOf(p.addresses, host, reviewsPerSecond, reviewsAtOnce).Allow() {
 		return false
 	}
-	if _, proven := p.proven.Get(host); proven {
+	if _, known := p.authenticated.Get(host); known {
 		return true
 	}
-	return p.strangers.Allow()
+	return p.unauthenticated.Allow()
 }
 
-// prove notes that a good token of a node has come from an address: its next one need not wait among strangers' there.
-func (p *pace) prove(host, node string) {
+// markAuthenticated notes that a good token of a node has come from an address: its next one does not count with unauthenticated callers'.
+func (p *reviewLimiter) markAuthenticated(host, node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []string
-	if found, ok := p.shown.Get(node); ok {
+	if found, ok := p.addressesOf.Get(node); ok {
 		if before, ok := found.([]string); ok {
 			all = slices.DeleteFunc(slices.Clone(before), func(h string) bool { return h == host })
 		}
 	}
-	for all = append(all, host); len(all) > provenMost; all = all[1:] {
-		if by, ok := p.proven.Get(all[0]); ok && by == node {
-			p.proven.Remove(all[0])
+	for all = append(all, host); len(all) > authenticatedMost; all = all[1:] {
+		if by, ok := p.authenticated.Get(all[0]); ok && by == node {
+			p.authenticated.Remove(all[0])
 		}
 	}
-	p.shown.Add(node, all, limiterLife)
-	p.proven.Add(host, node, limiterLife)
+	p.addressesOf.Add(node, all, limiterLife)
+	p.authenticated.Add(host, node, limiterLife)
 }
 
 // hostOf is the address of whoever calls, without its port.

@@ -36,7 +36,7 @@ const (
 	userAgent = "virtflow-node-gateway"
 	// sealKeyName is the key for task tokens in the Secret.
 	sealKeyName = "task-tokens.key"
-	// maxConnections is far more than there are nodes: it bounds what strangers can open.
+	// maxConnections is far more than there are nodes: it bounds what unauthenticated callers can open.
 	maxConnections = 20000
 	// stopTime lets open polls end by themselves when the process is told to stop: what Temporal has just handed to one that is cut off
 	// waits for its time limit.
@@ -110,7 +110,7 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 		}
 	})
 	all.Go(func() {
-		if err := server.Serve(netutil.LimitListener(newFairListener(listener, connectionsPerAddress), maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(netutil.LimitListener(newQuotaListener(listener, connectionsPerAddress), maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("serving nodes: %w", err)
 		}
 	})

@@ -9,31 +9,31 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// unread counts the calls that gRPC ends before anyone here sees them: messages that are too large, or are none.
-type unread struct{ gateway *Gateway }
+// transportErrors counts the calls that gRPC ends before their request is received whole: messages that are too large, or are none.
+type transportErrors struct{ gateway *Gateway }
 
 type callKey struct{}
 
 type call struct {
-	method string
-	seen   atomic.Bool
+	method   string
+	received atomic.Bool
 }
 
-// read marks a call as one that has been read whole.
-func read(ctx context.Context) {
+// received marks a call as one whose request has been received whole.
+func received(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		c.seen.Store(true)
+		c.received.Store(true)
 	}
 }
 
-func (u unread) TagRPC(ctx context.Context, i *stats.RPCTagInfo) context.Context {
+func (u transportErrors) TagRPC(ctx context.Context, i *stats.RPCTagInfo) context.Context {
 	return context.WithValue(ctx, callKey{}, &call{method: u.gateway.counters.label(i.FullMethodName)})
 }
 
-func (u unread) HandleRPC(ctx context.Context, s stats.RPCStats) {
+func (u transportErrors) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	end, ok := s.(*stats.End)
 	c, known := ctx.Value(callKey{}).(*call)
-	if !ok || !known || end.Error == nil || c.seen.Load() {
+	if !ok || !known || end.Error == nil || c.received.Load() {
 		return
 	}
 	reason := ReasonMalformed
@@ -47,5 +47,5 @@ func (u unread) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	u.gateway.counters.refused.WithLabelValues(c.method, string(reason)).Inc()
 }
 
-func (unread) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (unread) HandleConn(context.Context, stats.ConnStats)                       {}
+func (transportErrors) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (transportErrors) HandleConn(context.Context, stats.ConnStats)                       {}
