@@ -256,7 +256,7 @@ func launcherBinary(t *testing.T) string {
 		return b
 	}
 	path := filepath.Join(os.TempDir(), "virtflow-test-launcher", "launcher")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "libvirt_dlopen", "-o", path, "github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
 }
