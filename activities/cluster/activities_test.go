@@ -247,7 +247,8 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	require.False(t, deleted.Absent)
 	released, err := w.RemovePodFinalizer(ctx, contract.RemovePodFinalizerInput{Pod: pod})
 	require.NoError(t, err)
-	require.False(t, released.Absent)
+	require.False(t, released.Absent, "it never had a node")
+	require.Empty(t, released.Refused)
 	released, err = w.RemovePodFinalizer(ctx, contract.RemovePodFinalizerInput{Pod: pod})
 	require.NoError(t, err)
 	require.True(t, released.Absent)
@@ -256,7 +257,8 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	require.True(t, deleted.Absent)
 	_, err = w.MarkPodUnpaused(ctx, contract.MarkPodInput{Pod: pod})
 	require.Equal(t, contract.ErrorGone, errorType(err))
-	w.calls(t, "DELETE pods", "POST events", "PATCH pods", "PATCH pods", "DELETE pods", "PATCH pods/status")
+	w.calls(t, "GET virtualmachineinstances", "DELETE pods", "POST events", "GET pods", "PATCH pods", "GET pods",
+		"GET virtualmachineinstances", "DELETE pods", "PATCH pods/status")
 
 	stored, err := w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
 	require.NoError(t, err)

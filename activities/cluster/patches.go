@@ -127,9 +127,15 @@ func (a *Activities) vmNotPatched(ctx context.Context, vm contract.Object, partl
 	return contract.PatchVMResult{Conflict: true, Current: &o}, nil
 }
 
-// PatchVMI writes what has changed of an instance in one request: its status lies on the main resource.
+// PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers stay while it has a pod that
+// has not ended.
 // Idempotent: as PatchVM.
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
+	if in.Finalizers != nil {
+		if pod, err := a.unended(ctx, in.VMI); err != nil || pod != nil {
+			return contract.PatchVMIResult{Refused: "its pod has not ended", Pod: pod}, err
+		}
+	}
 	metadata := locked(in.VMI.UID, in.ResourceVersion)
 	metadata.finalizers(in.Finalizers)
 	labels := merge{}

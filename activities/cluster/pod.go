@@ -20,6 +20,7 @@ import (
 )
 
 // CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
+// An instance whose pod has run gets no other.
 // Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as Existing.
 func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePodInput) (contract.CreatePodResult, error) {
 	var out contract.CreatePodResult
@@ -29,6 +30,13 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 	}
 	if vmi.DeletionTimestamp != nil {
 		return out, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
+	}
+	if o := observe.VMI(vmi); o.Begun() {
+		found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
+		if err == nil && found != nil && found.VMIUID == in.VMI.UID {
+			return contract.CreatePodResult{Pod: *found, Existing: true}, nil
+		}
+		return contract.CreatePodResult{Refused: "the instance is " + o.Phase + ", and has had a pod that ran: it is never booted again", VMI: &o}, err
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
@@ -75,9 +83,10 @@ func (a *Activities) limited(ctx context.Context, namespace string) render.Limit
 	return render.LimitedBy(quotas.Items)
 }
 
-// instance is the VMI as this process has just made it, or as the API server has it.
+// instance is the VMI as this process has just made it, the first time that it is asked for, or as the API server has it.
 func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
 	if v, ok := a.fresh.Get(o.UID); ok {
+		a.fresh.Remove(o.UID)
 		if vmi, ok := v.(*kubevirt.VirtualMachineInstance); ok {
 			return vmi, nil
 		}
@@ -141,46 +150,6 @@ func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInp
 			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: delete it", found.Name, found.UID))
 	}
 	return contract.FindPodResult{Pod: found}, nil
-}
-
-// DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the record.
-// Idempotent: the UID is a precondition.
-func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePodInput) (contract.DeleteResult, error) {
-	err := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Delete(ctx, in.Pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: in.Grace,
-		Preconditions:      &metav1.Preconditions{UID: uidOf(in.Pod.UID)},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return contract.DeleteResult{Absent: true}, nil
-	}
-	if err != nil {
-		err = failure("deleting pod "+in.Pod.Name, err)
-		a.events.tell(ctx, kindVMI, in.VMI, warning("FailedDelete", "Error deleting pod: "+message(err)), in.Pod.UID)
-		return contract.DeleteResult{}, err
-	}
-	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
-	a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.Pod.UID)
-	return contract.DeleteResult{}, nil
-}
-
-// RemovePodFinalizer takes virtflow's finalizer off a pod. Idempotent: only that one element is removed, whatever else is in the
-// list by then; a pod that is gone is done.
-func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemovePodFinalizerInput) (contract.DeleteResult, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":                                 in.Pod.UID,
-		"$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},
-	}})
-	if err != nil {
-		return contract.DeleteResult{}, fmt.Errorf("encoding a patch: %w", err)
-	}
-	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if otherObject(err) {
-		return contract.DeleteResult{Absent: true}, nil
-	}
-	if err != nil {
-		return contract.DeleteResult{}, failure("releasing pod "+in.Pod.Name, err)
-	}
-	return contract.DeleteResult{}, nil
 }
 
 // MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its type.

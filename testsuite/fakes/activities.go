@@ -148,7 +148,7 @@ func (c *Cluster) CreatePod(_ context.Context, in contract.CreatePodInput) (r co
 }
 
 // DeletePod is the activity.
-func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r contract.DeleteResult, err error) {
+func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r contract.DeletePodResult, err error) {
 	err = c.do(contract.ActivityDeletePod, func() error {
 		if c.Pod == nil || c.Pod.UID != in.Pod.UID {
 			r.Absent = true
@@ -170,13 +170,13 @@ func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r co
 }
 
 // RemovePodFinalizer is the activity.
-func (c *Cluster) RemovePodFinalizer(_ context.Context, in contract.RemovePodFinalizerInput) (r contract.DeleteResult, err error) {
+func (c *Cluster) RemovePodFinalizer(_ context.Context, in contract.RemovePodFinalizerInput) (r contract.RemovePodFinalizerResult, err error) {
 	err = c.do(contract.ActivityRemovePodFinalizer, func() error {
 		if c.Pod == nil || c.Pod.UID != in.Pod.UID {
 			r.Absent = true
 			return nil
 		}
-		c.Pod.Finalizers = slices.Clone(in.Finalizers)
+		c.Pod.Finalizers = slices.DeleteFunc(slices.Clone(c.Pod.Finalizers), func(f string) bool { return f == contract.FinalizerPod })
 		c.touchPod()
 		return nil
 	})

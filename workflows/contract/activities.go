@@ -155,10 +155,12 @@ type CreatePodInput struct {
 	VMI Object `json:"vmi"`
 }
 
-// CreatePodResult is the pod as it was made or found.
+// CreatePodResult is the pod as it was made or found. Refused says why there is none ("": there is), as the VMI is now.
 type CreatePodResult struct {
-	Pod      PodObservation `json:"pod"`
-	Existing bool           `json:"existing,omitempty"`
+	Pod      PodObservation  `json:"pod"`
+	Existing bool            `json:"existing,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+	VMI      *VMIObservation `json:"vmi,omitempty"`
 }
 
 // FindPodInput asks for the launcher pod of a VMI by its derived name, without making one.
@@ -179,14 +181,37 @@ type DeletePodInput struct {
 	VMI   Object `json:"vmi"`
 	Pod   Object `json:"pod"`
 	Grace *int64 `json:"grace,omitempty"`
+	// FencedNode names the node with which the guest is known to be off ("": it is not). Otherwise the VMI has to go, or to have ended.
+	FencedNode string `json:"fencedNode,omitempty"`
 	// Events are recorded on the VMI once the pod is being deleted.
 	Events []Event `json:"events,omitempty"`
 }
 
+// DeletePodResult: Absent says that there was nothing to delete (any more). Refused says why nothing was deleted ("": it was), as the VMI, or the
+// node, is now.
+type DeletePodResult struct {
+	Absent  bool            `json:"absent,omitempty"`
+	Refused string          `json:"refused,omitempty"`
+	VMI     *VMIObservation `json:"vmi,omitempty"`
+	Node    *NodeState      `json:"node,omitempty"`
+}
+
 // RemovePodFinalizerInput removes virtflow's finalizer from a launcher pod that has ended.
 type RemovePodFinalizerInput struct {
-	Pod        Object   `json:"pod"`
-	Finalizers []string `json:"finalizers,omitempty"` // those to leave
+	Pod Object `json:"pod"`
+	// ResourceVersion is that of the pod in which its end was seen.
+	ResourceVersion string `json:"resourceVersion"`
+	// FencedNode names the node with which the guest is known to be off ("": it is not).
+	FencedNode string `json:"fencedNode,omitempty"`
+}
+
+// RemovePodFinalizerResult: Absent says that the pod is gone. Refused says why its finalizer stays ("": it is removed), as the pod, or the node, is
+// now.
+type RemovePodFinalizerResult struct {
+	Absent  bool            `json:"absent,omitempty"`
+	Refused string          `json:"refused,omitempty"`
+	Pod     *PodObservation `json:"pod,omitempty"`
+	Node    *NodeState      `json:"node,omitempty"`
 }
 
 // MarkPodInput writes the readiness gate of a launcher pod.
@@ -206,11 +231,14 @@ type PatchVMIInput struct {
 	Events          []Event    `json:"events,omitempty"`
 }
 
-// PatchVMIResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
+// PatchVMIResult says what became of a patch. Current is the object as it is now, after a write or a conflict. Refused says why its finalizers
+// stay, and nothing was written ("": it was): its pod, as it is now, has not ended.
 type PatchVMIResult struct {
 	Written  bool            `json:"written,omitempty"`
 	Conflict bool            `json:"conflict,omitempty"`
 	Gone     bool            `json:"gone,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+	Pod      *PodObservation `json:"pod,omitempty"`
 	Current  *VMIObservation `json:"current,omitempty"`
 }
 

@@ -120,6 +120,14 @@ type VMIObservation struct {
 	Actor              string `json:"actor,omitempty"`
 }
 
+// Ended says that the phase of an instance is final.
+func (o VMIObservation) Ended() bool { return o.Phase == "Succeeded" || o.Phase == "Failed" }
+
+// Begun says that an instance has had a pod that ran.
+func (o VMIObservation) Begun() bool {
+	return o.EverRan || o.Ended() || o.Phase == "Scheduled" || o.Phase == "Running"
+}
+
 // PhaseTime is one element of a VMI's status.phaseTransitionTimestamps.
 type PhaseTime struct {
 	Phase string    `json:"phase"`
@@ -162,6 +170,12 @@ type PodObservation struct {
 	// GraceSeconds is the pod's own grace period, and DeletionGraceSeconds the one that it is being deleted with.
 	GraceSeconds         *int64 `json:"graceSeconds,omitempty"`
 	DeletionGraceSeconds *int64 `json:"deletionGraceSeconds,omitempty"`
+}
+
+// Ended says that nothing runs in a pod: its kubelet has said so, or it was deleted before it had a node, and no kubelet ever runs it.
+func (o PodObservation) Ended() bool {
+	final := o.Phase == "Succeeded" || o.Phase == "Failed"
+	return final && !o.Unproven || o.DeletionTimestamp != nil && o.NodeName == ""
 }
 
 // DomainState is the state of a libvirt domain as the launcher reports it.

@@ -84,7 +84,11 @@ func (e *instance) createPod(ctx workflow.Context) error {
 		e.leaving(ctx)
 		return nil
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.Refused != "":
+		err = e.state.correct(r.VMI, r.Refused)
+	default:
 		e.state.observePod(r.Pod)
 	}
 	return e.settle(ctx, actCreatePod, err)
@@ -142,8 +146,10 @@ func (e *instance) markPod(ctx workflow.Context) error {
 func (e *instance) deletePod(ctx workflow.Context) error {
 	e.cancelStarting()
 	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(), Events: e.state.farewell()}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
-	if err == nil {
+	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
+	if err == nil && r.Refused != "" {
+		err = e.state.correct(r.VMI, r.Refused)
+	} else if err == nil {
 		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
 		for _, ev := range in.Events {
 			e.state.Announced = append(e.state.Announced, ev.Reason)
@@ -159,9 +165,11 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 func (e *instance) forceDeletePod(ctx workflow.Context) error {
 	e.cancelStarting()
 	none := int64(0)
-	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
-	if err == nil {
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none, FencedNode: e.state.fencedNode()}
+	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
+	if err == nil && r.Refused != "" {
+		e.state.unfence(r.Node)
+	} else if err == nil {
 		e.state.PodDeleted, e.state.PodForceDeleted = true, true
 		if r.Absent {
 			e.state.Pod = entity.Gone(e.state.Pod)
@@ -171,9 +179,15 @@ func (e *instance) forceDeletePod(ctx workflow.Context) error {
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
-	in := contract.RemovePodFinalizerInput{Pod: e.pod(), Finalizers: entity.Without(e.state.Pod.Finalizers, contract.FinalizerPod)}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityRemovePodFinalizer, string(actRemovePodFinalizer), in)
-	if err == nil {
+	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion, FencedNode: e.state.fencedNode()}
+	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer, string(actRemovePodFinalizer), in)
+	switch {
+	case err != nil:
+	case r.Node != nil:
+		e.state.unfence(r.Node)
+	case r.Refused != "":
+		err = e.state.correctPod(r.Pod, r.Refused)
+	default:
 		e.state.PodReleased = true
 		if r.Absent {
 			e.state.Pod = entity.Gone(e.state.Pod)
@@ -203,6 +217,8 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		return e.settle(ctx, a, err)
 	}
 	switch {
+	case r.Refused != "":
+		return e.settle(ctx, a, s.correctPod(r.Pod, r.Refused))
 	case r.Gone:
 		s.VMI = entity.Gone(s.VMI)
 	case r.Written:

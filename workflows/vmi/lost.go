@@ -148,6 +148,22 @@ func (s *State) fence(now time.Time, why string) {
 	s.Fenced = &Fencing{PodUID: s.Pod.UID, Why: why, At: now}
 }
 
+// unfence takes in that the node of a fenced pod is well: its guest may run, whatever was confirmed before. Nothing of its end has been told yet.
+func (s *State) unfence(n *contract.NodeState) {
+	s.Fenced, s.NodeGoneAt, s.Node = nil, time.Time{}, n
+	if s.VMI != nil {
+		s.Phase, s.PhaseTimes, s.Reason, s.Explanation = Phase(s.VMI.Phase), s.VMI.PhaseTimes, "", ""
+	}
+}
+
+// fencedNode is the name of the node with which the guest is known to be off, or "".
+func (s *State) fencedNode() string {
+	if !s.fenced() {
+		return ""
+	}
+	return s.nodeName()
+}
+
 // fenced says that the pod's guest is known not to run any more, whatever the pod says.
 func (s *State) fenced() bool {
 	return s.Fenced != nil && s.Pod != nil && s.Fenced.PodUID == s.Pod.UID

@@ -1,6 +1,7 @@
 package vmi
 
 import (
+	"errors"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -160,6 +161,32 @@ func (s *State) found(o *contract.PodObservation) {
 	}
 }
 
+// correct takes in the VMI as an activity read it when it refused to do what it was asked for: that is true, whatever was remembered. An error, with
+// the reason, says that there was nothing new in it: the same would be refused again.
+func (s *State) correct(now *contract.VMIObservation, why string) error {
+	if now == nil || now.UID != s.Object.UID {
+		return errors.New(why)
+	}
+	known := now.ResourceVersion == s.VMI.ResourceVersion && (now.DeletionTimestamp == nil) == (s.VMI.DeletionTimestamp == nil)
+	s.adopt(*now)
+	if known {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// correctPod does the same for the pod.
+func (s *State) correctPod(now *contract.PodObservation, why string) error {
+	known := now == nil || !s.Pod.Gone && now.UID == s.Pod.UID && now.ResourceVersion == s.Pod.ResourceVersion
+	if now != nil {
+		s.hold(now)
+	}
+	if known {
+		return errors.New(why)
+	}
+	return nil
+}
+
 // observeDomain folds what the node's worker saw. Only the pod in hand counts, and only what is newer.
 func (s *State) observeDomain(o contract.DomainObservation) {
 	if s.Pod == nil || s.Pod.UID != o.PodUID {
@@ -184,10 +211,7 @@ func (s *State) podEnded() bool {
 	if s.Pod == nil {
 		return false
 	}
-	// A pod that is deleted before it has a node never gets one, and no kubelet will report its end.
-	unplaced := s.Pod.DeletionTimestamp != nil && s.Pod.NodeName == ""
-	final := s.Pod.Phase == "Succeeded" || s.Pod.Phase == "Failed"
-	return s.Pod.Gone || final && !s.Pod.Unproven || unplaced || s.fenced()
+	return s.Pod.Gone || s.Pod.Ended() || s.fenced()
 }
 
 func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }
