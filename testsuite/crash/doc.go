@@ -10,4 +10,5 @@
 //	scenarios_test.go  what is asked for, and what must come of it
 //	crash_test.go      a kill after each event
 //	mixed_test.go      old and new workers in turns, and at once
+//	heal_test.go       Temporal's database is lost
 package crash

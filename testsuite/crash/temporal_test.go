@@ -26,6 +26,10 @@ import (
 type temporalServer struct {
 	address string
 	tls     string // folder of the certificates
+	data    string // folder of the databases
+	log     string
+	command []string
+	process *exec.Cmd
 }
 
 // taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds, would be most of what
@@ -37,7 +41,7 @@ func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
 	folder := strings.TrimSpace(run(t, root(t), "go", "run", "-C", "deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal"))
 	dir := t.TempDir()
-	s := &temporalServer{tls: filepath.Join(dir, "tls")}
+	s := &temporalServer{tls: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "temporal.log")}
 	ca, err := pki.OpenAuthority(s.tls, "crash test")
 	require.NoError(t, err)
 	require.NoError(t, ca.Ensure(pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"}, ClientToo: true}))
@@ -52,9 +56,26 @@ func startTemporal(t *testing.T) *temporalServer {
 	ports := freePorts(t, 6)
 	local := func(i int) string { return net.JoinHostPort("127.0.0.1", ports[i]) }
 	s.address = local(0)
-	start(t, filepath.Join(dir, "temporal.log"), []string{"TEMPORAL_DEV_SYNCHRONOUS=0"}, filepath.Join(folder, "virtflow-temporal"),
-		"--config", config, "--data", filepath.Join(dir, "data"), "--tls", s.tls, "--address", s.address, "--ui-address", local(1),
-		"--metrics-address", local(2), "--history-port", ports[3], "--matching-port", ports[4], "--worker-port", ports[5], "--log-level", "error")
+	s.command = []string{
+		filepath.Join(folder, "virtflow-temporal"),
+		"--config", config, "--data", s.data, "--tls", s.tls, "--address", s.address, "--ui-address", local(1),
+		"--metrics-address", local(2), "--history-port", ports[3], "--matching-port", ports[4], "--worker-port", ports[5], "--log-level", "error",
+	}
+	s.serve(t)
+	return s
+}
+
+// loseDatabase kills the server and starts it with empty databases.
+func (s *temporalServer) loseDatabase(t *testing.T) {
+	t.Helper()
+	end(s.process)
+	require.NoError(t, os.RemoveAll(s.data))
+	s.serve(t)
+}
+
+func (s *temporalServer) serve(t *testing.T) {
+	t.Helper()
+	s.process = start(t, s.log, []string{"TEMPORAL_DEV_SYNCHRONOUS=0"}, s.command...)
 	until(t, time.Minute, "Temporal serves", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -64,7 +85,6 @@ func startTemporal(t *testing.T) *temporalServer {
 		}
 		return err
 	})
-	return s
 }
 
 func (s *temporalServer) options(namespace string) client.Options {
