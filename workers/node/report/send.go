@@ -3,20 +3,23 @@ package report
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.temporal.io/api/serviceerror"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-const (
-	signalTimeout = 10 * time.Second
-	// shortest and longest wait between two tries. The first report often comes before crdwatch has started the node's entity, and
-	// no VM is placed on the node before it has arrived.
-	shortest, longest = 200 * time.Millisecond, 3 * time.Second
-)
+const signalTimeout = 10 * time.Second
+
+// retry is the wait between two tries. The first report often comes before crdwatch has started the node's entity, and no VM is placed
+// on the node before it has arrived.
+var retry = wait.Backoff{ //nolint:gochecknoglobals // a constant
+	Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 3 * time.Second,
+}
 
 // Signaler sends signals; it is a part of Temporal's client.
 type Signaler interface {
@@ -28,26 +31,19 @@ type Signaler interface {
 func Send(ctx context.Context, temporal Signaler, node string, r contract.NodeReport, log zerolog.Logger) {
 	id := contract.NodeID(node)
 	log = log.With().Str("workflow_id", id).Logger()
-	for wait := shortest; ; wait = min(2*wait, longest) {
+	_ = retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		try, cancel := context.WithTimeout(ctx, signalTimeout)
+		defer cancel()
 		err := temporal.SignalWorkflow(try, id, "", contract.SignalReportNode, r)
-		cancel()
 		if err == nil {
 			log.Info().Bool("kvm", r.KVM).Str("cpu", r.CPUModel).Msg("node reported")
-			return
+			return true, nil
 		}
-		if ctx.Err() != nil {
-			return
+		level := zerolog.WarnLevel
+		if ctx.Err() != nil || errors.As(err, new(*serviceerror.NotFound)) {
+			level = zerolog.DebugLevel
 		}
-		e := log.Warn()
-		if errors.As(err, new(*serviceerror.NotFound)) {
-			e = log.Debug()
-		}
-		e.Err(err).Dur("again_in", wait).Msg("reporting the node")
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
+		log.WithLevel(level).Err(err).Msg("reporting the node, trying again")
+		return false, nil
+	})
 }
