@@ -88,12 +88,20 @@ test-crash: ## Kill the control worker after every event of every scenario, and 
 	@$(DEV) packages test
 	@go test -tags crash -count 1 -timeout 30m -v $(TEST_FLAGS) ./testsuite/crash
 
+.PHONY: test-temporal
+test-temporal: ## The local cluster's Temporal server by itself, on SQLite and on PostgreSQL. 20 s; the first time 4 minutes of building.
+	@cd testsuite/temporal && go test -count 1 $(TEST_FLAGS) ./...
+
+.PHONY: bench-temporal
+bench-temporal: ## Measure what the settings of temporal-dev.yaml are worth. 5 minutes.
+	@go run -C testsuite/temporal ./bench --server "$$($(DEV) build temporal)/virtflow-temporal" --config ../../temporal-dev.yaml
+
 .PHONY: e2e
 e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 35 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/dev testsuite/manifests
+LINT_MODULES ?= deploy/dev testsuite/manifests testsuite/temporal
 
 .PHONY: lint
 lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.

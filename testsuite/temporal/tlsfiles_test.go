@@ -1,4 +1,4 @@
-package tlsfiles_test
+package temporal
 
 import (
 	"net/netip"
@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/tlsfiles"
-	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/trial"
+	"github.com/virtflow/virtflow/testsuite/temporal/trial"
 )
 
-func TestCheck(t *testing.T) {
+func TestTLSFilesAreChecked(t *testing.T) {
 	replace := func(file, by string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			content, err := os.ReadFile(filepath.Join(dir, by))

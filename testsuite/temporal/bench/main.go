@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/tlsfiles"
-	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/trial"
+	"github.com/virtflow/virtflow/testsuite/temporal/trial"
 )
 
 const namespace = "bench"
@@ -55,7 +55,7 @@ type result struct {
 
 func main() {
 	server := flag.String("server", "./virtflow-temporal", "program of the server")
-	config := flag.String("config", "../../../../temporal-dev.yaml", "configuration of the server")
+	config := flag.String("config", "../../temporal-dev.yaml", "configuration of the server")
 	singles := flag.Int("singles", 30, "starts one after the other")
 	many := flag.Int("many", 100, "starts at once")
 	flag.Parse()

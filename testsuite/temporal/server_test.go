@@ -1,4 +1,4 @@
-package main
+package temporal
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,23 +29,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/tlsfiles"
-	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/trial"
+	"github.com/virtflow/virtflow/testsuite/temporal/trial"
 )
 
-// asServer, set in the environment, makes the test program the server itself: a process that can be killed.
-const asServer = "VIRTFLOW_TEMPORAL_TEST_SERVER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asServer) == "" {
-		os.Exit(m.Run())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := command(os.Stderr).ExecuteContext(ctx); err != nil {
-		_, _ = os.Stderr.WriteString(err.Error() + "\n")
-		os.Exit(1)
-	}
-	os.Exit(0)
+// program is the server as the local cluster runs it, built unless it is in the cache.
+func program(t *testing.T) string {
+	t.Helper()
+	build := exec.Command("go", "run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal")
+	build.Stderr = os.Stderr
+	folder, err := build.Output()
+	require.NoError(t, err)
+	return filepath.Join(strings.TrimSpace(string(folder)), "virtflow-temporal")
 }
 
 func TestServerOnSQLite(t *testing.T) { live(t) }
@@ -89,11 +83,12 @@ func startPostgres(t *testing.T) string {
 
 // live is one server's life: who gets in, what survives kill -9, what the UI shows, how it stops.
 func live(t *testing.T, flags ...string) {
+	built := program(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
 	defer cancel()
-	config, err := filepath.Abs("../../../../temporal-dev.yaml")
+	config, err := filepath.Abs("../../temporal-dev.yaml")
 	require.NoError(t, err)
-	server, err := trial.New(t.TempDir(), config, []string{asServer + "=1"}, os.Args[0], flags...)
+	server, err := trial.New(t.TempDir(), config, nil, built, flags...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	require.NoError(t, server.Start(ctx))
@@ -101,7 +96,6 @@ func live(t *testing.T, flags ...string) {
 	t.Run("nobody gets in without a certificate of its CA", func(t *testing.T) { requireClosed(ctx, t, server) })
 	t.Run("a second server on the same data is refused", func(t *testing.T) {
 		second := exec.CommandContext(ctx, server.Command()[0], server.Command()[1:]...)
-		second.Env = append(os.Environ(), asServer+"=1")
 		output, err := second.CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(output), "another server uses")
