@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"libvirt.org/go/libvirt"
 
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -94,7 +95,8 @@ func (l *Libvirt) Run(ctx context.Context) error {
 	if err := l.cfg.write(); err != nil {
 		return err
 	}
-	delay := restartDelay
+	fresh := wait.Backoff{Duration: restartDelay, Factor: 2, Steps: 10, Cap: longestDelay}
+	delays := fresh
 	for ctx.Err() == nil {
 		begun := time.Now()
 		err := l.life(ctx)
@@ -102,14 +104,14 @@ func (l *Libvirt) Run(ctx context.Context) error {
 			break
 		}
 		if time.Since(begun) > longestDelay {
-			delay = restartDelay
+			delays = fresh
 		}
+		delay := delays.Step()
 		l.log.Warn().Err(err).Dur("again_in", delay).Msg("libvirtd ended; the guest is not affected")
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):
 		}
-		delay = min(2*delay, longestDelay)
 	}
 	return nil //nolint:nilerr // the end of ctx is not a failure
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/util/wait"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -80,25 +81,24 @@ func (p *Plugin) Ready(context.Context) error {
 // Run serves the plugin and registers it with the kubelet, anew whenever the kubelet has started again, until ctx ends.
 func (p *Plugin) Run(ctx context.Context) {
 	log := p.Log.With().Str("resource", p.Resource).Logger()
-	waits := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second} // KubeVirt's
-	for failures := 0; ; {
+	fresh := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5, Cap: 10 * time.Second}
+	for pauses := fresh; ; {
 		err := p.serve(ctx, log)
 		p.registered.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			failures = 0
+			pauses = fresh
 			log.Info().Msg("the kubelet has started again")
 			continue
 		}
-		wait := waits[min(failures, len(waits)-1)]
-		failures++
-		log.Warn().Err(err).Dur("again_in", wait).Msg("offering a device to the kubelet")
+		pause := pauses.Step()
+		log.Warn().Err(err).Dur("again_in", pause).Msg("offering a device to the kubelet")
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -59,11 +59,11 @@ func (p *follower) follow(ctx context.Context) {
 // it is deleted, so the waits grow.
 func (p *follower) watch(ctx context.Context) {
 	f := p.forwarder
-	for wait := f.Shortest; ; wait = min(2*wait, f.Longest) {
+	for pauses := f.pauses(); ; {
 		l, err := f.Connect(ctx, p.record.Pod.UID)
 		if err == nil {
 			err = l.Watch(ctx, func(d contract.DomainObservation) {
-				wait = f.Shortest
+				pauses = f.pauses()
 				p.out.offer(d)
 			})
 			l.Close()
@@ -74,6 +74,7 @@ func (p *follower) watch(ctx context.Context) {
 		case f.PodGone(p.record.Pod.UID):
 			return
 		}
+		wait := pauses.Step()
 		p.log.Debug().Err(err).Dur("again_in", wait).Msg("the launcher is not there")
 		if pause(ctx, wait) != nil {
 			return
@@ -84,7 +85,7 @@ func (p *follower) watch(ctx context.Context) {
 // flush delivers what is left of a pod that is gone, and says whether nothing is left to do for it. An entity that is gone too
 // needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
 func (p *follower) flush(ctx context.Context) (finished bool) {
-	for wait := p.forwarder.Shortest; ctx.Err() == nil; wait = min(2*wait, p.forwarder.Longest) {
+	for pauses := p.forwarder.pauses(); ctx.Err() == nil; {
 		d, ok := p.out.next()
 		if !ok {
 			return true
@@ -93,6 +94,7 @@ func (p *follower) flush(ctx context.Context) (finished bool) {
 		if err == nil || errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.PermissionDenied)) {
 			return true
 		}
+		wait := pauses.Step()
 		p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).Msg("telling how the domain of a pod that is gone was last")
 		if pause(ctx, wait) != nil {
 			return false
@@ -110,7 +112,7 @@ func (p *follower) send(ctx context.Context) {
 			return
 		case <-p.out.changed:
 		}
-		for wait := p.forwarder.Shortest; ; wait = min(2*wait, p.forwarder.Longest) {
+		for pauses := p.forwarder.pauses(); ; {
 			if pace.Wait(ctx) != nil {
 				return
 			}
@@ -125,6 +127,7 @@ func (p *follower) send(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			wait := pauses.Step()
 			p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).Msg("telling how the domain is")
 			if pause(ctx, wait) != nil {
 				return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/workers/node/records"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -155,6 +156,11 @@ func (f *Forwarder) forget(p *follower) {
 		return
 	}
 	p.log.Info().Msg("the pod is gone, and so is its launcher's record")
+}
+
+// pauses between tries of something that does not work.
+func (f *Forwarder) pauses() wait.Backoff {
+	return wait.Backoff{Duration: f.Shortest, Factor: 2, Steps: 10, Cap: f.Longest}
 }
 
 // pause waits for d or the end of ctx.
