@@ -213,7 +213,7 @@ func TestAVMThatIsGoingIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyReasonsAreTold(t *testing.T) {
+func TestOnlySoManyReasonsAreGiven(t *testing.T) {
 	causes := make([]metav1.StatusCause, 12)
 	for i := range causes {
 		causes[i].Message = "x"

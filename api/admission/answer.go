@@ -12,18 +12,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxCauses is how many of the reasons for a refusal are told, as KubeVirt does.
+// maxCauses is how many of the reasons for a refusal are given, as KubeVirt does.
 const maxCauses = 10
 
 // refused lists causes the way KubeVirt does: status 422, their texts joined.
 func refused(causes []metav1.StatusCause) admission.Response {
-	told := causes[:min(len(causes), maxCauses)]
-	messages := make([]string, len(told))
-	for i, c := range told {
+	listed := causes[:min(len(causes), maxCauses)]
+	messages := make([]string, len(listed))
+	for i, c := range listed {
 		messages[i] = c.Message
 	}
 	message := strings.Join(messages, ", ")
-	if more := len(causes) - len(told); more > 0 {
+	if more := len(causes) - len(listed); more > 0 {
 		message = fmt.Sprintf("%s, and %d more validation errors", message, more)
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
@@ -32,7 +32,7 @@ func refused(causes []metav1.StatusCause) admission.Response {
 			Message: message,
 			Reason:  metav1.StatusReasonInvalid,
 			Code:    http.StatusUnprocessableEntity,
-			Details: &metav1.StatusDetails{Causes: told},
+			Details: &metav1.StatusDetails{Causes: listed},
 		},
 	}}
 }

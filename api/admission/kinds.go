@@ -45,16 +45,16 @@ func compileKinds() kinds {
 // read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An answer that is not nil
 // ends the matter.
 func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.Response) {
-	return k.readTelling(req, false)
+	return k.readAs(req, false)
 }
 
-// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that tells of a value
+// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that reports a value
 // of another type.
 func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
-	return k.readTelling(req, true)
+	return k.readAs(req, true)
 }
 
-func (k kind[T]) readTelling(req admission.Request, decodingFirst bool) (object, old *T, answer *admission.Response) {
+func (k kind[T]) readAs(req admission.Request, decodingFirst bool) (object, old *T, answer *admission.Response) {
 	end := func(r admission.Response) (*T, *T, *admission.Response) { return nil, nil, &r }
 	if !k.concerns(req.Resource) {
 		return end(bad(fmt.Errorf("expect resource to be '%s'", k.resource)))
@@ -79,14 +79,14 @@ func (k kind[T]) readTelling(req admission.Request, decodingFirst bool) (object,
 func (k kind[T]) decode(req admission.Request) (object, old *T, err error) {
 	object = new(T)
 	if err := json.Unmarshal(req.Object.Raw, object); err != nil {
-		return nil, nil, err //nolint:wrapcheck // the text is told as it is
+		return nil, nil, err //nolint:wrapcheck // the text is passed on as it is
 	}
 	if req.Operation != admissionv1.Update {
 		return object, nil, nil
 	}
 	old = new(T)
 	if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
-		return nil, nil, err //nolint:wrapcheck // the text is told as it is
+		return nil, nil, err //nolint:wrapcheck // the text is passed on as it is
 	}
 	return object, old, nil
 }

@@ -37,7 +37,7 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	if id == nil || r.Actor == "" {
 		return "", r, false
 	}
-	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old one tells.
+	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old one says which.
 	var old struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}

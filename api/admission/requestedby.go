@@ -10,12 +10,12 @@ import (
 
 // recordRequest writes who is behind the desired state of an object: the user who made it or changed its spec. Any other change leaves
 // the record as it was, whatever the request says.
-func (h *handler) recordRequest(req admission.Request, object, old *metav1.ObjectMeta, wish bool) {
+func (h *handler) recordRequest(req admission.Request, object, old *metav1.ObjectMeta, changed bool) {
 	if h.own(req) {
 		return
 	}
 	user := req.UserInfo.Username
-	if !wish {
+	if !changed {
 		user = old.Annotations[contract.AnnotationRequestedBy]
 	}
 	if user == "" {

@@ -17,14 +17,14 @@ func TestTheRecordOfWhatIsBeingDeletedStays(t *testing.T) {
 	leaving := func(user string) string {
 		return strings.Replace(withAnnotation(t, demo, user, "Always"), `"metadata":{`, `"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z",`, 1)
 	}
-	for name, c := range map[string]struct{ user, before, wish, want string }{
+	for name, c := range map[string]struct{ user, before, after, want string }{
 		"forged":          {"mallory", leaving("alice"), leaving("bob"), "alice"},
 		"as it was":       {"mallory", leaving("alice"), leaving("alice"), "alice"},
 		"virtflow's word": {own, leaving("alice"), leaving("bob"), "bob"},
 		"none before":     {"mallory", strings.ReplaceAll(leaving("x"), contract.AnnotationRequestedBy, "other"), leaving("bob"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Update, user: c.user, old: c.before}, c.wish)
+			vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Update, user: c.user, old: c.before}, c.after)
 			require.Equal(t, c.want, vm.Annotations[contract.AnnotationRequestedBy])
 		})
 	}

@@ -36,10 +36,10 @@ func (h *handler) mutateVMIRS(_ context.Context, req admission.Request) admissio
 		h.recordRequest(req, &set.ObjectMeta, nil, true)
 		requestedGeneration(&set.ObjectMeta, "1")
 	default:
-		wish := !equality.Semantic.DeepEqual(old.Spec, set.Spec)
-		h.recordRequest(req, &set.ObjectMeta, &old.ObjectMeta, wish)
+		changed := !equality.Semantic.DeepEqual(old.Spec, set.Spec)
+		h.recordRequest(req, &set.ObjectMeta, &old.ObjectMeta, changed)
 		generation := old.Annotations[contract.AnnotationRequestedGeneration]
-		if wish { // the API server counts it afterwards
+		if changed { // the API server counts it afterwards
 			generation = strconv.FormatInt(old.Generation+1, 10)
 		}
 		requestedGeneration(&set.ObjectMeta, generation)

@@ -21,7 +21,7 @@ const (
 // the order of the names. Path is where the value is, and elements of lists have their list's path, as with KubeVirt. Strict refuses unknown
 // fields.
 func (t *Type) Check(value any, path string, strict bool) []string {
-	c := checker{strict: strict, told: map[string]bool{}}
+	c := checker{strict: strict, seen: map[string]bool{}}
 	c.value(value, &property{Type: t}, path)
 	return c.found
 }
@@ -29,8 +29,8 @@ func (t *Type) Check(value any, path string, strict bool) []string {
 type checker struct {
 	strict bool
 	found  []string
-	told   map[string]bool
-	tries  int // findings, also those that were told before: what there is a million of is not looked at a million times
+	seen   map[string]bool
+	tries  int // findings, also those that were listed before: what there is a million of is not looked at a million times
 }
 
 func (c *checker) full() bool { return len(c.found) >= maxFindings || c.tries >= 10*maxFindings }
@@ -41,9 +41,9 @@ func (c *checker) add(format string, args ...any) {
 	}
 	c.tries++
 	finding := fmt.Sprintf(format, args...)
-	if !c.told[finding] {
+	if !c.seen[finding] {
 		c.found = append(c.found, finding)
-		c.told[finding] = true
+		c.seen[finding] = true
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *checker) unknown(object map[string]any, p *property, path string) {
 }
 
 // fits says whether a value of a JSON type may stand here, and if not, what was wanted and what was given in the words of KubeVirt's validator:
-// it speaks of formats where a type has one, and takes no number for whole that a float64 cannot tell from its neighbours.
+// it speaks of formats where a type has one, and takes no number for whole that a float64 cannot distinguish from its neighbours.
 func (t *Type) fits(value any, got string) (wanted, given string, ok bool) {
 	whole := got == typeNumber && slices.Contains(t.types, typeInteger) && isWhole(value)
 	if whole || slices.Contains(t.types, got) {

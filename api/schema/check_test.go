@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		"a map":             {`{"template": {"spec": {"nodeSelector": {"a": 1}, "domain": {"devices": {}}}}}`, []string{`spec.template.spec.nodeSelector.a in body must be of type string: "number"`}},
 		"first the unknown": {`{"x": 1, "template": {"spec": {"domain": {}}}}`, []string{"spec.x in body is a forbidden property", "spec.template.spec.domain.devices in body is required"}},
 		"no name":           {`{"template": {"spec": {"domain": {"devices": {"disks": [{}]}}}}}`, nil},
-		"told once":         {`{"template": {"spec": {"domain": {"devices": {}}, "volumes": [{"emptyDisk": {}}, {"emptyDisk": {}}]}}}`, []string{"spec.template.spec.volumes.emptyDisk.capacity in body is required"}},
+		"listed once":       {`{"template": {"spec": {"domain": {"devices": {}}, "volumes": [{"emptyDisk": {}}, {"emptyDisk": {}}]}}}`, []string{"spec.template.spec.volumes.emptyDisk.capacity in body is required"}},
 		"a fraction":        {`{"template": {"spec": {"domain": {"devices": {}}, "terminationGracePeriodSeconds": 1.5}}}`, []string{`spec.template.spec.terminationGracePeriodSeconds in body must be of type int64: "float64"`}},
 		"too large":         {`{"template": {"spec": {"domain": {"devices": {}, "clock": {"utc": {"offsetSeconds": 1e18}}}}}}`, []string{`spec.template.spec.domain.clock.utc.offsetSeconds in body must be of type int32: "float64"`}},
 		"no number":         {`{"template": {"spec": {"domain": {"devices": {}, "cpu": {"cores": "1", "sockets": true}}}}}`, []string{`spec.template.spec.domain.cpu.cores in body must be of type integer: "string"`, `spec.template.spec.domain.cpu.sockets in body must be of type int64: ""`}},
@@ -55,10 +55,10 @@ func TestFindingsAreBounded(t *testing.T) {
 	require.Len(t, Compile(map[string]string{}).Check(labels, "labels", false), maxFindings)
 	require.Len(t, Compile([]kubevirtv1.Disk{}).Check(list, "disks", false), 1, "the same of each")
 	require.Equal(t, []string{"disks in body should have at most 1000 items"}, Compile([]kubevirtv1.Disk{}).Check(list, "disks", true))
-	c := checker{told: map[string]bool{}}
+	c := checker{seen: map[string]bool{}}
 	for range 100 * maxFindings {
 		c.add("the same")
 	}
 	require.Len(t, c.found, 1)
-	require.Equal(t, 10*maxFindings, c.tries, "no more work than that is done for what was told before")
+	require.Equal(t, 10*maxFindings, c.tries, "no more work than that is done for what was listed before")
 }

@@ -240,7 +240,7 @@ func TestRequestsOfAnAddress(t *testing.T) {
 	for range cap(entered) {
 		<-entered
 	}
-	require.Equal(t, http.StatusTooManyRequests, get(one), "its own share is used up")
+	require.Equal(t, http.StatusTooManyRequests, get(one), "its own quota is used up")
 	require.Equal(t, http.StatusTooManyRequests, get(client("127.0.0.3")), "all are")
 	close(leave)
 	all.Wait()

@@ -68,14 +68,14 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	keeper := certificates.NewKeeper(mgr.GetClient(), certificates.Options{
+	rotator := certificates.NewRotator(mgr.GetClient(), certificates.Options{
 		Secret:             types.NamespacedName{Namespace: o.Namespace, Name: o.Secret},
 		Service:            o.Service,
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
 		APIServices:        apiServices(),
 	}, p.Log)
-	if err := keeper.SetUp(mgr); err != nil {
+	if err := rotator.SetUp(mgr); err != nil {
 		return err
 	}
 	temporal, err := o.temporalClient(p)
@@ -95,13 +95,13 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Reports: sent,
 	}), aggregated.Authenticate)
 	mux.Handle("/", aggregated) // whatever is no webhook
-	https := newServer("", o.Port, Limits{}, mux, keeper.Certificate, aggregated.FromFrontProxy, p.Log)
+	https := newServer("", o.Port, Limits{}, mux, rotator.Certificate, aggregated.FromFrontProxy, p.Log)
 	p.Registry.MustRegister(https.refused)
 	if err := mgr.Add(https); err != nil {
 		return fmt.Errorf("setting up the HTTPS server: %w", err)
 	}
 	p.Health.AddReady("webhook server", func(ctx context.Context) error {
-		if err := keeper.Ready(ctx); err != nil {
+		if err := rotator.Ready(ctx); err != nil {
 			return err
 		}
 		return https.Ready(ctx)

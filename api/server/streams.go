@@ -35,7 +35,7 @@ func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.St
 			Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Label: o.NodeWorker, Client: access.Client, Port: wire.Port,
 		},
 	})
-	// The server waits for answers, but not for streams: those of a process that ends are told so, and the client opens another.
+	// The server waits for answers, but not for streams: a process that ends closes them, and the client opens another.
 	ending := manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		all.Close()

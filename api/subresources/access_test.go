@@ -37,7 +37,7 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	require.Equal(t, answer{code: 401, kind: "text/plain; charset=utf-8", body: "a valid user header is required for authorization"}, a)
 	a = r.send(&r.proxy, http.Header{"X-Remote-User": {"jane"}}, "PUT", path, "")
 	require.Equal(t, "a valid group header is required for authorization", a.body)
-	require.Empty(t, r.reviews, "nobody was asked about strangers")
+	require.Empty(t, r.reviews, "RBAC is not asked about unauthenticated callers")
 	require.Equal(t, []int{401, 401, 401, 401, 401, 401, 401}, r.turnedAway, "each is counted")
 	require.Equal(t, kubevirtv1.RunStrategyHalted, *r.getVM("web").Spec.RunStrategy)
 	require.Equal(t, 202, r.do("PUT", path, "").code)

@@ -103,8 +103,8 @@ func (r *rig) scene(c recorded) {
 // leastCompared is how many of the recorded cases have to be compared: with fewer the file is not the whole one, or too much is taken apart.
 const leastCompared = 71
 
-// later are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all the same.
-func later() []string { return []string{"addvolume", "migrate"} }
+// unsupported are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all the same.
+func unsupported() []string { return []string{"addvolume", "migrate"} }
 
 // apart says why a case is not compared: what asks a node (those of the recording were simulated, and no agent answered on them), what this project
 // cannot do yet, and what differs on purpose. Its own answer does not decide that.
@@ -112,8 +112,8 @@ func apart(c recorded) string {
 	switch {
 	case strings.Contains(string(c.Response), "No virt-handler on node"), strings.Contains(string(c.Response), "dialing VM"):
 		return "node"
-	case slices.Contains(later(), path.Base(c.Path)) && c.Code == http.StatusAccepted:
-		return "later"
+	case slices.Contains(unsupported(), path.Base(c.Path)) && c.Code == http.StatusAccepted:
+		return "unsupported"
 	case c.Title == "cluster /guestfs": // its reason is in the text
 		return "own text"
 	case c.Title == "stop with grace g-rerun": // the instance vanished while the request was on its way
@@ -163,7 +163,7 @@ func TestRecordedCases(t *testing.T) {
 				x.texts++
 			}
 		}
-		if why == "later" && a.code != http.StatusNotImplemented {
+		if why == "unsupported" && a.code != http.StatusNotImplemented {
 			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and it is not served yet", c.Title, a.code, a.body))
 		}
 		if why == "" && (a.code != c.Code || !sameAnswer(t, c, a)) {
@@ -171,7 +171,7 @@ func TestRecordedCases(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "subresources, recorded: %d cases over HTTPS, %d apart (they ask a simulated node, or for what comes later); of the other %d agree %d in the code and %d in the answer\n",
+	fmt.Fprintf(&b, "subresources, recorded: %d cases over HTTPS, %d apart (they ask a simulated node, or for what is unsupported); of the other %d agree %d in the code and %d in the answer\n",
 		total.cases, total.apart, total.cases-total.apart, total.codes, total.texts)
 	for _, kind := range slices.Sorted(maps.Keys(rows)) {
 		x := rows[kind]

@@ -76,7 +76,7 @@ func (s *Service) table() []Route {
 		{Resource: vm, Subresource: "removememorydump", Method: put, Handler: s.removeMemoryDump},
 		{Resource: vm, Subresource: "evacuate/cancel", Method: put, Handler: s.cancelEvacuationVM},
 		{Resource: vm, Subresource: "objectgraph", Method: get, Handler: s.objectGraphVM},
-		{Resource: vm, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: later(st.PortForwardVM)},
+		{Resource: vm, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: orUnsupported(st.PortForwardVM)},
 
 		{Resource: vmi, Subresource: "pause", Method: put, Handler: s.pause},
 		{Resource: vmi, Subresource: "unpause", Method: put, Handler: s.unpause},
@@ -84,15 +84,15 @@ func (s *Service) table() []Route {
 		{Resource: vmi, Subresource: "unfreeze", Method: put, Handler: s.unfreeze},
 		{Resource: vmi, Subresource: "softreboot", Method: put, Handler: s.softReboot},
 		{Resource: vmi, Subresource: "reset", Method: put, Handler: s.reset},
-		{Resource: vmi, Subresource: "guestosinfo", Method: get, Handler: later(st.GuestOSInfo)},
-		{Resource: vmi, Subresource: "userlist", Method: get, Handler: later(st.UserList)},
-		{Resource: vmi, Subresource: "filesystemlist", Method: get, Handler: later(st.FilesystemList)},
-		{Resource: vmi, Subresource: "console", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: later(st.Console)},
-		{Resource: vmi, Subresource: "vnc", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: later(st.VNC)},
-		{Resource: vmi, Subresource: "vnc/screenshot", Method: get, Produces: "image/png", Query: []string{wire.MoveCursor}, Handler: later(st.Screenshot)},
-		{Resource: vmi, Subresource: "usbredir", Method: get, Stream: true, Handler: later(st.USBRedir)},
-		{Resource: vmi, Subresource: "vsock", Method: get, Stream: true, Handler: later(st.VSOCK)},
-		{Resource: vmi, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: later(st.PortForwardVMI)},
+		{Resource: vmi, Subresource: "guestosinfo", Method: get, Handler: orUnsupported(st.GuestOSInfo)},
+		{Resource: vmi, Subresource: "userlist", Method: get, Handler: orUnsupported(st.UserList)},
+		{Resource: vmi, Subresource: "filesystemlist", Method: get, Handler: orUnsupported(st.FilesystemList)},
+		{Resource: vmi, Subresource: "console", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: orUnsupported(st.Console)},
+		{Resource: vmi, Subresource: "vnc", Method: get, Stream: true, Query: []string{wire.PreserveSession}, Handler: orUnsupported(st.VNC)},
+		{Resource: vmi, Subresource: "vnc/screenshot", Method: get, Produces: "image/png", Query: []string{wire.MoveCursor}, Handler: orUnsupported(st.Screenshot)},
+		{Resource: vmi, Subresource: "usbredir", Method: get, Stream: true, Handler: orUnsupported(st.USBRedir)},
+		{Resource: vmi, Subresource: "vsock", Method: get, Stream: true, Handler: orUnsupported(st.VSOCK)},
+		{Resource: vmi, Subresource: "portforward", Method: get, LeastRest: 1, MostRest: 2, Stream: true, Handler: orUnsupported(st.PortForwardVMI)},
 		{Resource: vmi, Subresource: "addvolume", Method: put, Handler: s.addVolumeVMI},
 		{Resource: vmi, Subresource: "removevolume", Method: put, Handler: s.removeVolumeVMI},
 		{Resource: vmi, Subresource: "evacuate/cancel", Method: put, Handler: s.cancelEvacuationVMI},
@@ -106,8 +106,8 @@ func (s *Service) table() []Route {
 	}
 }
 
-// later stands in for a handler that this build does not have.
-func later(h Handler) Handler {
+// orUnsupported stands in for a handler that this build does not have.
+func orUnsupported(h Handler) Handler {
 	if h != nil {
 		return h
 	}

@@ -61,9 +61,9 @@ type Options struct {
 	// Version is that of this build.
 	Version string
 	Log     zerolog.Logger
-	// Refused is told the code of each request that was not let in. It may be nil.
+	// Refused gets the code of each request that was not let in. It may be nil.
 	Refused func(code int)
-	// Observe is told of each request: "resource/subresource", code, how long it took. Streams are not timed. It may be nil.
+	// Observe gets each request: "resource/subresource", code, how long it took. Streams are not timed. It may be nil.
 	Observe func(route string, code int, took time.Duration)
 }
 
@@ -138,7 +138,7 @@ func (s *Service) FromFrontProxy(state *tls.ConnectionState) bool {
 // Authenticate says who is behind a request that the front proxy sends on. The error is for Fail.
 func (s *Service) Authenticate(r *http.Request) (User, error) { return s.proxy.Identify(r, time.Now()) }
 
-// note tells of a request that was let in.
+// note records a request that was let in.
 func (s *Service) note(route Route, r *Request, code int, took time.Duration, err error) {
 	if s.Observe != nil && !route.Stream {
 		s.Observe(route.path(), code, took)
@@ -151,7 +151,7 @@ func (s *Service) note(route Route, r *Request, code int, took time.Duration, er
 		Int("code", code).Dur("took", took).Msg("subresource")
 }
 
-// turnedAway tells of a request that was not let in. Strangers can make as many of these as they like, so they are counted, and told in the
+// turnedAway records a request that was not let in. Anybody can make as many of these as they like, so they are counted, and written to the
 // log only as far as it samples them.
 func (s *Service) turnedAway(r *http.Request, code int, err error) {
 	if s.Refused != nil {
@@ -164,7 +164,7 @@ func (s *Service) turnedAway(r *http.Request, code int, err error) {
 
 var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Method Not Allowed"}
 
-// admit finds out what is asked for, by whom, and whether they may: in that order, so that only the first tells nothing to strangers.
+// admit finds out what is asked for, by whom, and whether they may: in that order, so that an unauthenticated caller learns nothing.
 func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
 	user, err := s.proxy.Identify(r, time.Now())
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older version. laterRelease is
+// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older version. retryAfterUpdate is
 // when to ask again, in seconds: a rolling update takes a run to a newer worker with its next task.
 const (
-	unknownUpdate = "unknown update "
-	laterRelease  = 5
+	unknownUpdate    = "unknown update "
+	retryAfterUpdate = 5
 )
 
 // Updater is the part of Temporal's client that is needed.
@@ -51,7 +51,7 @@ func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r con
 	if errors.As(err, &busy) {
 		err = errors.New(busy.Error()) // no reason to begin it again
 	}
-	return outcome(err, "It was begun, but its outcome was not told in time.")
+	return outcome(err, "It was begun, but its outcome is not known.")
 }
 
 // outcome sorts what comes back from Temporal; late is what a missing answer means.
@@ -65,7 +65,7 @@ func outcome(err error, late string) error {
 	case errors.As(err, &app) && app.Type() == ended:
 		return &Refusal{Type: contract.RefusedState, Message: "VMI is not running"}
 	case errors.As(err, &app) && strings.HasPrefix(app.Message(), unknownUpdate):
-		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does not know it; it is being replaced, or has to be.", laterRelease)
+		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does not know it; it is being replaced, or has to be.", retryAfterUpdate)
 	case errors.As(err, &app):
 		return &Refusal{Type: app.Type(), Message: app.Message()}
 	case errors.As(err, &busy):

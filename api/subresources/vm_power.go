@@ -19,31 +19,31 @@ const (
 // shortestGrace is what the guest of a forced restart is given, in seconds: KubeVirt does not write 0.
 const shortestGrace = 1
 
-// wish is what a request comes to, decided from the objects: nothing is written before it is whole.
-type wish struct {
+// action is what a request comes to, decided from the objects: nothing is written before it is whole.
+type action struct {
 	strategy kubevirtv1.VirtualMachineRunStrategy // "": leave
 	requests []kubevirtv1.VirtualMachineStateChangeRequest
 	grace    *int64 // of the VMI, in seconds; nil: leave
 }
 
-// fulfil writes a wish. Where the guest was given less time first, and the rest fails, it gets its time back.
-func (s *Service) fulfil(r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, w wish, dry bool) error {
+// apply writes an action. Where the guest was given less time first, and the rest fails, it gets its time back.
+func (s *Service) apply(r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, todo action, dry bool) error {
 	var steps []step
-	if w.strategy != "" {
-		steps = strategyPatch(vm, w.strategy, r.User.Name)
+	if todo.strategy != "" {
+		steps = strategyPatch(vm, todo.strategy, r.User.Name)
 	} else {
 		var err error
-		if steps, err = requestPatch(vm, r.User.Name, w.requests...); err != nil {
+		if steps, err = requestPatch(vm, r.User.Name, todo.requests...); err != nil {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	if w.grace != nil {
-		if err := s.patchGrace(r.Context(), vmi, w.grace, dry); err != nil {
+	if todo.grace != nil {
+		if err := s.patchGrace(r.Context(), vmi, todo.grace, dry); err != nil {
 			return err
 		}
 	}
-	err := s.patchVM(r.Context(), vm, w.strategy == "", dry, steps)
-	if err != nil && w.grace != nil && !dry {
+	err := s.patchVM(r.Context(), vm, todo.strategy == "", dry, steps)
+	if err != nil && todo.grace != nil && !dry {
 		if back := s.patchGrace(context.WithoutCancel(r.Context()), vmi, vmi.Spec.TerminationGracePeriodSeconds, false); back != nil {
 			s.Log.Warn().Err(back).Str("namespace", vmi.Namespace).Str("name", vmi.Name).Msg("the guest's grace period stays short")
 		}
@@ -90,15 +90,15 @@ func (s *Service) startVM(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	return accept(w, s.fulfil(r, vm, vmi, todo, dry))
+	return accept(w, s.apply(r, vm, vmi, todo, dry))
 }
 
-func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, paused bool) (wish, error) {
+func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, paused bool) (action, error) {
 	if vmi != nil && !vmi.IsFinal() && vmi.Status.Phase != kubevirtv1.Unknown && vmi.Status.Phase != kubevirtv1.VmPhaseUnset {
-		return wish{}, VMConflict(vm.Name, "VM is already running")
+		return action{}, VMConflict(vm.Name, "VM is already running")
 	}
 	if hasCondition(vm, conditionManualRecovery) {
-		return wish{}, VMConflict(vm.Name, recoveryText)
+		return action{}, VMConflict(vm.Name, recoveryText)
 	}
 	start := kubevirtv1.VirtualMachineStateChangeRequest{Action: kubevirtv1.StartRequest}
 	if paused {
@@ -106,29 +106,29 @@ func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineIn
 	}
 	strategy, err := strategyOf(vm)
 	if err != nil {
-		return wish{}, err
+		return action{}, err
 	}
 	switch strategy {
 	case kubevirtv1.RunStrategyHalted:
 		if paused {
-			return wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
+			return action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
 		}
-		return wish{strategy: kubevirtv1.RunStrategyAlways}, nil
+		return action{strategy: kubevirtv1.RunStrategyAlways}, nil
 	case kubevirtv1.RunStrategyRerunOnFailure:
 		if vmi != nil && vmi.Status.Phase == kubevirtv1.Failed {
-			return wish{}, VMConflict(vm.Name, "RerunOnFailure does not support starting VM from failed state")
+			return action{}, VMConflict(vm.Name, "RerunOnFailure does not support starting VM from failed state")
 		}
 		if vmi != nil && vmi.Status.Phase == kubevirtv1.Succeeded {
-			return wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), start}}, nil
+			return action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), start}}, nil
 		}
-		return wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
+		return action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
 	case kubevirtv1.RunStrategyManual:
 		if vmi != nil && vmi.IsFinal() {
-			return wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), start}}, nil
+			return action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), start}}, nil
 		}
-		return wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
+		return action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{start}}, nil
 	default:
-		return wish{}, VMConflict(vm.Name, fmt.Sprintf("%v does not support manual start requests", strategy))
+		return action{}, VMConflict(vm.Name, fmt.Sprintf("%v does not support manual start requests", strategy))
 	}
 }
 
@@ -152,16 +152,16 @@ func (s *Service) stopVM(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	return accept(w, s.fulfil(r, vm, vmi, todo, dry))
+	return accept(w, s.apply(r, vm, vmi, todo, dry))
 }
 
-func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, grace *int64) (wish, error) {
+func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, grace *int64) (action, error) {
 	strategy, err := strategyOf(vm)
 	if err != nil {
-		return wish{}, err
+		return action{}, err
 	}
 	live := vmi != nil && !vmi.IsFinal()
-	var todo wish
+	var todo action
 	if live {
 		todo.grace = grace
 	}
@@ -169,21 +169,21 @@ func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineIns
 	case kubevirtv1.RunStrategyHalted:
 		// The guest is going down already; it can only be given less time for it.
 		if !live {
-			return wish{}, VMConflict(vm.Name, "VM is not running")
+			return action{}, VMConflict(vm.Name, "VM is not running")
 		}
 		if now := vmi.Spec.TerminationGracePeriodSeconds; grace == nil || now != nil && *grace >= *now {
-			return wish{}, VMConflict(vm.Name, fmt.Sprintf("%v only supports manual stop requests with a shorter graceperiod", strategy))
+			return action{}, VMConflict(vm.Name, fmt.Sprintf("%v only supports manual stop requests with a shorter graceperiod", strategy))
 		}
 		todo.requests = []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi)}
 	case kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyManual:
 		if !live {
-			return wish{}, VMConflict(vm.Name, "VM is not running")
+			return action{}, VMConflict(vm.Name, "VM is not running")
 		}
 		todo.requests = []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi)}
 	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyOnce:
 		todo.strategy = kubevirtv1.RunStrategyHalted
 	default:
-		return wish{}, VMConflict(vm.Name, fmt.Sprintf("%v does not support manual stop requests", strategy))
+		return action{}, VMConflict(vm.Name, fmt.Sprintf("%v does not support manual stop requests", strategy))
 	}
 	return todo, nil
 }
@@ -215,24 +215,24 @@ func (s *Service) restartVM(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	return accept(w, s.fulfil(r, vm, vmi, todo, dry))
+	return accept(w, s.apply(r, vm, vmi, todo, dry))
 }
 
-func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, force bool) (wish, error) {
+func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, force bool) (action, error) {
 	if hasCondition(vm, string(kubevirtv1.VirtualMachineInstanceVolumesChange)) {
-		return wish{}, VMConflict(vm.Name, recoveryText)
+		return action{}, VMConflict(vm.Name, recoveryText)
 	}
 	strategy, err := strategyOf(vm)
 	if err != nil {
-		return wish{}, err
+		return action{}, err
 	}
 	if strategy == kubevirtv1.RunStrategyHalted || strategy == kubevirtv1.RunStrategyOnce {
-		return wish{}, VMConflict(vm.Name, fmt.Sprintf("RunStategy %v does not support manual restart requests", strategy))
+		return action{}, VMConflict(vm.Name, fmt.Sprintf("RunStategy %v does not support manual restart requests", strategy))
 	}
 	if vmi == nil {
-		return wish{}, VMConflict(vm.Name, fmt.Sprintf("VM is not running: %v", kubevirtv1.RunStrategyHalted))
+		return action{}, VMConflict(vm.Name, fmt.Sprintf("VM is not running: %v", kubevirtv1.RunStrategyHalted))
 	}
-	todo := wish{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), {Action: kubevirtv1.StartRequest}}}
+	todo := action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), {Action: kubevirtv1.StartRequest}}}
 	if force {
 		todo.grace = new(int64(shortestGrace))
 	}
@@ -253,7 +253,7 @@ func hasCondition(vm *kubevirtv1.VirtualMachine, kind string) bool {
 	return false
 }
 
-// accept answers 202 without a body, as KubeVirt does to what is a wish.
+// accept answers 202 without a body, as KubeVirt does to what becomes desired state.
 func accept(w http.ResponseWriter, err error) error {
 	if err == nil {
 		w.WriteHeader(http.StatusAccepted)

@@ -71,7 +71,7 @@ func TestStart(t *testing.T) {
 		"has failed to start": {strategy: manual, change: func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{ConsecutiveFailCount: 3}
 		}, becomes: manual, requests: start},
-		"another wish waits": {strategy: manual, change: func(vm *kubevirtv1.VirtualMachine) {
+		"another request waits": {strategy: manual, change: func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: "Start"}}
 		}, code: 500},
 		"needs somebody to look at": {strategy: halted, change: func(vm *kubevirtv1.VirtualMachine) {

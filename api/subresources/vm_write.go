@@ -24,7 +24,7 @@ type step struct {
 	Value any    `json:"value"`
 }
 
-// errUnderway is KubeVirt's answer to a second wish before the first has been taken up.
+// errUnderway is KubeVirt's answer to a second request before the first has been acted on.
 var errUnderway = errors.New("unable to complete request: stop/start already underway")
 
 // strategyPatch changes the effective run strategy of a VM from what it was read to be, and says who asked.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAVMIThatIsNoLongerAsItWasRead is told from one that cannot be written.
+// TestAVMIThatIsNoLongerAsItWasRead is distinguished from one that cannot be written.
 func TestAVMIThatIsNoLongerAsItWasRead(t *testing.T) {
 	// What the API server answers to a patch whose test fails: it names no cause.
 	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", vmiResource, "web", "", 0, false)

@@ -75,7 +75,7 @@ func interfaceBootOrder(s subject) []metav1.StatusCause {
 		switch {
 		case n.BootOrder == nil:
 			continue
-		case *n.BootOrder < 1: // KubeVirt tells the place of the spec
+		case *n.BootOrder < 1: // KubeVirt gives the path of the spec
 			causes = append(causes, invalid(s.path.Index(i).Child("bootOrder"), "%s must have a boot order > 0, if supplied", s.path.Index(i))...)
 			continue
 		case orders[*n.BootOrder]:

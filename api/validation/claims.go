@@ -52,7 +52,7 @@ func claimedDevices(s subject) []metav1.StatusCause {
 	}
 	owners, used := map[string]owner{}, map[string]bool{}
 	var shared []metav1.StatusCause
-	share := func(kind string, at *field.Path, first map[string]int) {
+	claim := func(kind string, at *field.Path, first map[string]int) {
 		for _, key := range slices.Sorted(maps.Keys(first)) {
 			if o, ok := owners[key]; ok {
 				shared = append(shared, duplicate(at.Index(first[key]), "duplicate claimName/requestName pair %q between %s[%d] and %s[%d]",
@@ -65,10 +65,10 @@ func claimedDevices(s subject) []metav1.StatusCause {
 	for _, l := range s.deviceLists() {
 		found, first := s.devices(l, used)
 		causes = append(causes, found...)
-		share(l.kind+"s", s.domain("devices", l.field), first)
+		claim(l.kind+"s", s.domain("devices", l.field), first)
 	}
 	if s.cluster.Enabled(defaults.GateNetworkDevicesWithDRA) {
-		share("Networks", s.path.Child("networks"), s.networkClaims())
+		claim("Networks", s.path.Child("networks"), s.networkClaims())
 	}
 	causes = append(causes, shared...)
 	for name := range used {

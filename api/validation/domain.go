@@ -131,7 +131,7 @@ func serviceAccount(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when it is too late to tell the user.
+// gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when the user is no longer there to read it.
 func gracePeriod(s subject) []metav1.StatusCause {
 	if g := s.spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		p := s.path.Child("terminationGracePeriodSeconds")

@@ -25,7 +25,7 @@ func matchers(s *kubevirtv1.VirtualMachineSpec) (instancetype, preference *match
 }
 
 // Matchers checks a VM's references to an instance type and a preference. Old is nil when the VM is created. The first reference that is
-// wrong is told alone.
+// wrong is reported alone.
 func Matchers(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	instancetype, preference := matchers(&vm.Spec)
 	if old != nil {

@@ -53,7 +53,7 @@ func networkSources(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// multusNetworks: KubeVirt tells of the first one only.
+// multusNetworks: KubeVirt reports the first one only.
 func multusNetworks(s subject) []metav1.StatusCause {
 	for i, n := range s.spec.Networks {
 		if n.Multus != nil && n.Multus.NetworkName == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// plugged says what a running guest cannot follow of a change of its VMI's spec. The first finding is told alone.
+// plugged says what a running guest cannot follow of a change of its VMI's spec. Only the first finding is reported.
 func plugged(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
 	for _, rule := range []func() []metav1.StatusCause{
 		func() []metav1.StatusCause { return sameRoom(&old.Spec.Domain, &vmi.Spec.Domain) },
@@ -238,7 +238,7 @@ func pluggedDisk(d *kubevirtv1.Disk, name, prefix string, at interface{ String()
 		return invalid(at, "%s for [%s] requires diskDevice of type 'disk' or 'lun' to be used.", prefix, name)
 	case isTrue(d.DedicatedIOThread) && bus != kubevirtv1.DiskBusVirtio:
 		return invalid(at, "%s for [%s] requires virtio bus for IOThreads.", prefix, name)
-	case d.BootOrder != nil && *d.BootOrder < 1: // the place is always told as this one
+	case d.BootOrder != nil && *d.BootOrder < 1: // the field is always given as this one
 		p := field.NewPath("spec", "domain", "devices", "disks").Index(1)
 		return invalid(p.Child("bootOrder"), "%s must have a boot order > 0, if supplied", p)
 	default:

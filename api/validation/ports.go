@@ -116,7 +116,7 @@ func rangesOfPorts(p *field.Path, ranges []kubevirtv1.PortRange) []metav1.Status
 	return causes
 }
 
-// dhcpOptions are told at the spec itself, as KubeVirt does.
+// dhcpOptions are reported at the spec itself, as KubeVirt does.
 func dhcpOptions(s subject, i int) []metav1.StatusCause {
 	o := s.ifaceOf(i).DHCPOptions
 	if o == nil {

@@ -29,7 +29,7 @@ type element struct {
 	apply func(subject, int) []metav1.StatusCause
 }
 
-// maxFound bounds what is found of elements of which there are very many: nobody is told of more.
+// maxFound bounds what is found of elements of which there are very many: no more are reported.
 const maxFound = 1000
 
 // each applies rules to n elements, one element after the other.
@@ -48,7 +48,7 @@ func each(n func(subject) int, rules []element) func(subject) []metav1.StatusCau
 	}
 }
 
-// specRules hold for every VMI's spec, wherever it stands. They are KubeVirt's, in the order in which it tells what they find.
+// specRules hold for every VMI's spec, wherever it stands. They are KubeVirt's, in the order in which it reports them.
 func specRules() []rule {
 	return []rule{
 		{"hostname", hostname},
@@ -134,7 +134,7 @@ func instanceRules() []rule {
 	}
 }
 
-// ownRules are not KubeVirt's: what they refuse could never start, and the user would be told too late.
+// ownRules are not KubeVirt's: what they refuse could never start, and the user would learn it too late.
 func ownRules() []rule {
 	return []rule{
 		{"guest memory", guestMemory},
@@ -147,7 +147,7 @@ func Spec(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster
 	return subject{spec: spec, path: path, cluster: cluster}.apply(specRules())
 }
 
-// Startable tells what KubeVirt would accept although it could never start. Path is where the spec is.
+// Startable lists what KubeVirt would accept although it could never start. Path is where the spec is.
 func Startable(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
 	s := subject{spec: spec, path: path, cluster: cluster}
 	return append(s.apply(ownRules()), someMemory(s)...)

@@ -30,11 +30,11 @@ func affinity(s subject) []metav1.StatusCause {
 		errs = append(errs, podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
 			s.path.Child("podAntiAffinity"))...)
 	}
-	return told(errs)
+	return causesOf(errs)
 }
 
-// told is for what Kubernetes' own rules find.
-func told(errs field.ErrorList) []metav1.StatusCause {
+// causesOf is for what Kubernetes' own rules find.
+func causesOf(errs field.ErrorList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, e := range errs {
 		e.Detail = olderWords(e.Detail)
@@ -196,5 +196,5 @@ func topologySpread(s subject) []metav1.StatusCause {
 			errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable)))
 		}
 	}
-	return told(errs)
+	return causesOf(errs)
 }

@@ -36,7 +36,7 @@ func machineRules() []machineRule {
 		{"template's spec", templateSpec},
 		{"data volume templates", dataVolumeTemplates},
 		{"run strategy", runStrategy},
-		{"room to grow", roomToGrow},
+		{"hotplug limits", hotplugLimits},
 	}
 }
 
@@ -66,7 +66,7 @@ func templateSpec(s machineSubject) []metav1.StatusCause {
 	return Spec(TemplatePath(), s.expanded, s.cluster)
 }
 
-// Discontinued tells of bindings that KubeVirt no longer has. They are told alone, only when a VM is created, and at the paths of a VMI.
+// Discontinued lists bindings that KubeVirt no longer has. They are reported alone, only when a VM is created, and at the paths of a VMI.
 func Discontinued(spec *kubevirtv1.VirtualMachineInstanceSpec) []metav1.StatusCause {
 	s := subject{spec: spec, path: specPath()}
 	var causes []metav1.StatusCause
@@ -114,8 +114,8 @@ func runStrategy(m machineSubject) []metav1.StatusCause {
 	}
 }
 
-// roomToGrow: CPUs and memory that are to be plugged in later must be such that they can be.
-func roomToGrow(m machineSubject) []metav1.StatusCause {
+// hotplugLimits: CPUs and memory that are to be plugged in must be such that they can be.
+func hotplugLimits(m machineSubject) []metav1.StatusCause {
 	if !m.cluster.LiveUpdate() {
 		return nil
 	}

@@ -20,7 +20,7 @@ const (
 // VMI applies KubeVirt's rules for a VirtualMachineInstance that is being created. Own says that virtflow itself creates it.
 func VMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	s := subject{spec: &vmi.Spec, path: specPath(), cluster: cluster}
-	// KubeVirt tells of networks first, and then once more among the rest.
+	// KubeVirt reports networks first, and then once more among the rest.
 	causes := append(Discontinued(&vmi.Spec), networks(s)...)
 	causes = append(causes, s.apply(specRules())...)
 	causes = append(causes, s.apply(instanceRules())...)

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// VolumeRequests checks the requests in a VM's status to add and to remove volumes. The first finding is told alone. VMI is the VM's
+// VolumeRequests checks the requests in a VM's status to add and to remove volumes. Only the first finding is reported. VMI is the VM's
 // running instance; nil: there is none.
 func VolumeRequests(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
 	if len(vm.Status.VolumeRequests) == 0 || vm.Spec.Template == nil {

@@ -55,7 +55,7 @@ func (a *Access) Client() (*tls.Config, error) {
 	return c, nil
 }
 
-// Refresh renews what is about to end, and takes up what is new.
+// Refresh renews what is about to end, and puts into use what is new.
 func (a *Access) Refresh(ctx context.Context) error {
 	own, err := a.keep(ctx, a.Own, a.renewOwn)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// After an error it is tried again after accessPause, later after up to accessPauses.
+// After an error it is tried again after accessPause, and then after up to accessPauses.
 const accessPause, accessPauses = time.Second, time.Minute
 
 // Secrets are watched each by its name, which is all that RBAC permits: a manager's own cache has one selector for all. It is a reader of them.
@@ -86,7 +86,7 @@ func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	return nil
 }
 
-// Reconcile renews what is about to end, and takes up what is new. When another replica was faster, its write is on its way here.
+// Reconcile renews what is about to end, and puts into use what is new. When another replica was faster, its write is on its way here.
 func (a *Access) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return reconcile.Result{}, err

@@ -20,7 +20,7 @@ func NewAPIService(name string) *unstructured.Unstructured {
 }
 
 // trustAt writes the CA into one APIService.
-func (k *Keeper) trustAt(ctx context.Context, name string, bundle []byte) error {
+func (k *Rotator) trustAt(ctx context.Context, name string, bundle []byte) error {
 	service := NewAPIService(name)
 	if err := k.client.Get(ctx, types.NamespacedName{Name: name}, service); err != nil {
 		return fmt.Errorf("reading APIService %s: %w", name, err)

@@ -12,7 +12,7 @@ import (
 const BundleKey = "ca.crt"
 
 // publish writes the CA into the ConfigMap where it is not there yet.
-func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
+func (k *Rotator) publish(ctx context.Context, bundle []byte) error {
 	have := &corev1.ConfigMap{}
 	if err := k.client.Get(ctx, k.Bundle, have); err != nil {
 		return fmt.Errorf("reading ConfigMap %s (part of virtflow's manifests, empty at first): %w", k.Bundle, err)

@@ -24,8 +24,8 @@ func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "ca"}, Data: map[string]string{"other": "stays"}},
 	).Build()
-	start := func() *Keeper {
-		k := NewKeeper(c, Options{
+	start := func() *Rotator {
+		k := NewRotator(c, Options{
 			Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "door", Bundle: bundle, Keys: []string{"a.key", "b.key"},
 		}, zerolog.Nop())
 		k.now = func() time.Time { return now }
@@ -46,7 +46,7 @@ func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
 	require.Equal(t, first.Key("a.key"), second.Key("a.key"), "replicas, and the same one after a restart, have the same keys")
 	require.Nil(t, first.Key("c.key"))
 
-	verify := func(k *Keeper) {
+	verify := func(k *Rotator) {
 		pool := x509.NewCertPool()
 		require.True(t, pool.AppendCertsFromPEM(published()))
 		cert, err := k.Certificate(&tls.ClientHelloInfo{})

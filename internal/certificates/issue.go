@@ -32,7 +32,7 @@ const (
 // issuer makes certificates for the names of one Service.
 type issuer struct{ rotator.CertRotator }
 
-func (k *Keeper) issuer() *issuer {
+func (k *Rotator) issuer() *issuer {
 	host := k.Service + "." + k.Secret.Namespace + ".svc"
 	return &issuer{rotator.CertRotator{
 		CAName:         k.Service + "-ca",

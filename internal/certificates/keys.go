@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// KeySize is the length of each of a Keeper's random keys in bytes.
+	// KeySize is the length of each of a Rotator's random keys in bytes.
 	KeySize = 32
 	// keyLife is how long a key is in use, and for so long again it opens what it has closed.
 	keyLife = 90 * 24 * time.Hour
@@ -28,7 +28,7 @@ func madeOf(name string) string     { return name + "-made" }
 
 // Key is the random key of that name to close something with, or nil while there is none. One that was made lately is not used yet: other
 // replicas may not know it.
-func (k *Keeper) Key(name string) []byte {
+func (k *Rotator) Key(name string) []byte {
 	of := k.keysOf(name)
 	if len(of.previous) > 0 && k.now().Before(of.made.Add(spread)) {
 		return of.previous
@@ -37,7 +37,7 @@ func (k *Keeper) Key(name string) []byte {
 }
 
 // OpeningKeys are those of that name with which something may have been closed: the newest and the one before it.
-func (k *Keeper) OpeningKeys(name string) [][]byte {
+func (k *Rotator) OpeningKeys(name string) [][]byte {
 	of := k.keysOf(name)
 	var out [][]byte
 	for _, key := range [][]byte{of.newest, of.previous} {
@@ -48,7 +48,7 @@ func (k *Keeper) OpeningKeys(name string) [][]byte {
 	return out
 }
 
-func (k *Keeper) keysOf(name string) keys {
+func (k *Rotator) keysOf(name string) keys {
 	all := k.keys.Load()
 	if all == nil {
 		return keys{}
@@ -57,7 +57,7 @@ func (k *Keeper) keysOf(name string) keys {
 }
 
 // renewKeys makes those keys that a Secret does not have, and replaces old ones; it says whether there were any.
-func (k *Keeper) renewKeys(secret *corev1.Secret) (renewed bool, err error) {
+func (k *Rotator) renewKeys(secret *corev1.Secret) (renewed bool, err error) {
 	for _, name := range k.Keys {
 		of := readKeys(secret, name)
 		if len(of.newest) == KeySize && !of.made.IsZero() && k.now().Before(of.made.Add(keyLife)) {
@@ -100,7 +100,7 @@ func readKeys(secret *corev1.Secret, name string) keys {
 }
 
 // takeKeys puts a Secret's keys into use.
-func (k *Keeper) takeKeys(secret *corev1.Secret) {
+func (k *Rotator) takeKeys(secret *corev1.Secret) {
 	all := map[string]keys{}
 	for _, name := range k.Keys {
 		all[name] = readKeys(secret, name)

@@ -17,8 +17,8 @@ func TestAKeyIsReplaced(t *testing.T) {
 	now := time.Now()
 	name := types.NamespacedName{Namespace: "virtflow", Name: "cert"}
 	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}).Build()
-	start := func() *Keeper {
-		k := NewKeeper(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
+	start := func() *Rotator {
+		k := NewRotator(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
 		k.now = func() time.Time { return now }
 		do(t, k)
 		return k
@@ -27,7 +27,7 @@ func TestAKeyIsReplaced(t *testing.T) {
 	first := quick.Key("a.key")
 	require.Len(t, first, KeySize)
 	require.Equal(t, [][]byte{first}, quick.OpeningKeys("a.key"))
-	closes := func(k *Keeper, all ...*Keeper) []byte {
+	closes := func(k *Rotator, all ...*Rotator) []byte {
 		t.Helper()
 		key := k.Key("a.key")
 		for _, other := range all {
@@ -68,7 +68,7 @@ func TestAKeyOfBeforeStays(t *testing.T) {
 	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string][]byte{"a.key": old},
 	}).Build()
-	k := NewKeeper(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
+	k := NewRotator(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
 	k.now = func() time.Time { return now }
 	do(t, k)
 	require.Equal(t, old, k.Key("a.key"))

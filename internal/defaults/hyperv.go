@@ -49,7 +49,7 @@ func state(f *kubevirtv1.FeatureState) *bool {
 	return f.Enabled
 }
 
-// hypervFeatures switches on what is required and not switched off. It stops at the first that is: the rules will tell.
+// hypervFeatures switches on what is required and not switched off. It stops at the first that is: the rules report it.
 func hypervFeatures(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Infer follows a VM's wish to take its instance type or its preference from one of its volumes, as far as the VM itself tells. What only
-// the volume's claim could tell stays as it is: instance types and preferences are refused later.
+// Infer reads a VM's instance type or its preference from one of its volumes where it asks for that, as far as the VM itself has it. What only
+// the volume's claim could say stays as it is: instance types and preferences are refused by validation.
 func Infer(vm *kubevirtv1.VirtualMachine) error {
 	if i := vm.Spec.Instancetype; i != nil {
 		forget, err := infer(vm, i.InferFromVolume, i.InferFromVolumeFailurePolicy)
@@ -50,7 +50,7 @@ func infer(vm *kubevirtv1.VirtualMachine, from string, policy *kubevirtv1.InferF
 	return false, fmt.Errorf("unable to find volume %s to infer defaults", from)
 }
 
-// inferable says why nothing can be told from a volume, whatever there is in the cluster, in KubeVirt's words, or nil.
+// inferable says why nothing can be inferred from a volume, whatever there is in the cluster, in KubeVirt's words, or nil.
 func inferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
 	switch {
 	case v.PersistentVolumeClaim != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// AnnotationPCITopology tells which layout of PCI ports a VMI was made for.
+// AnnotationPCITopology names the layout of PCI ports a VMI was made for.
 const AnnotationPCITopology = "kubevirt.io/pci-topology-version"
 
 const pciTopologyVersion = "v3"

@@ -7,7 +7,7 @@ import (
 
 // Quota is how much one owner may have in flight.
 type Quota struct {
-	// Owner is a name that tells it from all others: "user anna".
+	// Owner is a name that no other has: "user anna".
 	Owner string
 	// Max is how much it may have in flight.
 	Max int

@@ -135,7 +135,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestVeryManyDevices: as many as a body has room for are refused in bounded time and memory, with ten reasons.
+// TestVeryManyDevices: as many as fit into a body are refused in bounded time and memory, with ten reasons.
 func TestVeryManyDevices(t *testing.T) {
 	e := Start(t, newCluster())
 	const parts, items, reasons = "the object has more than 100000 parts", "should have at most 1000 items", "and [0-9]{3,4} more validation errors"

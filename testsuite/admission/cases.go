@@ -99,16 +99,16 @@ func (c call) record(want *Answer) (*Record, error) {
 // refusal is the answer that KubeVirt gives for causes: all of their texts, and ten at most.
 func refusal(causes []metav1.StatusCause) *Answer {
 	const most = 10
-	told := causes[:min(len(causes), most)]
-	texts := make([]string, len(told))
-	for i, c := range told {
+	listed := causes[:min(len(causes), most)]
+	texts := make([]string, len(listed))
+	for i, c := range listed {
 		texts[i] = c.Message
 	}
 	message := strings.Join(texts, ", ")
-	if more := len(causes) - len(told); more > 0 {
+	if more := len(causes) - len(listed); more > 0 {
 		message += fmt.Sprintf(", and %d more validation errors", more)
 	}
-	return &Answer{Code: http.StatusUnprocessableEntity, Reason: string(metav1.StatusReasonInvalid), Message: message, Causes: told}
+	return &Answer{Code: http.StatusUnprocessableEntity, Reason: string(metav1.StatusReasonInvalid), Message: message, Causes: listed}
 }
 
 // causesAt writes causes for a spec that stands at a path.
@@ -136,7 +136,7 @@ func causesAt(at string, list []why) []metav1.StatusCause {
 type specCase struct {
 	name, spec string
 	causes     []why
-	network    bool // a rule about networks: for an instance it is told twice
+	network    bool // a rule about networks: for an instance it is reported twice
 	only       string
 }
 

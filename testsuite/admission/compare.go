@@ -82,7 +82,7 @@ func brief(a *Answer) string {
 	return fmt.Sprintf("%d %s %s", a.Code, a.Message, causes(a))
 }
 
-// causes are told in no certain order by KubeVirt.
+// causes come in no certain order by KubeVirt.
 func causes(a *Answer) []string {
 	out := make([]string, len(a.Causes))
 	for i, c := range a.Causes {

@@ -11,6 +11,6 @@
 // gzipped or not, one record a line, as type Record has them. VIRTFLOW_ADMISSION_LIST=N lists up to N disagreements.
 //
 // An answer that virtflow means to differ in is counted apart, never as agreement: kinds that it does not serve, and requests that KubeVirt
-// would accept and that are refused by name because virtflow does not run that feature yet. The annotations that tell who asked, and
+// would accept and that are refused by name because virtflow does not run that feature yet. The annotations of who asked, and
 // virtflow's own finalizer, are left out of the comparison.
 package admission

@@ -56,12 +56,12 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "b.virtflow.io"}},
 		},
 	).Build()
-	keeper := certificates.NewKeeper(c, certificates.Options{
+	rotator := certificates.NewRotator(c, certificates.Options{
 		Secret: types.NamespacedName{Namespace: namespace, Name: "certificate"}, Service: service,
 		MutatingWebhooks: "virtflow", ValidatingWebhooks: "virtflow",
 	}, zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := keeper.Reconcile(ctx, reconcile.Request{})
+	_, err := rotator.Reconcile(ctx, reconcile.Request{})
 	require.NoError(t, err)
 	var trusted admissionregistrationv1.ValidatingWebhookConfiguration
 	require.NoError(t, c.Get(ctx, types.NamespacedName{Name: "virtflow"}, &trusted))
@@ -69,7 +69,7 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	require.True(t, roots.AppendCertsFromPEM(trusted.Webhooks[0].ClientConfig.CABundle))
 
 	port := freePort(t)
-	webhooks := server.NewWebhooks("127.0.0.1", port, keeper.Certificate, virtadmission.Handlers(o))
+	webhooks := server.NewWebhooks("127.0.0.1", port, rotator.Certificate, virtadmission.Handlers(o))
 	ended := make(chan error, 1)
 	go func() { ended <- webhooks.Start(ctx) }()
 	t.Cleanup(func() {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-type share struct{ same, of int }
+type count struct{ same, of int }
 
-func (s *share) count(same bool) {
+func (s *count) add(same bool) {
 	s.of++
 	if same {
 		s.same++
 	}
 }
 
-func (s share) String() string {
+func (s count) String() string {
 	if s.of == 0 {
 		return "-"
 	}
@@ -25,8 +25,8 @@ func (s share) String() string {
 
 type row struct {
 	cases, notServed, notRunYet, noExpected      int
-	verdicts, allows, denials, mutations, warned share
-	full                                         share
+	verdicts, allows, denials, mutations, warned count
+	full                                         count
 }
 
 func (r *row) count(x *Result) {
@@ -44,18 +44,18 @@ func (r *row) count(x *Result) {
 	default:
 	}
 	agrees := x.Outcome == Agrees
-	r.verdicts.count(x.Verdict)
-	r.full.count(agrees)
+	r.verdicts.add(x.Verdict)
+	r.full.add(agrees)
 	if len(x.Want().Warnings) > 0 {
-		r.warned.count(x.Warnings)
+		r.warned.add(x.Warnings)
 	}
 	switch {
 	case !x.Want().Allowed:
-		r.denials.count(agrees)
+		r.denials.add(agrees)
 	case x.Webhook == "mutating":
-		r.mutations.count(agrees)
+		r.mutations.add(agrees)
 	default:
-		r.allows.count(agrees)
+		r.allows.add(agrees)
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return fmt.Errorf("making a Kubernetes client: %w", err)
 	}
-	mgr, keeper, err := f.certificates(config, p.Log)
+	mgr, rotator, err := f.certificates(config, p.Log)
 	if err != nil {
 		return err
 	}
@@ -79,13 +79,13 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	server, err := New(Options{
 		Log: p.Log, Namespace: f.Temporal.Namespace, Temporal: temporal, Pods: pods, Registry: p.Registry,
 		Callers:  NewCallers(clients, workers, f.Audience, f.Namespace, f.Account, p.Registry),
-		SealKey:  func() []byte { return keeper.Key(sealKeyName) },
-		OpenKeys: func() [][]byte { return keeper.OpeningKeys(sealKeyName) },
-	}).Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: keeper.Certificate}))
+		SealKey:  func() []byte { return rotator.Key(sealKeyName) },
+		OpenKeys: func() [][]byte { return rotator.OpeningKeys(sealKeyName) },
+	}).Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: rotator.Certificate}))
 	if err != nil {
 		return err
 	}
-	p.Health.AddReady("certificate", keeper.Ready)
+	p.Health.AddReady("certificate", rotator.Ready)
 	p.Health.AddReady("launcher pods", pods.Ready)
 	p.Health.AddReady("temporal", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -134,7 +134,7 @@ func stop(s *grpc.Server) {
 
 // certificates sets up who keeps the certificate. Every watch is narrowed to the one object that is needed, which is also all that RBAC
 // permits.
-func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Manager, *certificates.Keeper, error) {
+func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Manager, *certificates.Rotator, error) {
 	// The libraries' own progress reports are of no interest to whoever runs this.
 	libraries := log.Level(max(log.GetLevel(), zerolog.WarnLevel))
 	logger := zerologr.New(&libraries)
@@ -154,11 +154,11 @@ func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Mana
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up: %w", err)
 	}
-	keeper := certificates.NewKeeper(mgr.GetClient(), certificates.Options{
+	rotator := certificates.NewRotator(mgr.GetClient(), certificates.Options{
 		Secret:  types.NamespacedName{Namespace: f.Namespace, Name: f.Secret},
 		Service: f.Service,
 		Bundle:  types.NamespacedName{Namespace: f.Namespace, Name: f.Bundle},
 		Keys:    []string{sealKeyName},
 	}, log)
-	return mgr, keeper, keeper.SetUp(mgr)
+	return mgr, rotator, rotator.SetUp(mgr)
 }

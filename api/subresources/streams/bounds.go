@@ -10,9 +10,9 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// take counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who may make ServiceAccounts:
+// acquire counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who may make ServiceAccounts:
 // the namespace's is.
-func (s *Streams) take(kind string, r *subresources.Request) (done func(), err error) {
+func (s *Streams) acquire(kind string, r *subresources.Request) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {

@@ -19,7 +19,7 @@ const (
 	// largestPicture and largestDetails are what a node may answer, in bytes.
 	largestPicture = 64 << 20
 	largestDetails = 1 << 20
-	// mostInInfo is how many users and file systems KubeVirt tells in guestosinfo; userlist and filesystemlist tell all.
+	// mostInInfo is how many users and file systems KubeVirt lists in guestosinfo; userlist and filesystemlist list all.
 	mostInInfo = 10
 )
 
@@ -79,7 +79,7 @@ func plainly(err error) error {
 	return subresources.AsPlain(err)
 }
 
-// unknown is an error where the agent has not told a list; why is its reason.
+// unknown is an error where the agent has not given a list; why is its reason.
 func unknown(what, why string) error {
 	if why == "" {
 		return nil
@@ -110,7 +110,7 @@ func (s *Streams) read(r *subresources.Request, kind string, c check, what strin
 	if err != nil {
 		return nil, nil, err
 	}
-	free, err := s.take(kind, r)
+	free, err := s.acquire(kind, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,7 +143,7 @@ func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGue
 	return info
 }
 
-// atMost cuts a list to what KubeVirt tells of it in guestosinfo.
+// atMost cuts a list to what KubeVirt lists of it in guestosinfo.
 func atMost[T any](list []T) []T { return list[:min(len(list), mostInInfo)] }
 
 func users(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceGuestOSUser {

@@ -99,7 +99,7 @@ func New(o Options) *Streams {
 	return s
 }
 
-// Close tells the clients that this server ends, and returns when every stream has ended.
+// Close says to the clients that this server ends, and returns when every stream has ended.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.ended = true
@@ -214,7 +214,7 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 	if err := reachable(vmi); err != nil {
 		return err
 	}
-	done, err := s.take(kind, r)
+	done, err := s.acquire(kind, r)
 	if err != nil {
 		return err
 	}

@@ -294,10 +294,10 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"no network":           {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.Interfaces = nil }, "portforward/22", 400, "no network interfaces are present"},
 		"paused":               {paused, "portforward/22", 409, "VMI is paused"},
 		"port, ended":          {phase(kubevirtv1.Succeeded), "portforward/22", 400, "Unable to connect to VirtualMachineInstance because phase is Succeeded instead of Running or Scheduled"},
-		"usb is for later": {func(v *kubevirtv1.VirtualMachineInstance) {
+		"usb is unsupported": {func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Spec.Domain.Devices.ClientPassthrough = &kubevirtv1.ClientPassthroughDevices{}
 		}, "usbredir", 501, "USB redirection is not supported yet."},
-		"vsock is for later":    {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachVSOCK = &yes }, "vsock", 501, "VSOCK is not supported yet."},
+		"vsock is unsupported":  {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachVSOCK = &yes }, "vsock", 501, "VSOCK is not supported yet."},
 		"no worker on the node": {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.NodeName = "kwok-node-1" }, "console", 400, "No virt-handler on node kwok-node-1 found"},
 		"no pod":                {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.ActivePods = nil }, "console", 500, "the guest's launcher is not known yet"},
 		"another's pod": {func(v *kubevirtv1.VirtualMachineInstance) { v.UID = "11111111-0b5d-4c6e-8f70-112233445566" },
@@ -479,7 +479,7 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 			conn.Close()
 		}
 		return conn != nil
-	}, deadline, 10*time.Millisecond, "a stream that has ended makes room")
+	}, deadline, 10*time.Millisecond, "a stream that has ended frees its quota")
 
 	node := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{PerGuest: 1}})
 	open(t, node, "/web/vmi/portforward/22")
@@ -521,11 +521,11 @@ func TestANodeThatIsFullSaysSo(t *testing.T) {
 	require.Contains(t, body, `"reason":"ServiceUnavailable"`)
 	code, _, body = c.Get(t, "/web/vmi/userlist")
 	require.Equal(t, 500, code)
-	require.Contains(t, body, "the agent does not answer", "what agents say has places of its own")
+	require.Contains(t, body, "the agent does not answer", "questions to agents have a limit of their own")
 }
 
-// TestQuestionsToAgentsHaveFewPlaces: while one agent keeps somebody waiting, others have their places.
-func TestQuestionsToAgentsHaveFewPlaces(t *testing.T) {
+// TestQuestionsToAgentsAreLimited: while one agent keeps somebody waiting, others are asked.
+func TestQuestionsToAgentsAreLimited(t *testing.T) {
 	for name, o := range map[string]chain.Options{
 		"API server": {Streams: streams.Bounds{Reads: 4}}, "node": {Access: access.Bounds{Reads: 4}},
 	} {
@@ -616,8 +616,8 @@ func TestTheNodeTrustsOnlyTheAPIServersRole(t *testing.T) {
 	anonymous := good.Clone()
 	anonymous.Certificates = nil
 	require.Error(t, ask(anonymous))
-	stranger := newChain(t, chain.Options{})
-	other, err := stranger.Certificates.Client()
+	otherChain := newChain(t, chain.Options{})
+	other, err := otherChain.Certificates.Client()
 	require.NoError(t, err)
 	foreign := good.Clone()
 	foreign.Certificates = other.Certificates

@@ -19,10 +19,10 @@ import (
 	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
-// node is the far side: it keeps what it is told, and says one thing.
+// node is the far side: it keeps what it gets, and says one thing.
 type node struct {
 	mu   sync.Mutex
-	told bytes.Buffer
+	got  bytes.Buffer
 	end  chan struct{}
 	once sync.Once
 }
@@ -30,7 +30,7 @@ type node struct {
 func (n *node) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.told.Write(p)
+	return n.got.Write(p)
 }
 
 func (n *node) Read([]byte) (int, error) { <-n.end; return 0, io.EOF }
@@ -116,11 +116,11 @@ func FuzzFrames(f *testing.F) {
 			t.Fatal("the stream does not end")
 		}
 		if want, whole := strict(frames); whole && !datagrams {
-			require.Equal(t, want, far.told.String())
+			require.Equal(t, want, far.got.String())
 		}
 		if datagrams {
 			// Whatever was sent, the node sees whole datagrams only.
-			r, buffer := bytes.NewReader(far.told.Bytes()), make([]byte, wire.MaxDatagram)
+			r, buffer := bytes.NewReader(far.got.Bytes()), make([]byte, wire.MaxDatagram)
 			for {
 				if _, err := wire.ReadDatagram(r, buffer); err != nil {
 					require.ErrorIs(t, err, io.EOF)

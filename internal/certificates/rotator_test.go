@@ -22,7 +22,7 @@ import (
 
 const host = "virtflow-api-server.virtflow.svc"
 
-func setUp(t *testing.T, at *time.Time) (*Keeper, client.Client) {
+func setUp(t *testing.T, at *time.Time) (*Rotator, client.Client) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}},
@@ -37,8 +37,8 @@ func setUp(t *testing.T, at *time.Time) (*Keeper, client.Client) {
 	return replica(c, at), c
 }
 
-func replica(c client.Client, at *time.Time) *Keeper {
-	k := NewKeeper(c, Options{
+func replica(c client.Client, at *time.Time) *Rotator {
+	k := NewRotator(c, Options{
 		Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "virtflow-api-server",
 		MutatingWebhooks: "virtflow", ValidatingWebhooks: "virtflow", APIServices: []string{"v1.x.y"},
 	}, zerolog.Nop())
@@ -47,7 +47,7 @@ func replica(c client.Client, at *time.Time) *Keeper {
 }
 
 // trusted checks the certificate in use against the CA in every webhook, as the API server does.
-func trusted(t *testing.T, k *Keeper, c client.Client, at time.Time) {
+func trusted(t *testing.T, k *Rotator, c client.Client, at time.Time) {
 	t.Helper()
 	cert, err := k.Certificate(&tls.ClientHelloInfo{ServerName: host})
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func bundles(t *testing.T, c client.Client) [][]byte {
 	return [][]byte{bundle, m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle}
 }
 
-func do(t *testing.T, k *Keeper) {
+func do(t *testing.T, k *Rotator) {
 	t.Helper()
 	_, err := k.Reconcile(context.Background(), reconcile.Request{})
 	require.NoError(t, err)

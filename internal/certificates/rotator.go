@@ -46,8 +46,8 @@ type Options struct {
 	Keys []string
 }
 
-// Keeper keeps the certificate. It is safe for concurrent use, in one process and in several.
-type Keeper struct {
+// Rotator keeps the certificate. It is safe for concurrent use, in one process and in several.
+type Rotator struct {
 	Options
 	client  client.Client
 	log     zerolog.Logger
@@ -57,13 +57,13 @@ type Keeper struct {
 	keys    atomic.Pointer[map[string]keys]
 }
 
-// NewKeeper makes a Keeper that reads and writes through a client.
-func NewKeeper(c client.Client, o Options, log zerolog.Logger) *Keeper {
-	return &Keeper{Options: o, client: c, log: log, now: time.Now}
+// NewRotator makes a Rotator that reads and writes through a client.
+func NewRotator(c client.Client, o Options, log zerolog.Logger) *Rotator {
+	return &Rotator{Options: o, client: c, log: log, now: time.Now}
 }
 
-// SetUp has a manager call the Keeper whenever the Secret or a webhook configuration changes. Every replica does it.
-func (k *Keeper) SetUp(mgr ctrl.Manager) error {
+// SetUp has a manager call the Rotator whenever the Secret or a webhook configuration changes. Every replica does it.
+func (k *Rotator) SetUp(mgr ctrl.Manager) error {
 	always := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: k.Secret}}
 	})
@@ -90,7 +90,7 @@ func (k *Keeper) SetUp(mgr ctrl.Manager) error {
 }
 
 // Certificate is for tls.Config.GetCertificate.
-func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c := k.current.Load()
 	if c == nil {
 		return nil, errors.New("there is no certificate yet")
@@ -98,8 +98,8 @@ func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c, nil
 }
 
-// Ready says whether there is a certificate that the API server has been told to trust.
-func (k *Keeper) Ready(context.Context) error {
+// Ready says whether there is a certificate that the API server trusts.
+func (k *Rotator) Ready(context.Context) error {
 	if k.current.Load() == nil {
 		return fmt.Errorf("no certificate yet in Secret %s", k.Secret)
 	}
@@ -110,7 +110,7 @@ func (k *Keeper) Ready(context.Context) error {
 }
 
 // Reconcile makes everything as it should be: a valid certificate in the Secret, in use here, trusted there.
-func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
@@ -154,8 +154,8 @@ func (k *Keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 }
 
 // trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the others. What is not a
-// webhook is told apart.
-func (k *Keeper) trust(ctx context.Context, bundle []byte) (webhooks, others error) {
+// webhook comes separately.
+func (k *Rotator) trust(ctx context.Context, bundle []byte) (webhooks, others error) {
 	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
 		atWebhooks = append(atWebhooks, k.trustMutating(ctx, bundle))
@@ -188,7 +188,7 @@ func allMissing(joined ...error) bool {
 	return true
 }
 
-func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
+func (k *Rotator) trustMutating(ctx context.Context, bundle []byte) error {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.MutatingWebhooks}, mutating); err != nil {
 		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", k.MutatingWebhooks, err)
@@ -201,7 +201,7 @@ func (k *Keeper) trustMutating(ctx context.Context, bundle []byte) error {
 	return k.patch(ctx, changed, mutating, same)
 }
 
-func (k *Keeper) trustValidating(ctx context.Context, bundle []byte) error {
+func (k *Rotator) trustValidating(ctx context.Context, bundle []byte) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := k.client.Get(ctx, types.NamespacedName{Name: k.ValidatingWebhooks}, validating); err != nil {
 		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", k.ValidatingWebhooks, err)
@@ -214,7 +214,7 @@ func (k *Keeper) trustValidating(ctx context.Context, bundle []byte) error {
 	return k.patch(ctx, changed, validating, same)
 }
 
-func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bool) error {
+func (k *Rotator) patch(ctx context.Context, changed, from client.Object, same bool) error {
 	if same {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (k *Keeper) patch(ctx context.Context, changed, from client.Object, same bo
 
 // trustFrom writes the CA into one webhook's configuration, and says whether it was there already. A webhook that the API server reaches by
 // another Service, such as its own, trusts somebody else's.
-func (k *Keeper) trustFrom(c *admissionregistrationv1.WebhookClientConfig, bundle []byte) (same bool) {
+func (k *Rotator) trustFrom(c *admissionregistrationv1.WebhookClientConfig, bundle []byte) (same bool) {
 	if s := c.Service; s != nil && (s.Name != k.Service || s.Namespace != k.Secret.Namespace) {
 		return true
 	}
