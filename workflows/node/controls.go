@@ -15,13 +15,13 @@ func (e *instance) controls(l *entity.Loop) []entity.Control {
 		{
 			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt to write the labels.",
 			Check: func(contract.ControlRequest) error {
-				if s.RetryAt.IsZero() {
+				if s.Failure == nil {
 					return errors.New("nothing failed: no attempt is being waited for")
 				}
 				return nil
 			},
 			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
-				s.RetryAt = now
+				s.Failure = s.Failure.RetryAfter(now)
 				return "The next attempt is made now.", nil
 			},
 		},

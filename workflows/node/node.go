@@ -17,16 +17,17 @@ const (
 	CPUVendorPrefix = "cpu-vendor.node.kubevirt.io/"
 )
 
+// stepWrite names the step that writes the labels.
+const stepWrite = "write the labels"
+
 // State is everything that a node entity knows. It is carried across Continue-As-New.
 type State struct {
 	Name   string                    `json:"name"`
 	Node   *contract.NodeObservation `json:"node,omitempty"`
 	Report *contract.NodeReport      `json:"report,omitempty"`
 	// KVMWorked is what the labels were last written with.
-	KVMWorked *bool     `json:"kvmWorked,omitempty"`
-	Failures  int       `json:"failures,omitempty"`
-	RetryAt   time.Time `json:"retryAt,omitzero"`
-	Problem   string    `json:"problem,omitempty"`
+	KVMWorked *bool           `json:"kvmWorked,omitempty"`
+	Failure   *entity.Failure `json:"failure,omitempty"`
 	entity.Manual
 
 	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be of the worker that runs
@@ -211,10 +212,14 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 		return entity.Plan{WakeAt: s.AskAt, Waiting: "the node's worker to report its host"}
 	case s.settled():
 		return entity.Plan{Waiting: "changes of the node or of its host"}
-	case now.Before(s.RetryAt):
-		return entity.Plan{WakeAt: s.RetryAt, Waiting: "another attempt to write the labels: " + s.Problem, Trouble: s.Problem}
+	case s.Failure.Holds(stepWrite, now):
+		return entity.Plan{WakeAt: s.Failure.RetryAt, Waiting: "another attempt to write the labels: " + s.Failure.Message, Trouble: s.Failure.Message}
 	}
-	return entity.Plan{Trouble: s.Problem, Step: &entity.Step{Name: "write the labels", Why: "they differ from what the host offers", Do: e.write}}
+	p := entity.Plan{Step: &entity.Step{Name: stepWrite, Why: "they differ from what the host offers", Do: e.write}}
+	if s.Failure != nil {
+		p.Trouble = s.Failure.Message
+	}
+	return p
 }
 
 // ask leaves the loop free: a node whose worker does not answer may have more news meanwhile.
@@ -256,12 +261,10 @@ func (e *instance) write(ctx workflow.Context) error {
 		return nil
 	}
 	if err != nil {
-		s.Failures++
-		s.Problem = entity.Message(err)
-		s.RetryAt = workflow.Now(ctx).Add(min(time.Duration(s.Failures)*5*time.Second, 2*time.Minute))
+		s.Failure = s.Failure.Failed(workflow.Now(ctx), stepWrite, "", err)
 		return err
 	}
-	s.Failures, s.Problem, s.RetryAt = 0, "", time.Time{}
+	s.Failure = nil
 	if r.Absent {
 		s.Node = entity.Gone(s.Node)
 		return nil

@@ -1,7 +1,6 @@
 package replicaset
 
 import (
-	"errors"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -112,14 +111,7 @@ func (s *State) met(now *contract.ReplicaSetObservation) error {
 	} else if now != nil {
 		s.observeSet(*now)
 	}
-	if s.Set.ResourceVersion != was || s.Set.Gone {
-		s.Conflicts = 0
-		return nil
-	}
-	if s.Conflicts++; s.Conflicts < 2 {
-		return nil
-	}
-	return errors.New("the VirtualMachineInstanceReplicaSet is said to have changed, and has not: its version is still " + was)
+	return s.Conflicts.Met(s.Set.Gone || s.Set.ResourceVersion != was, "VirtualMachineInstanceReplicaSet", was)
 }
 
 // open starts a transition as a child workflow and follows it from a coroutine of its own.
@@ -272,20 +264,11 @@ func (e *set) signalProgress(ctx workflow.Context, p contract.ReplicateProgress)
 
 func (e *set) failed(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
-	f := Failure{Step: step, Reason: reason, Message: entity.Message(err), Count: 1, Late: entity.ErrorType(err) == contract.ErrorDeadline}
-	if s.Failure != nil && s.Failure.Step == step {
-		f.Count = s.Failure.Count + 1
-	}
-	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
-	s.Failure = &f
+	s.Failure = s.Failure.Failed(workflow.Now(ctx), step, reason, err)
 	return err
 }
 
-func (e *set) succeeded(step string) {
-	if f := e.state.Failure; f != nil && f.Step == step {
-		e.state.Failure = nil
-	}
-}
+func (e *set) succeeded(step string) { e.state.Failure = e.state.Failure.Succeeded(step) }
 
 // forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
 func (s *State) forgetFailure() {

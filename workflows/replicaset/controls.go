@@ -104,11 +104,7 @@ func (s *State) checkCancel() error {
 }
 
 func (s *State) retryNow(now time.Time) string {
-	if s.Failure != nil {
-		f := *s.Failure
-		f.RetryAt = now
-		s.Failure = &f
-	}
+	s.Failure = s.Failure.RetryAfter(now)
 	s.CrashLoopUntil = time.Time{}
 	return "The next attempt is made now."
 }

@@ -138,7 +138,7 @@ func (s *State) decideNeeds(now time.Time) decision {
 
 // held keeps what failed from being repeated before its time; meanwhile the status shows it.
 func (s *State) held(d decision, now time.Time) decision {
-	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
+	if d.Action == actNone || !s.Failure.Holds(string(d.Action), now) {
 		return d
 	}
 	if d.Action != actWrite {

@@ -113,17 +113,17 @@ func TestDecide(t *testing.T) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
 		}, actNone, nil},
 		"refused a moment ago": {settledState(5, three...), func(s *State) {
-			s.Failure = &Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
 			s.written()
 		}, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 		"a refusal shows": {settledState(5, three...), func(s *State) {
-			s.Failure = &Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
 			s.setConditions(begin())
 		}, actWrite, nil},
-		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &Failure{Step: string(actReplicate), RetryAt: begin()} }, actReplicate, nil},
+		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &entity.Failure{Step: string(actReplicate), RetryAt: begin()} }, actReplicate, nil},
 		"a status was refused": {settledState(3, three...), func(s *State) {
 			s.Written = nil
-			s.Failure = &Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
 		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
 		"an outcome unknown":       {settledState(3, three...), func(s *State) { s.OutcomeUnknown = true }, actWrite, nil},
 		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},

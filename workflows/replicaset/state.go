@@ -37,8 +37,8 @@ type State struct {
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
 	// Last is how the last transition went.
-	Last    *Outcome `json:"last,omitempty"`
-	Failure *Failure `json:"failure,omitempty"`
+	Last    *Outcome        `json:"last,omitempty"`
+	Failure *entity.Failure `json:"failure,omitempty"`
 	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before CrashLoopUntil.
 	CrashLoop      int       `json:"crashLoop,omitempty"`
 	CrashLoopUntil time.Time `json:"crashLoopUntil,omitzero"`
@@ -57,7 +57,7 @@ type State struct {
 	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
 	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
-	Conflicts int `json:"conflicts,omitempty"`
+	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
 }
 
 // Transition is an open child workflow.
@@ -90,17 +90,6 @@ type Outcome struct {
 	At      time.Time `json:"at"`
 }
 
-// Failure is a step or transition that did not succeed; it is tried again at RetryAt.
-type Failure struct {
-	Step    string    `json:"step"`
-	Reason  string    `json:"reason"` // of the ReplicaFailure condition
-	Message string    `json:"message"`
-	Count   int       `json:"count"`
-	RetryAt time.Time `json:"retryAt"`
-	// Late says that nothing was refused: what was asked for takes longer than its deadline.
-	Late bool `json:"late,omitempty"`
-}
-
 // observeSet folds what crdwatch saw of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
 	if s.Set == nil {
@@ -125,9 +114,7 @@ func (s *State) believe(o *contract.ReplicaSetObservation) {
 
 // specChanged: somebody changed the specification, so what failed before may go well now.
 func (s *State) specChanged() {
-	if s.Failure != nil {
-		s.Failure.RetryAt = time.Time{}
-	}
+	s.Failure = s.Failure.RetryAfter(time.Time{})
 	s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 }
 

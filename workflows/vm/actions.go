@@ -116,14 +116,7 @@ func (s *State) met(now *contract.VMObservation) error {
 	} else if now != nil {
 		s.observeVM(*now)
 	}
-	if s.VM.ResourceVersion != was || s.VM.Gone {
-		s.Conflicts = 0
-		return nil
-	}
-	if s.Conflicts++; s.Conflicts < 2 {
-		return nil
-	}
-	return errors.New("the VirtualMachine is said to have changed, and has not: its version is still " + was)
+	return s.Conflicts.Met(s.VM.Gone || s.VM.ResourceVersion != was, "VirtualMachine", was)
 }
 
 // open starts a transition as a child workflow and follows it from a coroutine of its own.
@@ -287,21 +280,12 @@ func (e *instance) signalProgress(ctx workflow.Context) error {
 
 func (e *instance) failed(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
-	f := Failure{Step: step, Reason: reason, Message: entity.Message(err), Count: 1}
-	if s.Failure != nil && s.Failure.Step == step {
-		f.Count = s.Failure.Count + 1
+	now := workflow.Now(ctx)
+	s.Failure = s.Failure.Failed(now, step, reason, err)
+	if s.Failure.Late && step == string(contract.OperationStop) {
+		s.Failure.RetryAt = now.Add(lateStopPause)
 	}
-	pause := entity.Pause(f.Count)
-	if f.Reason == reasonDeadline && step == string(contract.OperationStop) {
-		pause = lateStopPause
-	}
-	f.RetryAt = workflow.Now(ctx).Add(pause)
-	s.Failure = &f
 	return err
 }
 
-func (e *instance) succeeded(step string) {
-	if f := e.state.Failure; f != nil && f.Step == step {
-		e.state.Failure = nil
-	}
-}
+func (e *instance) succeeded(step string) { e.state.Failure = e.state.Failure.Succeeded(step) }

@@ -144,11 +144,7 @@ func (s *State) checkApprove(op contract.Operation) error {
 }
 
 func (s *State) retryNow(now time.Time) string {
-	if s.Failure != nil {
-		f := *s.Failure
-		f.RetryAt = now
-		s.Failure = &f
-	}
+	s.Failure = s.Failure.RetryAfter(now)
 	if s.StartFailure != nil {
 		f := *s.StartFailure
 		at := now.Truncate(time.Second)

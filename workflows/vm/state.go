@@ -42,10 +42,10 @@ type State struct {
 	// Checked is how an instance was last compared with its VM (nil: it was not).
 	Checked *Check `json:"checked,omitempty"`
 	// Terminating says that the status tells of the VM's deletion.
-	Terminating bool     `json:"terminating,omitempty"`
-	Failure     *Failure `json:"failure,omitempty"`
+	Terminating bool            `json:"terminating,omitempty"`
+	Failure     *entity.Failure `json:"failure,omitempty"`
 	// Conflicts counts writes in a row that met another version of the VM in which there was nothing new.
-	Conflicts int `json:"conflicts,omitempty"`
+	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	Written    *contract.VMStatus   `json:"written,omitempty"`
@@ -94,17 +94,6 @@ type Outcome struct {
 	At        time.Time          `json:"at"`
 }
 
-// Failure is a step or transition that did not succeed; it is tried again at RetryAt.
-type Failure struct {
-	Step    string    `json:"step"`
-	Reason  string    `json:"reason"` // of the Failure condition
-	Message string    `json:"message"`
-	Count   int       `json:"count"`
-	RetryAt time.Time `json:"retryAt"`
-	// Conflict says that every write of the VM meets the same: none is tried before RetryAt.
-	Conflict bool `json:"conflict,omitempty"`
-}
-
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
 	if s.Object.UID == "" {
@@ -122,7 +111,7 @@ func (s *State) observeVM(o contract.VMObservation) {
 func (s *State) believe(o *contract.VMObservation) {
 	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflict && o.ResourceVersion != s.VM.ResourceVersion) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
-		s.Failure.RetryAt = time.Time{}
+		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
 	s.VM = o
 }

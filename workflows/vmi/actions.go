@@ -1,8 +1,6 @@
 package vmi
 
 import (
-	"errors"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -48,17 +46,10 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 	s := &e.state
 	if err == nil {
-		if s.Failure != nil && s.Failure.Step == string(a) {
-			s.Failure = nil
-		}
+		s.Failure = s.Failure.Succeeded(string(a))
 		return nil
 	}
-	f := Failure{Step: string(a), Type: entity.ErrorType(err), Message: entity.Message(err), Count: 1}
-	if s.Failure != nil && s.Failure.Step == f.Step {
-		f.Count = s.Failure.Count + 1
-	}
-	f.RetryAt = workflow.Now(ctx).Add(entity.Pause(f.Count))
-	s.Failure = &f
+	s.Failure = s.Failure.Failed(workflow.Now(ctx), string(a), failureReason(a), err)
 	if r := s.Going(); r != nil {
 		r.Attempts++
 		s.Record(*r)
@@ -253,14 +244,7 @@ func (s *State) met(version string, now *contract.VMIObservation) error {
 	} else if now != nil { // there has been word of it while the write was under way
 		s.observeVMI(*now)
 	}
-	if s.VMI.ResourceVersion != version || s.VMI.Gone {
-		s.Conflicts = 0
-		return nil
-	}
-	if s.Conflicts++; s.Conflicts < 2 {
-		return nil
-	}
-	return errors.New("the VirtualMachineInstance is said to have changed, and has not: its version is still " + version)
+	return s.Conflicts.Met(s.VMI.Gone || s.VMI.ResourceVersion != version, "VirtualMachineInstance", version)
 }
 
 // leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that removes its finalizers finds out: its

@@ -23,9 +23,7 @@ func (e *instance) controls() []entity.Control {
 				return nil
 			},
 			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
-				f := *s.Failure
-				f.RetryAt = now
-				s.Failure = &f
+				s.Failure = s.Failure.RetryAfter(now)
 				return "The next attempt is made now.", nil
 			},
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestWhatARepairMayNotSay: what would have two guests run, or lose one.
@@ -32,7 +33,7 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			anew := func() *State {
 				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n"})
-				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &Failure{Step: string(actWrite)}
+				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(actWrite)}
 				return s
 			}
 			was, now := anew(), anew()

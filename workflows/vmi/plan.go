@@ -113,7 +113,7 @@ func (s *State) decideOrphan(now time.Time) decision {
 
 // held keeps a step that failed from being repeated before its time.
 func (s *State) held(d decision, now time.Time) decision {
-	if s.Failure == nil || d.Action == actNone || string(d.Action) != s.Failure.Step || !now.Before(s.Failure.RetryAt) {
+	if d.Action == actNone || !s.Failure.Holds(string(d.Action), now) {
 		return d
 	}
 	if d.Action != actWrite && d.Action != actRemoveFinalizers && s.VMI != nil {

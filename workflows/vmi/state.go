@@ -63,7 +63,7 @@ type State struct {
 	StartRefused bool `json:"startRefused,omitempty"`
 
 	// Failure is the last step that failed; the planner does not repeat it before RetryAt.
-	Failure *Failure `json:"failure,omitempty"`
+	Failure *entity.Failure `json:"failure,omitempty"`
 
 	// SettleBy is until when a status that is still changing by itself is not written yet.
 	SettleBy time.Time `json:"settleBy,omitzero"`
@@ -72,21 +72,12 @@ type State struct {
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	// Conflicts counts writes in a row that met another version of the VMI in which there was nothing new.
-	Conflicts int `json:"conflicts,omitempty"`
+	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
 	Announced []string            `json:"announced,omitempty"`
 	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
 	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
-}
-
-// Failure is a step that did not succeed.
-type Failure struct {
-	Step    string    `json:"step"`
-	Type    string    `json:"type,omitempty"`
-	Message string    `json:"message"`
-	Count   int       `json:"count"`
-	RetryAt time.Time `json:"retryAt"`
 }
 
 // observeVMI folds what crdwatch saw of the VMI object.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestAPodWithoutANodeEndsWhenItIsDeleted(t *testing.T) {
@@ -46,7 +47,7 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	ended.Phase, ended.ResourceVersion = "Succeeded", "3"
 	s.observePod(ended)
 	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action)
-	s.Failure = &Failure{Step: string(actRemovePodFinalizer), RetryAt: now.Add(time.Second)}
+	s.Failure = &entity.Failure{Step: string(actRemovePodFinalizer), RetryAt: now.Add(time.Second)}
 	require.Equal(t, decision{WakeAt: now.Add(time.Second), Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
 	require.Equal(t, actNext, s.decide(now).Action)

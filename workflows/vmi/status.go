@@ -60,7 +60,7 @@ func (s *State) refreshConditions(now time.Time) {
 	set(s.readyCondition())
 	switch {
 	case s.trouble():
-		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: failureReason(s.Failure), Message: s.Failure.Message})
+		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason, Message: s.Failure.Message})
 	default:
 		s.Conditions = conditions.Remove(s.Conditions, "Synchronized")
 		if c := s.launcherProblem(now); c != nil {
@@ -156,8 +156,8 @@ func (s *State) readyCondition() contract.Condition {
 	}
 }
 
-func failureReason(f *Failure) string {
-	switch action(f.Step) {
+func failureReason(a action) string {
+	switch a {
 	case actDeletePod, actRemovePodFinalizer:
 		return "FailedDelete"
 	case actStartDomain:

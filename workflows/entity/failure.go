@@ -1,0 +1,71 @@
+package entity
+
+import (
+	"errors"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Failure is a step or transition that did not succeed; it is tried again at RetryAt. A nil one is none.
+type Failure struct {
+	Step string `json:"step"`
+	// Reason is that of the condition that shows it.
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message"`
+	Count   int       `json:"count"` // in a row
+	RetryAt time.Time `json:"retryAt"`
+	// Late says that nothing was refused: what was asked for takes longer than its deadline.
+	Late bool `json:"late,omitempty"`
+	// Conflict says that every write of the object meets the same: none is tried before RetryAt.
+	Conflict bool `json:"conflict,omitempty"`
+}
+
+// Failed is what is known after a step has failed. Where f is of the same step it counts on, and the pause grows.
+func (f *Failure) Failed(now time.Time, step, reason string, err error) *Failure {
+	next := Failure{Step: step, Reason: reason, Message: Message(err), Count: 1, Late: ErrorType(err) == contract.ErrorDeadline}
+	if f != nil && f.Step == step {
+		next.Count = f.Count + 1
+	}
+	next.RetryAt = now.Add(Pause(next.Count))
+	return &next
+}
+
+// Succeeded is what is known after a step has succeeded.
+func (f *Failure) Succeeded(step string) *Failure {
+	if f != nil && f.Step == step {
+		return nil
+	}
+	return f
+}
+
+// Holds says that a step has to wait for RetryAt.
+func (f *Failure) Holds(step string, now time.Time) bool {
+	return f != nil && f.Step == step && now.Before(f.RetryAt)
+}
+
+// RetryAfter is the same failure with another time of the next attempt.
+func (f *Failure) RetryAfter(at time.Time) *Failure {
+	if f == nil {
+		return nil
+	}
+	next := *f
+	next.RetryAt = at
+	return &next
+}
+
+// Conflicts counts writes in a row that met another version of the object in which there was nothing new.
+type Conflicts int
+
+// Met notes what a write of that version met instead: news, or once more the same. The error of the second time says that the same write
+// would meet the same.
+func (c *Conflicts) Met(news bool, kind, version string) error {
+	if news {
+		*c = 0
+		return nil
+	}
+	if *c++; *c < 2 {
+		return nil
+	}
+	return errors.New("the " + kind + " is said to have changed, and has not: its version is still " + version)
+}
