@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// kubelets is how many pods are seen to at once, for all nodes together.
+const kubelets = 32
+
+// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted.
+func (r *run) play(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactory(r.kubernetes, 0)
+	pods := factory.Core().V1().Pods()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	add := func(o any) {
+		if pod, ok := o.(*corev1.Pod); ok && strings.HasPrefix(pod.Spec.NodeName, "simulated") {
+			queue.Add(pod.Namespace + "/" + pod.Name)
+		}
+	}
+	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }}); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.Informer().HasSynced) {
+		return context.Cause(ctx)
+	}
+	context.AfterFunc(ctx, queue.ShutDown)
+	for range kubelets {
+		go func() {
+			for {
+				key, end := queue.Get()
+				if end {
+					return
+				}
+				namespace, name, _ := strings.Cut(key, "/")
+				pod, err := pods.Lister().Pods(namespace).Get(name)
+				if err == nil {
+					err = r.sync(ctx, pod)
+				}
+				if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+					queue.Forget(key)
+				} else {
+					queue.AddRateLimited(key)
+				}
+				queue.Done(key)
+			}
+		}()
+	}
+	return nil
+}
+
+// sync brings one pod a step further.
+func (r *run) sync(ctx context.Context, pod *corev1.Pod) error {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case pod.DeletionTimestamp != nil && !ended:
+		return r.patch(ctx, pod, status(pod, corev1.PodSucceeded, corev1.ConditionFalse))
+	case pod.DeletionTimestamp != nil:
+		if g := pod.DeletionGracePeriodSeconds; g != nil && *g == 0 {
+			return nil // its finalizers keep it
+		}
+		none := int64(0)
+		return r.kubernetes.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+		})
+	case ended:
+		return nil
+	}
+	want := corev1.ConditionTrue
+	for _, gate := range pod.Spec.ReadinessGates {
+		if conditionOf(pod, gate.ConditionType) != corev1.ConditionTrue {
+			want = corev1.ConditionFalse
+		}
+	}
+	if pod.Status.Phase == corev1.PodRunning && conditionOf(pod, corev1.PodReady) == want {
+		return nil
+	}
+	return r.patch(ctx, pod, status(pod, corev1.PodRunning, want))
+}
+
+func (r *run) patch(ctx context.Context, pod *corev1.Pod, s corev1.PodStatus) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": s})
+	if err != nil {
+		return err
+	}
+	_, err = r.kubernetes.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, strategicMerge, body, metav1.PatchOptions{}, "status")
+	return err
+}
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// status is what a kubelet says of a pod whose containers run, or have ended.
+func status(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus) corev1.PodStatus {
+	now := metav1.NewTime(time.Now())
+	started := now
+	if pod.Status.StartTime != nil {
+		started = *pod.Status.StartTime
+	}
+	ip := fmt.Sprintf("198.18.%d.%d", pod.UID[0], pod.UID[1]) // of nobody: no guest runs
+	s := corev1.PodStatus{
+		Phase: phase, StartTime: &started, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: ready, LastTransitionTime: now},
+			{Type: corev1.ContainersReady, Status: ready, LastTransitionTime: now},
+		},
+	}
+	for _, c := range pod.Spec.Containers {
+		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
+		if phase != corev1.PodRunning {
+			message, _ := json.Marshal(contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}) //nolint:errcheck // plain data
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, Message: string(message)}}
+		}
+		s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: phase == corev1.PodRunning, State: state, ContainerID: "simulated://" + string(pod.UID) + c.Name,
+		})
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	labelSimulated = "virtflow.io/simulated"
+	nodeLeases     = "kube-node-lease"
+	leaseEvery     = 8 * time.Second
+)
+
+func nodeName(i int) string { return fmt.Sprintf("simulated%d", i) }
+
+// makeNodes makes the simulated nodes, keeps their leases, and has a worker on the queue of each.
+func (r *run) makeNodes(ctx context.Context) error {
+	for i := range r.Nodes {
+		name := nodeName(i)
+		if err := r.makeNode(ctx, name); err != nil {
+			return fmt.Errorf("making node %s: %w", name, err)
+		}
+		w := worker.New(r.temporal, contract.NodeTaskQueue(name), worker.Options{
+			MaxConcurrentActivityTaskPollers: 2, DisableWorkflowWorker: true,
+		})
+		n := simulated{name: name}
+		w.RegisterActivityWithOptions(n.start, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+		w.RegisterActivityWithOptions(n.report, activity.RegisterOptions{Name: contract.ActivityReportNode})
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("starting the worker of node %s: %w", name, err)
+		}
+		r.stop = append(r.stop, w.Stop)
+	}
+	go r.renew(ctx)
+	return nil
+}
+
+func (r *run) makeNode(ctx context.Context, name string) error {
+	nodes := r.kubernetes.CoreV1().Nodes()
+	much := corev1.ResourceList{
+		corev1.ResourcePods: resource.MustParse("500"), corev1.ResourceCPU: resource.MustParse("256"), corev1.ResourceMemory: resource.MustParse("1Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"), "devices.kubevirt.io/tun": resource.MustParse("1000"),
+		"devices.kubevirt.io/kvm": resource.MustParse("1000"),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: labelSimulated, Effect: corev1.TaintEffectNoSchedule}}},
+	}
+	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		made, err = nodes.Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.lease(ctx, name); err != nil {
+		return err
+	}
+	now := metav1.Now()
+	made.Status = corev1.NodeStatus{
+		Capacity: much, Allocatable: much,
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Simulated", LastHeartbeatTime: now, LastTransitionTime: now}},
+	}
+	_, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	return err
+}
+
+// lease renews a node's lease: the node counts as well while it is fresh.
+func (r *run) lease(ctx context.Context, name string) error {
+	seconds, now := int32(40), metav1.NowMicro()
+	leases := r.kubernetes.CoordinationV1().Leases(nodeLeases)
+	l := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	_, err := leases.Create(ctx, l, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	old, err := leases.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	old.Spec = l.Spec
+	_, err = leases.Update(ctx, old, metav1.UpdateOptions{})
+	return err
+}
+
+func (r *run) renew(ctx context.Context) {
+	for tick := time.NewTicker(leaseEvery); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		for i := range r.Nodes {
+			if err := r.lease(ctx, nodeName(i)); err != nil && ctx.Err() == nil {
+				r.log.Warn().Err(err).Str("node", nodeName(i)).Msg("renewing a node's lease")
+			}
+		}
+	}
+}
+
+func (r *run) removeNodes(ctx context.Context) {
+	for _, stop := range r.stop {
+		stop()
+	}
+	for i := range r.Nodes {
+		if err := r.kubernetes.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			r.log.Warn().Err(err).Str("node", nodeName(i)).Msg("deleting a simulated node")
+		}
+	}
+}
+
+// simulated is what a node's worker answers.
+type simulated struct{ name string }
+
+func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
+	return contract.ReportNodeResult{Report: contract.NodeReport{
+		Incarnation: n.name, Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
+		Capabilities: &contract.HostCapabilities{
+			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"}, HostModel: "EPYC",
+		},
+	}}, nil
+}
+
+func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+	return contract.StartDomainResult{Domain: contract.DomainObservation{
+		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2", GuestMemory: 64 << 20,
+		Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01", LinkState: "up"}},
+		Volumes:    []contract.DomainVolume{{Name: "root", Target: "vda"}},
+	}}, nil
+}
