@@ -15,11 +15,36 @@ import (
 // closeSlack is what a transition may take beyond its deadline to compensate, before the server ends it.
 const closeSlack = 10 * time.Minute
 
+// newIDs is how many IDs are tried for a transition: an entity that has lost its memory counts anew, and earlier ones may be open.
+const newIDs = 5
+
+// Child is what an entity's state keeps of its open transition.
+type Child struct {
+	ID string `json:"id"`
+	// Deadline is when it ends by itself.
+	Deadline time.Time `json:"deadline"`
+	// Detached says that a run before this one has opened it: it reports by signal how it closes.
+	Detached bool `json:"detached,omitempty"`
+	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
+	Cancelled    bool   `json:"cancelled,omitempty"`
+	CancelReason string `json:"cancelReason,omitempty"`
+}
+
+// GiveUpAt is when the outcome of a transition of which nothing is heard counts as unknown; zero: never, for the server says how it closes.
+func (c *Child) GiveUpAt() time.Time {
+	if !c.Detached {
+		return time.Time{}
+	}
+	return c.Deadline.Add(closeSlack + time.Minute)
+}
+
 // Opening is a transition to be opened.
 type Opening struct {
-	// ID is the workflow ID, unique among the open ones, and Type the workflow's.
-	ID, Type string
-	Input    any
+	// ID makes a workflow ID that was not used before, as far as is known.
+	ID func() string
+	// Type is the workflow's.
+	Type  string
+	Input any
 	// Deadline is when the transition ends by itself, whatever it waits for.
 	Deadline time.Time
 	// Summary and Attributes are what people find it by.
@@ -27,52 +52,84 @@ type Opening struct {
 	Attributes temporal.SearchAttributes
 }
 
-// OpenTransition starts a transition as a child workflow and returns once it has begun. How it closes is told to closed, from a coroutine of
-// its own, as long as this run goes on; the transition outlives the run (see OnTransitionClosed). An error says that it was not begun: of
-// AlreadyOpen, that one of that ID is open which this entity does not know.
-func (l *Loop) OpenTransition(ctx workflow.Context, o Opening, closed func(workflow.Context, contract.TransitionClosed)) error {
-	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:               o.ID,
-		TaskQueue:                contract.ControlTaskQueue,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:            Summary(o.Summary),
-		TypedSearchAttributes:    o.Attributes,
-		WorkflowExecutionTimeout: max(o.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
-	})
-	child := workflow.ExecuteChildWorkflow(cctx, o.Type, o.Input)
-	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-		return err
-	}
-	l.attached = o.ID
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		var result json.RawMessage
-		err := child.Get(ctx, &result)
-		if l.attached == o.ID {
-			l.attached = ""
-		}
-		closed(ctx, outcome(o.ID, result, err))
-		l.Wake()
-	})
-	return nil
-}
-
-// AlreadyOpen says that a transition could not be opened because one of that ID is open: the entity has lost its memory of it.
-func AlreadyOpen(err error) bool { return temporal.IsWorkflowExecutionAlreadyStartedError(err) }
-
-// OnTransitionClosed hears of transitions that runs before this one have opened.
+// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it.
 func (l *Loop) OnTransitionClosed(closed func(workflow.Context, contract.TransitionClosed)) {
+	l.closed = closed
 	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { closed(l.ctx, c) })
 }
 
-// SignalTransition tells a transition how far what it waits for is. It is false when no transition of that ID is open any more.
-func SignalTransition(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
-	return reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
+// OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it hears how it closes,
+// from a coroutine of its own; the transition outlives the run. An error says that it was not begun.
+func (l *Loop) OpenTransition(ctx workflow.Context, o Opening) (Child, error) {
+	for attempt := 1; ; attempt++ {
+		open := Child{ID: o.ID(), Deadline: o.Deadline}
+		cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+			WorkflowID:               open.ID,
+			TaskQueue:                contract.ControlTaskQueue,
+			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
+			WaitForCancellation:      true, // how it compensates is a part of how it closes
+			StaticSummary:            Summary(o.Summary),
+			TypedSearchAttributes:    o.Attributes,
+			WorkflowExecutionTimeout: max(o.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
+		}))
+		child := workflow.ExecuteChildWorkflow(cctx, o.Type, o.Input)
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		if err == nil {
+			l.attached, l.cancelAttached = open.ID, cancel
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				var result json.RawMessage
+				err := child.Get(ctx, &result)
+				l.attached, l.cancelAttached = "", nil
+				l.closed(ctx, outcome(open.ID, result, err))
+				l.Wake()
+			})
+			return open, nil
+		}
+		cancel()
+		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) || attempt == newIDs {
+			return Child{}, err
+		}
+	}
 }
 
-// CancelTransition asks a transition to end, and to compensate what it did. It is false when no transition of that ID is open any more.
-func CancelTransition(ctx workflow.Context, id string) (open bool, err error) {
-	return reached(workflow.RequestCancelExternalWorkflow(ctx, id, "").Get(ctx, nil))
+// SignalOpen tells the open transition how far what it waits for is.
+func (l *Loop) SignalOpen(ctx workflow.Context, open *Child, progress any) error {
+	there, err := signalTransition(ctx, open.ID, contract.SignalProgress, progress)
+	l.missing(ctx, *open, there, err)
+	return err
+}
+
+// CancelOpen asks the open transition to end, and to compensate what it did.
+func (l *Loop) CancelOpen(ctx workflow.Context, open *Child) error {
+	open.Cancelled = true
+	if l.attached == open.ID {
+		l.cancelAttached()
+		return nil
+	}
+	there, err := reached(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
+	l.missing(ctx, *open, there, err)
+	return err
+}
+
+// missing gives a detached transition up that is not there: somebody has terminated it. How an attached one closed the server says.
+func (l *Loop) missing(ctx workflow.Context, open Child, there bool, err error) {
+	if err == nil && !there && open.Detached {
+		l.GiveUp(ctx, open)
+	}
+}
+
+// GiveUp closes a transition of which nothing is heard any more.
+func (l *Loop) GiveUp(ctx workflow.Context, open Child) {
+	l.closed(ctx, contract.TransitionClosed{
+		ID: open.ID, ErrorType: contract.ErrorOutcomeUnknown,
+		Error: "nothing was heard of the transition until after its deadline, or it was terminated: its outcome is not known",
+	})
+}
+
+// signalTransition tells a transition how far what it waits for is. It is false when no transition of that ID is open any more.
+func signalTransition(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
+	return reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
 }
 
 func reached(err error) (bool, error) {
@@ -89,7 +146,7 @@ func (l *Loop) detach() bool {
 	if l.attached == "" {
 		return true
 	}
-	open, err := SignalTransition(l.ctx, l.attached, contract.SignalDetached, nil)
+	open, err := signalTransition(l.ctx, l.attached, contract.SignalDetached, nil)
 	return open && err == nil
 }
 
@@ -110,7 +167,7 @@ func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	// An entity that is gone has nothing to be told.
-	_, reporting := SignalTransition(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed, outcome(info.WorkflowExecution.ID, result, err))
+	_, reporting := signalTransition(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed, outcome(info.WorkflowExecution.ID, result, err))
 	if reporting != nil {
 		workflow.GetLogger(ctx).Warn("the outcome was not reported", "error", reporting)
 	}
@@ -128,12 +185,7 @@ func outcome(id string, result json.RawMessage, err error) contract.TransitionCl
 	}
 }
 
-// Unknown is the outcome of a transition of which nothing was heard until long after its deadline.
-func Unknown(id string) contract.TransitionClosed {
-	return contract.TransitionClosed{
-		ID: id, ErrorType: contract.ErrorOutcomeUnknown, Error: "nothing was heard of the transition until after its deadline: its outcome is not known",
-	}
+// ClosedError is why a transition failed.
+func ClosedError(c contract.TransitionClosed) error {
+	return temporal.NewNonRetryableApplicationError(c.Error, c.ErrorType, nil)
 }
-
-// UnknownAt is when the outcome of a transition with that deadline counts as unknown.
-func UnknownAt(deadline time.Time) time.Time { return deadline.Add(closeSlack + time.Minute) }

@@ -2,7 +2,6 @@ package entity_test
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -48,8 +47,8 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 					return err
 				}
 				if c.detached {
-					if open, err := entity.SignalTransition(ctx, "child", contract.SignalDetached, nil); !open || err != nil {
-						return errors.New("not open")
+					if err := workflow.SignalExternalWorkflow(ctx, "child", "", contract.SignalDetached, nil).Get(ctx, nil); err != nil {
+						return err
 					}
 				}
 				_ = f.Get(ctx, nil)

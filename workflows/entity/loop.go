@@ -74,7 +74,10 @@ type Loop struct {
 	// plan is the last one made, for the query: that of the step in hand, too, which may take its time.
 	plan Plan
 	// attached is the ID of the open transition whose end this run sees (see OpenTransition); "": there is none.
-	attached string
+	attached       string
+	cancelAttached workflow.CancelFunc
+	// closed is what is done when a transition has closed.
+	closed func(workflow.Context, contract.TransitionClosed)
 }
 
 type binding struct {

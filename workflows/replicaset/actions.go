@@ -3,8 +3,6 @@ package replicaset
 import (
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -27,8 +25,9 @@ func (e *set) act(ctx workflow.Context, d decision) error {
 	case actReplicate:
 		return e.open(ctx, d)
 	case actCancel:
-		e.state.Open.Cancelled = true
-		e.cancelOpen()
+		return e.loop.CancelOpen(ctx, &e.state.Open.Child)
+	case actGiveUp:
+		e.loop.GiveUp(ctx, e.state.Open.Child)
 		return nil
 	case actSignal:
 		return e.signalProgress(ctx, d.Progress)
@@ -114,154 +113,7 @@ func (s *State) met(now *contract.ReplicaSetObservation) error {
 	return s.Conflicts.Met(s.Set.Gone || s.Set.ResourceVersion != was, "VirtualMachineInstanceReplicaSet", was)
 }
 
-// open starts a transition as a child workflow and follows it from a coroutine of its own.
-func (e *set) open(ctx workflow.Context, d decision) error {
-	s := &e.state
-	s.Count++
-	now := workflow.Now(ctx)
-	t, in := s.transition(d, now)
-	cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:               t.ID,
-		TaskQueue:                contract.ControlTaskQueue,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WaitForCancellation:      true,
-		StaticSummary:            entity.Summary("replicate " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why),
-		TypedSearchAttributes:    e.transitionAttributes(t),
-		WorkflowExecutionTimeout: in.Deadline.Sub(now) + 10*time.Minute,
-	}))
-	child := workflow.ExecuteChildWorkflow(cctx, contract.WorkflowReplicate, in)
-	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-		cancel()
-		return e.failed(ctx, string(actReplicate), reason(in), err)
-	}
-	s.Open = &t
-	s.Record(t.record(s.Attempts(contract.OperationReplicate)))
-	e.cancelOpen = cancel
-	e.child = child
-	e.describe(ctx)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		var r contract.ReplicateResult
-		err := child.Get(ctx, &r)
-		e.closed(ctx, in, r, err)
-	})
-	return nil
-}
-
-// transition makes the record of a transition and its input.
-func (s *State) transition(d decision, now time.Time) (Transition, contract.ReplicateInput) {
-	n := d.Needs
-	t := Transition{
-		ID:  contract.TransitionID(contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), s.Object.UID, contract.OperationReplicate, s.Count),
-		Why: d.Why, Actor: s.actor(), Since: now, Replicas: s.Set.Replicas, Make: n.Make,
-	}
-	if n.Make > 0 {
-		t.From = s.Ordinal + 1
-		for i := range n.Make {
-			t.Unseen = append(t.Unseen, t.From+i)
-		}
-	}
-	in := contract.ReplicateInput{
-		Set: s.Object, Generation: s.Set.Generation, Replicas: t.Replicas, From: t.From, Make: t.Make, Why: t.Why, Actor: t.Actor,
-		Deadline: now.Add(deadline(n, s.grace())),
-	}
-	in.Remove, t.Remove = s.named(n.Remove)
-	in.Finished, t.Finished = s.named(n.Finished)
-	hopeless := false
-	for _, r := range n.Finished {
-		hopeless = hopeless || neverRan(r)
-	}
-	if hopeless {
-		s.CrashLoop++
-		s.CrashLoopUntil = now.Add(entity.Pause(s.CrashLoop))
-	}
-	return t, in
-}
-
-func (s *State) named(list []contract.ReplicaObservation) (objects []contract.Object, uids []string) {
-	for _, r := range list {
-		objects = append(objects, contract.Object{Namespace: s.Object.Namespace, Name: r.Name, UID: r.UID})
-		uids = append(uids, r.UID)
-	}
-	return objects, uids
-}
-
-func (e *set) objects(list []contract.ReplicaObservation) []contract.Object {
-	objects, _ := e.state.named(list)
-	return objects
-}
-
-// closed notes how the open transition went.
-func (e *set) closed(ctx workflow.Context, in contract.ReplicateInput, r contract.ReplicateResult, err error) {
-	s := &e.state
-	t := *s.Open
-	o := Outcome{ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx)}
-	s.Open, e.child, e.cancelOpen = nil, nil, nil
-	s.Ordinal = max(s.Ordinal, r.Taken)
-	if err != nil || len(t.Unseen) > 0 {
-		s.Known = false // it may have done more than was observed
-	}
-	s.lookAgain()
-	switch {
-	case err == nil:
-		e.succeeded(string(actReplicate))
-		if r.Set != nil { // it was decided from what is true no longer
-			s.correct(*r.Set)
-		}
-		if t.Reported.Note == "" && t.Make > 0 {
-			s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
-		}
-	case t.Cancelled || temporal.IsCanceledError(err):
-		o.Error = "superseded by a newer desired state"
-		if t.CancelReason != "" {
-			o.Error = t.CancelReason
-		}
-	default:
-		o.Error = entity.Message(err)
-		_ = e.failed(ctx, string(actReplicate), reason(in), err)
-	}
-	s.Last = &o
-	record := t.record(s.Attempts(contract.OperationReplicate))
-	record.Until, record.Outcome = o.At, entity.OutcomeDone
-	if o.Error != "" {
-		record.Outcome = o.Error
-	}
-	s.Record(record)
-	e.describe(ctx)
-	e.loop.Wake()
-}
-
-// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever was remembered. What there
-// is of them is looked for.
-func (s *State) correct(now contract.ReplicaSetObservation) {
-	if now.UID == s.Object.UID && !s.Set.Gone {
-		s.believe(&now)
-	}
-	s.Known = false
-}
-
-// record is a transition as the history query answers it while it is open.
-func (t Transition) record(attempts int) contract.OperationRecord {
-	return contract.OperationRecord{Operation: contract.OperationReplicate, ID: t.ID, Why: t.Why, Actor: t.Actor, Since: t.Since, Attempts: attempts}
-}
-
-// reason is that of the failure condition when a transition fails.
-func reason(in contract.ReplicateInput) string {
-	if in.Make > 0 {
-		return reasonFailedCreate
-	}
-	return reasonFailedDelete
-}
-
-// signalProgress tells the open transition how far the replicas are.
-func (e *set) signalProgress(ctx workflow.Context, p contract.ReplicateProgress) error {
-	e.state.Open.Reported = p
-	if e.child == nil {
-		return nil
-	}
-	return e.child.SignalChildWorkflow(ctx, contract.SignalProgress, p).Get(ctx, nil)
-}
-
+// failed notes that a step did not succeed, and returns why.
 func (e *set) failed(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
 	s.Failure = s.Failure.Failed(workflow.Now(ctx), step, reason, err)

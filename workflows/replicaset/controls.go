@@ -71,6 +71,8 @@ func sound(was, now *State) error {
 		return errors.New("set.uid: is not that of the object; a repair cannot make this the entity of another object")
 	case now.Next != nil && !reflect.DeepEqual(now.Next, was.Next):
 		return errors.New("next: is another object; only null, or what it was, is possible")
+	case was.Open != nil:
+		return errors.New("a transition is open: cancel it first, or try again when it has ended")
 	case now.Open != nil:
 		return errors.New("open: a transition cannot be made up; only null is possible")
 	}

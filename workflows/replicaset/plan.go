@@ -20,6 +20,7 @@ const (
 	actReplicate action = "replicate"
 	actCancel    action = "cancel the transition"
 	actSignal    action = "signal the progress of the replicas"
+	actGiveUp    action = "give up waiting for the transition"
 	actWrite     action = "write the status"
 )
 
@@ -33,8 +34,23 @@ type decision struct {
 	Waiting  string
 }
 
-// decide is the planner: pure, total, and in order of urgency.
-func (s *State) decide(now time.Time) decision { return s.held(s.choose(now), now) }
+// decide is the planner: pure and total. It wakes up for a transition of which nothing is heard until long after its deadline.
+func (s *State) decide(now time.Time) decision {
+	if s.Open == nil || s.Open.GiveUpAt().IsZero() {
+		return s.held(s.choose(now), now)
+	}
+	at := s.Open.GiveUpAt()
+	if !now.Before(at) {
+		return decision{Action: actGiveUp, Why: "nothing was heard of it until after its deadline"}
+	}
+	d := s.held(s.choose(now), now)
+	if d.Action == actNone && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
+		d.WakeAt = at
+	}
+	return d
+}
+
+// choose is the planner in order of urgency.
 
 func (s *State) choose(now time.Time) decision {
 	if s.Set == nil && s.Missed {

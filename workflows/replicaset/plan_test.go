@@ -97,8 +97,10 @@ func TestDecide(t *testing.T) {
 		"gone, and another one is there": {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Next = &contract.ReplicaSetObservation{UID: "x"} }, actNext, nil},
 		"unusable":                       {settledState(5), func(s *State) { s.Set.Unusable = "no template" }, actNone, nil},
 		"a newer scale":                  {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1} }, actCancel, nil},
-		"cancelled already":              {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Cancelled: true} }, actNone, nil},
-		"what was made is not seen yet":  {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
+		"cancelled already": {settledState(2, three...), func(s *State) {
+			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Child: entity.Child{Cancelled: true}}
+		}, actNone, nil},
+		"what was made is not seen yet": {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
 		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, d decision) {
 			require.True(t, d.Progress.Done)
 			require.NotEmpty(t, d.Progress.Note)
@@ -211,7 +213,7 @@ func TestWhatCanBeCancelled(t *testing.T) {
 	}{
 		"an open transition": {func(s *State) { s.Open = &Transition{} }, ""},
 		"none":               {func(*State) {}, "no transition is open"},
-		"once more":          {func(s *State) { s.Open = &Transition{CancelReason: "cancelled by bob (claimed)"} }, "the transition is cancelled already"},
+		"once more":          {func(s *State) { s.Open = &Transition{Child: entity.Child{CancelReason: "cancelled by bob (claimed)"}} }, "the transition is cancelled already"},
 		"of a set that is being deleted": {func(s *State) {
 			s.Open = &Transition{}
 			s.Set.DeletionTimestamp = &at

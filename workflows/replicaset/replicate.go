@@ -37,7 +37,11 @@ const (
 // Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the set's entity says
 // that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes of that, the entity decides.
 func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.ReplicateResult, error) {
-	t := newReplication(ctx, in)
+	r, err := newReplication(ctx, in).replicate(ctx)
+	return entity.Reported(ctx, r, err)
+}
+
+func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult, error) {
 	if err := t.makeAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}

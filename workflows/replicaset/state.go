@@ -62,7 +62,7 @@ type State struct {
 
 // Transition is an open child workflow.
 type Transition struct {
-	ID    string    `json:"id"`
+	entity.Child
 	Why   string    `json:"why"`
 	Actor string    `json:"actor,omitempty"`
 	Since time.Time `json:"since"`
@@ -77,9 +77,6 @@ type Transition struct {
 	Finished []string `json:"finished,omitempty"`
 	// Reported is what was last signalled to the child.
 	Reported contract.ReplicateProgress `json:"reported,omitzero"`
-	// Cancelled says that it was cancelled, and CancelReason by whom, where a person did it.
-	Cancelled    bool   `json:"cancelled,omitempty"`
-	CancelReason string `json:"cancelReason,omitempty"`
 }
 
 // Outcome is how a transition went.

@@ -14,11 +14,9 @@ import (
 
 // set binds the state to one run of the workflow.
 type set struct {
-	state      State
-	loop       *entity.Loop
-	child      workflow.ChildWorkflowFuture
-	cancelOpen workflow.CancelFunc
-	described  string
+	state     State
+	loop      *entity.Loop
+	described string
 }
 
 // Workflow is the replica set's entity. It ends when the object is gone.
@@ -30,7 +28,11 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
+	if e.state.Open != nil {
+		e.state.Open.Detached = true
+	}
 	e.loop = entity.NewLoop(ctx, e)
+	e.loop.OnTransitionClosed(e.closed)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
@@ -45,8 +47,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 // State answers the state query.
 func (e *set) State() any { return e.state }
 
-// Busy says that a transition is open.
-func (e *set) Busy() bool { return e.state.Open != nil }
+// Busy is false: a transition outlives the run that has opened it.
+func (e *set) Busy() bool { return false }
 
 // Refresh brings what is derived from observations up to date.
 func (e *set) Refresh(now time.Time) {

@@ -1,13 +1,9 @@
 package vm
 
 import (
-	"errors"
 	"maps"
 	"slices"
-	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
@@ -44,11 +40,12 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actOpen:
 		return e.open(ctx, d)
 	case actCancel:
-		e.state.Open.Cancelled = true
-		e.cancelOpen()
-		return nil
+		return e.loop.CancelOpen(ctx, &e.state.Open.Child)
 	case actSignal:
 		return e.signalProgress(ctx)
+	case actGiveUp:
+		e.loop.GiveUp(ctx, e.state.Open.Child)
+		return nil
 	case actNone, actFinish:
 	}
 	return nil
@@ -119,134 +116,6 @@ func (s *State) met(now *contract.VMObservation) error {
 	return s.Conflicts.Met(s.VM.Gone || s.VM.ResourceVersion != was, "VirtualMachine", was)
 }
 
-// open starts a transition as a child workflow and follows it from a coroutine of its own.
-func (e *instance) open(ctx workflow.Context, d decision) error {
-	s := &e.state
-	s.Count++
-	now := workflow.Now(ctx)
-	t := Transition{
-		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Reported: s.progress(),
-		ID: contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count),
-	}
-	in := contract.TransitionInput{
-		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
-		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
-	}
-	if s.Approved != nil && s.Approved.Operation == d.Operation {
-		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
-	}
-	if s.situation() != runstrategy.Absent {
-		t.VMI = s.VMI.UID
-		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
-	}
-	cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:               t.ID,
-		TaskQueue:                contract.ControlTaskQueue,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WaitForCancellation:      true,
-		StaticSummary:            entity.Summary(string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why),
-		TypedSearchAttributes:    e.transitionAttributes(t),
-		WorkflowExecutionTimeout: deadline(d.Operation, s.grace()) + 10*time.Minute,
-	}))
-	child := workflow.ExecuteChildWorkflow(cctx, workflowOf(d.Operation), in)
-	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-		cancel()
-		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
-	}
-	s.Open, s.Approved = &t, nil
-	s.Record(t.record(s.Attempts(t.Operation)))
-	e.cancelOpen = cancel
-	e.child = child
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		var r contract.TransitionResult
-		err := child.Get(ctx, &r)
-		e.closed(ctx, t, r, err)
-	})
-	return nil
-}
-
-// closed notes how the open transition went.
-func (e *instance) closed(ctx workflow.Context, t Transition, result contract.TransitionResult, err error) {
-	s := &e.state
-	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx)}
-	person := ""
-	if s.Open != nil {
-		person = s.Open.CancelReason
-	}
-	s.Open, e.child, e.cancelOpen = nil, nil, nil
-	switch {
-	case err == nil && result.Refused != "":
-		o.Error = result.Refused
-		if !s.correct(result) { // it was decided from the same
-			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, nil), errors.New(result.Refused))
-		}
-	case err == nil:
-		e.succeeded(string(t.Operation))
-		if t.Operation == contract.OperationStop {
-			// The API server has said so; the observation may be late, or never come.
-			s.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
-		}
-	case temporal.IsCanceledError(err):
-		o.Error = "superseded by a newer desired state"
-		if person != "" {
-			o.Error = person
-		}
-	default:
-		o.Error = entity.Message(err)
-		if entity.ErrorType(err) != contract.ErrorEnded {
-			// How an instance ended shows in its own status and in the back-off; only what kept the transition from being done is a failure.
-			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, err), err)
-		}
-	}
-	s.Last = &o
-	r := t.record(s.Attempts(t.Operation))
-	r.Until, r.Outcome = o.At, entity.OutcomeDone
-	if o.Error != "" {
-		r.Outcome = o.Error
-	}
-	s.Record(r)
-	e.loop.Wake()
-}
-
-// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was remembered. It says whether there
-// was anything new in it.
-func (s *State) correct(r contract.TransitionResult) bool {
-	changed := false
-	if r.VM != nil && r.VM.UID == s.Object.UID && !s.VM.Gone && r.VM.ResourceVersion != s.VM.ResourceVersion {
-		s.believe(r.VM)
-		changed = true
-	}
-	if r.VMI != nil && (s.VMI == nil || s.VMI.UID != r.VMI.UID || s.VMI.ResourceVersion != r.VMI.ResourceVersion) {
-		s.VMI = r.VMI
-		changed = true
-	}
-	return changed
-}
-
-// record is a transition as the history query answers it while it is open.
-func (t Transition) record(attempts int) contract.OperationRecord {
-	return contract.OperationRecord{Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts}
-}
-
-// reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
-const reasonDeadline = "TransitionDeadlineExceeded"
-
-// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for again. (Its end
-// is observed all the same.)
-const lateStopPause = 10 * time.Minute
-
-func failureReason(op contract.Operation, err error) string {
-	switch {
-	case entity.ErrorType(err) == contract.ErrorDeadline:
-		return reasonDeadline
-	case op == contract.OperationStop:
-		return "FailedDelete"
-	default:
-		return "FailedCreate"
-	}
-}
-
 // sync lets the instance follow its VM as far as it can while it runs.
 func (e *instance) sync(ctx workflow.Context) error {
 	s := &e.state
@@ -268,16 +137,7 @@ func sameRequest(a, b contract.StateChangeRequest) bool {
 	return a.Action == b.Action && a.UID == b.UID && maps.Equal(a.Data, b.Data)
 }
 
-// signalProgress tells the open transition how far the instance is.
-func (e *instance) signalProgress(ctx workflow.Context) error {
-	m := e.state.progress()
-	e.state.Open.Reported = m
-	if e.child == nil {
-		return nil
-	}
-	return e.child.SignalChildWorkflow(ctx, contract.SignalProgress, m).Get(ctx, nil)
-}
-
+// failed notes that a step did not succeed, and returns why.
 func (e *instance) failed(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
 	now := workflow.Now(ctx)

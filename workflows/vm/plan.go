@@ -19,6 +19,7 @@ const (
 	actOpen            action = "open a transition"
 	actCancel          action = "cancel the transition"
 	actSignal          action = "signal the progress of the instance"
+	actGiveUp          action = "give up waiting for the transition"
 	actRerun           action = "request another start"
 	actSync            action = "let the instance follow its VirtualMachine"
 	actSetAlways       action = "set the run strategy to Always"
@@ -45,8 +46,24 @@ type decision struct {
 	Waiting   string
 }
 
-// decide is the planner: pure, total, and in order of urgency.
+// decide is the planner: pure and total. It wakes up for a transition of which nothing is heard until long after its deadline.
 func (s *State) decide(now time.Time) decision {
+	if s.Open == nil || s.Open.GiveUpAt().IsZero() {
+		return s.urgent(now)
+	}
+	at := s.Open.GiveUpAt()
+	if !now.Before(at) {
+		return decision{Action: actGiveUp, Why: "nothing was heard of it until after its deadline"}
+	}
+	d := s.urgent(now)
+	if d.Action == actNone && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
+		d.WakeAt = at
+	}
+	return d
+}
+
+// urgent is the planner in order of urgency.
+func (s *State) urgent(now time.Time) decision {
 	if s.VM == nil {
 		if s.VMI != nil && s.VMI.Gone {
 			return decision{Action: actFinish, Why: "its instance is gone, and no VirtualMachine was seen"}

@@ -13,7 +13,11 @@ import (
 
 // Start makes the instance of a VM and waits until its guest runs. Cancelled, it takes away the instance that it made.
 func Start(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
-	t := newTransition(ctx, in)
+	r, err := newTransition(ctx, in).start(ctx)
+	return entity.Reported(ctx, r, err)
+}
+
+func (t *transition) start(ctx workflow.Context) (contract.TransitionResult, error) {
 	made, err := t.createInstance(ctx)
 	if err != nil {
 		return ended(err)

@@ -69,8 +69,8 @@ type Check struct {
 
 // Transition is an open child workflow.
 type Transition struct {
+	entity.Child
 	Operation contract.Operation `json:"operation"`
-	ID        string             `json:"id"`
 	Why       string             `json:"why"`
 	Actor     string             `json:"actor,omitempty"`
 	// VMI is the UID of the instance that is to go, for stop and restart.
@@ -78,10 +78,6 @@ type Transition struct {
 	Since time.Time `json:"since"`
 	// Reported is the progress that was last signalled to the child, or that held when it was opened.
 	Reported contract.InstanceProgress `json:"reported,omitzero"`
-	// Cancelled says that a newer desired state cancelled it.
-	Cancelled bool `json:"cancelled,omitempty"`
-	// CancelReason says which person wants it cancelled, where one does.
-	CancelReason string `json:"cancelReason,omitempty"`
 	// ApprovedBy is who approved it, as claimed.
 	ApprovedBy string `json:"approvedBy,omitempty"`
 }

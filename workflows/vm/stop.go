@@ -12,7 +12,11 @@ import (
 
 // Stop deletes the instance of a VM and waits until it is gone: the guest is asked to shut down, and killed at the end of its grace period.
 func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
-	t := newTransition(ctx, in)
+	r, err := newTransition(ctx, in).stop(ctx)
+	return entity.Reported(ctx, r, err)
+}
+
+func (t *transition) stop(ctx workflow.Context) (contract.TransitionResult, error) {
 	if err := t.deleteInstance(ctx); err != nil {
 		return ended(err)
 	}
@@ -20,7 +24,7 @@ func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.Transitio
 	if t.stays {
 		s = "The instance is the VirtualMachine's no more, and stays."
 	}
-	return contract.TransitionResult{Summary: s, VMIUID: in.VMI.UID}, nil
+	return contract.TransitionResult{Summary: s, VMIUID: t.in.VMI.UID}, nil
 }
 
 // deleteInstance deletes the instance and waits until its object is gone.

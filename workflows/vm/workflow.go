@@ -15,11 +15,9 @@ import (
 
 // instance binds the state to one run of the workflow.
 type instance struct {
-	state      State
-	loop       *entity.Loop
-	child      workflow.ChildWorkflowFuture
-	cancelOpen workflow.CancelFunc
-	described  string
+	state     State
+	loop      *entity.Loop
+	described string
 }
 
 // Workflow is the VM entity. It ends when the object is gone.
@@ -31,7 +29,11 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
+	if e.state.Open != nil {
+		e.state.Open.Detached = true
+	}
 	e.loop = entity.NewLoop(ctx, e)
+	e.loop.OnTransitionClosed(e.closed)
 	entity.OnSignal(e.loop, contract.SignalObserveVM, func(o contract.VMObservation) { e.state.observeVM(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
@@ -46,8 +48,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 // State answers the state query.
 func (e *instance) State() any { return e.state }
 
-// Busy says that a transition is open.
-func (e *instance) Busy() bool { return e.state.Open != nil }
+// Busy is false: a transition outlives the run that has opened it.
+func (e *instance) Busy() bool { return false }
 
 // Refresh brings what is derived from observations up to date.
 func (e *instance) Refresh(now time.Time) {

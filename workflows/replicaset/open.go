@@ -1,0 +1,152 @@
+package replicaset
+
+import (
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// open starts a transition.
+func (e *set) open(ctx workflow.Context, d decision) error {
+	s := &e.state
+	t, in := s.transition(d, workflow.Now(ctx))
+	child, err := e.loop.OpenTransition(ctx, entity.Opening{
+		ID: func() string {
+			s.Count++
+			return contract.TransitionID(contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), s.Object.UID, contract.OperationReplicate, s.Count)
+		},
+		Type: contract.WorkflowReplicate, Input: in, Deadline: in.Deadline, Attributes: e.transitionAttributes(t),
+		Summary: "replicate " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+	})
+	if err != nil {
+		return e.failed(ctx, string(actReplicate), t.reason(), err)
+	}
+	t.Child = child
+	s.Open = &t
+	s.Record(t.record(s.Attempts(contract.OperationReplicate)))
+	e.describe(ctx)
+	return nil
+}
+
+// transition makes the record of a transition and its input.
+func (s *State) transition(d decision, now time.Time) (Transition, contract.ReplicateInput) {
+	n := d.Needs
+	t := Transition{
+		Why: d.Why, Actor: s.actor(), Since: now, Replicas: s.Set.Replicas, Make: n.Make,
+	}
+	if n.Make > 0 {
+		t.From = s.Ordinal + 1
+		for i := range n.Make {
+			t.Unseen = append(t.Unseen, t.From+i)
+		}
+	}
+	in := contract.ReplicateInput{
+		Set: s.Object, Generation: s.Set.Generation, Replicas: t.Replicas, From: t.From, Make: t.Make, Why: t.Why, Actor: t.Actor,
+		Deadline: now.Add(deadline(n, s.grace())),
+	}
+	in.Remove, t.Remove = s.named(n.Remove)
+	in.Finished, t.Finished = s.named(n.Finished)
+	hopeless := false
+	for _, r := range n.Finished {
+		hopeless = hopeless || neverRan(r)
+	}
+	if hopeless {
+		s.CrashLoop++
+		s.CrashLoopUntil = now.Add(entity.Pause(s.CrashLoop))
+	}
+	return t, in
+}
+
+func (s *State) named(list []contract.ReplicaObservation) (objects []contract.Object, uids []string) {
+	for _, r := range list {
+		objects = append(objects, contract.Object{Namespace: s.Object.Namespace, Name: r.Name, UID: r.UID})
+		uids = append(uids, r.UID)
+	}
+	return objects, uids
+}
+
+func (e *set) objects(list []contract.ReplicaObservation) []contract.Object {
+	objects, _ := e.state.named(list)
+	return objects
+}
+
+// closed notes how the open transition went.
+func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
+	s := &e.state
+	if s.Open == nil || s.Open.ID != c.ID {
+		return // of one that this entity does not know any more
+	}
+	t := *s.Open
+	s.Open = nil
+	var r contract.ReplicateResult
+	if err := json.Unmarshal(c.Result, &r); err != nil { //workflowcheck:ignore the same bytes give the same result
+		r = contract.ReplicateResult{}
+	}
+	o := Outcome{ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx), Error: c.Error}
+	s.Ordinal = max(s.Ordinal, r.Taken)
+	if c.Error != "" || len(t.Unseen) > 0 {
+		s.Known = false // it may have done more than was observed
+	}
+	s.lookAgain()
+	switch {
+	case (t.Cancelled || c.Canceled) && c.Error != "":
+		o.Error = "superseded by a newer desired state"
+		if t.CancelReason != "" {
+			o.Error = t.CancelReason
+		}
+	case c.Error != "":
+		_ = e.failed(ctx, string(actReplicate), t.reason(), entity.ClosedError(c))
+	default:
+		e.succeeded(string(actReplicate))
+		if r.Set != nil { // it was decided from what is true no longer
+			s.correct(*r.Set)
+		}
+		if t.Reported.Note == "" && t.Make > 0 {
+			s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
+		}
+	}
+	s.Last = &o
+	record := t.record(s.Attempts(contract.OperationReplicate))
+	record.Until, record.Outcome = o.At, entity.OutcomeDone
+	if o.Error != "" {
+		record.Outcome = o.Error
+	}
+	s.Record(record)
+	e.describe(ctx)
+	e.loop.Wake()
+}
+
+// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever was remembered. What
+// there is of them is looked for.
+func (s *State) correct(now contract.ReplicaSetObservation) {
+	if now.UID == s.Object.UID && !s.Set.Gone {
+		s.believe(&now)
+	}
+	s.Known = false
+}
+
+// record is a transition as the history query answers it while it is open.
+func (t Transition) record(attempts int) contract.OperationRecord {
+	return contract.OperationRecord{
+		Operation: contract.OperationReplicate, ID: t.ID, Why: t.Why, Actor: t.Actor, Since: t.Since, Attempts: attempts,
+	}
+}
+
+// reason is that of the failure condition when a transition fails.
+func (t Transition) reason() string {
+	if t.Make > 0 {
+		return reasonFailedCreate
+	}
+	return reasonFailedDelete
+}
+
+// signalProgress tells the open transition how far the replicas are.
+func (e *set) signalProgress(ctx workflow.Context, p contract.ReplicateProgress) error {
+	t := e.state.Open
+	t.Reported = p
+	return e.loop.SignalOpen(ctx, &t.Child, p)
+}

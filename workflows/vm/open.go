@@ -1,0 +1,145 @@
+package vm
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/internal/runstrategy"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// open starts a transition.
+func (e *instance) open(ctx workflow.Context, d decision) error {
+	s := &e.state
+	now := workflow.Now(ctx)
+	t := Transition{
+		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Reported: s.progress(),
+	}
+	in := contract.TransitionInput{
+		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
+		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
+	}
+	if s.Approved != nil && s.Approved.Operation == d.Operation {
+		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
+	}
+	if s.situation() != runstrategy.Absent {
+		t.VMI = s.VMI.UID
+		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
+	}
+	child, err := e.loop.OpenTransition(ctx, entity.Opening{
+		ID: func() string {
+			s.Count++
+			return contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count)
+		},
+		Type: workflowOf(d.Operation), Input: in, Deadline: in.Deadline, Attributes: e.transitionAttributes(t),
+		Summary: string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+	})
+	if err != nil {
+		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
+	}
+	t.Child = child
+	s.Open, s.Approved = &t, nil
+	s.Record(t.record(s.Attempts(t.Operation)))
+	return nil
+}
+
+// closed notes how the open transition went.
+func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
+	s := &e.state
+	if s.Open == nil || s.Open.ID != c.ID {
+		return // of one that this entity does not know any more
+	}
+	t := *s.Open
+	s.Open = nil
+	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx), Error: c.Error}
+	switch {
+	case c.Canceled && t.CancelReason != "":
+		o.Error = t.CancelReason
+	case c.Canceled:
+		o.Error = "superseded by a newer desired state"
+	case c.Error == "":
+		o.Error = e.done(ctx, t, c.Result)
+	case c.ErrorType != contract.ErrorEnded:
+		// How an instance ended shows in its own status and in the back-off; only what kept the transition from being done is a failure.
+		_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
+	}
+	s.Last = &o
+	r := t.record(s.Attempts(t.Operation))
+	r.Until, r.Outcome = o.At, entity.OutcomeDone
+	if o.Error != "" {
+		r.Outcome = o.Error
+	}
+	s.Record(r)
+	e.loop.Wake()
+}
+
+// done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.
+func (e *instance) done(ctx workflow.Context, t Transition, result []byte) (refused string) {
+	var r contract.TransitionResult
+	if err := json.Unmarshal(result, &r); err != nil { //workflowcheck:ignore the same bytes give the same result
+		workflow.GetLogger(ctx).Error("the result of a transition cannot be read", "transition", t.ID, "error", err)
+	}
+	if r.Refused != "" {
+		if !e.state.correct(r) { // it was decided from the same
+			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, ""), errors.New(r.Refused))
+		}
+		return r.Refused
+	}
+	e.succeeded(string(t.Operation))
+	if t.Operation == contract.OperationStop {
+		// The API server has said so; the observation may be late, or never come.
+		e.state.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
+	}
+	return ""
+}
+
+// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was remembered. It says whether
+// there was anything new in it.
+func (s *State) correct(r contract.TransitionResult) bool {
+	changed := false
+	if r.VM != nil && r.VM.UID == s.Object.UID && !s.VM.Gone && r.VM.ResourceVersion != s.VM.ResourceVersion {
+		s.believe(r.VM)
+		changed = true
+	}
+	if r.VMI != nil && (s.VMI == nil || s.VMI.UID != r.VMI.UID || s.VMI.ResourceVersion != r.VMI.ResourceVersion) {
+		s.VMI = r.VMI
+		changed = true
+	}
+	return changed
+}
+
+// record is a transition as the history query answers it while it is open.
+func (t Transition) record(attempts int) contract.OperationRecord {
+	return contract.OperationRecord{
+		Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts,
+	}
+}
+
+// reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
+const reasonDeadline = "TransitionDeadlineExceeded"
+
+// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for again. (Its end
+// is observed all the same.)
+const lateStopPause = 10 * time.Minute
+
+func failureReason(op contract.Operation, errorType string) string {
+	switch {
+	case errorType == contract.ErrorDeadline:
+		return reasonDeadline
+	case op == contract.OperationStop:
+		return "FailedDelete"
+	default:
+		return "FailedCreate"
+	}
+}
+
+// signalProgress tells the open transition how far the instance is.
+func (e *instance) signalProgress(ctx workflow.Context) error {
+	t := e.state.Open
+	t.Reported = e.state.progress()
+	return e.loop.SignalOpen(ctx, &t.Child, t.Reported)
+}
