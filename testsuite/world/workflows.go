@@ -225,6 +225,32 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args 
 	return o.world.activities.local(ctx, name, args)
 }
 
+// mostTries bounds the wait for a workflow that is between two runs.
+const mostTries = 100
+
+// SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has nobody there to hear it.
+func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal string, arg any) workflow.Future {
+	between := func() bool { r := o.world.workflows.runs[id]; return r != nil && !r.open }
+	if !between() {
+		return o.Next.SignalExternalWorkflow(ctx, id, run, signal, arg)
+	}
+	future, result := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for tries := 0; between() && tries < mostTries; tries++ {
+			if err := workflow.Sleep(ctx, 3*time.Millisecond); err != nil {
+				result.SetError(err)
+				return
+			}
+		}
+		if between() { // it has ended, and nobody has noticed yet
+			result.SetError(&temporal.UnknownExternalWorkflowExecutionError{})
+			return
+		}
+		result.SetError(o.Next.SignalExternalWorkflow(ctx, id, run, signal, arg).Get(ctx, nil))
+	})
+	return future
+}
+
 func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {
 	r := o.world.workflows.runs[workflow.GetInfo(ctx).WorkflowExecution.ID]
 	if r != nil {

@@ -9,8 +9,10 @@ import (
 	"unsafe"
 
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -180,6 +182,10 @@ func (w *World) process(queue string) process {
 func (w *World) Run(story func(*World)) {
 	w.story = story
 	w.env.RegisterWorkflowWithOptions(w.root, workflow.RegisterOptions{Name: "root"})
+	// Of a workflow that has closed, or was never there, Temporal says so.
+	unknown := &temporal.UnknownExternalWorkflowExecutionError{}
+	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(unknown).Maybe()
+	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(unknown).Maybe()
 	w.env.ExecuteWorkflow("root")
 	if err := w.env.GetWorkflowError(); err != nil {
 		w.ending = false
