@@ -29,6 +29,7 @@ type State struct {
 	KVMWorked *bool           `json:"kvmWorked,omitempty"`
 	Failure   *entity.Failure `json:"failure,omitempty"`
 	entity.Manual
+	entity.Memory
 
 	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be of the worker that runs
 	// now, and AskAt when it is asked again (after Asked attempts in vain).
@@ -42,6 +43,10 @@ type State struct {
 // version of its own.
 func (s *State) observe(o contract.NodeObservation) {
 	old := s.Node
+	if s.Heard(o.Epoch) && !o.Gone {
+		s.Stale, s.Node = false, &o // whatever its version
+		return
+	}
 	s.Node = entity.Newest(old, o)
 	if old == nil || old.UID != o.UID || o.Gone {
 		return

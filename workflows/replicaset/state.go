@@ -50,6 +50,7 @@ type State struct {
 	// Hold is a person's: see controls.go.
 	Hold *entity.Hold `json:"hold,omitempty"`
 	entity.Manual
+	entity.Memory
 
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
@@ -89,15 +90,27 @@ type Outcome struct {
 
 // observeSet folds what crdwatch saw of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
+	again := s.Heard(o.Epoch)
 	if s.Set == nil {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 		return
 	}
+	if again && o.UID == s.Object.UID && !o.Gone {
+		s.believe(&o) // whatever its version
+		s.reread()
+		return
+	}
 	now, next := entity.Track(s.Set, s.Next, o)
 	s.Next = next
 	s.believe(now)
+}
+
+// reread has the replicas looked up again and the status written anew: what is remembered of both may be older than what is true.
+func (s *State) reread() {
+	s.Stale, s.Known, s.OutcomeUnknown = false, false, true
+	s.Replicas, s.Tombstones = nil, nil
 }
 
 // believe takes what is the newest of the set.
@@ -139,6 +152,9 @@ func (s *State) next() State {
 
 // observeReplicas folds what crdwatch saw of instances.
 func (s *State) observeReplicas(o contract.ReplicasObservation) {
+	if s.Heard(o.Epoch) {
+		s.reread()
+	}
 	for _, r := range o.Replicas {
 		s.observeReplica(r)
 	}

@@ -18,6 +18,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		e.state = e.state.next()
 		e.describe(ctx)
 		return nil
+	case actRead:
+		return e.read(ctx)
 	case actFinalizer:
 		with := append(append([]string{}, e.state.VM.Finalizers...), contract.FinalizerVM)
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Finalizers: &with})
@@ -48,6 +50,18 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return nil
 	case actNone, actFinish:
 	}
+	return nil
+}
+
+// read asks the API server for the VM and its instance.
+func (e *instance) read(ctx workflow.Context) error {
+	s := &e.state
+	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(actRead), contract.ReadVMInput{VM: s.Object})
+	if err != nil {
+		return e.failed(ctx, string(actRead), "FailedUpdateError", err)
+	}
+	s.read(r)
+	e.succeeded(string(actRead))
 	return nil
 }
 

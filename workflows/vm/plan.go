@@ -15,6 +15,7 @@ const (
 	actNone            action = ""
 	actFinish          action = "finish"
 	actNext            action = "move on to the newer object"
+	actRead            action = "read what is true"
 	actFinalizer       action = "add the finalizer"
 	actOpen            action = "open a transition"
 	actCancel          action = "cancel the transition"
@@ -72,6 +73,9 @@ func (s *State) urgent(now time.Time) decision {
 			return decision{Action: actFinish, Why: "the VirtualMachine was gone before it was seen"}
 		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
+	}
+	if s.Stale && !s.VM.Gone {
+		return s.held(decision{Action: actRead, Why: "it may know less than there is, or something older"}, now)
 	}
 	if d, ok := s.decideSignal(); ok {
 		return d

@@ -29,6 +29,7 @@ type State struct {
 	Approved *Approval          `json:"approved,omitempty"`
 	Awaiting contract.Operation `json:"awaiting,omitempty"`
 	entity.Manual
+	entity.Memory
 
 	StartFailure *contract.StartFailure `json:"startFailure,omitempty"`
 	// RunStrategy is what status.runStrategy is to say: "" until there was an instance.
@@ -92,6 +93,7 @@ type Outcome struct {
 
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
+	s.Heard(o.Epoch)
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -115,22 +117,44 @@ func (s *State) believe(o *contract.VMObservation) {
 func (s *State) adopt(o contract.VMObservation) {
 	s.Object.UID = o.UID
 	s.VM = &o
-	s.StartFailure = o.StartFailure
+	s.recall(o)
+	// Somebody has been at work on it: what there is has to be known first.
+	s.Stale = s.Stale || o.Reported
+	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
+		s.VMI = nil
+	}
+}
+
+// recall takes back from a VM's status what outlives Temporal's history there.
+func (s *State) recall(o contract.VMObservation) {
+	s.StartFailure, s.RunStrategy, s.ObservedGeneration, s.Hold = o.StartFailure, o.StatusRunStrategy, o.ObservedGeneration, nil
 	if o.Held != nil {
 		s.Hold = &entity.Hold{Message: o.Held.Message}
 		if o.Held.LastTransitionTime != nil {
 			s.Hold.Since = *o.Held.LastTransitionTime
 		}
 	}
-	s.RunStrategy = o.StatusRunStrategy
-	s.ObservedGeneration = o.ObservedGeneration
-	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
-		s.VMI = nil
+}
+
+// read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been lost.
+func (s *State) read(r contract.ReadVMResult) {
+	s.Stale, s.OutcomeUnknown = false, true
+	if r.VM == nil {
+		s.VM = entity.Gone(s.VM)
+		return
 	}
+	s.VM = r.VM
+	s.recall(*r.VM)
+	if r.VMI == nil {
+		s.VMI = entity.Gone(s.VMI)
+		return
+	}
+	s.VMI = r.VMI
 }
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
 func (s *State) observeVMI(o contract.VMIObservation) {
+	s.Heard(o.Epoch)
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
@@ -139,7 +163,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

@@ -14,6 +14,8 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 		e.state = e.state.next()
 		e.describe(ctx)
 		return nil
+	case actRead:
+		return e.read(ctx)
 	case actFindPod:
 		return e.findPod(ctx)
 	case actCreatePod:
@@ -55,6 +57,19 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 		s.Record(*r)
 	}
 	return err
+}
+
+// read asks the API server for the VMI and its pod.
+func (e *instance) read(ctx workflow.Context) error {
+	in := contract.ReadVMIInput{VMI: e.state.Object}
+	if e.state.Pod != nil {
+		in.PodUID = e.state.Pod.UID
+	}
+	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(actRead), in)
+	if err == nil {
+		e.state.read(r)
+	}
+	return e.settle(ctx, actRead, err)
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {

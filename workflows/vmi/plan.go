@@ -31,6 +31,7 @@ const (
 	actNone               action = ""
 	actFinish             action = "finish"
 	actNext               action = "move on to the newer object"
+	actRead               action = "read what is true"
 	actFindPod            action = "look for the launcher pod"
 	actCreatePod          action = "create the launcher pod"
 	actStartDomain        action = "start the domain"
@@ -75,6 +76,9 @@ func (s *State) holdOff(now time.Time) {
 func (s *State) urgent(now time.Time) decision {
 	if s.VMI == nil {
 		return s.held(s.decideOrphan(now), now)
+	}
+	if s.Stale && !s.VMI.Gone {
+		return s.held(decision{Action: actRead, Why: "it may know less than there is, or something older"}, now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.

@@ -69,6 +69,7 @@ type State struct {
 	SettleBy time.Time `json:"settleBy,omitzero"`
 
 	entity.Manual
+	entity.Memory
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	// Conflicts counts writes in a row that met another version of the VMI in which there was nothing new.
@@ -82,6 +83,7 @@ type State struct {
 
 // observeVMI folds what crdwatch saw of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
+	s.Heard(o.Epoch)
 	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -119,6 +121,7 @@ func (s *State) adopt(o contract.VMIObservation) {
 // observePod folds what crdwatch saw of a launcher pod of this VMI. Names are derived from the VMI's UID, so there is never a second one at
 // the same time: another pod than the one in hand counts when that is gone.
 func (s *State) observePod(o contract.PodObservation) {
+	s.Heard(o.Epoch)
 	if o.VMIUID != "" && s.Object.UID != "" && o.VMIUID != s.Object.UID {
 		return
 	}
@@ -178,6 +181,24 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 	return nil
 }
 
+// read takes in what is true now, whatever was remembered. What the launcher and the node are like is asked, or told again, and the status is
+// written anew: what was written may have been lost.
+func (s *State) read(r contract.ReadVMIResult) {
+	s.Stale, s.OutcomeUnknown = false, true
+	if r.VMI == nil {
+		s.VMI = entity.Gone(s.VMI)
+	} else {
+		s.adopt(*r.VMI)
+	}
+	switch {
+	case r.Pod != nil:
+		s.hold(r.Pod)
+		s.Domain, s.Fenced = nil, nil
+	case s.podHeld():
+		s.Pod = entity.Gone(s.Pod)
+	}
+}
+
 // observeDomain folds what the node's worker saw. Only the pod in hand counts, and only what is newer.
 func (s *State) observeDomain(o contract.DomainObservation) {
 	if s.Pod == nil || s.Pod.UID != o.PodUID {
@@ -191,7 +212,7 @@ func (s *State) observeDomain(o contract.DomainObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
