@@ -50,7 +50,7 @@ func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (con
 		o := observe.VMI(vmi)
 		out.VMI = &o
 	}
-	found, err := a.FindLauncherPod(ctx, contract.FindPodInput{VMI: in.VMI, PodUID: in.PodUID})
+	found, err := a.FindLauncherPod(ctx, contract.FindPodInput(in))
 	out.Pod = found.Pod
 	return out, err
 }

@@ -93,7 +93,7 @@ func (f *Fence) kubernetesSide(ctx context.Context) (Token, *coordinationv1.Leas
 	epoch, errEpoch := strconv.ParseInt(lease.Annotations[annotationEpoch], 10, 64)
 	counter, errCounter := strconv.ParseInt(lease.Annotations[annotationCounter], 10, 64)
 	if errEpoch != nil || errCounter != nil {
-		return Token{}, lease, nil // somebody took it away: as good as an older copy
+		return Token{}, lease, nil //nolint:nilerr // somebody took it away: as good as an older copy
 	}
 	return Token{Epoch: epoch, Counter: counter}, lease, nil
 }

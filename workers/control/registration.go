@@ -34,7 +34,7 @@ type registration struct {
 
 func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg prometheus.Registerer) *registration {
 	r := &registration{
-		ensure: ensure, log: log, problem: errors.New("Temporal was not reached yet"),
+		ensure: ensure, log: log, problem: errors.New("no answer of Temporal yet"),
 		good: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "virtflow_temporal_reachable",
 			Help: "1 while Temporal answers this process and has the namespace with its search attributes, otherwise 0.",
