@@ -8,14 +8,16 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
-// Connection notices that calls to Temporal do not arrive, and that they arrive again. It watches each attempt of a
-// call: the SDK repeats failed ones by itself, and a server that is back within seconds would go unnoticed.
+// Connection notices that Temporal is not reached, and that it is reached again. It watches each attempt of a call,
+// for the SDK repeats failed ones by itself; and the connection itself, for a server may be away while nothing is sent.
 type Connection struct {
-	mu   sync.Mutex
-	lost time.Time // zero: it is not
+	watch sync.Once
+	mu    sync.Mutex
+	lost  time.Time // zero: it is not
 	// restored gets the time of a loss once calls arrive again.
 	restored chan time.Time
 }
@@ -27,15 +29,40 @@ func NewConnection() *Connection { return &Connection{restored: make(chan time.T
 func (c *Connection) Intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
+	c.watch.Do(func() { go c.follow(cc) })
 	err := next(ctx, method, req, reply, cc, opts...)
 	c.note(path.Base(method), status.Code(err), time.Now())
 	return err
 }
 
-// note takes the outcome of one attempt of a call.
-func (c *Connection) note(method string, code codes.Code, now time.Time) {
+// follow notes when a connection cannot be made. A server that closes one because of its age lets another be made at once.
+func (c *Connection) follow(cc *grpc.ClientConn) {
+	for {
+		state := cc.GetState()
+		switch state {
+		case connectivity.Shutdown:
+			return
+		case connectivity.Idle:
+			cc.Connect()
+		case connectivity.TransientFailure:
+			c.lose(time.Now())
+		case connectivity.Connecting, connectivity.Ready:
+		}
+		cc.WaitForStateChange(context.Background(), state)
+	}
+}
+
+// lose notes a loss, unless one is known.
+func (c *Connection) lose(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lost.IsZero() {
+		c.lost = now
+	}
+}
+
+// note takes the outcome of one attempt of a call.
+func (c *Connection) note(method string, code codes.Code, now time.Time) {
 	switch code { //nolint:exhaustive // every other one is an answer
 	case codes.Canceled, codes.Unknown:
 		return
@@ -45,11 +72,11 @@ func (c *Connection) note(method string, code codes.Code, now time.Time) {
 		}
 		fallthrough
 	case codes.Unavailable:
-		if c.lost.IsZero() {
-			c.lost = now
-		}
+		c.lose(now)
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.lost.IsZero() {
 		return
 	}

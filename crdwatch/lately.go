@@ -9,6 +9,9 @@ import (
 // commit within a second; a development server on SQLite may lose the last commits of a machine that lost its power.
 const latelyWindow = 2 * time.Minute
 
+// againPause lies between two times that all of that is sent again.
+const againPause = 10 * time.Second
+
 // lately is what was sent in the last minutes, the last of each subject.
 type lately map[subject]sending
 

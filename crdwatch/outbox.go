@@ -213,7 +213,8 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 }
 
 // sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a
-// server that lost its last commits has forgotten it. At most once in such a time, behind everything else, and paced.
+// server that lost its last commits has forgotten it. Behind everything else, paced, and with a pause: a server that
+// comes and goes is one loss.
 func (o *Outbox) sendAgain(ctx context.Context) {
 	for {
 		select {
@@ -234,7 +235,7 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(latelyWindow):
+		case <-time.After(againPause):
 		}
 	}
 }

@@ -43,12 +43,23 @@ func signal(t *testing.T, workflow, name, input string) {
 // asked queries an entity with the temporal CLI.
 func asked(t *testing.T, workflow, query string, answer any) {
 	t.Helper()
+	require.NoError(t, queried(workflow, query, answer))
+}
+
+// queried is asked, for what may not answer yet.
+func queried(workflow, query string, answer any) error {
 	out, err := cli("temporal", "workflow", "query", "--workflow-id", workflow, "--type", query, "--output", "json")
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	var r struct{ QueryResult []json.RawMessage }
-	require.NoError(t, json.Unmarshal([]byte(out), &r), "%s", out)
-	require.NotEmpty(t, r.QueryResult, "%s", out)
-	require.NoError(t, json.Unmarshal(r.QueryResult[0], answer), "%s", out)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if len(r.QueryResult) == 0 {
+		return fmt.Errorf("no answer: %s", out)
+	}
+	return json.Unmarshal(r.QueryResult[0], answer)
 }
 
 func (m *machine) workflow() string { return contract.VMID(m.namespace, m.name) }

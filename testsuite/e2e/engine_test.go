@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,8 +55,21 @@ func (g guest) untouched(limit time.Duration) {
 	until(g.t, limit, "VM "+g.name+" has its workflows and is Running", func() error {
 		require.NoError(g.t, same())
 		for _, id := range []string{g.workflow(), contract.VMIID(g.namespace, g.name)} {
-			if _, err := cli("temporal", "workflow", "query", "--workflow-id", id, "--type", "plan"); err != nil {
+			out, err := cli("temporal", "workflow", "describe", "--workflow-id", id, "--output", "json")
+			if err != nil {
 				return err
+			}
+			if !strings.Contains(out, "WORKFLOW_EXECUTION_STATUS_RUNNING") {
+				return fmt.Errorf("workflow %s does not run", id)
+			}
+			var knows struct {
+				VMI *contract.VMIObservation `json:"vmi"`
+			}
+			if err := queried(id, contract.QueryState, &knows); err != nil {
+				return err
+			}
+			if knows.VMI == nil || knows.VMI.UID != g.uid || knows.VMI.Gone {
+				return fmt.Errorf("workflow %s does not know the instance", id)
 			}
 		}
 		vm, err := g.vm()

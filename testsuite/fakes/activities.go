@@ -115,6 +115,38 @@ func (c *Cluster) PatchVM(_ context.Context, in contract.PatchVMInput) (r contra
 	return r, err
 }
 
+// ReadVM is the activity.
+func (c *Cluster) ReadVM(_ context.Context, in contract.ReadVMInput) (r contract.ReadVMResult, err error) {
+	err = c.do(contract.ActivityReadVM, func() error {
+		if c.VM != nil && c.VM.UID == in.VM.UID {
+			vm := *c.VM
+			r.VM = &vm
+		}
+		if c.VMI != nil && c.VMI.OwnerUID == in.VM.UID {
+			vmi := *c.VMI
+			r.VMI = &vmi
+		}
+		return nil
+	})
+	return r, err
+}
+
+// ReadVMI is the activity.
+func (c *Cluster) ReadVMI(_ context.Context, in contract.ReadVMIInput) (r contract.ReadVMIResult, err error) {
+	err = c.do(contract.ActivityReadVMI, func() error {
+		if c.VMI != nil && c.VMI.UID == in.VMI.UID {
+			vmi := *c.VMI
+			r.VMI = &vmi
+		}
+		if c.Pod != nil && c.Pod.VMIUID == in.VMI.UID {
+			pod := *c.Pod
+			r.Pod = &pod
+		}
+		return nil
+	})
+	return r, err
+}
+
 // FindPod is the activity.
 func (c *Cluster) FindPod(_ context.Context, in contract.FindPodInput) (r contract.FindPodResult, err error) {
 	err = c.do(contract.ActivityFindPod, func() error {

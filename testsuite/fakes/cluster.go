@@ -72,6 +72,7 @@ func NewCluster() *Cluster { return &Cluster{version: 100, Node: map[string]stri
 func (c *Cluster) Register(r Registry) {
 	for name, f := range map[string]any{
 		contract.ActivityCreateVMI: c.CreateVMI, contract.ActivityDeleteVMI: c.DeleteVMI, contract.ActivityPatchVM: c.PatchVM,
+		contract.ActivityReadVM: c.ReadVM, contract.ActivityReadVMI: c.ReadVMI,
 		contract.ActivityFindPod: c.FindPod, contract.ActivityCreatePod: c.CreatePod, contract.ActivityDeletePod: c.DeletePod,
 		contract.ActivityRemovePodFinalizer: c.RemovePodFinalizer, contract.ActivityMarkPod: c.MarkPod, contract.ActivityPatchVMI: c.PatchVMI,
 		contract.ActivityStartDomain: c.StartDomain, contract.ActivitySyncInstance: c.SyncInstance,

@@ -56,7 +56,11 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 // read asks the API server for the VM and its instance.
 func (e *instance) read(ctx workflow.Context) error {
 	s := &e.state
-	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(actRead), contract.ReadVMInput{VM: s.Object})
+	in := contract.ReadVMInput{VM: s.Object}
+	if s.VM == nil {
+		in.VM.UID = s.VMI.OwnerUID
+	}
+	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(actRead), in)
 	if err != nil {
 		return e.failed(ctx, string(actRead), "FailedUpdateError", err)
 	}

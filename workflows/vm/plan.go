@@ -72,6 +72,9 @@ func (s *State) urgent(now time.Time) decision {
 		if s.Missed {
 			return decision{Action: actFinish, Why: "the VirtualMachine was gone before it was seen"}
 		}
+		if s.VMI != nil && s.VMI.OwnerUID != "" {
+			return s.held(decision{Action: actRead, Why: "its instance has started it, and it does not know the VirtualMachine"}, now)
+		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
 	}
 	if s.Stale && !s.VM.Gone {
@@ -248,7 +251,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if step != s.Failure.Step && (!s.Failure.Conflict || !d.Action.writes()) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict {
+	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict && s.VM != nil {
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}

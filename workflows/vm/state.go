@@ -138,13 +138,19 @@ func (s *State) recall(o contract.VMObservation) {
 
 // read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been lost.
 func (s *State) read(r contract.ReadVMResult) {
+	switch {
+	case r.VM == nil:
+		s.VM, s.Missed = entity.Gone(s.VM), s.VM == nil
+	case s.VM == nil:
+		s.adopt(*r.VM)
+	default:
+		s.VM = r.VM
+		s.recall(*r.VM)
+	}
 	s.Stale, s.OutcomeUnknown = false, true
 	if r.VM == nil {
-		s.VM = entity.Gone(s.VM)
 		return
 	}
-	s.VM = r.VM
-	s.recall(*r.VM)
 	if r.VMI == nil {
 		s.VMI = entity.Gone(s.VMI)
 		return

@@ -39,7 +39,7 @@ func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
 func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "vm"})
-	require.Equal(t, actNone, s.decide(time.Time{}).Action, "its VirtualMachine may be observed next")
+	require.Equal(t, actRead, s.decide(time.Unix(1000, 0)).Action, "its VirtualMachine may be there")
 	s.observeVM(contract.VMObservation{UID: "vm", Gone: true})
 	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "9"})
@@ -61,4 +61,50 @@ func TestWhoIsBehindARequest(t *testing.T) {
 		s := State{VM: &contract.VMObservation{UID: "u", Actor: "bob", StateChangeRequests: c.requests}}
 		require.Equal(t, c.want, s.actor(), name)
 	}
+}
+
+// TestAnEntityWithoutMemoryReadsFirst: whoever has been at work on the VM has left an instance, perhaps, and what a person asked for.
+func TestAnEntityWithoutMemoryReadsFirst(t *testing.T) {
+	now := time.Unix(1000, 0)
+	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Reported: true, Epoch: 1}
+	s := State{}
+	s.observeVM(o)
+	require.Equal(t, actRead, s.decide(now).Action)
+	s.read(contract.ReadVMResult{VM: &o, VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}})
+	s.refresh(now)
+	require.NotContains(t, []action{actOpen, actRead}, s.decide(now).Action, "its guest runs")
+
+	s = State{}
+	o.Reported = false
+	s.observeVM(o)
+	s.refresh(now)
+	require.Equal(t, actOpen, s.decide(now).Action, "a VM that nobody has seen costs no read")
+}
+
+// TestAnInstanceThatStartsTheEntity of its VM has it read: nobody tells of a VM that has not changed.
+func TestAnInstanceThatStartsTheEntity(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"})
+	require.Equal(t, actRead, s.decide(now).Action)
+	s.read(contract.ReadVMResult{})
+	require.Equal(t, actFinish, s.decide(now).Action, "there is no such VM")
+}
+
+// TestOlderMemoryIsCorrected: in a new epoch what Kubernetes says counts, whatever its versions; so does what a person asked for.
+func TestOlderMemoryIsCorrected(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := State{}
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Halted", Finalizers: []string{contract.FinalizerVM}, Epoch: 1})
+	s.observeVMI(contract.VMIObservation{UID: "old", ResourceVersion: "8", OwnerUID: "vm", Phase: "Running", Epoch: 1})
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Epoch: 2})
+	require.Equal(t, actRead, s.decide(now).Action, "and not a stop")
+	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}
+	s.read(contract.ReadVMResult{
+		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Held: &held},
+	})
+	require.Equal(t, "held by bob", s.Hold.Message)
+	require.Equal(t, runstrategy.Absent, s.situation())
+	s.refresh(now)
+	require.NotEqual(t, actOpen, s.decide(now).Action, "it is held")
 }

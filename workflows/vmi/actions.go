@@ -61,13 +61,16 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 
 // read asks the API server for the VMI and its pod.
 func (e *instance) read(ctx workflow.Context) error {
-	in := contract.ReadVMIInput{VMI: e.state.Object}
+	in := contract.ReadVMIInput{VMI: e.state.owner()}
 	if e.state.Pod != nil {
 		in.PodUID = e.state.Pod.UID
 	}
 	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(actRead), in)
 	if err == nil {
 		e.state.read(r)
+	}
+	if e.state.VMI == nil {
+		e.state.LookAt = workflow.Now(ctx).Add(lookAgain)
 	}
 	return e.settle(ctx, actRead, err)
 }

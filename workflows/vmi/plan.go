@@ -109,7 +109,7 @@ func (s *State) decideOrphan(now time.Time) decision {
 	case s.fenced() && !s.PodForceDeleted:
 		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}
 	case !now.Before(s.LookAt):
-		return decision{Action: actFindPod, Why: "nobody has told of its VirtualMachineInstance, or of its end, for a while"}
+		return decision{Action: actRead, Why: "its pod has started it, and it does not know the VirtualMachineInstance"}
 	default:
 		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
 	}

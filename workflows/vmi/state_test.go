@@ -42,6 +42,9 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "1", Phase: "Running", NodeName: "node1", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
+	require.Equal(t, actRead, s.decide(now).Action, "nobody has told of the earlier one")
+	s.read(contract.ReadVMIResult{Pod: s.Pod})
+	s.LookAt = now.Add(lookAgain)
 	require.Equal(t, actNone, s.decide(now).Action, "the earlier guest may still run")
 	ended := *s.Pod
 	ended.Phase, ended.ResourceVersion = "Succeeded", "3"
@@ -69,4 +72,23 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
 	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
+}
+
+// TestANewEpochIsReadBeforeAnythingIsDecided: what is remembered may be of an older copy of the history.
+func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Scheduling", Epoch: 1})
+	s.hold(&contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.Fenced = &Fencing{PodUID: "p"}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", Phase: "Running", Epoch: 2})
+	require.Equal(t, actRead, s.decide(noon).Action, "also where versions run backwards")
+	s.read(contract.ReadVMIResult{
+		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
+		Pod: &contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n", ComputeRunning: true},
+	})
+	require.Equal(t, PhaseRunning, s.Phase)
+	require.Equal(t, "10", s.VMI.ResourceVersion)
+	require.Nil(t, s.Fenced, "whether its node is off is to be told again")
+	s.refresh(noon)
+	require.Equal(t, actStartDomain, s.decide(noon).Action, "which finds the domain that runs")
 }

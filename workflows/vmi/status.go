@@ -14,7 +14,7 @@ func (s *State) refresh(now time.Time) {
 	s.refreshNode(now)
 	if s.VMI == nil {
 		if s.podHeld() && s.LookAt.IsZero() {
-			s.LookAt = now.Add(lookAgain)
+			s.LookAt = now
 		}
 		return
 	}
