@@ -59,7 +59,7 @@ func newPolicies(t *testing.T, overlay string) policies {
 			bindings++
 		}
 	}
-	require.GreaterOrEqual(t, bindings, 5)
+	require.GreaterOrEqual(t, bindings, 4)
 
 	plugin, err := validating.NewPlugin(nil)
 	require.NoError(t, err)
