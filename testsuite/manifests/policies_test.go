@@ -259,7 +259,7 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 		"unconfined":            container(func(c *corev1.Container) { c.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined }),
 		"all of /proc":          container(func(c *corev1.Container) { c.SecurityContext.ProcMount = &unmasked }),
 		"a capability":          container(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }),
-		"the usual capabilites": container(func(c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil }),
+		"the usual capabilities": container(func(c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil }),
 		"a port of the host":    container(func(c *corev1.Container) { c.Ports[0].HostPort = 22 }),
 		"another command":       container(func(c *corev1.Container) { c.Command = []string{"/bin/sh"} }),
 		"arguments":             container(func(c *corev1.Container) { c.Args = []string{"capabilities"} }),
