@@ -106,6 +106,7 @@ func awaits() map[string]string {
 		"replicaset.await AwaitWithTimeout":  "the transition's deadline",
 		"entity.Run Await":                   "handlers of updates: a control takes one turn of the loop, an operation on a guest 25 seconds",
 		"entity.sleep Await":                 "the waits of the planners",
+		"entity.Run AwaitWithTimeout":        "a second, for the end of a transition that the server is about to tell",
 	}
 }
 

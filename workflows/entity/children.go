@@ -80,7 +80,9 @@ func (l *Loop) OpenTransition(ctx workflow.Context, o Opening) (Child, error) {
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				var result json.RawMessage
 				err := child.Get(ctx, &result)
-				l.attached, l.cancelAttached = "", nil
+				if l.attached == open.ID { // a detached one may have reported before, and another be open
+					l.attached, l.cancelAttached = "", nil
+				}
 				l.closed(ctx, outcome(open.ID, result, err))
 				l.Wake()
 			})

@@ -131,7 +131,14 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			return nil
 		}
 		if l.shouldContinueAsNew() {
-			if !l.detach() || l.pending() {
+			if !l.detach() {
+				// It has closed: how, this run hears in a moment.
+				if _, err := workflow.AwaitWithTimeout(ctx, time.Second, func() bool { return l.attached == "" || l.pending() }); err != nil {
+					return err
+				}
+				continue
+			}
+			if l.pending() {
 				continue
 			}
 			carried, err := json.Marshal(l.entity.State()) //workflowcheck:ignore it sorts the keys of maps

@@ -251,7 +251,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if step != s.Failure.Step && (!s.Failure.Conflict || !d.Action.writes()) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict && s.VM != nil {
+	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict && s.VM != nil && !s.Stale {
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
 		}

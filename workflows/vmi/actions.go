@@ -2,6 +2,7 @@ package vmi
 
 import (
 	"go.temporal.io/sdk/workflow"
+	"slices"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -259,10 +260,22 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 func (s *State) met(version string, now *contract.VMIObservation) error {
 	if now != nil && now.UID == s.Object.UID && !s.VMI.Gone && s.VMI.ResourceVersion == version {
 		s.VMI = now
+		s.Stale = s.Stale || s.behind(now)
 	} else if now != nil { // there has been word of it while the write was under way
 		s.observeVMI(*now)
 	}
 	return s.Conflicts.Met(s.VMI.Gone || s.VMI.ResourceVersion != version, "VirtualMachineInstance", version)
+}
+
+// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its memory is that of an older
+// copy.
+func (s *State) behind(now *contract.VMIObservation) bool {
+	for _, t := range now.PhaseTimes {
+		if !slices.ContainsFunc(s.PhaseTimes, func(known contract.PhaseTime) bool { return known.Phase == t.Phase }) {
+			return true
+		}
+	}
+	return false
 }
 
 // leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that removes its finalizers finds out: its

@@ -68,8 +68,15 @@ func (s *State) outOfService(now time.Time) bool {
 
 // observeNode folds what crdwatch saw of the node that the pod is on.
 func (s *State) observeNode(o contract.NodeState) {
-	s.observeTaint(o)
 	old := s.Node
+	if old != nil && old.PodUID == o.PodUID && o.Epoch > old.Epoch && !o.Gone {
+		// Versions may have run backwards: what is said in a newer epoch counts.
+		s.Taint = TaintSeen{}
+		s.observeTaint(o)
+		s.Node, s.NodeGoneAt = &o, time.Time{}
+		return
+	}
+	s.observeTaint(o)
 	if old == nil || old.PodUID != o.PodUID {
 		if old != nil && s.Pod != nil && old.PodUID == s.Pod.UID {
 			return // of an earlier pod

@@ -120,7 +120,7 @@ func (s *State) held(d decision, now time.Time) decision {
 	if d.Action == actNone || !s.Failure.Holds(string(d.Action), now) {
 		return d
 	}
-	if d.Action != actWrite && d.Action != actRemoveFinalizers && s.VMI != nil {
+	if d.Action != actWrite && d.Action != actRemoveFinalizers && s.VMI != nil && !s.Stale {
 		// What went wrong belongs into the status while it waits.
 		if st := s.decideStatus(now); st.Action == actWrite {
 			return st
