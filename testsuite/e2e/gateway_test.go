@@ -299,12 +299,12 @@ func TestThePoliciesForTheControlWorker(t *testing.T) {
 	for _, args := range [][]string{
 		{"delete", server, "--dry-run=server"},
 		{"patch", server, "--dry-run=server", "-p", `{"metadata":{"labels":{"kubevirt.io":"virt-launcher"}}}`},
-		{"patch", server, "--dry-run=server", "--subresource=status", "-p", `{"status":{"phase":"Failed"}}`},
 		{"run", "shell", "--image=busybox", "--dry-run=server"},
 	} {
 		_, err := try(append([]string{worker, "-n", "virtflow"}, args...)...)
 		require.ErrorContains(t, err, "virtflow-control-worker-pods", args)
 	}
+	// kubectl reads a status before it patches one, which the control worker may not; testsuite/manifests asks the policy itself.
 	_, err := try(worker, "-n", "virtflow", "create", "secret", "generic", "mine", "--from-literal=a=b", "--dry-run=server")
 	require.ErrorContains(t, err, "virtflow-control-worker-secrets")
 }
