@@ -90,7 +90,7 @@ func (s *Server) relay(client net.Conn, guest io.Closer, there, back relay.Mover
 const lingering = time.Second
 
 // hangUp ends the client's connection so that the client reads all that was sent, and then the end. A connection that is closed while bytes
-// of the client lie unread is reset instead, which may throw away the guest's last words.
+// of the client have not been read is reset instead, which may throw away the guest's last words.
 func hangUp(client net.Conn) {
 	_ = client.SetDeadline(time.Now().Add(lingering))
 	if half, ok := client.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
