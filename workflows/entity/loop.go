@@ -294,15 +294,3 @@ func (l *Loop) arm(until time.Time) {
 		l.Wake()
 	})
 }
-
-// Decode reads the state carried by Continue-As-New; a nil input leaves state as it is.
-func Decode(carried []byte, state any) error {
-	if len(carried) == 0 {
-		return nil
-	}
-	err := json.Unmarshal(carried, state) //workflowcheck:ignore the same bytes give the same state
-	if err != nil {
-		return fmt.Errorf("reading the state carried from the run before: %w", err)
-	}
-	return nil
-}

@@ -1,7 +1,6 @@
 package replicaset
 
 import (
-	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -83,7 +82,7 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	t := *s.Open
 	s.Open = nil
 	var r contract.ReplicateResult
-	if err := json.Unmarshal(c.Result, &r); err != nil { //workflowcheck:ignore the same bytes give the same result
+	if err := entity.Unmarshal(c.Result, &r); err != nil {
 		r = contract.ReplicateResult{}
 	}
 	o := Outcome{ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx), Error: c.Error}

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -80,7 +79,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 // done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.
 func (e *instance) done(ctx workflow.Context, t Transition, result []byte) (refused string) {
 	var r contract.TransitionResult
-	if err := json.Unmarshal(result, &r); err != nil { //workflowcheck:ignore the same bytes give the same result
+	if err := entity.Unmarshal(result, &r); err != nil {
 		workflow.GetLogger(ctx).Error("the result of a transition cannot be read", "transition", t.ID, "error", err)
 	}
 	if r.Refused != "" {

@@ -1,10 +1,10 @@
 package vmi
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // Phase is a VMI's status.phase.
@@ -135,8 +135,7 @@ func (s *State) end() ending {
 func (s *State) termination() contract.TerminationMessage {
 	var t contract.TerminationMessage
 	if s.Pod != nil && s.Pod.TerminationMessage != "" {
-		err := json.Unmarshal([]byte(s.Pod.TerminationMessage), &t) //workflowcheck:ignore the same bytes give the same message
-		if err != nil {
+		if err := entity.Unmarshal([]byte(s.Pod.TerminationMessage), &t); err != nil {
 			return contract.TerminationMessage{Message: "the launcher left no readable reason"}
 		}
 	}
