@@ -11,20 +11,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the pace rate.Inf
+// Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the rate rate.Inf
 // no clock either, so that tests can run it under virtual time.
 type Leader struct {
 	differ   *differ
 	resyncer *resyncer
 }
 
-// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Pace is how
+// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Resync is how
 // many objects a second are looked at that have not changed.
-func NewLeader(o Options, m *Metrics, i *Informers, q Queue, pace rate.Limit) *Leader {
+func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
 	return &Leader{differ: d, resyncer: &resyncer{
 		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
-		pace: rate.NewLimiter(pace, 1), again: make(chan struct{}, 1),
+		limiter: rate.NewLimiter(resync, 1), again: make(chan struct{}, 1),
 	}}
 }
 

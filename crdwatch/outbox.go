@@ -22,8 +22,8 @@ type Outbox struct {
 	queue      workqueue.TypedRateLimitingInterface[string]
 	// epoch is what observations are sent in.
 	epoch func() int64
-	// pace is how fast what was sent lately is sent again.
-	pace *rate.Limiter
+	// limiter is how fast what was sent lately is sent again.
+	limiter *rate.Limiter
 
 	mu      sync.Mutex
 	pending map[string][]*Delivery
@@ -41,7 +41,7 @@ const (
 func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
 		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: lately{},
-		epoch: func() int64 { return 0 }, pace: rate.NewLimiter(resyncRate, 1),
+		epoch: func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
@@ -213,7 +213,7 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 }
 
 // sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a
-// server that lost its last commits has forgotten it. Behind everything else, paced, and with a pause: a server that
+// server that lost its last commits has forgotten it. Behind everything else, at a limited rate, and with a pause: a server that
 // comes and goes is one loss.
 func (o *Outbox) sendAgain(ctx context.Context) {
 	for {
@@ -223,7 +223,7 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 		case lost := <-o.connection.restored:
 			n := 0
 			for _, d := range o.sentSince(lost.Add(-latelyWindow)) {
-				if o.pace.Wait(ctx) != nil {
+				if o.limiter.Wait(ctx) != nil {
 					return
 				}
 				if o.again(d) {

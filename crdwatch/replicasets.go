@@ -96,12 +96,12 @@ func mergeReplicas(before, after any) any {
 		return after
 	}
 	out := contract.ReplicasObservation{Resync: a.Resync || b.Resync}
-	later := map[string]bool{}
+	newer := map[string]bool{}
 	for _, r := range b.Replicas {
-		later[r.UID] = true
+		newer[r.UID] = true
 	}
 	for _, r := range a.Replicas {
-		if !later[r.UID] {
+		if !newer[r.UID] {
 			out.Replicas = append(out.Replicas, r)
 		}
 	}

@@ -30,9 +30,9 @@ type resyncer struct {
 	informers *Informers
 	apiServer
 	temporal client.Client
-	// pace is how fast objects are looked at that have not changed.
-	pace   *rate.Limiter
-	census census
+	// limiter is how fast objects are looked at that have not changed.
+	limiter *rate.Limiter
+	census  census
 	// again asks for everything to be sent once more.
 	again chan struct{}
 	log   zerolog.Logger
@@ -109,7 +109,7 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 		}
 	}
 	for _, key := range r.informers.Pods.GetStore().ListKeys() {
-		if err := r.pace.Wait(ctx); err != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
 		r.differ.pod(key, resync)
@@ -119,7 +119,7 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 
 func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
 	for _, key := range e.informer.GetStore().ListKeys() {
-		if err := r.pace.Wait(ctx); err != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
 		e.changed(r.differ, key, resync)
@@ -267,7 +267,7 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok {
 			continue
 		}
-		if err := r.pace.Wait(ctx); err != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
 		e.again(r.differ, o)

@@ -107,7 +107,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
 	details := agent.NewDetails(l.hypervisor)
-	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtPace(), func(connected bool, info *rpc.GuestInfo, frozen bool) {
+	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtIntervals(), func(connected bool, info *rpc.GuestInfo, frozen bool) {
 		l.agentTold(connected, info, frozen)
 		if connected && !frozen {
 			details.Learn()

@@ -47,18 +47,18 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 		l.end()
 		return l.domain.Domain(), nil
 	}
-	place := l.operating
+	slot := l.operating
 	if byGuest(r.GetOperation()) {
-		place = l.asking
+		slot = l.asking
 	}
 	select {
-	case place <- struct{}{}:
+	case slot <- struct{}{}:
 	case <-ctx.Done():
 		return nil, status.Error(codes.Unavailable, "an earlier operation on the guest has not ended yet")
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-place }()
+		defer func() { <-slot }()
 		done <- l.do(r)
 	}()
 	select {

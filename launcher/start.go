@@ -153,7 +153,7 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := disk.Plan(l.vmi, disk.Places{
+	plan, err := disk.Plan(l.vmi, disk.Directories{
 		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
 		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Disks: l.cfg.Disks,
 	})

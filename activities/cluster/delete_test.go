@@ -334,8 +334,8 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 	}
 }
 
-// TestAnInstanceIsDeletedOnlyByAWishThatExistsNow: what the workflow remembers is as old as its copy of Temporal's database.
-func TestAnInstanceIsDeletedOnlyByAWishThatExistsNow(t *testing.T) {
+// TestAnInstanceIsDeletedOnlyAsIsWantedNow: what the workflow remembers is as old as its copy of Temporal's database.
+func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 	const start = "vm/default/web/12345678/start/1"
 	running := func(vmi *kubevirt.VirtualMachineInstance) {
 		vmi.Status.Phase = kubevirt.Running

@@ -67,5 +67,5 @@ func TestGuestOSInfo(t *testing.T) {
 	require.Equal(t, kubevirt.VirtualMachineInstanceGuestOSInfo{
 		ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12", PrettyName: "Debian 12", KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64",
 	}, written(t, &contract.VMIStatus{Guest: &contract.GuestInfo{OS: os}}).GuestOSInfo)
-	require.NotContains(t, vmiStatus(&contract.VMIStatus{}), "guestOSInfo", "what is not known is left alone")
+	require.NotContains(t, vmiStatus(&contract.VMIStatus{}), "guestOSInfo", "what is not known stays as it is")
 }

@@ -230,7 +230,7 @@ func (a *Activities) tellAll(ctx context.Context, kind string, o contract.Object
 	}
 }
 
-// ended says that the API server has just let go of an object: it was being deleted, and its last finalizer went.
+// ended says that the API server has just removed an object: it was being deleted, and its last finalizer went.
 func ended(o metav1.Object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }

@@ -48,16 +48,16 @@ func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasI
 		}
 		out.ResourceVersion = list.ResourceVersion
 		if page = list.Continue; page == "" {
-			room := max(0, min(len(free), contract.MaxReplicasSeen-len(mine)))
-			out.More += len(free) - room
-			out.Replicas = slices.Concat(mine, free[:room])
+			fit := max(0, min(len(free), contract.MaxReplicasSeen-len(mine)))
+			out.More += len(free) - fit
+			out.Replicas = slices.Concat(mine, free[:fit])
 			return out, nil
 		}
 	}
 }
 
-// ClaimReplicas makes a set the controller of instances that nobody controls, and lets go of instances that it controls. Both are
-// read first: the set must still want them, and an instance that has changed its mind since is left alone.
+// ClaimReplicas makes a set the controller of instances that nobody controls, and releases instances that it controls. Both are
+// read first: the set must still want them, and an instance that has changed since is not written.
 // Idempotent: what is as it should be is not written; the resourceVersion just read is the lock.
 func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplicasInput) (contract.ClaimReplicasResult, error) {
 	var out contract.ClaimReplicasResult

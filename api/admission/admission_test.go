@@ -204,7 +204,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 }
 
-func TestAVMThatIsGoingIsLeftAlone(t *testing.T) {
+func TestAVMThatIsGoingIsNotChanged(t *testing.T) {
 	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
 	for _, path := range []string{PathMutateVM, PathValidateVM} {
 		resp := ask(t, call{path: path, operation: admissionv1.Update, old: going}, going)

@@ -116,9 +116,9 @@ func TestASlowClientLosesItsConnection(t *testing.T) {
 		_, err = io.WriteString(c, first)
 		require.NoError(t, err)
 		go func() {
-			pace := time.NewTicker(short / 5)
-			defer pace.Stop()
-			for range pace.C {
+			tick := time.NewTicker(short / 5)
+			defer tick.Stop()
+			for range tick.C {
 				if _, err := c.Write([]byte{then}); err != nil {
 					return
 				}

@@ -331,8 +331,8 @@ func TestEveryRouteKnowsWhatIsMissing(t *testing.T) {
 	require.Empty(t, r.asked)
 }
 
-// TestWhatComesLaterIsRefusedByName: KubeVirt's own refusal where it has one, and 501 with a sentence instead of an acceptance.
-func TestWhatComesLaterIsRefusedByName(t *testing.T) {
+// TestWhatIsUnsupportedIsRefusedByName: KubeVirt's own refusal where it has one, and 501 with a sentence instead of an acceptance.
+func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
 		vm.Spec.Template.Spec.Volumes = []kubevirtv1.Volume{{Name: "root"}}

@@ -15,7 +15,7 @@ import (
 // plugged says what a running guest cannot follow of a change of its VMI's spec. Only the first finding is reported.
 func plugged(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
 	for _, rule := range []func() []metav1.StatusCause{
-		func() []metav1.StatusCause { return sameRoom(&old.Spec.Domain, &vmi.Spec.Domain) },
+		func() []metav1.StatusCause { return sameLimits(&old.Spec.Domain, &vmi.Spec.Domain) },
 		func() []metav1.StatusCause { return utilityVolumes(old, vmi, cluster) },
 		func() []metav1.StatusCause { return pluggedVolumes(old, vmi, cluster) },
 	} {
@@ -26,7 +26,7 @@ func plugged(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Clust
 	return nil
 }
 
-func sameRoom(old, domain *kubevirtv1.DomainSpec) []metav1.StatusCause {
+func sameLimits(old, domain *kubevirtv1.DomainSpec) []metav1.StatusCause {
 	if old.CPU != nil && domain.CPU != nil && old.CPU.MaxSockets != domain.CPU.MaxSockets {
 		return invalid(nowhere{}, "CPU topology maxSockets changed")
 	}

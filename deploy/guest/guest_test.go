@@ -13,7 +13,7 @@ func TestParseDepends(t *testing.T) {
 	require.Empty(t, parseDepends([]byte("depends=\x00name=libata\x00")))
 }
 
-func TestDiskIsWholeTracksWithRoom(t *testing.T) {
+func TestDiskIsWholeTracksWithSpaceLeft(t *testing.T) {
 	for _, size := range []int64{0, 1, 15 << 20} {
 		require.Zero(t, diskKiB(size)%63)
 		require.GreaterOrEqual(t, diskKiB(size)*1024, size+1536*1024)

@@ -13,7 +13,7 @@ import (
 // serviceAccountNamespace is where the kubelet says in which namespace a pod runs.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// noLimit lets requests go out at once. Pacing them is for the API server's priority and fairness, which knows what else it has to do; a
+// noLimit lets requests go out at once. Limiting their rate is for the API server's priority and fairness, which knows what else it has to do; a
 // limiter here makes requests wait in this process until their time is over, and be repeated. What a process has in flight is bounded by
 // what it works on at a time.
 const noLimit = -1

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestNoRequestWaitsHere: pacing is the API server's; whatever waited in the client would time out there.
+// TestNoRequestWaitsHere: limiting rates is the API server's; whatever waited in the client would time out there.
 func TestNoRequestWaitsHere(t *testing.T) {
 	asked := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

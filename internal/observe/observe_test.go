@@ -69,22 +69,22 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	require.Equal(t, "7", copied.ResourceVersion)
 	require.Empty(t, copied.NodeName)
 	require.Empty(t, copied.Finalizers)
-	later := vmi.DeepCopy()
-	later.ResourceVersion, later.Finalizers = "8", nil
-	require.False(t, SameVMI(o, VMI(later)))
-	require.True(t, SameCopy(copied, VMIForVM(VMI(later))), "the VM has no use for that")
-	later.Status.Phase = kubevirt.Scheduling
-	require.True(t, SameCopy(copied, VMIForVM(VMI(later))), "a VM that starts shows no steps")
-	require.True(t, SameVMI(VMI(later), VMI(func() *kubevirt.VirtualMachineInstance {
-		v := later.DeepCopy()
+	newer := vmi.DeepCopy()
+	newer.ResourceVersion, newer.Finalizers = "8", nil
+	require.False(t, SameVMI(o, VMI(newer)))
+	require.True(t, SameCopy(copied, VMIForVM(VMI(newer))), "the VM has no use for that")
+	newer.Status.Phase = kubevirt.Scheduling
+	require.True(t, SameCopy(copied, VMIForVM(VMI(newer))), "a VM that starts shows no steps")
+	require.True(t, SameVMI(VMI(newer), VMI(func() *kubevirt.VirtualMachineInstance {
+		v := newer.DeepCopy()
 		v.Status.Phase = kubevirt.Running
 		return v
 	}())), "the VMI's entity wrote that itself")
-	later.Status.Conditions = append(later.Status.Conditions, kubevirt.VirtualMachineInstanceCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable"})
-	require.False(t, SameCopy(copied, VMIForVM(VMI(later))), "what is wrong counts")
-	later.Status.Phase = kubevirt.Running
-	require.False(t, SameCopy(copied, VMIForVM(VMI(later))))
-	require.Equal(t, "node1", VMIForVM(VMI(later)).NodeName)
+	newer.Status.Conditions = append(newer.Status.Conditions, kubevirt.VirtualMachineInstanceCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable"})
+	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))), "what is wrong counts")
+	newer.Status.Phase = kubevirt.Running
+	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))))
+	require.Equal(t, "node1", VMIForVM(VMI(newer)).NodeName)
 }
 
 func launcher(change func(*corev1.Pod)) contract.PodObservation {

@@ -66,7 +66,7 @@ type Row struct {
 // Table is the whole of it: KubeVirt's semantics of each strategy.
 func Table() []Row {
 	start := func(why string) Action { return Action{Operation: contract.OperationStart, Why: why} }
-	later := func(why string) Action {
+	afterBackOff := func(why string) Action {
 		return Action{Operation: contract.OperationStart, AfterBackOff: true, Why: why}
 	}
 	stop := func(why string) Action { return Action{Operation: contract.OperationStop, Why: why} }
@@ -77,10 +77,10 @@ func Table() []Row {
 		stopAsked    = "a stop was requested"
 		restartAsked = "a restart was requested"
 	)
-	first := later("the run strategy has become RerunOnFailure")
+	first := afterBackOff("the run strategy has become RerunOnFailure")
 	first.Once = true
 	return []Row{
-		{Always, Absent, NoRequest, later("the run strategy is Always")},
+		{Always, Absent, NoRequest, afterBackOff("the run strategy is Always")},
 		{Always, Alive, NoRequest, nothing},
 		{Always, Alive, StopRequest, restart(restartAsked)},
 		{Always, Alive, RestartRequest, restart(restartAsked)},
@@ -89,7 +89,7 @@ func Table() []Row {
 		{Always, Failed, NoRequest, stop("the guest failed; it is started again after its instance is gone")},
 
 		{RerunOnFailure, Absent, NoRequest, first},
-		{RerunOnFailure, Absent, StartRequest, later(startAsked)},
+		{RerunOnFailure, Absent, StartRequest, afterBackOff(startAsked)},
 		{RerunOnFailure, Alive, NoRequest, nothing},
 		{RerunOnFailure, Alive, StopRequest, stop(stopAsked)},
 		{RerunOnFailure, Alive, RestartRequest, restart(restartAsked)},

@@ -58,7 +58,7 @@ func TestEveryCell(t *testing.T) {
 	const (
 		none    = ""
 		start   = "start"
-		later   = "start after back-off"
+		delayed = "start after back-off"
 		first   = "start after back-off if new"
 		stop    = "stop"
 		restart = "restart"
@@ -67,11 +67,11 @@ func TestEveryCell(t *testing.T) {
 	)
 	want := map[Strategy]map[Situation][4]string{ // no request, start, stop, restart
 		Always: {
-			Absent: {later, later, later, later}, Alive: {none, none, restart, restart}, Deleting: {},
+			Absent: {delayed, delayed, delayed, delayed}, Alive: {none, none, restart, restart}, Deleting: {},
 			Succeeded: {stop, stop, stop, stop}, Failed: {stop, stop, stop, stop},
 		},
 		RerunOnFailure: {
-			Absent: {first, later, first, first}, Alive: {none, none, stop, restart}, Deleting: {},
+			Absent: {first, delayed, first, first}, Alive: {none, none, stop, restart}, Deleting: {},
 			Succeeded: {stop, stop, stop, stop}, Failed: {rerun, stop, stop, stop},
 		},
 		Manual: {
@@ -99,7 +99,7 @@ func TestEveryCell(t *testing.T) {
 				case a.Once:
 					got = first
 				case a.AfterBackOff:
-					got = later
+					got = delayed
 				}
 				require.Equal(t, want[strategy][situation][i], got, "%s × %s × %s", strategy, situation, request)
 				cells++

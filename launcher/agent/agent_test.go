@@ -103,12 +103,12 @@ type told struct {
 	frozen    bool
 }
 
-func poll(t *testing.T, s *scripted, pace agent.Pace) (*agent.Poller, chan told) {
+func poll(t *testing.T, s *scripted, every agent.Intervals) (*agent.Poller, chan told) {
 	t.Helper()
 	heard := make(chan told)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	p := agent.NewPoller(s, pace, func(connected bool, info *rpc.GuestInfo, frozen bool) {
+	p := agent.NewPoller(s, every, func(connected bool, info *rpc.GuestInfo, frozen bool) {
 		select {
 		case heard <- told{connected, info, frozen}:
 		case <-ctx.Done():
@@ -127,7 +127,7 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 			`{"return":[{"name":"eth0","hardware-address":"02:00:00:aa:00:01","ip-addresses":[{"ip-address":"10.0.2.2"},{"ip-address":"fe80::1%eth0"},{"ip-address":"no"}]}]}`,
 		},
 	}}
-	p, heard := poll(t, s, agent.Pace{First: time.Millisecond, System: time.Hour, Version: time.Hour})
+	p, heard := poll(t, s, agent.Intervals{First: time.Millisecond, System: time.Hour, Version: time.Hour})
 	p.Connected(true)
 	first := <-heard
 	require.True(t, first.connected)
@@ -148,7 +148,7 @@ func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
 		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`, `{"return":"frozen"}`, `{"return":"frozen"}`, `{"return":"thawed"}`},
 	}}
-	p, heard := poll(t, s, agent.Pace{First: time.Hour, System: time.Hour, Version: time.Nanosecond, Frozen: time.Millisecond})
+	p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Nanosecond, Frozen: time.Millisecond})
 	p.Connected(true)
 	require.False(t, (<-heard).frozen)
 	s.set("guest-info", strings.ReplaceAll(goodCommands, `"enabled":true`, `"enabled":false`))
@@ -177,7 +177,7 @@ func TestAReboot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{answer: map[string][]string{"guest-fsfreeze-status": {`{"return":"frozen"}`}}}
-			p, heard := poll(t, s, agent.Pace{First: time.Hour, System: time.Hour, Version: time.Hour, Frozen: time.Hour})
+			p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Hour, Frozen: time.Hour})
 			p.Connected(true)
 			require.True(t, (<-heard).frozen)
 			if !c.connected {
@@ -196,13 +196,13 @@ func TestAReboot(t *testing.T) {
 
 func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
 	s := &scripted{answer: map[string][]string{"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`, `"guest-get-users","enabled":false`, 1)}}}
-	p, heard := poll(t, s, agent.KubeVirtPace())
+	p, heard := poll(t, s, agent.KubeVirtIntervals())
 	p.Connected(true)
 	require.Equal(t, agent.NotSupported, (<-heard).info.GetAgentProblem())
 }
 
 func TestASilentAgentIsConnectedAllTheSame(t *testing.T) {
-	p, heard := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtPace())
+	p, heard := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtIntervals())
 	p.Connected(true)
 	first := <-heard
 	require.True(t, first.connected)
@@ -219,7 +219,7 @@ func TestWhatAGuestSaysIsCutToSize(t *testing.T) {
 		"guest-info": {goodCommands}, "guest-get-osinfo": {`{"return":{"id":"` + long + `"}}`},
 		"guest-network-get-interfaces": {`{"return":[` + strings.Join(list[:100], ",") + `]}`},
 	}}
-	p, heard := poll(t, s, agent.KubeVirtPace())
+	p, heard := poll(t, s, agent.KubeVirtIntervals())
 	p.Connected(true)
 	info := (<-heard).info
 	require.Less(t, proto.Size(info), 16<<10)

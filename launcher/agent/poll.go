@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// Pace is how often the guest is asked while its agent is connected.
-type Pace struct {
+// Intervals are how often the guest is asked while its agent is connected.
+type Intervals struct {
 	// First is the pause after the look that comes with the connection: by then a guest that was still booting has its addresses.
 	First time.Duration
 	// System is the pause between looks at the operating system and the interfaces, Version that between looks at the agent itself.
@@ -19,16 +19,16 @@ type Pace struct {
 	Frozen time.Duration
 }
 
-// KubeVirtPace is KubeVirt's.
-func KubeVirtPace() Pace {
-	return Pace{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second, Frozen: 5 * time.Second}
+// KubeVirtIntervals are KubeVirt's.
+func KubeVirtIntervals() Intervals {
+	return Intervals{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second, Frozen: 5 * time.Second}
 }
 
 // Poller asks the agent while it is connected, and tells what it learns. A connection is told together with the first answers: one change
 // instead of several.
 type Poller struct {
 	channel   Channel
-	pace      Pace
+	every     Intervals
 	tell      func(connected bool, info *rpc.GuestInfo, frozen bool)
 	log       zerolog.Logger
 	connected chan bool     // the newest, if it was not taken yet
@@ -42,8 +42,8 @@ type Poller struct {
 }
 
 // NewPoller makes one; tell is called from Run only. The info may be nil, and must not be changed.
-func NewPoller(channel Channel, pace Pace, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger) *Poller {
-	return &Poller{channel: channel, pace: pace, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
+func NewPoller(channel Channel, every Intervals, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger) *Poller {
+	return &Poller{channel: channel, every: every, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
 }
 
 // Connected notes whether the agent is connected. One caller at a time.
@@ -90,7 +90,7 @@ func (p *Poller) Run(ctx context.Context) {
 				continue
 			}
 			p.look()
-			next = time.After(p.pace.First)
+			next = time.After(p.every.First)
 		case <-next:
 			p.look()
 			next = time.After(p.pause())
@@ -111,7 +111,7 @@ func (p *Poller) Run(ctx context.Context) {
 			if connected {
 				p.tell(connected, p.info, p.frozen)
 				p.lookFrozen()
-				next = time.After(min(p.pace.First, p.pause()))
+				next = time.After(min(p.every.First, p.pause()))
 			}
 		}
 		p.tell(connected, p.info, p.frozen)
@@ -120,9 +120,9 @@ func (p *Poller) Run(ctx context.Context) {
 
 func (p *Poller) pause() time.Duration {
 	if p.frozen {
-		return p.pace.Frozen
+		return p.every.Frozen
 	}
-	return p.pace.System
+	return p.every.System
 }
 
 // lookFrozen asks whether the guest's file systems are frozen.
@@ -140,7 +140,7 @@ func (p *Poller) look() {
 		return
 	}
 	next := &rpc.GuestInfo{AgentProblem: p.info.GetAgentProblem(), Os: p.info.GetOs(), Interfaces: p.info.GetInterfaces()}
-	if p.checked.IsZero() || time.Since(p.checked) >= p.pace.Version {
+	if p.checked.IsZero() || time.Since(p.checked) >= p.every.Version {
 		text, err := problem(p.channel)
 		if err != nil {
 			p.log.Debug().Err(err).Msg("the guest's agent is silent")

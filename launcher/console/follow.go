@@ -121,8 +121,8 @@ func (f *follower) take(b []byte) {
 		if end >= 0 {
 			part = b[:end]
 		}
-		if room := LineLimit - len(f.buffer); room > 0 {
-			f.buffer = append(f.buffer, part[:min(room, len(part))]...)
+		if free := LineLimit - len(f.buffer); free > 0 {
+			f.buffer = append(f.buffer, part[:min(free, len(part))]...)
 		}
 		if end < 0 {
 			return

@@ -46,10 +46,10 @@ func vmi(t *testing.T, spec string) *v1.VirtualMachineInstance {
 	return v
 }
 
-func places(t *testing.T) disk.Places {
+func directories(t *testing.T) disk.Directories {
 	t.Helper()
 	dir := t.TempDir()
-	at := disk.Places{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks"),
+	at := disk.Directories{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks"),
 		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data")}
 	for _, d := range []string{at.Images, at.CloudInit, at.Disks} {
 		require.NoError(t, os.Mkdir(d, 0o700))
@@ -65,7 +65,7 @@ func write(t *testing.T, path string) {
 
 const containerDisk = `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x"}},{"name":"unused","emptyDisk":{"capacity":"0"}}]}`
 
-func prepare(t *testing.T, at disk.Places, spec, info string) (path string, err error) {
+func prepare(t *testing.T, at disk.Directories, spec, info string) (path string, err error) {
 	t.Helper()
 	v := vmi(t, spec)
 	plan, err := disk.Plan(v, at)
@@ -98,7 +98,7 @@ func TestContainerDiskMistakes(t *testing.T) {
 		"path is a folder": {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := places(t)
+			at := directories(t)
 			require.NoError(t, os.Mkdir(filepath.Join(at.Images, "root"), 0o700))
 			for _, f := range c.files {
 				write(t, filepath.Join(at.Images, "root", f))
@@ -118,7 +118,7 @@ func TestContainerDiskMistakes(t *testing.T) {
 }
 
 func TestALinkOutOfAContainerDiskIsRefused(t *testing.T) {
-	at := places(t)
+	at := directories(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(at.Images, "root", "disk"), 0o700))
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(at.Images, "root", "disk", "disk.img")))
 	_, err := prepare(t, at, containerDisk, `{"format":"raw"}`)
@@ -127,7 +127,7 @@ func TestALinkOutOfAContainerDiskIsRefused(t *testing.T) {
 }
 
 func TestWhatWasMadeIsKept(t *testing.T) {
-	at := places(t)
+	at := directories(t)
 	write(t, filepath.Join(at.Images, "root", "disk", "disk.img"))
 	path, err := prepare(t, at, containerDisk, `{"format":"raw","virtual-size":7}`)
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 
 func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"}, {"networkData"}} {
-		at := places(t)
+		at := directories(t)
 		spec := ""
 		for _, key := range keys {
 			dir, ref := at.UserData, `"secretRef":{"name":"u"}`
@@ -166,7 +166,7 @@ func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 
 // A Secret with user data may have a key named networkdata all the same: it is not what was named for that.
 func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
-	at := places(t)
+	at := directories(t)
 	for path, content := range map[string]string{
 		filepath.Join(at.UserData, "c", "userdata"): "user's", filepath.Join(at.UserData, "c", "networkdata"): "wrong",
 		filepath.Join(at.CloudInit, "c", "networkdata"): "inline",
@@ -190,7 +190,7 @@ func TestOtherMistakes(t *testing.T) {
 		`{"domain":{"devices":{"disks":[{"name":"p"}]}},"volumes":[{"name":"p","persistentVolumeClaim":{"claimName":"x"}}]}`:                             "not supported yet",
 		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}},"volumes":[{"name":"a","cloudInitNoCloud":{}},{"name":"b","cloudInitNoCloud":{}}]}`: "one cloud-init volume",
 	} {
-		_, err := prepare(t, places(t), spec, "")
+		_, err := prepare(t, directories(t), spec, "")
 		var wrong *disk.Error
 		require.ErrorAs(t, err, &wrong, spec)
 		require.ErrorContains(t, err, want)

@@ -20,8 +20,8 @@ const (
 // mebibyte is what KubeVirt rounds the size of an image down to.
 const mebibyte = 1 << 20
 
-// Places are the directories that volumes come from and go to.
-type Places struct {
+// Directories are those that volumes come from and go to.
+type Directories struct {
 	Images    string // the read-only image of each containerDisk, in a directory of the volume's name
 	CloudInit string // the inline cloud-init data of each volume, in a directory of the volume's name
 	// UserData and NetworkData have the user's own Secrets, each whole and in a directory of the volume's name.
@@ -58,7 +58,7 @@ func failed(volume, format string, args ...any) error {
 }
 
 // Plan lists what has to be made for the volumes that the VMI's disks use.
-func Plan(vmi *v1.VirtualMachineInstance, at Places) ([]Volume, error) {
+func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 	used := map[string]bool{}
 	for i := range vmi.Spec.Domain.Devices.Disks {
 		used[vmi.Spec.Domain.Devices.Disks[i].Name] = true
@@ -85,7 +85,7 @@ func Plan(vmi *v1.VirtualMachineInstance, at Places) ([]Volume, error) {
 	return out, nil
 }
 
-func planVolume(v *v1.Volume, at Places) (Volume, error) {
+func planVolume(v *v1.Volume, at Directories) (Volume, error) {
 	switch {
 	case v.ContainerDisk != nil:
 		return Volume{
@@ -106,7 +106,7 @@ func planVolume(v *v1.Volume, at Places) (Volume, error) {
 }
 
 // noCloudVolume: a Secret of the user's wins over what is inline.
-func noCloudVolume(v *v1.Volume, at Places) Volume {
+func noCloudVolume(v *v1.Volume, at Directories) Volume {
 	out := Volume{
 		Name: v.Name, Kind: NoCloud, UserData: filepath.Join(at.CloudInit, v.Name), NetworkData: filepath.Join(at.CloudInit, v.Name),
 		Path: filepath.Join(at.Disks, v.Name+"-nocloud.iso"),

@@ -74,16 +74,16 @@ func (r *Reaper) Reap(ctx context.Context) {
 	signal.Notify(ended, syscall.SIGCHLD)
 	defer signal.Stop(ended)
 	for {
-		var later <-chan time.Time
+		var again <-chan time.Time
 		if !r.sweep() {
-			later = time.After(ownerDelay)
+			again = time.After(ownerDelay)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ended:
 		case <-r.again:
-		case <-later:
+		case <-again:
 		}
 	}
 }

@@ -114,7 +114,7 @@ func refusal(causes []metav1.StatusCause) *Answer {
 // causesAt writes causes for a spec that stands at a path.
 func causesAt(at string, list []why) []metav1.StatusCause {
 	out := make([]metav1.StatusCause, len(list))
-	place := func(s string) string {
+	written := func(s string) string {
 		if s == "F" || strings.HasPrefix(s, "F.") || strings.HasPrefix(s, "F[") {
 			s = at + s[1:]
 		}
@@ -124,9 +124,9 @@ func causesAt(at string, list []why) []metav1.StatusCause {
 		return s
 	}
 	for i, w := range list {
-		field := place(w.field)
+		field := written(w.field)
 		out[i] = metav1.StatusCause{
-			Type: metav1.CauseType(w.reason), Field: field, Message: strings.ReplaceAll(place(w.message), "@", field),
+			Type: metav1.CauseType(w.reason), Field: field, Message: strings.ReplaceAll(written(w.message), "@", field),
 		}
 	}
 	return out

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	paced, pacedFor = 100, 20 * time.Second // requests a second
-	vmisKnown       = 5000
+	perSecond, measuredFor = 100, 20 * time.Second // requests a second
+	vmisKnown              = 5000
 	// usersAtOnce ask at a time while every VMI is asked about.
 	usersAtOnce = 8
 )
@@ -35,12 +35,12 @@ func record(b *testing.B, id string) *admission.Record {
 // BenchmarkProcess is about the api-server's real program. Its memory is what the kernel says.
 func BenchmarkProcess(b *testing.B) {
 	p := startProcess(b)
-	b.Run("admission at a pace of 100 a second", p.atAPace)
+	b.Run("admission at 100 a second", p.atARate)
 	b.Run("5000 VMIs", p.manyKnown)
 }
 
-// atAPace asks when it is time to, whether or not the answer before has come: what a request waits for others counts.
-func (p *process) atAPace(b *testing.B) {
+// atARate asks when it is time to, whether or not the answer before has come: what a request waits for others counts.
+func (p *process) atARate(b *testing.B) {
 	var reviews []*admission.Record
 	for _, id := range []string{"mutated vm plain", "mutated vmi plain", "vmi plain", "vm disk of no volume"} {
 		reviews = append(reviews, record(b, id))
@@ -50,9 +50,9 @@ func (p *process) atAPace(b *testing.B) {
 	before := p.cpu(b)
 	for b.Loop() {
 		var all sync.WaitGroup
-		pace := time.NewTicker(time.Second / paced)
-		for i := range paced * int(pacedFor/time.Second) {
-			<-pace.C
+		tick := time.NewTicker(time.Second / perSecond)
+		for i := range perSecond * int(measuredFor/time.Second) {
+			<-tick.C
 			begun, r := time.Now(), reviews[i%len(reviews)]
 			all.Go(func() {
 				if err := p.post(r.Path, r.Request); err != nil {
@@ -63,7 +63,7 @@ func (p *process) atAPace(b *testing.B) {
 				took = append(took, time.Since(begun))
 			})
 		}
-		pace.Stop()
+		tick.Stop()
 		all.Wait()
 	}
 	slices.Sort(took)

@@ -52,7 +52,7 @@ func TestTheDatabaseIsLost(t *testing.T) {
 	until(t, healLimit, "a workflow runs in the third database", func() error { return l.runs("again") })
 }
 
-// runs says whether the control worker takes up a node's entity and answers for it.
+// runs says whether the control worker polls a node's entity and answers for it.
 func (l *lane) runs(node string) error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
 	defer cancel()

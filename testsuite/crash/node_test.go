@@ -41,15 +41,15 @@ type machine struct {
 	// What the tests read, guarded by mu.
 	mu      sync.Mutex
 	running map[string]string // pod UID of the domain that runs, by namespace/name of the VMI
-	made    map[string]*tally
+	made    map[string]*counts
 	broken  []string
 	plans   map[string]string
 
 	created func(resource, namespace, name string)
 }
 
-// tally counts what was made for one VMI or VM name.
-type tally struct{ instances, pods, domains int }
+// counts counts what was made for one VMI or VM name.
+type counts struct{ instances, pods, domains int }
 
 // launcher is one launcher pod's process.
 type launcher struct {
@@ -65,11 +65,11 @@ const planRefuse = "refuse" // libvirt refuses the first domain
 func newMachine(s *kube.Server, c client.Client) *machine {
 	m := &machine{
 		kube: s, temporal: c, work: make(chan func(), 10000), launchers: map[string]*launcher{}, running: map[string]string{},
-		made: map[string]*tally{}, plans: map[string]string{},
+		made: map[string]*counts{}, plans: map[string]string{},
 	}
 	s.OnChange(func(c kube.Change) {
 		if o, ok := c.New.(*corev1.Pod); ok {
-			m.later(lag, func() { m.sync(o.Namespace, o.Name, string(o.UID)) })
+			m.after(lag, func() { m.sync(o.Namespace, o.Name, string(o.UID)) })
 		}
 		if c.Type == kube.Added {
 			m.count(c)
@@ -78,7 +78,7 @@ func newMachine(s *kube.Server, c client.Client) *machine {
 	return m
 }
 
-func (m *machine) later(d time.Duration, f func()) { time.AfterFunc(d, func() { m.work <- f }) }
+func (m *machine) after(d time.Duration, f func()) { time.AfterFunc(d, func() { m.work <- f }) }
 
 func (m *machine) run(ctx context.Context) {
 	for {
@@ -97,11 +97,11 @@ func (m *machine) count(c kube.Change) {
 	switch o := c.New.(type) {
 	case *corev1.Pod:
 		if ref := observe.Owner(o); ref != nil {
-			m.tally(c.Namespace, ref.Name).pods++
+			m.counts(c.Namespace, ref.Name).pods++
 		}
 	default:
 		if c.Resource == crdkube.ResourceVMI {
-			m.tally(c.Namespace, c.Name).instances++
+			m.counts(c.Namespace, c.Name).instances++
 		}
 		if strings.HasPrefix(c.Resource, "virtualmachine") && m.created != nil {
 			go m.created(c.Resource, c.Namespace, c.Name)
@@ -109,11 +109,11 @@ func (m *machine) count(c kube.Change) {
 	}
 }
 
-// tally needs the lock.
-func (m *machine) tally(namespace, name string) *tally {
+// counts needs the lock.
+func (m *machine) counts(namespace, name string) *counts {
 	key := namespace + "/" + name
 	if m.made[key] == nil {
-		m.made[key] = &tally{}
+		m.made[key] = &counts{}
 	}
 	return m.made[key]
 }
@@ -138,7 +138,7 @@ func (m *machine) sync(namespace, name, uid string) {
 	case pod.DeletionTimestamp != nil && (l == nil || l.ended):
 		m.confirmEnd(pod, l)
 	case pod.DeletionTimestamp != nil:
-		m.later(stopTime, func() { m.off(l, contract.DomainShutoff, contract.ReasonShutdown) })
+		m.after(stopTime, func() { m.off(l, contract.DomainShutoff, contract.ReasonShutdown) })
 	case l != nil && l.ended:
 		m.report(pod, l)
 	case pod.Spec.NodeName == "":
@@ -165,7 +165,7 @@ func (m *machine) edit(pod *corev1.Pod, change func(*corev1.Pod)) {
 		}
 	})
 	if err != nil { // somebody else wrote: the change brings us back here
-		m.later(lag, func() { m.sync(pod.Namespace, pod.Name, string(pod.UID)) })
+		m.after(lag, func() { m.sync(pod.Namespace, pod.Name, string(pod.UID)) })
 	}
 }
 
@@ -209,7 +209,7 @@ func (m *machine) confirmEnd(pod *corev1.Pod, l *launcher) {
 	m.report(pod, l)
 	if g := pod.DeletionGracePeriodSeconds; g != nil && *g > 0 {
 		zero := int64(0)
-		m.later(lag, func() { _ = kube.Remove[corev1.Pod](m.kube, pod.Namespace, pod.Name, &zero) })
+		m.after(lag, func() { _ = kube.Remove[corev1.Pod](m.kube, pod.Namespace, pod.Name, &zero) })
 	}
 }
 
@@ -247,7 +247,7 @@ func (m *machine) boot(vmi, pod contract.Object) (contract.DomainObservation, er
 	other := m.running[key]
 	m.mu.Unlock()
 	if plan == planRefuse {
-		m.later(lag, func() { m.off(l, contract.DomainShutoff, contract.ReasonFailed) })
+		m.after(lag, func() { m.off(l, contract.DomainShutoff, contract.ReasonFailed) })
 		return contract.DomainObservation{}, &node.RefusedError{Message: "the domain is refused"}
 	}
 	if other != "" {
@@ -255,7 +255,7 @@ func (m *machine) boot(vmi, pod contract.Object) (contract.DomainObservation, er
 	}
 	m.mu.Lock()
 	m.running[key] = pod.UID
-	m.tally(vmi.Namespace, vmi.Name).domains++
+	m.counts(vmi.Namespace, vmi.Name).domains++
 	m.mu.Unlock()
 	l.ran = true
 	l.domain = contract.DomainObservation{PodUID: pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2"}
@@ -291,10 +291,10 @@ func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 }
 
 // total is what was made in a namespace.
-func (m *machine) total(namespace string) tally {
+func (m *machine) total(namespace string) counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out tally
+	var out counts
 	for key, t := range m.made {
 		if strings.HasPrefix(key, namespace+"/") {
 			out.instances, out.pods, out.domains = out.instances+t.instances, out.pods+t.pods, out.domains+t.domains

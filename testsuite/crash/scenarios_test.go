@@ -34,23 +34,23 @@ type scenario struct {
 	// done says what is missing.
 	done func(*story) error
 	// makes is what is made on the way, from the beginning on, and no more than that.
-	makes tally
+	makes counts
 }
 
 func scenarios() []scenario {
 	return []scenario{
-		{"start", none, func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }, func(s *story) error { return s.running(1, 1) }, tally{1, 1, 1}},
-		{"stop", running, func(s *story) error { return s.strategy(kubevirt.RunStrategyHalted) }, (*story).stopped, tally{1, 1, 1}},
-		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, tally{2, 2, 2}},
+		{"start", none, func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}},
+		{"stop", running, func(s *story) error { return s.strategy(kubevirt.RunStrategyHalted) }, (*story).stopped, counts{1, 1, 1}},
+		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}},
 		{"crash loop", none, func(s *story) error {
 			s.plan(planRefuse)
 			return s.createVM(kubevirt.RunStrategyAlways)
-		}, func(s *story) error { return s.running(2, 1) }, tally{2, 2, 1}},
-		{"panic", running, (*story).panics, func(s *story) error { return s.running(2, 1) }, tally{2, 2, 2}},
-		{"delete", running, (*story).delete, (*story).gone, tally{1, 1, 1}},
+		}, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 1}},
+		{"panic", running, (*story).panics, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}},
+		{"delete", running, (*story).delete, (*story).gone, counts{1, 1, 1}},
 		{
 			"scale", func(s *story) error { return s.createSet(0) }, func(s *story) error { return s.scale(2) },
-			func(s *story) error { return s.replicas(2) }, tally{2, 2, 2},
+			func(s *story) error { return s.replicas(2) }, counts{2, 2, 2},
 		},
 	}
 }

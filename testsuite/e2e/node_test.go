@@ -143,8 +143,8 @@ func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachine
 	return m, vmi
 }
 
-// quietNode is the node that runs fewer of virtflow's own Deployments.
-func quietNode(t *testing.T) string {
+// idleNode is the node that runs fewer of virtflow's own Deployments.
+func idleNode(t *testing.T) string {
 	t.Helper()
 	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name in (virtflow-control-worker,virtflow-crdwatch,virtflow-api-server,virtflow-node-gateway)",
 		"-o", "jsonpath={.items[*].spec.nodeName}")
@@ -252,7 +252,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	require.Equal(t, first.UID, now.UID)
 	require.Equal(t, kubevirt.Running, now.Status.Phase)
 	require.Equal(t, 1, most())
-	require.Equal(t, qemu[0].pid, m.domains()[0].pid, "the guest is taken up again, not started again")
+	require.Equal(t, qemu[0].pid, m.domains()[0].pid, "the guest goes on, and is not started again")
 	require.Equal(t, 1, strings.Count(m.console(), marker), "boots")
 	log := m.follow()
 	m.remove()
@@ -264,7 +264,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 // or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
 	untilHealthy(t)
-	node := quietNode(t)
+	node := idleNode(t)
 	m, first := bootOn(t, node, "fenced")
 	confirmed, instance := bootOn(t, node, "confirmed")
 	_, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice"}`)

@@ -223,7 +223,7 @@ func TestReplicaSet(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is let go of; paused, nothing is made;
+// TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is released; paused, nothing is made;
 // a quota shows; an orphaned instance stays; the namespace goes.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
 	untilHealthy(t)
@@ -266,7 +266,7 @@ spec:
 	})
 
 	r.kubectl("label", "vmi", "bare", "app=free", "--overwrite")
-	until(t, bootTime, "the set has let go of it and has another one", func() error {
+	until(t, bootTime, "the set has released it and has another one", func() error {
 		if owner := r.kubectl("get", "vmi", "bare", "-o", "jsonpath={.metadata.ownerReferences}"); owner != "" {
 			return fmt.Errorf("its owner: %s", owner)
 		}
@@ -358,7 +358,7 @@ func (r *replicas) countOne(c client.Client) {
 		begun := time.Now()
 		r.kubectl("scale", "vmirs", r.name, fmt.Sprintf("--replicas=%d", n))
 		r.until(n)
-		until(r.t, time.Minute, "the transition has ended", func() error { return r.quiet(c) })
+		until(r.t, time.Minute, "the transition has ended", func() error { return r.settled(c) })
 		list := settled(r.t, r.namespace, begun)
 		per, after, tasks := history(r.t, c, r.namespace)
 		table, total, told := own(list, time.Now())
@@ -367,8 +367,8 @@ func (r *replicas) countOne(c client.Client) {
 	}
 }
 
-// quiet says whether no transition of the set is open.
-func (r *replicas) quiet(c client.Client) error {
+// settled says whether no transition of the set is open.
+func (r *replicas) settled(c client.Client) error {
 	v, err := c.QueryWorkflow(r.t.Context(), contract.ReplicaSetID(r.namespace, r.name), "", contract.QueryState)
 	if err != nil {
 		return err

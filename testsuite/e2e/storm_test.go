@@ -212,7 +212,7 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 		_ = c.Close() // as above
 	}
 	metrics = forwarded(t, "deployment/virtflow-api-server", "8080")
-	until(t, stormLimit, "the api-server has let go of everything", func() error {
+	until(t, stormLimit, "the api-server has released everything", func() error {
 		if now := apiServerFigures(t, metrics); now.streams != 0 || now.goroutines > base.goroutines+20 || now.files > base.files+10 {
 			return fmt.Errorf("%+v, and %+v before", now, base)
 		}
@@ -220,7 +220,7 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	})
 	for _, m := range machines {
 		require.Equal(t, stormCycles, transitions(t, m, contract.OperationStart), m.name)
-		// Nothing ever runs, so that a stop calls off the start, which takes the instance away. A transition of its own is there only where the
+		// Nothing ever runs, so that a stop cancels the start, which takes the instance away. A transition of its own is there only where the
 		// workflow hears later of that than of the start's end.
 		require.LessOrEqual(t, transitions(t, m, contract.OperationStop), stormCycles, m.name)
 	}

@@ -141,7 +141,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
 	}
 	anonymous := []string{"--as=" + nobody, "--as-group=system:unauthenticated"}
-	denied := [][]string{as("viewer"), as("tenant"), as("stranger"), anonymous}
+	denied := [][]string{as("viewer"), as("tenant"), as("outsider"), anonymous}
 	for _, flags := range denied {
 		forbidden(flags, vms, "start")
 	}
@@ -169,7 +169,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		require.Nil(t, c, "%s opens %s", user, kind)
 		require.Contains(t, []int{http.StatusForbidden, http.StatusUnauthorized}, code, "%s %s: %s", user, kind, text)
 	}
-	for _, user := range []string{"viewer", "tenant", "stranger", nobody, stateless} {
+	for _, user := range []string{"viewer", "tenant", "outsider", nobody, stateless} {
 		for _, kind := range streamKinds() {
 			kept(user, vmis, kind)
 		}

@@ -112,7 +112,7 @@ func TestVirtctl(t *testing.T) {
 	waiting.untilStatus("ErrorUnschedulable")
 	t.Run("not found", func(t *testing.T) { (&virtctl{t, m.namespace}).notFound() })
 	t.Run("wrong state", func(t *testing.T) { (&virtctl{t, m.namespace}).wrongState() })
-	t.Run("later", func(t *testing.T) { (&virtctl{t, m.namespace}).later() })
+	t.Run("unsupported", func(t *testing.T) { (&virtctl{t, m.namespace}).unsupported() })
 	waiting.remove()
 
 	v.well("start", "ctl")
@@ -213,8 +213,8 @@ func (v *virtctl) wrongState() {
 	}
 }
 
-// later tries what cannot be done yet: it is refused by a sentence, never accepted and forgotten.
-func (v *virtctl) later() {
+// unsupported tries what cannot be done yet: it is refused by a sentence, never accepted and forgotten.
+func (v *virtctl) unsupported() {
 	apply(v.t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: disk, namespace: "+v.namespace+
 		"}, spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}}")
 	for line, words := range map[string]string{ // "": it is virtctl that sees that something is not there

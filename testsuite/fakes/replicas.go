@@ -34,8 +34,8 @@ type ReplicaCluster struct {
 
 	// Boots makes new instances run, after the time that it says; nil: the test does it.
 	Boots func(name string) time.Duration
-	// Later runs f after a while, in the time of the test.
-	Later func(d time.Duration, f func())
+	// After runs f after a while, in the time of the test.
+	After func(d time.Duration, f func())
 	// Ends is how long an instance takes to go once it is deleted.
 	Ends time.Duration
 	// Fail is asked before each activity; an error fails it without effect.
@@ -48,7 +48,7 @@ type ReplicaCluster struct {
 	Changed func(signal string, payload any)
 }
 
-// NewReplicaCluster has no objects. Later must be set before anything is made.
+// NewReplicaCluster has no objects. After must be set before anything is made.
 func NewReplicaCluster() *ReplicaCluster {
 	return &ReplicaCluster{version: 100, VMIs: map[string]*contract.ReplicaObservation{}, Ends: time.Second}
 }
@@ -150,7 +150,7 @@ func (c *ReplicaCluster) Names() []string {
 // Vanish deletes an instance, as kubectl delete vmi does.
 func (c *ReplicaCluster) Vanish(name string) {
 	c.Change(name, func(o *contract.ReplicaObservation) { o.Deleting = true })
-	c.Later(c.Ends, func() {
+	c.After(c.Ends, func() {
 		c.mu.Lock()
 		o := c.VMIs[name]
 		delete(c.VMIs, name)
@@ -236,7 +236,7 @@ func (c *ReplicaCluster) Create(_ context.Context, in contract.CreateReplicasInp
 		made = append(made, v)
 		out.Made++
 		if c.Boots != nil {
-			c.Later(c.Boots(name), func() { c.Run(name) })
+			c.After(c.Boots(name), func() { c.Run(name) })
 		}
 	}
 	c.mu.Unlock()

@@ -28,18 +28,18 @@ func rendered(t *testing.T, folder string) []map[string]any {
 	return out
 }
 
-// walk calls each for every string within a value, with the place where it stands.
-func walk(place string, value any, each func(place, text string)) {
+// walk calls each for every string within a value, with the field where it stands.
+func walk(field string, value any, each func(field, text string)) {
 	switch v := value.(type) {
 	case string:
-		each(place, v)
+		each(field, v)
 	case map[string]any:
 		for key, inner := range v {
-			walk(place+"."+key, inner, each)
+			walk(field+"."+key, inner, each)
 		}
 	case []any:
 		for _, inner := range v {
-			walk(place+"[]", inner, each)
+			walk(field+"[]", inner, each)
 		}
 	}
 }
@@ -53,16 +53,16 @@ func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 		if kind == "CustomResourceDefinition" {
 			continue // its descriptions name images as examples
 		}
-		walk(kind, o, func(place, text string) {
-			require.NotContains(t, text, "localhost/", place)
+		walk(kind, o, func(field, text string) {
+			require.NotContains(t, text, "localhost/", field)
 			flag, value, _ := strings.Cut(text, "=")
 			switch {
-			case strings.HasSuffix(place, "ontainers[].image"):
-				require.Regexp(t, image, text, place)
+			case strings.HasSuffix(field, "ontainers[].image"):
+				require.Regexp(t, image, text, field)
 				images[text] = true
 			case strings.HasPrefix(flag, "--") && strings.HasSuffix(flag, "-image"):
-				require.Regexp(t, image, value, place)
-				require.Contains(t, value, "/launcher:", "%s of %s", flag, place)
+				require.Regexp(t, image, value, field)
+				require.Contains(t, value, "/launcher:", "%s of %s", flag, field)
 			}
 		})
 	}

@@ -5,7 +5,7 @@
 //	main.go     the flags, and the course of a run
 //	nodes.go    simulated nodes: Node objects, their leases, and what a node's worker answers
 //	kubelet.go  simulated kubelets: pods that are bound to those nodes run, get ready and end
-//	load.go     machines are made at a pace, watched, and deleted
+//	load.go     machines are made at a rate, watched, and deleted
 //	calls.go    requests to the API server, counted from its audit log
 //
 // Only the nodes are simulated. No guest runs, so that what is measured is the control plane.

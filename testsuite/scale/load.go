@@ -177,7 +177,7 @@ func (r *run) wake() {
 	}
 }
 
-// make makes the machines at their pace, whether or not those before them run.
+// make makes the machines at their rate, whether or not those before them run.
 func (r *run) make(ctx context.Context) error {
 	var all sync.WaitGroup
 	var failed error

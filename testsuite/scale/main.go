@@ -51,7 +51,7 @@ func command() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("finding the cluster (run this with the environment of make env): %w", err)
 		}
-		config.QPS, config.UserAgent = -1, "scale" // what paces is --rate
+		config.QPS, config.UserAgent = -1, "scale" // what limits is --rate
 		clients, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return err

@@ -76,14 +76,14 @@ func Handovers() []Scenario {
 			up(w)
 			w.DeleteInstanceOrphaning(vm)
 		}, Want: restarted},
-		Scenario{Name: "instance-of-one-left-alone-goes", Story: func(w *World) {
+		Scenario{Name: "orphaned-instance-goes", Story: func(w *World) {
 			up(w)
 			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.DeleteInstance(vm)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 		}, Want: restarted},
-		Scenario{Name: "instance-of-one-left-alone-goes-later", Story: func(w *World) {
+		Scenario{Name: "orphaned-instance-goes-later", Story: func(w *World) {
 			up(w)
 			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })

@@ -274,8 +274,8 @@ func TestAGoodTokenIsNoPassForOthers(t *testing.T) {
 	require.Equal(t, most+2, r.reviews, "what was good once and is not any more is asked about as if it had never been")
 }
 
-// TestANodesTokensShareItsPace, however many of them were good: also while the API server does not answer.
-func TestANodesTokensShareItsPace(t *testing.T) {
+// TestANodesTokensShareItsRateLimit, however many of them were good: also while the API server does not answer.
+func TestANodesTokensShareItsRateLimit(t *testing.T) {
 	const most = 5
 	r := newRig(t)
 	now := time.Now()
@@ -298,8 +298,8 @@ func TestANodesTokensShareItsPace(t *testing.T) {
 	require.Equal(t, most, asked)
 }
 
-// TestAStrangerAtAnotherAddressHoldsUpNobody, with tokens that are made up, one after the other.
-func TestAStrangerAtAnotherAddressHoldsUpNobody(t *testing.T) {
+// TestAnUnauthenticatedCallerAtAnotherAddressHoldsUpNobody, with tokens that are made up, one after the other.
+func TestAnUnauthenticatedCallerAtAnotherAddressHoldsUpNobody(t *testing.T) {
 	const here, there = "10.1.1.1", "10.9.9.9"
 	r := newRig(t)
 	now := time.Now()

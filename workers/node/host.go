@@ -45,7 +45,7 @@ func newHost(base contract.NodeReport, found *contract.HostCapabilities, problem
 
 // findHost looks at the node. KVM is tried once; without an answer it counts as not working until kvm.Watch knows better.
 func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
-	problem := tryKVM(ctx, 2*time.Second) //nolint:mnd // far more than a quiet machine needs
+	problem := tryKVM(ctx, 2*time.Second) //nolint:mnd // far more than an idle machine needs
 	if problem != nil {
 		p.Log.Info().AnErr("why", problem).Msg("KVM does not work here: guests run only where emulation is allowed")
 	}

@@ -192,14 +192,14 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 		s.Replicas[i] = o
 	case known:
 		s.Replicas = slices.Delete(s.Replicas, i, i+1)
-	case s.room(o):
+	case s.fits(o):
 		i, _ = slices.BinarySearchFunc(s.Replicas, o.UID, byUID)
 		s.Replicas = slices.Insert(s.Replicas, i, o)
 	}
 }
 
-// room makes room for another instance, and says whether there is: its own are more to a set than those that it might adopt.
-func (s *State) room(o contract.ReplicaObservation) bool {
+// fits makes room for another instance, and says whether there is any: its own are more to a set than those that it might adopt.
+func (s *State) fits(o contract.ReplicaObservation) bool {
 	if len(s.Replicas) < contract.MaxReplicasSeen {
 		return true
 	}

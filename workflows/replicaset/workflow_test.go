@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	w.Changed = func(signal string, payload any) {
 		w.at(time.Millisecond, func() { w.env.SignalWorkflow(signal, payload) })
 	}
-	w.Later = w.at
+	w.After = w.at
 	w.Boots = func(string) time.Duration { return 5 * time.Second }
 	return w
 }

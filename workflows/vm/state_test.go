@@ -29,7 +29,7 @@ func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 	require.Equal(t, "new", s.next().Object.UID)
 }
 
-func TestAnotherVMsInstanceIsNotTakenUp(t *testing.T) {
+func TestAnotherVMsInstanceIsNotAdopted(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "old"})
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "10"})

@@ -293,7 +293,7 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 // TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is cancelled, and then makes the instance.
 func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 	w := newWorld(t)
-	attempts, calledOff := 0, make(chan struct{})
+	attempts, cancelled := 0, make(chan struct{})
 	w.Fail = func(a string) error {
 		if a != contract.ActivityCreateVMI {
 			return nil
@@ -301,12 +301,12 @@ func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 		if attempts++; attempts < 3 { // both local attempts
 			return temporal.NewApplicationError("connection refused", "Unavailable")
 		}
-		<-calledOff
+		<-cancelled
 		return nil
 	}
 	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
 	w.at(300*time.Millisecond, func() { w.update(t, contract.ControlCancelTransition, alice("wrong image"), "") })
-	w.at(350*time.Millisecond, func() { close(calledOff) })
+	w.at(350*time.Millisecond, func() { close(cancelled) })
 	w.at(3*time.Second, func() {
 		require.Equal(t, 3, attempts)
 		require.NotNil(t, w.VMI)

@@ -184,21 +184,21 @@ func TestTheSameRequestIsDoneOnce(t *testing.T) {
 	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
 	require.NotEmpty(t, carried)
 
-	later := w.later()
+	next := w.next()
 	var again, other *outcome
-	later.at(time.Second, func() { again = later.operate(contract.OperationReset, "reset/1") })
-	later.at(2*time.Second, func() {
+	next.at(time.Second, func() { again = next.operate(contract.OperationReset, "reset/1") })
+	next.at(2*time.Second, func() {
 		again.is(t, "", "")
-		require.Equal(t, []contract.Operation{contract.OperationReset}, later.Operations, "not once more")
-		other = later.operate(contract.OperationReset, "reset/2")
+		require.Equal(t, []contract.Operation{contract.OperationReset}, next.Operations, "not once more")
+		other = next.operate(contract.OperationReset, "reset/2")
 	})
-	later.at(3*time.Second, func() {
+	next.at(3*time.Second, func() {
 		other.is(t, "", "")
-		require.Equal(t, []contract.Operation{contract.OperationReset, contract.OperationReset}, later.Operations)
-		later.DeleteVMIByUser()
+		require.Equal(t, []contract.Operation{contract.OperationReset, contract.OperationReset}, next.Operations)
+		next.DeleteVMIByUser()
 	})
-	later.at(4*time.Second, func() { later.EndPod(contract.ReasonShutdown, true, 0) })
-	later.runWith(t, carried)
+	next.at(4*time.Second, func() { next.EndPod(contract.ReasonShutdown, true, 0) })
+	next.runWith(t, carried)
 }
 
 func TestOperationsFollowEachOther(t *testing.T) {
@@ -234,7 +234,7 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 		return failure
 	}
 	w.boot()
-	var reset, paused, frozen, later *outcome
+	var reset, paused, frozen, next *outcome
 	w.at(10*time.Second, func() { failure = away; reset = w.operate(contract.OperationReset, "r1") })
 	w.at(time.Minute, func() {
 		reset.is(t, contract.RefusedAway, fakes.NodeName)
@@ -251,10 +251,10 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 	w.at(3*time.Minute, func() {
 		frozen.is(t, contract.RefusedFailed, "the agent is not connected")
 		failure = nil
-		later = w.operate(contract.OperationPause, "p1b")
+		next = w.operate(contract.OperationPause, "p1b")
 	})
 	w.at(4*time.Minute, func() {
-		later.is(t, "", "")
+		next.is(t, "", "")
 		records := w.state(t).Records
 		require.Equal(t, "done", records[len(records)-1].Outcome)
 		require.Equal(t, "the agent is not connected", records[len(records)-2].Outcome)

@@ -23,11 +23,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return (&world{Cluster: fakes.NewCluster()}).later()
+	return (&world{Cluster: fakes.NewCluster()}).next()
 }
 
-// later is the same cluster for another run of the entity.
-func (w *world) later() *world {
+// next is the same cluster for another run of the entity.
+func (w *world) next() *world {
 	var s testsuite.WorkflowTestSuite
 	next := &world{Cluster: w.Cluster, env: s.NewTestWorkflowEnvironment()}
 	next.env.SetTestTimeout(20 * time.Second)

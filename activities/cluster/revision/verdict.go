@@ -126,17 +126,17 @@ func ruleOf(s Subject, field string) *rule {
 
 // sockets: no CPU can be plugged in, so that what is available is what there is.
 func sockets(s Subject) string {
-	var want, has, room uint32 = 1, 1, 0
+	var want, has, limit uint32 = 1, 1, 0
 	if c := template(&s.VM.Spec).Spec.Domain.CPU; c != nil {
 		want = max(1, c.Sockets)
 	}
 	if c := s.VMI.Spec.Domain.CPU; c != nil {
-		has, room = max(1, c.Sockets), c.MaxSockets
+		has, limit = max(1, c.Sockets), c.MaxSockets
 	}
 	switch {
 	case want == has:
 		return ""
-	case want > has && want > room:
+	case want > has && want > limit:
 		return socketsTooMany
 	case want < has:
 		return socketsFewer
@@ -148,12 +148,12 @@ func sockets(s Subject) string {
 }
 
 func memory(s Subject) string {
-	var want, has, room *resource.Quantity
+	var want, has, limit *resource.Quantity
 	if m := template(&s.VM.Spec).Spec.Domain.Memory; m != nil {
 		want = m.Guest
 	}
 	if m := s.VMI.Spec.Domain.Memory; m != nil {
-		has, room = m.Guest, m.MaxGuest
+		has, limit = m.Guest, m.MaxGuest
 	}
 	migratable := slices.ContainsFunc(s.VMI.Status.Conditions, func(c kubevirt.VirtualMachineInstanceCondition) bool {
 		return c.Type == kubevirt.VirtualMachineInstanceIsMigratable && c.Status == "True"
@@ -165,11 +165,11 @@ func memory(s Subject) string {
 		return ""
 	case !migratable:
 		return memoryMigratable
-	case room == nil:
+	case limit == nil:
 		return memoryNotHere
 	case want.Cmp(*has) < 0:
 		return memoryLower
-	case want.Cmp(*room) > 0:
+	case want.Cmp(*limit) > 0:
 		return memoryHigher
 	default:
 		return memoryNotHere

@@ -83,11 +83,11 @@ func TestMemoryThatCouldBePlugged(t *testing.T) {
 	s := subject(t, true, `{"template": {"spec": {"domain": {"memory": {"guest": "512Mi"}}}}}`)
 	s.VMI.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: kubevirt.VirtualMachineInstanceIsMigratable, Status: "True"}}
 	require.Equal(t, memoryNotHere, memory(s))
-	room := s.VMI.Spec.Domain.Memory.Guest.DeepCopy()
-	s.VMI.Spec.Domain.Memory.MaxGuest = &room
+	limit := s.VMI.Spec.Domain.Memory.Guest.DeepCopy()
+	s.VMI.Spec.Domain.Memory.MaxGuest = &limit
 	require.Equal(t, memoryLower, memory(s))
-	more := room.DeepCopy()
-	more.Add(room)
+	more := limit.DeepCopy()
+	more.Add(limit)
 	s.VM.Spec.Template.Spec.Domain.Memory.Guest = &more
 	require.Equal(t, memoryHigher, memory(s))
 }

@@ -489,7 +489,7 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 	require.Contains(t, body, `"reason":"TooManyRequests"`)
 }
 
-func TestNoNamespaceTakesAllPlaces(t *testing.T) {
+func TestNoNamespaceTakesAllStreams(t *testing.T) {
 	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{PerNamespace: 2}})
 	for _, user := range []string{"system:serviceaccount:default:a", "system:serviceaccount:default:b"} {
 		conn, _, text := c.Dial(t, "/web/vmi/portforward/22", user)

@@ -20,7 +20,7 @@ var defaultPath = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
 // Root is a directory with unpacked packages. Its /lib may or may not be merged into /usr.
 type Root string
 
-// Merged is a path's place in an image whose /bin, /sbin, /lib and /lib64 are links into /usr.
+// Merged is a path's path in an image whose /bin, /sbin, /lib and /lib64 are links into /usr.
 func Merged(name string) string {
 	for _, dir := range []string{"/bin/", "/sbin/", "/lib/", "/lib64/"} {
 		if strings.HasPrefix(name, dir) {
@@ -74,18 +74,18 @@ func (r Root) Add(t *tree.Tree, seeds ...string) error {
 	for len(queue) > 0 {
 		name := queue[0]
 		queue = queue[1:]
-		place := Merged(path.Clean("/" + name))
-		if t.Has(place) {
+		target := Merged(path.Clean("/" + name))
+		if t.Has(target) {
 			continue
 		}
 		source, err := r.Source(name)
 		if err != nil {
 			return fmt.Errorf("find the closure: %w", err)
 		}
-		if err := t.File(place, source); err != nil {
+		if err := t.File(target, source); err != nil {
 			return fmt.Errorf("find the closure: %w", err)
 		}
-		needed, err := r.Needed(source, place)
+		needed, err := r.Needed(source, target)
 		if err != nil {
 			return fmt.Errorf("find what %s needs: %w", name, err)
 		}
@@ -95,8 +95,8 @@ func (r Root) Add(t *tree.Tree, seeds ...string) error {
 }
 
 // Needed lists the paths, inside the root, of the libraries and the interpreter that one ELF file names. source is where
-// its bytes are on the host, place its path in the image (for $ORIGIN). A file that is not ELF needs nothing.
-func (r Root) Needed(source, place string) ([]string, error) {
+// its bytes are on the host, target its path in the image (for $ORIGIN). A file that is not ELF needs nothing.
+func (r Root) Needed(source, target string) ([]string, error) {
 	file, err := elf.Open(source)
 	var format *elf.FormatError
 	if errors.As(err, &format) {
@@ -122,7 +122,7 @@ func (r Root) Needed(source, place string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	search := append(runPath(file, path.Dir(place)), defaultPath...)
+	search := append(runPath(file, path.Dir(target)), defaultPath...)
 	for _, library := range libraries {
 		found, err := r.find(library, search)
 		if err != nil {

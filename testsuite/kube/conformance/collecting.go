@@ -112,7 +112,7 @@ func collecting() []testCase {
 			require.Equal(r, []string{"a.b/c", "foregroundDeletion"}, r.get(r.vms(), "a").GetFinalizers())
 			r.until("the dependent is marked", func() error { return r.marked("b") })
 			r.merged(r.vmis(), "b", "", `{"metadata":{"finalizers":null}}`)
-			r.until("the collector has let go", func() error {
+			r.until("the collector has removed its finalizer", func() error {
 				if f := r.get(r.vms(), "a").GetFinalizers(); len(f) != 1 {
 					return fmt.Errorf("%v", f)
 				}

@@ -105,7 +105,7 @@ func (p *follower) flush(ctx context.Context) (finished bool) {
 
 // send delivers what is in the outbox until ctx ends.
 func (p *follower) send(ctx context.Context) {
-	pace := rate.NewLimiter(signalsPerSecond, signalsAtOnce)
+	limiter := rate.NewLimiter(signalsPerSecond, signalsAtOnce)
 	for {
 		select {
 		case <-ctx.Done():
@@ -113,7 +113,7 @@ func (p *follower) send(ctx context.Context) {
 		case <-p.out.changed:
 		}
 		for pauses := p.forwarder.pauses(); ; {
-			if pace.Wait(ctx) != nil {
+			if limiter.Wait(ctx) != nil {
 				return
 			}
 			d, ok := p.out.next()

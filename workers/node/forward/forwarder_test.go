@@ -158,7 +158,7 @@ func TestWhileTemporalIsAwayOnlyTheNewestIsKept(t *testing.T) {
 	require.NotContains(t, s.temporal.states()[:len(s.temporal.states())-1], contract.DomainShutdown)
 }
 
-func TestRestartTakesUpWhatWasKnownAndTellsNothingTwice(t *testing.T) {
+func TestRestartAdoptsWhatWasKnownAndTellsNothingTwice(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED)

@@ -121,9 +121,9 @@ func (l *Launcher) Watch(ctx context.Context, changed func(contract.DomainObserv
 	if err != nil {
 		return l.failure("watching the domain", err)
 	}
-	pace := rate.NewLimiter(changesPerSecond, changesAtOnce)
+	limiter := rate.NewLimiter(changesPerSecond, changesAtOnce)
 	for {
-		if err := pace.Wait(ctx); err != nil {
+		if err := limiter.Wait(ctx); err != nil {
 			return fmt.Errorf("watching the domain of pod %s: %w", l.uid, err)
 		}
 		d, err := stream.Recv()
