@@ -106,7 +106,7 @@ LINT_MODULES ?= deploy/dev testsuite/manifests testsuite/temporal
 SCALE ?=
 
 .PHONY: scale
-scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nodes, at twice the pace that it can do (SCALE='--count 200': fewer). 20 minutes.
+scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nodes, at twice the rate that it can do (SCALE='--count 200': fewer). 20 minutes.
 	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/scale $(SCALE) \
 	  --temporal-address "$$TEMPORAL_ADDRESS" --temporal-namespace "$$TEMPORAL_NAMESPACE" --temporal-tls-server-name "$$TEMPORAL_TLS_SERVER_NAME" \
 	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY"

@@ -79,8 +79,8 @@ func (s *stage) counted(since time.Time) (calls, error) {
 	return c, nil
 }
 
-// quiet is how long nothing more may be asked of the API server until a step's requests are counted.
-const quiet = 6 * time.Second
+// idle is how long nothing more may be asked of the API server until a step's requests are counted.
+const idle = 6 * time.Second
 
 // settled counts a step's requests once there are no more.
 func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
@@ -94,7 +94,7 @@ func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
 		if now.Total != last.Total || now.Events != last.Events || changed.IsZero() {
 			last, changed = now, time.Now()
 		}
-		return time.Since(changed) >= quiet, nil
+		return time.Since(changed) >= idle, nil
 	})
 	if err != nil {
 		return last, fmt.Errorf("requests about %s do not end: %w", s.namespace, err)

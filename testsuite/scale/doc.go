@@ -1,5 +1,5 @@
 // Command scale loads the local cluster's real control plane (API server, Temporal, virtflow's own processes) with
-// many VMs on simulated nodes, at twice the pace that it can do, and checks that this makes things slow but neither
+// many VMs on simulated nodes, at twice the rate that it can do, and checks that this makes things slow but neither
 // fails, repeats nor loses anything.
 // Only the nodes are simulated: no guest runs, so that what is measured is the control plane.
 //
@@ -7,7 +7,7 @@
 //
 //	rest      a few VMs, one at a time: what each step costs the API server, and which events it records
 //	capacity  as many VMs in hand as the machine needs to be busy: how many a second it can do
-//	load      many VMs at twice that pace, whatever becomes of those before; then all VMIs are deleted, and then all VMs
+//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, and then all VMs
 //
 // A table says what was found. The command fails when a property does not hold.
 //

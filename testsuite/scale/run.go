@@ -128,7 +128,7 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	return out, err
 }
 
-// load makes VMs at a pace that is more than the machine can do, and deletes all at once, first their VMIs and then the VMs.
+// load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the VMs.
 func (r *run) load(ctx, life context.Context, rest restful, capacity step) error {
 	s, err := r.newNamedStage(ctx, life, "load", r.Count)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if rate == 0 {
 		rate = 2 * capacity.perSecond()
 	}
-	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atPace(ctx, rate, s.makeVM) })
+	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atRate(ctx, rate, s.makeVM) })
 	printStep(os.Stdout, fmt.Sprintf("%.1f a second, start", rate), starts)
 	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
 	if err != nil {

@@ -184,8 +184,8 @@ func (s *stage) atATime(ctx context.Context, inHand int, act func(ctx context.Co
 	return nil
 }
 
-// atPace lets each VM do something when it is due, whatever becomes of those before.
-func (s *stage) atPace(ctx context.Context, perSecond float64, act func(ctx context.Context, name string) error) error {
+// atRate lets each VM do something when it is due, whatever becomes of those before.
+func (s *stage) atRate(ctx context.Context, perSecond float64, act func(ctx context.Context, name string) error) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	failed := make(chan error, s.count)
