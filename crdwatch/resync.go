@@ -58,7 +58,9 @@ func (r *resyncer) run(ctx context.Context) {
 			first = true
 			through.Reset(0)
 		case <-look.C:
-			next, err = r.look(ctx)
+			if next, err = r.look(ctx); err == nil {
+				err = r.update(ctx)
+			}
 			look.Reset(next)
 		case <-through.C:
 			if err = r.once(ctx, first); err != nil {
@@ -222,8 +224,7 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 // openEntities are the running entity workflows and the UID that each says it is about.
 func (r *resyncer) openEntities(ctx context.Context) (map[string]string, error) {
 	open := map[string]string{}
-	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s', '%s', '%s', '%s')",
-		contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowReplicaSet, contract.WorkflowNode)
+	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s')", strings.Join(entityTypes(), "', '"))
 	var page []byte
 	for {
 		answer, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: page})

@@ -27,12 +27,7 @@ func NewSender(c client.Client) Sender { return temporalSender{client: c} }
 // Send signals the workflow, and starts it where that is wanted and it does not run.
 func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 	if d.Start == nil {
-		err := s.client.SignalWorkflow(ctx, d.Workflow, "", d.Signal, d.Payload)
-		var absent *serviceerror.NotFound
-		if errors.As(err, &absent) {
-			return nil
-		}
-		if err != nil {
+		if err := ignoreAbsent(s.client.SignalWorkflow(ctx, d.Workflow, "", d.Signal, d.Payload)); err != nil {
 			return fmt.Errorf("signalling: %w", err)
 		}
 		return nil

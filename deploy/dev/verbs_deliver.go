@@ -13,12 +13,15 @@ import (
 // deliverVerbs are about virtflow in the cluster.
 func deliverVerbs() []*cobra.Command {
 	verb := func(use, short string, do func(context.Context, deliver.Delivery) error) *cobra.Command {
-		return &cobra.Command{
+		var overlay string
+		cmd := &cobra.Command{
 			Use: use, Short: short, Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
-				return do(ctx, deliver.Delivery{Cluster: c, Out: os.Stdout})
+				return do(ctx, deliver.Delivery{Cluster: c, Out: os.Stdout, Overlay: overlay})
 			}),
 		}
+		cmd.Flags().StringVar(&overlay, "overlay", "", "an absolute path; see deploy/images --help")
+		return cmd
 	}
 	return []*cobra.Command{
 		verb("images", "Build the images and import them into every node", func(ctx context.Context, d deliver.Delivery) error {

@@ -39,14 +39,16 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	var only []string
+	var overlay string
 	root.PersistentFlags().StringSliceVar(&only, "only", nil, "names of the images, separated by commas (default: all)")
+	root.PersistentFlags().StringVar(&overlay, "overlay", "", "a file that replaces source files, as for `go build -overlay`")
 	root.AddCommand(
 		&cobra.Command{
 			Use:   "build",
 			Short: "Builds what is not in the cache and prints a line NAME TAG PATH for each image",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return build(cmd.Context(), only)
+				return build(cmd.Context(), only, overlay)
 			},
 		},
 		&cobra.Command{
@@ -72,7 +74,7 @@ func command() *cobra.Command {
 }
 
 // build builds each image even when another fails, and fails in the end if any did.
-func build(ctx context.Context, only []string) error {
+func build(ctx context.Context, only []string, overlay string) error {
 	chosen, err := recipes.Choose(only)
 	if err != nil {
 		return err
@@ -81,6 +83,7 @@ func build(ctx context.Context, only []string) error {
 	if err != nil {
 		return err
 	}
+	builder.Overlay = overlay
 	var failed []string
 	for _, recipe := range chosen {
 		started := time.Now()

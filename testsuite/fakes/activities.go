@@ -216,8 +216,8 @@ func (c *Cluster) RemovePodFinalizer(_ context.Context, in contract.RemovePodFin
 }
 
 // MarkPod is the activity. The kubelet then calls the pod ready.
-func (c *Cluster) MarkPod(_ context.Context, in contract.MarkPodInput) error {
-	return c.do(contract.ActivityMarkPod, func() error {
+func (c *Cluster) MarkPod(_ context.Context, in contract.MarkPodInput) (r contract.DeleteResult, err error) {
+	err = c.do(contract.ActivityMarkPod, func() error {
 		if c.Pod == nil || c.Pod.UID != in.Pod.UID {
 			return gone("the pod")
 		}
@@ -229,6 +229,7 @@ func (c *Cluster) MarkPod(_ context.Context, in contract.MarkPodInput) error {
 		c.touchPod()
 		return nil
 	})
+	return r, err
 }
 
 // PatchVMI is the activity.

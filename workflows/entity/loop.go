@@ -76,6 +76,8 @@ type Loop struct {
 	// attached is the ID of the open transition whose end this run sees (see OpenTransition); "": there is none.
 	attached       string
 	cancelAttached workflow.CancelFunc
+	// renew says that somebody asked for the next run.
+	renew bool
 	// closed is what is done when a transition has closed.
 	closed func(workflow.Context, contract.TransitionClosed)
 }
@@ -86,7 +88,12 @@ type binding struct {
 }
 
 // NewLoop starts with a plan to be made.
-func NewLoop(ctx workflow.Context, e Entity) *Loop { return &Loop{ctx: ctx, entity: e, dirty: true} }
+func NewLoop(ctx workflow.Context, e Entity) *Loop {
+	fixLogic(ctx)
+	l := &Loop{ctx: ctx, entity: e, dirty: true}
+	OnSignal(l, contract.SignalContinueAsNew, func(struct{}) { l.renew = true })
+	return l
+}
 
 // OnSignal folds each signal of that name into the state. The SDK logs and drops a payload that cannot be read.
 func OnSignal[T any](l *Loop, name string, fold func(T)) {
@@ -220,7 +227,7 @@ func (l *Loop) shouldContinueAsNew() bool {
 	if l.attached != "" {
 		limit = historyWhenAttached
 	}
-	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= limit
+	return l.renew || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= limit
 }
 
 // repaired is the corrected state that a repair asked for, or nil.

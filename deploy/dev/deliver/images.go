@@ -38,6 +38,8 @@ func (i Image) Reference() string { return registry + i.Name + ":" + i.Tag }
 // Delivery brings virtflow into one cluster.
 type Delivery struct {
 	Cluster cluster.Cluster
+	// Overlay replaces source files in the images, as for `go build -overlay`; "": none.
+	Overlay string
 	// Out is where the user is told what happens.
 	Out io.Writer
 }
@@ -69,7 +71,8 @@ func (d Delivery) Images(ctx context.Context) ([]Image, error) {
 func (d Delivery) build(ctx context.Context) ([]Image, error) {
 	d.say("Building images. The first time it takes some minutes: packages are downloaded, every process is compiled.")
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", "./deploy/images", "build")
+	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", "./deploy/images", "build",
+		"--overlay", d.Overlay)
 	cmd.Dir = d.Cluster.Layout.Repo
 	cmd.Env = append(os.Environ(), "VIRTFLOW_CACHE="+d.Cluster.Layout.Cache)
 	cmd.Stdout, cmd.Stderr = &out, d.Out

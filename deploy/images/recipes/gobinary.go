@@ -54,7 +54,8 @@ func (b *Builder) goBuild(ctx context.Context, name, output string, cgo bool) er
 	}
 	b.Log.Info().Str("image", name).Msg("compiling ./cmd/" + name + " (minutes when Go's build cache is empty)")
 	args := []string{
-		"build", "-trimpath", "-buildvcs=false", "-tags", "libvirt_dlopen", "-ldflags", "-s -w", "-o", output, "./cmd/" + name,
+		"build", "-trimpath", "-buildvcs=false", "-tags", "libvirt_dlopen", "-ldflags", "-s -w",
+		"-overlay", b.Overlay, "-o", output, "./cmd/" + name,
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.Source

@@ -83,6 +83,8 @@ type Builder struct {
 	Debian *debian.Archive
 	Log    zerolog.Logger
 	Source string // root of the source tree
+	// Overlay replaces source files, as for `go build -overlay`; "": none.
+	Overlay string
 }
 
 // NewBuilder finds the source tree above the working directory and clears what killed builds left in the cache.

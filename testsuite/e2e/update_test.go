@@ -1,0 +1,131 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility lags.
+const moveTime = 3 * time.Minute
+
+// replayTime is how soon an entity that cannot be replayed is started anew: Temporal reports it after five attempts, which time out one by
+// one, and then crdwatch looks.
+const replayTime = 6 * time.Minute
+
+// TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs are started and
+// stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
+func TestUpdateUnderLoad(t *testing.T) {
+	untilHealthy(t)
+	g := booted(t, "runs")
+	idle := newMachine(t, "idle", "Halted", "")
+	idle.untilStatus("Stopped")
+	busy := newMachine(t, "busy", "Halted", "")
+	busy.untilStatus("Stopped")
+	t.Cleanup(func() { require.NoError(t, <-deployed(t, "")) })
+
+	busy.cyclesUntil(deployed(t, nextRelease(t)))
+	untilHealthy(t)
+	until(t, moveTime, "all entities have the new logic", func() error {
+		without := countWorkflows(t, "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'e2e-update-1')")
+		with := countWorkflows(t, "TemporalChangeVersion = 'e2e-update-1'")
+		if without != 0 || with < 4 { // three VMs, and the instance of one
+			return fmt.Errorf("%d entities with the old logic, %d with the new", without, with)
+		}
+		return nil
+	})
+	g.untouched(healTime)
+	busy.cyclesUntil(nil)
+
+	busy.cyclesUntil(deployed(t, ""))
+	untilHealthy(t)
+	g.untouched(healTime)
+	idle.kubectl("annotate", "vm", idle.name, "e2e=back")
+	idle.strategy("Always")
+	until(t, replayTime, "the idle VM, whose workflow the release before cannot replay, starts", func() error {
+		_, err := idle.vmi()
+		return err
+	})
+	idle.untilBooted()
+	idle.remove()
+	busy.cyclesUntil(nil)
+	busy.remove()
+	g.stopsInGoodOrder()
+}
+
+// cyclesUntil starts and stops the VM at least once, and until what runs beside it has ended.
+func (m *machine) cyclesUntil(ended <-chan error) {
+	for {
+		m.strategy("Always")
+		m.untilBooted()
+		m.strategy("Halted")
+		m.untilStatus("Stopped")
+		if ended == nil {
+			return
+		}
+		select {
+		case err := <-ended:
+			require.NoError(m.t, err)
+			return
+		default:
+		}
+	}
+}
+
+// nextRelease is an overlay of this release's source with other logic.
+func nextRelease(t *testing.T) string {
+	t.Helper()
+	replace := map[string]string{}
+	for file, by := range map[string]string{
+		"../../workflows/contract/changes.go": "testdata/update/changes.go.txt",
+		"../../workflows/entity/changes.go":   "testdata/update/logic.go.txt",
+	} {
+		from, err := filepath.Abs(file)
+		require.NoError(t, err)
+		_, err = os.Stat(from)
+		require.NoError(t, err)
+		replace[from], err = filepath.Abs(by)
+		require.NoError(t, err)
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	overlay := filepath.Join(t.TempDir(), "overlay.json")
+	require.NoError(t, os.WriteFile(overlay, data, 0o600))
+	return overlay
+}
+
+// deployed deploys this checkout beside the test, with an overlay or without.
+func deployed(t *testing.T, overlay string) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		out, err := exec.Command("go", "run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", ".",
+			"deploy", "--overlay", overlay).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("deploying: %w\n%s", err, strings.TrimSpace(string(out)))
+		}
+		ended <- err
+	}()
+	return ended
+}
+
+// countWorkflows counts the running entities of which the query holds.
+func countWorkflows(t *testing.T, query string) int64 {
+	t.Helper()
+	answer, err := temporal(t).CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+		Query: "ExecutionStatus = 'Running' AND " +
+			"WorkflowType IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node') AND " + query,
+	})
+	require.NoError(t, err)
+	return answer.GetCount()
+}

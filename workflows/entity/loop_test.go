@@ -1,0 +1,37 @@
+package entity_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// still is an entity that never has anything to do.
+type still struct{ Carried string }
+
+func (s *still) State() any               { return s }
+func (*still) Plan(time.Time) entity.Plan { return entity.Plan{} }
+func (*still) Refresh(time.Time)          {}
+func (*still) Details(entity.Plan) string { return "" }
+func (*still) Busy() bool                 { return false }
+
+// TestAnIdleEntityContinuesAsNewWhenAsked, with its state.
+func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {
+	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalContinueAsNew, struct{}{}) }, time.Hour)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		return entity.NewLoop(ctx, &still{Carried: "all"}).Run("still", func(carried []byte) any { return json.RawMessage(carried) })
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, env.GetWorkflowError(), &again)
+	require.Equal(t, "still", again.WorkflowType.Name)
+	require.JSONEq(t, `{"Carried":"all"}`, string(again.Input.GetPayloads()[0].GetData()))
+}
