@@ -16,13 +16,13 @@ import (
 )
 
 // DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the record. It is done only if the
-// instance is gone, is being deleted or has ended now; or, by force, if the node is not ready now.
+// instance is gone, is being deleted or has ended now; or, by force, if its node is called off now.
 // Idempotent: the UID is a precondition.
 func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePodInput) (contract.DeletePodResult, error) {
 	var refused contract.DeletePodResult
 	var err error
-	if in.FencedNode != "" {
-		refused.Refused, refused.Node, err = a.nodeIsWell(ctx, in.FencedNode, in.Pod.UID)
+	if in.Fence.Node != "" {
+		refused.Refused, refused.Node, err = a.mayRun(ctx, in.Fence, in.Pod.UID)
 	} else {
 		refused.Refused, refused.VMI, err = a.instanceIsWanted(ctx, in.VMI)
 	}
@@ -61,27 +61,36 @@ func (a *Activities) instanceIsWanted(ctx context.Context, in contract.Object) (
 	return "", nil, nil
 }
 
-// nodeIsWell says why the guest in a pod cannot be taken for off with its node ("": it can), and how the node is.
-func (a *Activities) nodeIsWell(ctx context.Context, name, pod string) (string, *contract.NodeState, error) {
-	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+// mayRun says why the guest in a pod cannot be taken for off with its node ("": it can), and how the node is.
+func (a *Activities) mayRun(ctx context.Context, fence contract.Fence, pod string) (string, *contract.NodeState, error) {
+	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, fence.Node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil, nil
 	}
 	if err != nil {
-		return "", nil, failure("reading node "+name, err)
+		return "", nil, failure("reading node "+fence.Node, err)
 	}
-	if state := observe.NodeState(node, pod); state.Ready {
-		return "node " + name + " is ready now: its guests may run", &state, nil
+	state := observe.NodeState(node, pod)
+	why := ""
+	switch {
+	case state.Ready:
+		why = "is ready now"
+	case fence.By == contract.FencedByTaint && !state.OutOfService:
+		why = "is not called out of service any more"
+	case fence.By == contract.FencedByEnd:
+		why = "exists again"
+	default:
+		return "", nil, nil
 	}
-	return "", nil, nil
+	return "node " + fence.Node + " " + why + ": its guests may run", &state, nil
 }
 
 // RemovePodFinalizer takes virtflow's finalizer off a pod, in the version in which its end was seen. Where it has changed since, it is looked at again:
-// it must have ended by its kubelet's word. Of a pod that is on a fenced node, that node must not be ready now.
+// it must have ended by its kubelet's word. Of a pod that is on a fenced node, that node must be called off now.
 // Idempotent: only that one element is removed, whatever else is in the list by then; a pod that is gone is done.
 func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemovePodFinalizerInput) (contract.RemovePodFinalizerResult, error) {
-	if in.FencedNode != "" {
-		why, node, err := a.nodeIsWell(ctx, in.FencedNode, in.Pod.UID)
+	if in.Fence.Node != "" {
+		why, node, err := a.mayRun(ctx, in.Fence, in.Pod.UID)
 		if err != nil || why != "" {
 			return contract.RemovePodFinalizerResult{Refused: why, Node: node}, err
 		}
@@ -105,7 +114,7 @@ func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemoveP
 			return contract.RemovePodFinalizerResult{}, failure("reading pod "+in.Pod.Name, err)
 		}
 		now := observe.Pod(pod)
-		if !now.Ended() && in.FencedNode == "" {
+		if !now.Ended() && in.Fence.Node == "" {
 			return contract.RemovePodFinalizerResult{Refused: "the pod has not ended by its kubelet's word", Pod: &now}, nil
 		}
 		if version == now.ResourceVersion { // it was said to have changed, and has not

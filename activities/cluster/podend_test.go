@@ -37,15 +37,6 @@ func (w *world) podIs(t *testing.T, name string, phase corev1.PodPhase) {
 	require.NoError(t, err)
 }
 
-func (w *world) node(t *testing.T, ready corev1.ConditionStatus) {
-	t.Helper()
-	_, err := w.kubernetes.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node1"},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-}
-
 // TestThePodOfAnInstanceThatIsWantedStays, whatever is remembered of the instance's deletion.
 func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
 	w := newWorld(t)
@@ -62,28 +53,55 @@ func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
 	require.Equal(t, contract.DeletePodResult{}, out, "it has ended")
 }
 
-// TestAPodIsDeletedByForceOnlyFromANodeThatIsNotWell: a confirmation, or a taint, from earlier does not count against one that is.
-func TestAPodIsDeletedByForceOnlyFromANodeThatIsNotWell(t *testing.T) {
-	for status, refused := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: true, corev1.ConditionUnknown: false, "no node": false} {
-		t.Run(string(status), func(t *testing.T) {
+// TestAPodIsForceDeletedOnlyFromANodeThatIsCalledOff, at that moment: a confirmation, a taint or a missing Node from earlier does not count.
+func TestAPodIsForceDeletedOnlyFromANodeThatIsCalledOff(t *testing.T) {
+	unknown := func(taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Spec: corev1.NodeSpec{Taints: taints},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}},
+		}
+	}
+	outOfService := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	ready := unknown(outOfService)
+	ready.Status.Conditions[0].Status = corev1.ConditionTrue
+	for name, c := range map[string]struct {
+		node    *corev1.Node
+		by      contract.FenceBy
+		refused string
+	}{
+		"a person, and it is ready":       {ready, contract.FencedByPerson, "is ready now"},
+		"a person, and it is not":         {unknown(), contract.FencedByPerson, ""},
+		"a person, and it is gone":        {nil, contract.FencedByPerson, ""},
+		"the taint, and it is ready":      {ready, contract.FencedByTaint, "is ready now"},
+		"the taint, and it is not":        {unknown(outOfService), contract.FencedByTaint, ""},
+		"the taint, which was taken off":  {unknown(), contract.FencedByTaint, "not called out of service any more"},
+		"the taint, and it is gone":       {nil, contract.FencedByTaint, ""},
+		"its end, and it is gone":         {nil, contract.FencedByEnd, ""},
+		"its end, and it is there again":  {unknown(), contract.FencedByEnd, "exists again"},
+		"its end, and it is ready by now": {ready, contract.FencedByEnd, "is ready now"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			vmi, pod, seen := w.running(t)
-			if status != "no node" {
-				w.node(t, status)
+			if c.node != nil {
+				_, err := w.kubernetes.CoreV1().Nodes().Create(t.Context(), c.node, metav1.CreateOptions{})
+				require.NoError(t, err)
 			}
-			removed, err := w.RemovePodFinalizer(t.Context(), contract.RemovePodFinalizerInput{Pod: pod, ResourceVersion: seen.ResourceVersion, FencedNode: "node1"})
+			fence := contract.Fence{Node: "node1", By: c.by}
+			removed, err := w.RemovePodFinalizer(t.Context(), contract.RemovePodFinalizerInput{Pod: pod, ResourceVersion: seen.ResourceVersion, Fence: fence})
 			require.NoError(t, err)
-			require.Equal(t, refused, removed.Refused != "")
-			out, err := w.DeleteLauncherPod(t.Context(), contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64), FencedNode: "node1"})
+			out, err := w.DeleteLauncherPod(t.Context(), contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64), Fence: fence})
 			require.NoError(t, err)
-			require.Equal(t, refused, out.Refused != "")
-			if refused {
-				require.True(t, out.Node.Ready)
+			if c.refused == "" {
+				require.Empty(t, removed.Refused+out.Refused)
+			} else {
+				require.Contains(t, removed.Refused, c.refused)
+				require.Contains(t, out.Refused, c.refused)
 				require.Equal(t, pod.UID, out.Node.PodUID)
 			}
 			found, err := w.FindLauncherPod(t.Context(), contract.FindPodInput{VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, refused, found.Pod != nil)
+			require.Equal(t, c.refused != "", found.Pod != nil)
 		})
 	}
 }

@@ -186,6 +186,10 @@ func (c *Cluster) DeletePod(_ context.Context, in contract.DeletePodInput) (r co
 			r.Absent = true
 			return nil
 		}
+		if in.Fence.Node != "" && c.Well != nil {
+			r.Refused, r.Node = "node "+in.Fence.Node+" is ready now: its guests may run", c.Well
+			return nil
+		}
 		c.Events = append(c.Events, in.Events...)
 		grace := int64(60)
 		if in.Grace != nil {

@@ -46,6 +46,8 @@ type Cluster struct {
 	Fail func(activity string) error
 	// Conflicts makes every write of the VM, and of the VMI, meet a conflict.
 	Conflicts bool
+	// Well is the node of a fenced pod, where it is ready after all; nil: it is not.
+	Well *contract.NodeState
 	// Changed is called after each change, outside the lock, with what crdwatch would send.
 	Changed func(signal string, payload any)
 

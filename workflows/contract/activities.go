@@ -181,8 +181,8 @@ type DeletePodInput struct {
 	VMI   Object `json:"vmi"`
 	Pod   Object `json:"pod"`
 	Grace *int64 `json:"grace,omitempty"`
-	// FencedNode names the node with which the guest is known to be off ("": it is not). Otherwise the VMI has to go, or to have ended.
-	FencedNode string `json:"fencedNode,omitempty"`
+	// Fence calls the pod's node off. Without it the VMI has to go, or to have ended.
+	Fence Fence `json:"fence,omitzero"`
 	// Events are recorded on the VMI once the pod is being deleted.
 	Events []Event `json:"events,omitempty"`
 }
@@ -201,8 +201,8 @@ type RemovePodFinalizerInput struct {
 	Pod Object `json:"pod"`
 	// ResourceVersion is that of the pod in which its end was seen.
 	ResourceVersion string `json:"resourceVersion"`
-	// FencedNode names the node with which the guest is known to be off ("": it is not).
-	FencedNode string `json:"fencedNode,omitempty"`
+	// Fence calls the pod's node off. Without it its kubelet has to have said that it ended.
+	Fence Fence `json:"fence,omitzero"`
 }
 
 // RemovePodFinalizerResult: Absent says that the pod is gone. Refused says why its finalizer stays ("": it is removed), as the pod, or the node, is

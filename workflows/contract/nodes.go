@@ -36,6 +36,22 @@ type NodeState struct {
 	OutOfService bool `json:"outOfService,omitempty"`
 }
 
+// Fence calls a pod's node off, so that the guest there counts as ended although no kubelet has said so. The zero one calls nothing off.
+type Fence struct {
+	Node string  `json:"node,omitempty"`
+	By   FenceBy `json:"by,omitempty"`
+}
+
+// FenceBy is what calls a node off.
+type FenceBy string
+
+// What calls a node off. Each has to hold still when a pod there is force-deleted, and no node that is ready is off.
+const (
+	FencedByPerson FenceBy = "person" // with the control fence-confirmed
+	FencedByTaint  FenceBy = "taint"  // out-of-service
+	FencedByEnd    FenceBy = "end"    // its Node object exists no more
+)
+
 // ReportNodeResult is the answer of ActivityReportNode.
 type ReportNodeResult struct {
 	Report NodeReport `json:"report"`

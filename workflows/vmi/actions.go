@@ -175,7 +175,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 func (e *instance) forceDeletePod(ctx workflow.Context) error {
 	e.cancelStarting()
 	none := int64(0)
-	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none, FencedNode: e.state.fencedNode()}
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none, Fence: e.state.fence()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
 	if err == nil && r.Refused != "" {
 		e.state.unfence(r.Node)
@@ -189,7 +189,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context) error {
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
-	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion, FencedNode: e.state.fencedNode()}
+	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion, Fence: e.state.fence()}
 	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer, string(actRemovePodFinalizer), in)
 	switch {
 	case err != nil:

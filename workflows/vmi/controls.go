@@ -49,6 +49,8 @@ func sound(was, now *State) error {
 		return errors.New("next: can only be forgotten (null), not made up")
 	case !same(was.Fenced, now.Fenced):
 		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
+	case now.PodForceDeleted && !was.PodForceDeleted:
+		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
 	case now.Starting:
 		return errors.New("starting: an attempt cannot be made up; only false is possible")
 	}

@@ -18,11 +18,12 @@ const lostAfter = 30 * time.Second
 // and ends the pod in a moment.
 const goneAfter = time.Minute
 
-// Fencing says why a pod's guest is known not to run any more although no kubelet has said so.
+// Fencing says why a pod's node is called off although no kubelet has said so. It counts once the pod has been force-deleted.
 type Fencing struct {
-	PodUID string    `json:"podUID"`
-	Why    string    `json:"why"`
-	At     time.Time `json:"at"`
+	PodUID string           `json:"podUID"`
+	By     contract.FenceBy `json:"by,omitempty"`
+	Why    string           `json:"why"`
+	At     time.Time        `json:"at"`
 }
 
 // TaintSeen is at which newest versions of a pod's Node the taint out-of-service was seen while the node was ready, and was seen not to be there.
@@ -123,7 +124,7 @@ func (s *State) lostAt() time.Time {
 
 func (s *State) lost(now time.Time) bool { return s.away() && !now.Before(s.lostAt()) }
 
-// refreshNode decides whether the guest is known to be off: its node is called out of service, is truly gone, or a person said so.
+// refreshNode decides whether the node is called off: it is called out of service, or is truly gone. (A person may say so, too.)
 func (s *State) refreshNode(now time.Time) {
 	n := s.node()
 	if n == nil {
@@ -132,14 +133,14 @@ func (s *State) refreshNode(now time.Time) {
 	if n.Gone && s.NodeGoneAt.IsZero() {
 		s.NodeGoneAt = now
 	}
-	if !s.away() {
+	if !s.away() || s.fenced() {
 		return
 	}
 	switch {
 	case n.Gone && !now.Before(s.goneAt()):
-		s.fence(now, "node "+n.Name+" exists no more")
+		s.callOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
 	case s.outOfService(now):
-		s.fence(now, "node "+n.Name+" is not ready, and an administrator has called it out of service")
+		s.callOff(now, contract.FencedByTaint, "node "+n.Name+" is not ready, and an administrator has called it out of service")
 	}
 }
 
@@ -151,30 +152,35 @@ func (s *State) goneAt() time.Time {
 	return s.NodeGoneAt
 }
 
-func (s *State) fence(now time.Time, why string) {
-	s.Fenced = &Fencing{PodUID: s.Pod.UID, Why: why, At: now}
+func (s *State) callOff(now time.Time, by contract.FenceBy, why string) {
+	s.Fenced = &Fencing{PodUID: s.Pod.UID, By: by, Why: why, At: now}
 }
 
-// unfence takes in that the node of a fenced pod is well: its guest may run, whatever was confirmed before. Nothing of its end has been told yet.
+// unfence takes in that nothing calls the node of a pod off any more: its guest may run, whatever was confirmed before. What has been written of its end
+// stays: then its pod was force-deleted, and the kubelet ends it.
 func (s *State) unfence(n *contract.NodeState) {
+	s.observeTaint(*n)
 	s.Fenced, s.NodeGoneAt, s.Node = nil, time.Time{}, n
 	if s.VMI != nil {
 		s.Phase, s.PhaseTimes, s.Reason, s.Explanation = Phase(s.VMI.Phase), s.VMI.PhaseTimes, "", ""
 	}
 }
 
-// fencedNode is the name of the node with which the guest is known to be off, or "".
-func (s *State) fencedNode() string {
+// fence is what calls the pod's node off, as activities check it.
+func (s *State) fence() contract.Fence {
 	if !s.fenced() {
-		return ""
+		return contract.Fence{}
 	}
-	return s.nodeName()
+	return contract.Fence{Node: s.nodeName(), By: s.Fenced.By}
 }
 
-// fenced says that the pod's guest is known not to run any more, whatever the pod says.
+// fenced says that somebody has called the pod's node off.
 func (s *State) fenced() bool {
 	return s.Fenced != nil && s.Pod != nil && s.Fenced.PodUID == s.Pod.UID
 }
+
+// off says that the pod's guest is known not to run any more, whatever the pod says: the activity that force-deletes it has looked at the node.
+func (s *State) off() bool { return s.fenced() && s.PodForceDeleted }
 
 // fenceable refuses a confirmation where there is nothing to be confirmed.
 func (s *State) fenceable() error {
@@ -182,6 +188,8 @@ func (s *State) fenceable() error {
 	switch {
 	case !s.podHeld() || s.podEnded():
 		return errors.New("it has no pod whose end is not known")
+	case s.fenced():
+		return errors.New("its node counts as off already: " + s.Fenced.Why)
 	case n == nil || n.Ready && !n.Gone:
 		return fmt.Errorf("node %s is ready: only what no node reports on can be confirmed to be off", s.nodeName())
 	}
@@ -194,7 +202,7 @@ func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, 
 		return "", err
 	}
 	name := s.nodeName()
-	s.fence(now, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
+	s.callOff(now, contract.FencedByPerson, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
 	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
 }
 

@@ -291,3 +291,56 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 	w.run(t)
 	require.Zero(t, w.DomainsStarted)
 }
+
+// TestAFenceIsPublishedOnceThePodIsForceDeleted: until then nobody has looked whether the node is off, and a node that comes back keeps its guest.
+func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.bootAndLose()
+	away := true
+	w.Fail = func(a string) error {
+		if away && a == contract.ActivityDeletePod {
+			return fakes.Unavailable()
+		}
+		return nil
+	}
+	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"}) })
+	w.at(5*time.Minute, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase, "its guest may run: what is published cannot be taken back")
+		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason, "what is waited for must show")
+		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
+		for _, e := range w.Events {
+			require.NotEqual(t, "Stopped", e.Reason)
+			require.False(t, e.Reason == contract.ReasonNodeUnresponsive && e.Type == "Normal", e.Message)
+		}
+		away = false
+	})
+	w.endsAsFenced(t, 10*time.Minute, "alice (as claimed) confirmed")
+}
+
+// TestANodeThatIsWellWhenItsPodIsToBeForceDeleted goes on with its guest.
+func TestANodeThatIsWellWhenItsPodIsToBeForceDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.bootAndLose()
+	failures := 0
+	w.Fail = func(a string) error {
+		if a == contract.ActivityDeletePod && failures < 30 {
+			failures++
+			return fakes.Unavailable()
+		}
+		return nil
+	}
+	back := contract.NodeState{PodUID: podUID, Name: fakes.NodeName, UID: "n", ResourceVersion: "9", Ready: true}
+	w.Well = &back
+	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"}) })
+	w.at(time.Hour, func() {
+		require.Equal(t, 30, failures)
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Nil(t, w.Pod.DeletionTimestamp)
+		require.Nil(t, w.state(t).Fenced)
+		w.Well = nil
+		w.DeleteVMIByUser()
+	})
+	w.at(time.Hour+time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
+}

@@ -102,7 +102,7 @@ func (s *State) end() ending {
 		}
 	case s.Pod == nil:
 		return endNone
-	case s.fenced():
+	case s.off():
 		return endFailed
 	case s.Pod.Gone && s.Pod.ExitCode == nil && s.Pod.Phase != "Succeeded":
 		return endFailed
@@ -153,7 +153,7 @@ func (s *State) explain(rule Rule) string {
 		return "the domain could not be started: " + s.Failure.Message
 	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
 		return fmt.Sprintf("%s (domain %s, reason %s)", rule.Name, s.Domain.State, s.Domain.Reason)
-	case s.fenced():
+	case s.off():
 		return s.Fenced.Why
 	case t.Message != "":
 		return fmt.Sprintf("%s: %s", rule.Name, t.Message)

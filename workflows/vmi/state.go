@@ -223,7 +223,7 @@ func (s *State) podEnded() bool {
 	if s.Pod == nil {
 		return false
 	}
-	return s.Pod.Gone || s.Pod.Ended() || s.fenced()
+	return s.Pod.Gone || s.Pod.Ended() || s.off()
 }
 
 func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }

@@ -40,7 +40,7 @@ func (s *State) enter(r Rule, now time.Time) {
 		if s.Pod != nil && s.Pod.Gone && s.Pod.ExitCode == nil && s.Domain != nil {
 			s.Reason = "PodVanished"
 		}
-		if n := s.node(); s.fenced() || n != nil && (n.Gone || !n.Ready) && s.Pod.Gone && s.Pod.ExitCode == nil {
+		if n := s.node(); s.off() || n != nil && (n.Gone || !n.Ready) && s.Pod.Gone && s.Pod.ExitCode == nil {
 			s.Reason = contract.ReasonNodeUnresponsive
 		}
 	}
@@ -158,7 +158,7 @@ func (s *State) readyCondition() contract.Condition {
 
 func failureReason(a action) string {
 	switch a {
-	case actDeletePod, actRemovePodFinalizer:
+	case actDeletePod, actForceDeletePod, actRemovePodFinalizer:
 		return "FailedDelete"
 	case actStartDomain:
 		return "Synchronizing with the Domain failed."
@@ -268,7 +268,7 @@ func (s *State) news() []contract.Event {
 		}
 		add("Normal", "Deleted", message)
 	}
-	if s.fenced() {
+	if s.off() {
 		add("Normal", contract.ReasonNodeUnresponsive, s.Fenced.Why+": the VirtualMachineInstance has failed with its node")
 	}
 	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
