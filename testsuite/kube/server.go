@@ -116,6 +116,14 @@ func (s *Server) OnChange(f func(Change)) {
 	}
 }
 
+// PutBack is an etcd that was put back to an older copy, as far as resourceVersions go: the next one follows this one.
+// Objects stay as they are. Watches that are open do not notice.
+func (s *Server) PutBack(version int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.version = version
+}
+
 // change runs what may write to the store, then the collector, then tells of it.
 func (s *Server) change(do func(*store) (any, error)) (any, error) {
 	s.mu.Lock()

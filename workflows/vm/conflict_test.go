@@ -1,11 +1,11 @@
 package vm_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -14,15 +14,17 @@ import (
 func TestAConflictIsBelieved(t *testing.T) {
 	w := newWorld(t)
 	before := 0
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
-		before = w.count(contract.ActivityPatchVM)
-		w.VM.ResourceVersion = "7"
-		w.SetVMIPhase("Running")
+		before = w.Count(contract.ActivityPatchVM)
+		w.Kube.PutBack(7)
+		w.Unseen(func() { w.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Labels = map[string]string{"a": "b"} }) })
+		w.Kube.PutBack(1000)
+		w.SetPhase("Running")
 	})
 	w.at(2*time.Second, func() {
 		w.status(t, "Running")
-		require.LessOrEqual(t, w.count(contract.ActivityPatchVM)-before, 4)
+		require.LessOrEqual(t, w.Count(contract.ActivityPatchVM)-before, 4)
 	})
 	w.bye(3 * time.Second)
 	w.run(t)
@@ -34,19 +36,19 @@ func TestConflictsWithoutNewsArePaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			before := 0
-			w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+			w.at(0, func() { w.CreateVM("Halted") })
 			w.at(time.Second, func() {
-				before = w.count(contract.ActivityPatchVM)
-				w.Conflicts = true
-				w.VM.Finalizers = slices.Clone(finalizers)
+				before = w.Count(contract.ActivityPatchVM)
+				w.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Finalizers = finalizers })
+				w.Conflicts("virtualmachines", true)
 				w.SetStrategy("WaitAsReceiver")
 			})
 			w.at(time.Hour, func() {
-				require.Less(t, w.count(contract.ActivityPatchVM)-before, 50, "a pause that doubles up to two minutes")
-				w.Conflicts = false
+				require.Less(t, w.Count(contract.ActivityPatchVM)-before, 50, "a pause that doubles up to two minutes")
+				w.Conflicts("virtualmachines", false)
 			})
 			w.at(time.Hour+3*time.Minute, func() {
-				require.Contains(t, w.VM.Finalizers, contract.FinalizerVM)
+				require.Contains(t, w.VM().Finalizers, contract.FinalizerVM)
 				require.Equal(t, "UnsupportedSyncError", w.condition("Failure").Reason)
 			})
 			w.bye(2 * time.Hour)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -62,13 +63,18 @@ func (w *world) history(t *testing.T) []contract.OperationRecord {
 	return list
 }
 
+// needsApproval is how a user asks for it.
+func needsApproval(of string) func(*kubevirt.VirtualMachine) {
+	return func(vm *kubevirt.VirtualMachine) { vm.Annotations[contract.AnnotationApproval] = of }
+}
+
 func alice(reason string) contract.ControlRequest {
 	return contract.ControlRequest{Actor: "alice", Reason: reason}
 }
 
 func TestHoldKeepsFromStartingUntilReleased(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() {
 		w.update(t, contract.ControlRelease, alice(""), "not held")
 		w.update(t, contract.ControlHold, contract.ControlRequest{}, "actor: required")
@@ -81,12 +87,12 @@ func TestHoldKeepsFromStartingUntilReleased(t *testing.T) {
 		w.SetStrategy("Always")
 	})
 	w.at(time.Hour, func() {
-		require.Nil(t, w.VMI, "a VM that is held is not started")
+		require.Nil(t, w.VMI(), "a VM that is held is not started")
 		w.update(t, contract.ControlHold, alice(""), "held already")
 		w.update(t, contract.ControlRelease, alice("done"), "")
 	})
 	w.at(time.Hour+time.Second, func() {
-		require.NotNil(t, w.VMI)
+		require.NotNil(t, w.VMI())
 		require.Empty(t, w.condition(contract.ConditionHeld).Type)
 		list := w.history(t)
 		require.Equal(t, contract.Operation(contract.ControlHold), list[0].Operation)
@@ -102,28 +108,28 @@ func TestHoldKeepsFromStartingUntilReleased(t *testing.T) {
 
 func TestAHeldVMCanBeDeleted(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running"); w.update(t, contract.ControlHold, alice(""), "") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running"); w.update(t, contract.ControlHold, alice(""), "") })
 	w.bye(time.Minute)
 	w.run(t)
 }
 
 func TestCancelTransitionCompensatesAndHolds(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.update(t, contract.ControlCancelTransition, alice("wrong image"), "") })
 	w.at(2*time.Second, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp, "a start that is cancelled takes its instance away")
+		require.NotNil(t, w.VMI().DeletionTimestamp, "a start that is cancelled takes its instance away")
 		w.RemoveVMI()
 	})
 	w.at(time.Hour, func() {
-		require.Nil(t, w.VMI, "what was cancelled is not begun again by itself")
+		require.Nil(t, w.VMI(), "what was cancelled is not begun again by itself")
 		require.Contains(t, w.condition(contract.ConditionHeld).Message, "its start was cancelled")
 		w.update(t, contract.ControlCancelTransition, alice(""), "no transition is open")
 		w.update(t, contract.ControlRelease, alice(""), "")
 	})
 	w.at(time.Hour+time.Second, func() {
-		require.NotNil(t, w.VMI)
+		require.NotNil(t, w.VMI())
 		require.Contains(t, w.history(t)[0].Outcome, "cancelled by alice (claimed)")
 	})
 	w.bye(2 * time.Hour)
@@ -133,30 +139,29 @@ func TestCancelTransitionCompensatesAndHolds(t *testing.T) {
 func TestApprovalIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
-		w.CreateVM("vm-uid-123456", "Halted")
-		w.VM.NeedsApproval = []string{"start", "stop"}
+		w.CreateVM("Halted", needsApproval("start,stop"))
 	})
 	w.at(time.Second, func() { w.SetStrategy("Always") })
 	w.at(time.Minute, func() {
-		require.Nil(t, w.VMI)
+		require.Nil(t, w.VMI())
 		require.Contains(t, w.condition(contract.ConditionApprovalRequired).Message, "the start waits for approval")
 		w.update(t, contract.ControlApprove, contract.ControlRequest{Actor: "bob", Operation: "stop"}, "stop does not wait for approval; start does")
 		w.update(t, contract.ControlApprove, contract.ControlRequest{Actor: "bob"}, "")
 	})
 	w.at(2*time.Minute, func() {
-		require.NotNil(t, w.VMI)
+		require.NotNil(t, w.VMI())
 		require.Empty(t, w.condition(contract.ConditionApprovalRequired).Type)
-		w.SetVMIPhase("Running")
+		w.SetPhase("Running")
 	})
 	w.at(3*time.Minute, func() {
 		list := w.history(t)
 		require.Equal(t, "bob", list[len(list)-1].ApprovedBy)
 		w.update(t, contract.ControlApprove, alice(""), "nothing waits for approval")
-		w.SetVMIPhase("Failed") // ended by itself: taking it away needs nobody, starting again does
+		w.SetPhase("Failed") // ended by itself: taking it away needs nobody, starting again does
 	})
 	w.at(4*time.Minute, func() { w.RemoveVMI() })
 	w.at(5*time.Minute, func() {
-		require.Nil(t, w.VMI)
+		require.Nil(t, w.VMI())
 		require.Contains(t, w.condition(contract.ConditionApprovalRequired).Message, "the start waits for approval")
 	})
 	w.bye(time.Hour)
@@ -165,24 +170,24 @@ func TestApprovalIsWaitedFor(t *testing.T) {
 
 func TestRetryNowSkipsTheBackOff(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
 		w.update(t, contract.ControlRetryNow, alice(""), "nothing failed")
-		w.SetVMIPhase("Failed")
+		w.SetPhase("Failed")
 	})
 	w.at(2*time.Second, func() { w.RemoveVMI() })
 	w.at(3*time.Second, func() {
 		w.status(t, "CrashLoopBackOff")
 		w.update(t, contract.ControlRetryNow, alice(""), "")
 	})
-	w.at(4*time.Second, func() { require.NotNil(t, w.VMI, "ten seconds are not waited for") })
+	w.at(4*time.Second, func() { require.NotNil(t, w.VMI(), "ten seconds are not waited for") })
 	w.bye(time.Minute)
 	w.run(t)
 }
 
 func TestARefusedSignalShows(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() { w.env.SignalWorkflow(contract.ControlRelease, alice("")) })
 	w.at(2*time.Second, func() {
 		require.Equal(t, "release was refused: the VM is not held", w.condition(contract.ConditionControlRefused).Message)
@@ -203,7 +208,7 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 	patch := func(s string) contract.ControlRequest {
 		return contract.ControlRequest{Actor: "alice", Reason: "a stuck count", State: json.RawMessage(s)}
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
+	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() {
 		for body, why := range map[string]string{
 			"":                          "state: required",
@@ -232,7 +237,7 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 	var state vm.State
 	require.NoError(t, json.Unmarshal(in.Carried, &state))
 	require.Equal(t, 41, state.Count)
-	require.Equal(t, "vm-uid-123456", state.Object.UID)
+	require.Equal(t, w.VM().UID, state.Object.UID)
 	last := state.Records[len(state.Records)-1]
 	require.Equal(t, contract.Operation(contract.ControlRepair), last.Operation)
 	require.Equal(t, "alice", last.Actor)
@@ -242,16 +247,16 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 // TestAnApprovalIsForWhatWasSeen: a machine that was changed since, or held meanwhile, waits again.
 func TestAnApprovalIsForWhatWasSeen(t *testing.T) {
 	for name, change := range map[string]func(*world){
-		"changed": func(w *world) { w.SetStrategy("Always") },
+		"changed": func(w *world) { w.EditVM(cores) },
 		"held":    func(w *world) { w.env.SignalWorkflow(contract.ControlHold, alice("")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			approve := func() { w.update(t, contract.ControlApprove, alice(""), "") }
-			w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted"); w.VM.NeedsApproval = []string{"start"} })
+			w.at(0, func() { w.CreateVM("Halted", needsApproval("start")) })
 			w.at(500*time.Millisecond, func() { w.SetStrategy("Always") })
 			w.at(time.Second, approve)
-			w.at(2*time.Second, func() { w.SetVMIPhase("Failed") })
+			w.at(2*time.Second, func() { w.SetPhase("Failed") })
 			w.at(3*time.Second, func() { w.RemoveVMI() })
 			w.at(4*time.Second, func() { w.status(t, "CrashLoopBackOff"); approve() })
 			w.at(5*time.Second, func() {
@@ -264,11 +269,11 @@ func TestAnApprovalIsForWhatWasSeen(t *testing.T) {
 				}
 			})
 			w.at(time.Hour, func() {
-				require.Nil(t, w.VMI, "nobody has approved of what it is now")
+				require.Nil(t, w.VMI(), "nobody has approved of what it is now")
 				require.NotEmpty(t, w.condition(contract.ConditionApprovalRequired).Type)
 				approve()
 			})
-			w.at(time.Hour+time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID) })
+			w.at(time.Hour+time.Second, func() { require.Equal(t, 2, w.Instance()) })
 			w.bye(2 * time.Hour)
 			w.run(t)
 		})

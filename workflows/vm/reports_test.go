@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -21,26 +22,26 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
 		var in contract.TransitionInput
 		_ = args.Get(&in)
-		actors[info.WorkflowExecution.ID] = in.Actor
+		actors[strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4]] = in.Actor
 	})
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
 		report("another", "mallory")
-		report("vm-uid-123456", "dave")
-		report("vm-uid-123456", "carol")
-		report("vm-uid-123456", "dave\n")
+		report(w.VM().UID, "dave")
+		report(w.VM().UID, "carol")
+		report(w.VM().UID, "dave\n")
 	})
 	w.at(3*time.Second, w.DeleteVM)
 	w.at(4*time.Second, func() {
 		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{
-			UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: "again", Again: true,
+			UID: w.VM().UID, Operation: contract.OperationDelete, Actor: "again", Again: true,
 		})
 	})
 	w.at(5*time.Second, w.RemoveVMI)
 	w.run(t)
-	require.Equal(t, "dave", actors["vm/default/web/vm-uid-1/stop/2"])
-	require.NotEqual(t, "dave", actors["vm/default/web/vm-uid-1/start/1"])
+	require.Equal(t, "dave", actors["stop/2"])
+	require.NotEqual(t, "dave", actors["start/1"])
 	answer, err := w.env.QueryWorkflow(contract.QueryHistory)
 	require.NoError(t, err)
 	var records []contract.OperationRecord
@@ -59,10 +60,10 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 func TestALateReportNamesWhoDeletes(t *testing.T) {
 	w := newWorld(t)
 	report := func(actor string) {
-		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: "vm-uid-123456", Operation: contract.OperationDelete, Actor: actor})
+		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: w.VM().UID, Operation: contract.OperationDelete, Actor: actor})
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() { report("refused") })
 	w.at(3*time.Second, w.DeleteVM)
 	w.at(4*time.Second, func() { report("carol") })

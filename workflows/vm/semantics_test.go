@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ask writes state change requests as the API server does: they are no change of the specification.
-func (w *world) ask(list ...contract.StateChangeRequest) {
-	w.VM.StateChangeRequests = list
-	w.SetStrategy(w.VM.RunStrategy)
-	w.VM.Generation--
+// cores is a change that an instance cannot follow while it runs.
+func cores(vm *kubevirt.VirtualMachine) {
+	vm.Spec.Template.Spec.Domain.CPU = &kubevirt.CPU{Cores: 2}
 }
 
 var start = contract.StateChangeRequest{Action: "Start"}
@@ -22,63 +21,52 @@ func stop(uid string) contract.StateChangeRequest {
 	return contract.StateChangeRequest{Action: "Stop", UID: uid}
 }
 
-// count says how often an activity was called.
-func (w *world) count(activity string) int {
-	n := 0
-	for _, c := range w.Calls {
-		if c == activity {
-			n++
-		}
-	}
-	return n
-}
-
 func TestRerunOnFailureRunsAgainOnlyAfterAFailure(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "RerunOnFailure") })
+	w.at(0, func() { w.CreateVM("RerunOnFailure") })
 	w.at(time.Second, func() {
-		require.Equal(t, "vmi-1", w.VMI.UID, "a strategy that is new to the VM starts it")
-		w.SetVMIPhase("Running")
+		require.Equal(t, 1, w.Instance(), "a strategy that is new to the VM starts it")
+		w.SetPhase("Running")
 	})
 	w.at(2*time.Second, func() {
 		require.Equal(t, "RerunOnFailure", w.VMStatus.RunStrategy)
-		w.SetVMIPhase("Failed")
+		w.SetPhase("Failed")
 	})
 	w.at(3*time.Second, func() {
-		require.Equal(t, []contract.StateChangeRequest{start}, w.VM.StateChangeRequests, "that it is to run again is written down")
-		require.NotNil(t, w.VMI.DeletionTimestamp)
+		require.Equal(t, []contract.StateChangeRequest{start}, w.VM().StateChangeRequests, "that it is to run again is written down")
+		require.NotNil(t, w.VMI().DeletionTimestamp)
 		w.RemoveVMI()
 	})
-	w.at(4*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID, "it ran: no back-off"); w.SetVMIPhase("Running") })
+	w.at(4*time.Second, func() { require.Equal(t, 2, w.Instance(), "it ran: no back-off"); w.SetPhase("Running") })
 	w.at(5*time.Second, func() {
 		require.Empty(t, w.VMStatus.StateChangeRequests)
-		w.SetVMIPhase("Succeeded")
+		w.SetPhase("Succeeded")
 	})
-	w.at(6*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(6*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(time.Hour, func() {
-		require.Nil(t, w.VMI, "a guest that powered off stays off")
+		require.Nil(t, w.VMI(), "a guest that powered off stays off")
 		w.status(t, "Stopped")
-		w.ask(start)
+		w.Ask(start)
 	})
-	w.at(time.Hour+time.Second, func() { require.Equal(t, "vmi-3", w.VMI.UID); w.SetVMIPhase("Running") })
-	w.at(time.Hour+2*time.Second, func() { require.Empty(t, w.VMStatus.StateChangeRequests); w.ask(stop("vmi-3")) })
+	w.at(time.Hour+time.Second, func() { require.Equal(t, 3, w.Instance()); w.SetPhase("Running") })
+	w.at(time.Hour+2*time.Second, func() { require.Empty(t, w.VMStatus.StateChangeRequests); w.Ask(stop(w.UID(3))) })
 	w.at(time.Hour+3*time.Second, func() { w.status(t, "Stopping"); w.RemoveVMI() })
-	w.at(2*time.Hour, func() { require.Nil(t, w.VMI); require.Empty(t, w.VM.StateChangeRequests) })
+	w.at(2*time.Hour, func() { require.Nil(t, w.VMI()); require.Empty(t, w.VM().StateChangeRequests) })
 	w.bye(3 * time.Hour)
 	w.run(t)
 }
 
 func TestRerunOnFailureBacksOffFromInstancesThatNeverRan(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "RerunOnFailure") })
-	w.at(time.Second, func() { w.SetVMIPhase("Failed") })
+	w.at(0, func() { w.CreateVM("RerunOnFailure") })
+	w.at(time.Second, func() { w.SetPhase("Failed") })
 	w.at(2*time.Second, func() { w.RemoveVMI() })
 	w.at(5*time.Second, func() {
-		require.Nil(t, w.VMI)
+		require.Nil(t, w.VMI())
 		w.status(t, "CrashLoopBackOff")
 		require.Equal(t, 1, w.VMStatus.StartFailure.ConsecutiveFailCount)
 	})
-	w.at(20*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(20*time.Second, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(21*time.Second, func() { require.Nil(t, w.VMStatus.StartFailure, "one that ran ends the count") })
 	w.bye(time.Minute)
 	w.run(t)
@@ -90,14 +78,13 @@ func TestRerunOnFailureStartsOnceWhenItIsChosen(t *testing.T) {
 		t.Run(last, func(t *testing.T) {
 			w := newWorld(t)
 			w.at(0, func() {
-				w.VM = &contract.VMObservation{
-					UID: "vm-uid-123456", Generation: 4, RunStrategy: "RerunOnFailure", StatusRunStrategy: last, ObservedGeneration: 3,
-					Finalizers: []string{contract.FinalizerVM},
-				}
-				w.SetStrategy("RerunOnFailure")
+				w.Unseen(func() { w.CreateVM("RerunOnFailure") })
+				w.EditVMStatus(func(s *kubevirt.VirtualMachineStatus) {
+					s.RunStrategy, s.ObservedGeneration = kubevirt.VirtualMachineRunStrategy(last), 3
+				})
 			})
 			w.at(time.Minute, func() {
-				require.Equal(t, starts, w.VMI != nil)
+				require.Equal(t, starts, w.VMI() != nil)
 				if !starts {
 					w.status(t, "Stopped")
 					require.EqualValues(t, 3, w.VMStatus.ObservedGeneration, "what was written before is read back")
@@ -111,31 +98,31 @@ func TestRerunOnFailureStartsOnceWhenItIsChosen(t *testing.T) {
 
 func TestManualDoesWhatIsRequested(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
-	w.at(time.Minute, func() { require.Nil(t, w.VMI); w.status(t, "Stopped"); w.ask(start) })
-	w.at(2*time.Minute, func() { require.Equal(t, "vmi-1", w.VMI.UID); w.SetVMIPhase("Failed") })
+	w.at(0, func() { w.CreateVM("Manual") })
+	w.at(time.Minute, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped"); w.Ask(start) })
+	w.at(2*time.Minute, func() { require.Equal(t, 1, w.Instance()); w.SetPhase("Failed") })
 	w.at(3*time.Minute, func() {
-		require.Nil(t, w.VMI.DeletionTimestamp, "an ended instance stays until somebody asks")
+		require.Nil(t, w.VMI().DeletionTimestamp, "an ended instance stays until somebody asks")
 		require.Nil(t, w.VMStatus.StartFailure, "and is not counted")
-		w.ask(stop("vmi-1"), start)
+		w.Ask(stop(w.UID(1)), start)
 	})
-	w.at(3*time.Minute+time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(3*time.Minute+time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(3*time.Minute+2*time.Second, func() {
-		require.Equal(t, "vmi-2", w.VMI.UID, "without a back-off")
-		w.SetVMIPhase("Running")
+		require.Equal(t, 2, w.Instance(), "without a back-off")
+		w.SetPhase("Running")
 	})
 	w.at(4*time.Minute, func() {
 		w.status(t, "Running")
 		require.Empty(t, w.VMStatus.StateChangeRequests)
-		w.ask(stop("vmi-1"))
+		w.Ask(stop(w.UID(1)))
 	})
 	w.at(5*time.Minute, func() {
-		require.Nil(t, w.VMI.DeletionTimestamp, "that was about another instance")
-		require.Empty(t, w.VM.StateChangeRequests)
-		w.ask(stop("vmi-2"))
+		require.Nil(t, w.VMI().DeletionTimestamp, "that was about another instance")
+		require.Empty(t, w.VM().StateChangeRequests)
+		w.Ask(stop(w.UID(2)))
 	})
 	w.at(5*time.Minute+time.Second, func() { w.status(t, "Stopping"); w.RemoveVMI() })
-	w.at(6*time.Minute, func() { w.status(t, "Stopped"); require.Empty(t, w.VM.StateChangeRequests) })
+	w.at(6*time.Minute, func() { w.status(t, "Stopped"); require.Empty(t, w.VM().StateChangeRequests) })
 	w.bye(time.Hour)
 	w.run(t)
 }
@@ -143,11 +130,11 @@ func TestManualDoesWhatIsRequested(t *testing.T) {
 // TestAStopRequestCancelsAStart: the instance that it names goes, and the request with it.
 func TestAStopRequestCancelsAStart(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Manual") })
-	w.at(time.Second, func() { w.ask(start) })
-	w.at(2*time.Second, func() { require.Equal(t, "vmi-1", w.VMI.UID); w.ask(stop("vmi-1")) })
-	w.at(3*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
-	w.at(time.Minute, func() { require.Nil(t, w.VMI); w.status(t, "Stopped"); require.Empty(t, w.VM.StateChangeRequests) })
+	w.at(0, func() { w.CreateVM("Manual") })
+	w.at(time.Second, func() { w.Ask(start) })
+	w.at(2*time.Second, func() { require.Equal(t, 1, w.Instance()); w.Ask(stop(w.UID(1))) })
+	w.at(3*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
+	w.at(time.Minute, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped"); require.Empty(t, w.VM().StateChangeRequests) })
 	w.bye(time.Hour)
 	w.run(t)
 }
@@ -156,18 +143,18 @@ func TestAPausedStart(t *testing.T) {
 	for _, strategy := range []string{"Manual", "Halted"} {
 		t.Run(strategy, func(t *testing.T) {
 			w := newWorld(t)
-			w.at(0, func() { w.CreateVM("vm-uid-123456", strategy) })
+			w.at(0, func() { w.CreateVM(strategy) })
 			w.at(time.Second, func() {
-				w.ask(contract.StateChangeRequest{Action: "Start", Data: map[string]string{"paused": "true", contract.AnnotationRequestedBy: "bob"}})
+				w.Ask(contract.StateChangeRequest{Action: "Start", Data: map[string]string{"paused": "true", contract.AnnotationRequestedBy: "bob"}})
 			})
 			w.at(2*time.Second, func() {
-				require.NotNil(t, w.VMI)
-				require.True(t, w.Paused)
-				require.Equal(t, strategy == "Halted", w.VM.RunStrategy == "Always", "a halted VM becomes one that runs")
-				require.Equal(t, strategy == "Halted", w.VM.Actor == "bob", "and whoever asked is behind that")
-				w.SetVMIPhase("Running")
+				require.NotNil(t, w.VMI())
+				require.True(t, w.StartsPaused())
+				require.Equal(t, strategy == "Halted", w.VM().RunStrategy == "Always", "a halted VM becomes one that runs")
+				require.Equal(t, strategy == "Halted", w.VM().Actor == "bob", "and whoever asked is behind that")
+				w.SetPhase("Running")
 			})
-			w.at(3*time.Second, func() { require.Empty(t, w.VM.StateChangeRequests) })
+			w.at(3*time.Second, func() { require.Empty(t, w.VM().StateChangeRequests) })
 			w.bye(time.Minute)
 			w.run(t)
 		})
@@ -177,36 +164,30 @@ func TestAPausedStart(t *testing.T) {
 func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
 	w := newWorld(t)
 	const message = "a non-live-updatable field was changed in the template spec"
-	w.Sync = func(vm contract.VMObservation) contract.SyncInstanceResult {
-		if vm.RunStrategy == "RerunOnFailure" { // stands for an edit of the template
-			return contract.SyncInstanceResult{RestartRequired: message}
-		}
-		return contract.SyncInstanceResult{}
-	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
-	w.at(2*time.Second, func() { require.Zero(t, w.count(contract.ActivitySyncInstance)); w.SetStrategy("Once") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(2*time.Second, func() { require.Zero(t, w.Count(contract.ActivitySyncInstance)); w.SetStrategy("RerunOnFailure") })
 	w.at(3*time.Second, func() {
-		require.Equal(t, 1, w.count(contract.ActivitySyncInstance))
+		require.Equal(t, 1, w.Count(contract.ActivitySyncInstance))
 		require.EqualValues(t, 2, w.VMStatus.ObservedGeneration, "an edit that the instance need not follow converges")
 		require.EqualValues(t, 2, w.VMStatus.DesiredGeneration)
-		w.SetStrategy("RerunOnFailure")
+		w.EditVM(cores)
 	})
 	w.at(4*time.Second, func() {
 		require.Equal(t, message, w.condition("RestartRequired").Message)
 		require.EqualValues(t, 2, w.VMStatus.ObservedGeneration)
 		require.EqualValues(t, 3, w.VMStatus.DesiredGeneration)
-		w.ask(stop("vmi-1"), start)
+		w.Ask(stop(w.UID(1)), start)
 	})
-	w.at(5*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(5*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(6*time.Second, func() {
-		require.Equal(t, "vmi-2", w.VMI.UID)
-		w.SetVMIPhase("Running")
+		require.Equal(t, 2, w.Instance())
+		w.SetPhase("Running")
 	})
 	w.at(time.Hour, func() {
 		require.Empty(t, w.condition("RestartRequired").Type)
 		require.EqualValues(t, 3, w.VMStatus.ObservedGeneration)
-		require.Equal(t, 2, w.count(contract.ActivitySyncInstance), "one look for each generation, none where nothing changed")
+		require.Equal(t, 2, w.Count(contract.ActivitySyncInstance), "one look for each generation, none where nothing changed")
 	})
 	w.bye(2 * time.Hour)
 	w.run(t)
@@ -214,11 +195,11 @@ func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
 
 func TestAnEditThatStopsTheVMCostsNoComparison(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() { w.SetStrategy("Halted") })
 	w.at(3*time.Second, func() { w.RemoveVMI() })
-	w.at(4*time.Second, func() { w.status(t, "Stopped"); require.Zero(t, w.count(contract.ActivitySyncInstance)) })
+	w.at(4*time.Second, func() { w.status(t, "Stopped"); require.Zero(t, w.Count(contract.ActivitySyncInstance)) })
 	w.bye(time.Minute)
 	w.run(t)
 }
@@ -229,23 +210,22 @@ func TestOrphansStay(t *testing.T) {
 	for name, phase := range map[string]string{"up": "Running", "on its way": "Scheduling"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-			w.at(time.Second, func() { w.SetVMIPhase(phase) })
+			w.at(0, func() { w.CreateVM("Always") })
+			w.at(time.Second, func() { w.SetPhase(phase) })
 			w.at(2*time.Second, func() {
-				w.VM.Finalizers = append(w.VM.Finalizers, "orphan")
+				w.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Finalizers = append(vm.Finalizers, "orphan") })
 				w.DeleteVM()
 			})
 			w.at(3*time.Second, func() {
-				require.Equal(t, []string{"orphan"}, w.VM.Finalizers)
-				require.Nil(t, w.VMI.DeletionTimestamp)
-				require.Zero(t, w.count(contract.ActivityDeleteVMI))
-				w.VM.Finalizers = nil // the garbage collector's part
-				w.DeleteVM()
+				require.Equal(t, []string{"orphan"}, w.VM().Finalizers)
+				require.Nil(t, w.VMI().DeletionTimestamp)
+				require.Zero(t, w.Count(contract.ActivityDeleteVMI))
+				w.Disown() // the garbage collector's part
+				w.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Finalizers = nil })
 			})
 			w.run(t)
-			require.NotNil(t, w.VMI)
-			require.Nil(t, w.VMI.DeletionTimestamp)
-			require.Zero(t, w.count(contract.ActivityDeleteVMI), "calls: %v", w.Calls)
+			require.NotNil(t, w.VMI())
+			require.Nil(t, w.VMI().DeletionTimestamp)
 		})
 	}
 }
@@ -253,98 +233,104 @@ func TestOrphansStay(t *testing.T) {
 // TestOrphansStayUnseen: that the VM was to orphan its instance was never seen of it. The garbage collector was quicker.
 func TestOrphansStayUnseen(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
-		w.VMI.OwnerUID = ""
+		w.Unseen(w.Disown)
 		w.DeleteVM()
 	})
-	w.at(3*time.Second, func() { require.Nil(t, w.VM, "it has gone at once") })
+	w.at(3*time.Second, func() { require.Nil(t, w.VM(), "it has gone at once") })
 	w.run(t)
-	require.NotNil(t, w.VMI)
-	require.Nil(t, w.VMI.DeletionTimestamp)
-	require.Equal(t, 1, w.count(contract.ActivityDeleteVMI), "calls: %v", w.Calls)
+	require.NotNil(t, w.VMI())
+	require.Nil(t, w.VMI().DeletionTimestamp)
+	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI), "calls: %v", w.Calls)
 }
 
 // TestADeletionWritesItsStatusOnce, whatever happens to the instance on its way out; and a stop twice.
 func TestADeletionWritesItsStatusOnce(t *testing.T) {
+	ready := func(reason string) func(*kubevirt.VirtualMachineInstance) {
+		return func(vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "Ready", Status: "False", Reason: reason}}
+		}
+	}
 	going := func(w *world, from time.Duration) {
 		for i, reason := range []string{"PodTerminating", "GuestNotRunning", "PodNotExists"} {
 			w.at(from+time.Duration(i)*time.Second, func() {
-				w.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "False", Reason: reason}}
-				w.Touch()
+				w.EditVMI(ready(reason))
 			})
 		}
-		w.at(from+20*time.Second, func() { w.SetVMIPhase("Succeeded") })
+		w.at(from+20*time.Second, func() { w.SetPhase("Succeeded") })
 		w.at(from+21*time.Second, func() { w.RemoveVMI() })
 	}
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	before := 0
 	// A quick stop first.
-	w.at(1100*time.Millisecond, func() { before = w.count(contract.ActivityPatchVM); w.SetStrategy("Halted") })
-	w.at(1200*time.Millisecond, func() { w.VMI.Conditions = nil; w.Touch() })
-	w.at(1300*time.Millisecond, func() { w.SetVMIPhase("Succeeded") })
+	w.at(1100*time.Millisecond, func() { before = w.Count(contract.ActivityPatchVM); w.SetStrategy("Halted") })
+	w.at(1200*time.Millisecond, func() { w.EditVMI(ready("PodTerminating")) })
+	w.at(1300*time.Millisecond, func() { w.SetPhase("Succeeded") })
 	w.at(1400*time.Millisecond, func() { w.RemoveVMI() })
 	w.at(1500*time.Millisecond, func() {
 		w.status(t, "Stopped")
-		require.Equal(t, 2, w.count(contract.ActivityPatchVM)-before, "Stopping and Stopped: %v", w.Calls)
+		require.Equal(t, 2, w.Count(contract.ActivityPatchVM)-before, "Stopping and Stopped: %v", w.Calls)
 		w.SetStrategy("Always")
 	})
-	w.at(1600*time.Millisecond, func() { w.SetVMIPhase("Running") })
+	w.at(1600*time.Millisecond, func() { w.SetPhase("Running") })
 	// A slow one.
-	w.at(2*time.Second, func() { before = w.count(contract.ActivityPatchVM); w.SetStrategy("Halted") })
+	w.at(2*time.Second, func() { before = w.Count(contract.ActivityPatchVM); w.SetStrategy("Halted") })
 	going(w, 3*time.Second)
 	w.at(30*time.Second, func() {
 		w.status(t, "Stopped")
-		require.Equal(t, 3, w.count(contract.ActivityPatchVM)-before, "Stopping, after a while that it is not ready, and Stopped: %v", w.Calls)
+		require.Equal(t, 3, w.Count(contract.ActivityPatchVM)-before, "Stopping, after a while that it is not ready, and Stopped: %v", w.Calls)
 		w.SetStrategy("Always")
 	})
-	w.at(31*time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(31*time.Second, func() { w.SetPhase("Running") })
 	deletes := 0
 	w.at(32*time.Second, func() {
-		before, deletes = w.count(contract.ActivityPatchVM), w.count(contract.ActivityDeleteVMI)
+		before, deletes = w.Count(contract.ActivityPatchVM), w.Count(contract.ActivityDeleteVMI)
 		w.DeleteVM()
 	})
 	w.at(33*time.Second, func() { w.status(t, "Terminating") })
 	going(w, 34*time.Second)
 	w.run(t)
-	require.Equal(t, 2, w.count(contract.ActivityPatchVM)-before, "Terminating, and the release: %v", w.Calls)
-	require.Equal(t, 1, w.count(contract.ActivityDeleteVMI)-deletes)
+	require.Equal(t, 2, w.Count(contract.ActivityPatchVM)-before, "Terminating, and the release: %v", w.Calls)
+	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI)-deletes)
 }
 
 // TestDeletingAStoppedVMWritesNoStatus: it is gone with the next request.
 func TestDeletingAStoppedVMWritesNoStatus(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running"); w.SetStrategy("Halted") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running"); w.SetStrategy("Halted") })
 	w.at(2*time.Second, func() { w.RemoveVMI() })
 	before := 0
 	w.at(3*time.Second, func() { before = len(w.Calls); w.DeleteVM() })
 	w.run(t)
-	require.Equal(t, []string{"user: delete VM", contract.ActivityPatchVM}, w.Calls[before:])
+	require.Equal(t, []string{contract.ActivityPatchVM}, w.Calls[before:])
 }
 
 // TestAVMThatIsOlderThanItsWorkflowGoes: nothing is known but what the object says.
 func TestAVMThatIsOlderThanItsWorkflowGoes(t *testing.T) {
 	w := newWorld(t)
-	now := time.Now()
 	w.at(0, func() {
-		w.VM = &contract.VMObservation{UID: "vm-uid-123456", Generation: 3, RunStrategy: "Always", DeletionTimestamp: &now, Finalizers: []string{contract.FinalizerVM}}
-		w.VMI = &contract.VMIObservation{UID: "vmi-7", OwnerUID: "vm-uid-123456", Phase: "Running", Finalizers: []string{contract.FinalizerVMI}}
+		w.Unseen(func() {
+			w.CreateVM("Always")
+			w.CreateVMI(w.OwnedByVM)
+			w.SetPhase("Running")
+		})
 		w.DeleteVM()
 	})
-	w.at(time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp, "found by its owner"); w.RemoveVMI() })
+	w.at(time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp, "found by its owner"); w.RemoveVMI() })
 	w.run(t)
 }
 
 // TestAStartThatIsLateIsNotBegunAgain: its deadline passes, the reason shows and stays, and nothing is tried in circles.
 func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(24*time.Hour, func() {
-		require.Equal(t, []string{"vm/default/web/vm-uid-1/start/1"}, w.transitions)
+		require.Equal(t, []string{"start/1"}, w.transitions)
 		require.Equal(t, "TransitionDeadlineExceeded", w.condition("Failure").Reason)
 		w.status(t, "Starting")
 	})
@@ -355,8 +341,8 @@ func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
 // TestAStopThatIsLateIsAskedForAgainNowAndThen: some six times an hour, not as fast as it fails.
 func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(time.Minute, func() { w.DeleteVM() })
 	w.at(2*time.Hour, func() {
 		require.Equal(t, "TransitionDeadlineExceeded", w.condition("Failure").Reason)
@@ -370,18 +356,18 @@ func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 // TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted, and without delay.
 func TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Once") })
-	w.at(time.Second, func() { w.SetVMIPhase("Failed") })
+	w.at(0, func() { w.CreateVM("Once") })
+	w.at(time.Second, func() { w.SetPhase("Failed") })
 	w.at(time.Minute, func() {
 		w.status(t, "CrashLoopBackOff")
-		require.Nil(t, w.VMI.DeletionTimestamp)
-		w.ask(stop("vmi-1"))
+		require.Nil(t, w.VMI().DeletionTimestamp)
+		w.Ask(stop(w.UID(1)))
 	})
 	w.at(2*time.Minute, func() {
-		require.Nil(t, w.VMI.DeletionTimestamp, "a stop request means nothing here")
-		w.RemoveVMIByUser()
+		require.Nil(t, w.VMI().DeletionTimestamp, "a stop request means nothing here")
+		w.VanishVMI()
 	})
-	w.at(2*time.Minute+time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID) })
+	w.at(2*time.Minute+time.Second, func() { require.Equal(t, 2, w.Instance()) })
 	w.bye(time.Hour)
 	w.run(t)
 }
@@ -394,13 +380,13 @@ func TestContradictoryFieldsAreShown(t *testing.T) {
 	} {
 		t.Run(strategy, func(t *testing.T) {
 			w := newWorld(t)
-			w.at(0, func() { w.CreateVM("vm-uid-123456", strategy) })
+			w.at(0, func() { w.CreateVM(strategy) })
 			w.at(time.Second, func() {
 				c := w.condition("Failure")
 				require.Equal(t, want, contract.Condition{Reason: c.Reason, Message: c.Message})
 				w.SetStrategy("Always")
 			})
-			w.at(2*time.Second, func() { require.NotNil(t, w.VMI); require.Empty(t, w.condition("Failure").Type) })
+			w.at(2*time.Second, func() { require.NotNil(t, w.VMI()); require.Empty(t, w.condition("Failure").Type) })
 			w.bye(time.Minute)
 			w.run(t)
 		})

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/testsuite/fakes"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -18,7 +21,7 @@ import (
 
 // world is one VM entity with its transitions on a fake cluster, with time that skips. The VMI's own entity is played by the test.
 type world struct {
-	*fakes.Cluster
+	*cluster.Cluster
 	env         *testsuite.TestWorkflowEnvironment
 	transitions []string
 	updates     int
@@ -27,18 +30,16 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	var s testsuite.WorkflowTestSuite
-	w := &world{Cluster: fakes.NewCluster(), env: s.NewTestWorkflowEnvironment()}
+	env := s.NewTestWorkflowEnvironment()
+	w := &world{Cluster: cluster.New(t, "vm/default/web", env), env: env}
 	w.env.SetTestTimeout(20 * time.Second)
-	w.Register(w.env)
 	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop, contract.WorkflowRestartVM: vm.Restart} {
 		w.env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
-		w.transitions = append(w.transitions, info.WorkflowExecution.ID)
+		// vm/NAMESPACE/NAME/UID/…
+		w.transitions = append(w.transitions, strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4])
 	})
-	w.Changed = func(signal string, payload any) {
-		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
-	}
 	return w
 }
 
@@ -46,10 +47,10 @@ func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f,
 
 func (w *world) run(t *testing.T) {
 	t.Helper()
-	w.env.ExecuteWorkflow(vm.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	w.env.ExecuteWorkflow(vm.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name})
 	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
 	require.NoError(t, w.env.GetWorkflowError())
-	require.Nil(t, w.VM, "the VM object must be gone")
+	require.Nil(t, w.VM(), "the VM object must be gone")
 }
 
 // bye deletes the VM and plays the VMI's end.
@@ -66,8 +67,8 @@ func (w *world) status(t *testing.T, want string) {
 
 func TestAlwaysStartsStopsStartsAgainAndGoes(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.status(t, "Starting"); w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.status(t, "Starting"); w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
 		w.status(t, "Running")
 		require.True(t, w.VMStatus.Ready)
@@ -75,36 +76,36 @@ func TestAlwaysStartsStopsStartsAgainAndGoes(t *testing.T) {
 	})
 	w.at(3*time.Second, func() {
 		w.status(t, "Stopping")
-		require.NotNil(t, w.VMI.DeletionTimestamp)
+		require.NotNil(t, w.VMI().DeletionTimestamp)
 		w.RemoveVMI()
 	})
 	w.at(4*time.Second, func() { w.status(t, "Stopped"); w.SetStrategy("Always") })
-	w.at(5*time.Second, func() { w.status(t, "Starting"); w.SetVMIPhase("Running") })
+	w.at(5*time.Second, func() { w.status(t, "Starting"); w.SetPhase("Running") })
 	w.at(6*time.Second, func() { w.status(t, "Running") })
 	w.bye(7 * time.Second)
 	w.run(t)
 	require.Equal(t, []string{
-		"vm/default/web/vm-uid-1/start/1", "vm/default/web/vm-uid-1/stop/2", "vm/default/web/vm-uid-1/start/3", "vm/default/web/vm-uid-1/stop/4",
+		"start/1", "stop/2", "start/3", "stop/4",
 	}, w.transitions)
 }
 
 func TestHaltedDoesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Halted") })
-	w.at(time.Second, func() { w.status(t, "Stopped"); require.Nil(t, w.VMI) })
+	w.at(0, func() { w.CreateVM("Halted") })
+	w.at(time.Second, func() { w.status(t, "Stopped"); require.Nil(t, w.VMI()) })
 	w.bye(2 * time.Second)
 	w.run(t)
 }
 
 func TestOnceLetsAnEndedGuestBe(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Once") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
-	w.at(2*time.Second, func() { w.SetVMIPhase("Succeeded") })
+	w.at(0, func() { w.CreateVM("Once") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(2*time.Second, func() { w.SetPhase("Succeeded") })
 	w.at(time.Hour, func() {
 		w.status(t, "Stopped")
-		require.Equal(t, "vmi-1", w.VMI.UID)
-		require.Nil(t, w.VMI.DeletionTimestamp)
+		require.Equal(t, 1, w.Instance())
+		require.Nil(t, w.VMI().DeletionTimestamp)
 	})
 	w.bye(2 * time.Hour)
 	w.run(t)
@@ -112,13 +113,13 @@ func TestOnceLetsAnEndedGuestBe(t *testing.T) {
 
 func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
-	w.at(2*time.Second, func() { w.SetVMIPhase("Succeeded") })
-	w.at(3*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(2*time.Second, func() { w.SetPhase("Succeeded") })
+	w.at(3*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(4*time.Second, func() {
-		require.Equal(t, "vmi-2", w.VMI.UID, "a guest that ran is started again without delay")
-		w.SetVMIPhase("Running")
+		require.Equal(t, 2, w.Instance(), "a guest that ran is started again without delay")
+		w.SetPhase("Running")
 	})
 	w.bye(5 * time.Second)
 	w.run(t)
@@ -126,19 +127,19 @@ func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
 
 func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	var made []time.Time
 	last := ""
 	for i := range 400 {
 		w.at(time.Duration(i)*time.Second+500*time.Millisecond, func() {
 			switch {
-			case w.VMI == nil:
-			case w.VMI.DeletionTimestamp != nil:
+			case w.VMI() == nil:
+			case w.VMI().DeletionTimestamp != nil:
 				w.RemoveVMI()
-			case w.VMI.Phase == "Pending" && w.VMI.UID != last:
-				last = w.VMI.UID
+			case w.VMI().Phase == "Pending" && w.VMI().UID != last:
+				last = w.VMI().UID
 				made = append(made, w.env.Now())
-				w.SetVMIPhase("Failed")
+				w.SetPhase("Failed")
 			}
 		})
 	}
@@ -156,29 +157,28 @@ func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {
 
 func TestRestartRequestReplacesTheInstance(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
-		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
-		w.SetStrategy("Always")
+		w.Ask(stop(w.UID(1)), start)
 	})
-	w.at(3*time.Second, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
-	w.at(4*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(3*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
+	w.at(4*time.Second, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(5*time.Second, func() {
 		w.status(t, "Running")
 		require.Empty(t, w.VMStatus.StateChangeRequests)
 	})
 	w.bye(6 * time.Second)
 	w.run(t)
-	require.Equal(t, "vm/default/web/vm-uid-1/restart/2", w.transitions[1])
+	require.Equal(t, "restart/2", w.transitions[1])
 }
 
 func TestNewerDesiredStateCancelsAStart(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetStrategy("Halted") })
 	w.at(2*time.Second, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp, "a cancelled start takes its instance away")
+		require.NotNil(t, w.VMI().DeletionTimestamp, "a cancelled start takes its instance away")
 		w.RemoveVMI()
 	})
 	w.at(3*time.Second, func() { w.status(t, "Stopped") })
@@ -188,15 +188,15 @@ func TestNewerDesiredStateCancelsAStart(t *testing.T) {
 
 func TestDeadlineOfAStartShowsAndTheInstanceStays(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(11*time.Minute, func() {
-		require.Equal(t, "vmi-1", w.VMI.UID)
+		require.Equal(t, 1, w.Instance())
 		found := false
 		for _, c := range w.VMStatus.Conditions {
 			found = found || c.Type == "Failure" && c.Reason == "TransitionDeadlineExceeded"
 		}
 		require.True(t, found, "conditions: %v", w.VMStatus.Conditions)
-		w.SetVMIPhase("Running")
+		w.SetPhase("Running")
 	})
 	w.at(12*time.Minute, func() {
 		w.status(t, "Running")
@@ -217,11 +217,11 @@ func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() { out = true; w.SetStrategy("Halted") })
-	w.at(30*time.Minute, func() { require.Nil(t, w.VMI.DeletionTimestamp); out = false })
-	w.at(40*time.Minute, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
+	w.at(30*time.Minute, func() { require.Nil(t, w.VMI().DeletionTimestamp); out = false })
+	w.at(40*time.Minute, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(41*time.Minute, func() { w.status(t, "Stopped") })
 	w.bye(42 * time.Minute)
 	w.run(t)
@@ -229,9 +229,9 @@ func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
 
 func TestUnsupportedStrategyIsNotServed(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "WaitAsReceiver") })
+	w.at(0, func() { w.CreateVM("WaitAsReceiver") })
 	w.at(time.Second, func() {
-		require.Nil(t, w.VMI)
+		require.Nil(t, w.VMI())
 		w.status(t, "Stopped")
 		c, ok := conditions.Get(w.VMStatus.Conditions, "Failure")
 		require.True(t, ok)
@@ -244,9 +244,9 @@ func TestUnsupportedStrategyIsNotServed(t *testing.T) {
 // TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd: the instance vanishes, and no observation says so.
 func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
-	w.at(2*time.Second, func() { w.VMI = nil; w.SetStrategy("Halted") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(2*time.Second, func() { w.Unseen(w.VanishVMI); w.SetStrategy("Halted") })
 	w.at(time.Minute, func() {
 		w.status(t, "Stopped")
 		require.Len(t, w.transitions, 2, "one start and one stop")
@@ -257,16 +257,15 @@ func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 
 func TestRestartRequestCancelsAStart(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
-		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
-		w.SetStrategy("Always")
+		w.Ask(stop(w.UID(1)), start)
 	})
 	w.at(2*time.Second, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp, "an instance that does not come up can be restarted")
+		require.NotNil(t, w.VMI().DeletionTimestamp, "an instance that does not come up can be restarted")
 		w.RemoveVMI()
 	})
-	w.at(3*time.Second, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(3*time.Second, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(4*time.Second, func() { w.status(t, "Running"); require.Empty(t, w.VMStatus.StateChangeRequests) })
 	w.bye(5 * time.Second)
 	w.run(t)
@@ -274,14 +273,16 @@ func TestRestartRequestCancelsAStart(t *testing.T) {
 
 func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 	w := newWorld(t)
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
-		w.VMI.GracePeriodSeconds = new(int64(9_300_000_000))
-		w.SetVMIPhase("Running")
+		w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Spec.TerminationGracePeriodSeconds = new(int64(9_300_000_000))
+		})
+		w.SetPhase("Running")
 	})
 	w.at(2*time.Second, func() { w.SetStrategy("Halted") })
 	w.at(6*24*time.Hour, func() {
-		require.NotNil(t, w.VMI.DeletionTimestamp)
+		require.NotNil(t, w.VMI().DeletionTimestamp)
 		require.Len(t, w.transitions, 2, "the stop waits for the guest")
 		w.RemoveVMI()
 	})
@@ -304,16 +305,16 @@ func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 		<-cancelled
 		return nil
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(300*time.Millisecond, func() { w.update(t, contract.ControlCancelTransition, alice("wrong image"), "") })
 	w.at(350*time.Millisecond, func() { close(cancelled) })
 	w.at(3*time.Second, func() {
 		require.Equal(t, 3, attempts)
-		require.NotNil(t, w.VMI)
-		require.NotNil(t, w.VMI.DeletionTimestamp, "what the start has made after all goes with it")
+		require.NotNil(t, w.VMI())
+		require.NotNil(t, w.VMI().DeletionTimestamp, "what the start has made after all goes with it")
 		w.RemoveVMI()
 	})
-	w.at(time.Hour, func() { require.Nil(t, w.VMI); w.status(t, "Stopped") })
+	w.at(time.Hour, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped") })
 	w.bye(2 * time.Hour)
 	w.run(t)
 }
@@ -328,7 +329,7 @@ func TestWhatACancelledStartCouldNotUndoShows(t *testing.T) {
 		}
 		return nil
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
+	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { refuses = true; w.update(t, contract.ControlCancelTransition, alice(""), "") })
 	w.at(2*time.Second, func() {
 		require.Contains(t, w.condition("Failure").Message, "a webhook says no")
@@ -348,19 +349,18 @@ func TestARestartThatCannotStopShowsAndPauses(t *testing.T) {
 		}
 		return nil
 	}
-	w.at(0, func() { w.CreateVM("vm-uid-123456", "Always") })
-	w.at(time.Second, func() { w.SetVMIPhase("Running") })
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
-		w.VM.StateChangeRequests = []contract.StateChangeRequest{{Action: "Stop", UID: "vmi-1"}, {Action: "Start"}}
-		w.SetStrategy("Always")
+		w.Ask(stop(w.UID(1)), start)
 	})
 	w.at(time.Hour, func() {
 		require.Contains(t, w.condition("Failure").Message, "a webhook says no")
 		require.Less(t, len(w.transitions), 50, "a pause that doubles up to two minutes")
 		refuses = false
 	})
-	w.at(time.Hour+3*time.Minute, func() { require.NotNil(t, w.VMI.DeletionTimestamp); w.RemoveVMI() })
-	w.at(time.Hour+4*time.Minute, func() { require.Equal(t, "vmi-2", w.VMI.UID); w.SetVMIPhase("Running") })
+	w.at(time.Hour+3*time.Minute, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
+	w.at(time.Hour+4*time.Minute, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(time.Hour+5*time.Minute, func() { w.status(t, "Running"); require.Empty(t, w.condition("Failure").Type) })
 	w.bye(2 * time.Hour)
 	w.run(t)

@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	activities "github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/crdwatch"
+	crdkube "github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/testsuite/offline"
+	"github.com/virtflow/virtflow/workers/control"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Names of what there is.
+const (
+	Namespace = "default"
+	Name      = "web"
+	NodeName  = "node1"
+)
+
+// Cluster is all that one workflow meets. Its fields are for the test alone while the workflow waits.
+type Cluster struct {
+	Kube *kube.Server
+	// Calls are the activities that were run, in order. Events are those that the workflow has asked for.
+	Calls  []string
+	Events []contract.Event
+	// VMStatus, VMIStatus and SetStatus are what was written last.
+	VMStatus  *contract.VMStatus
+	VMIStatus *contract.VMIStatus
+	SetStatus *contract.ReplicaSetStatus
+	// Domain is the guest's, nil where there is none; DomainsStarted counts them; Operations were done to them.
+	Domain         *contract.DomainObservation
+	DomainsStarted int
+	Operations     []contract.Operation
+	// Fail is asked before each activity: an error fails it without effect. Lose is asked after it: an error is
+	// answered in place of what was done.
+	Fail, Lose func(activity string) error
+	// Boots makes each new instance run after that time; nil: the test does it. Ends is how long one takes to go.
+	Boots func(ordinal int) time.Duration
+	Ends  time.Duration
+	// Most is the highest number of instances that were there at once.
+	Most int
+
+	t        testing.TB
+	mu       sync.Mutex
+	env      *testsuite.TestWorkflowEnvironment
+	workflow string
+	watcher  *offline.Watcher
+	real     *activities.Activities
+	made     []string // UIDs of instances, in order
+	unseen   bool
+}
+
+// New makes one without objects but the node, for the workflow of that ID, which runs in that environment.
+func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, workflow: workflow, env: env, Ends: time.Second}
+	c.Kube = kube.New(kube.Options{Now: func() time.Time { return c.env.Now() }})
+	client, err := kubernetes.NewForConfig(c.Kube.Config())
+	require.NoError(t, err)
+	custom, err := crdkube.New(c.Kube.Config())
+	require.NoError(t, err)
+	c.real, err = activities.New(activities.Options{
+		Kubernetes: client, KubeVirt: custom, LauncherImage: "localhost/virtflow/launcher:dev", Log: zerolog.Nop(),
+		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
+		Now:      func() time.Time { return c.env.Now() },
+	})
+	require.NoError(t, err)
+	c.watcher, err = offline.New(crdwatch.Options{Kubernetes: client, KubeVirt: custom, Namespace: "virtflow", Log: zerolog.Nop()})
+	require.NoError(t, err)
+	c.Kube.OnChange(c.changed)
+	c.addNode()
+	c.Use(env)
+	return c
+}
+
+// Use lets another run of the workflow go on in another environment.
+func (c *Cluster) Use(env *testsuite.TestWorkflowEnvironment) {
+	c.env = env
+	control.RegisterActivities(c, c.real)
+	for name, f := range map[string]any{contract.ActivityStartDomain: c.startDomain, contract.ActivityOperateDomain: c.operateDomain} {
+		c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// RegisterActivity is part of worker.ActivityRegistry; activities here have names.
+func (c *Cluster) RegisterActivity(any) { panic("register it with a name") }
+
+// RegisterDynamicActivity is part of worker.ActivityRegistry.
+func (c *Cluster) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) {
+	panic("there are no dynamic activities")
+}
+
+// RegisterActivityWithOptions registers an activity that Fail and Lose are asked about.
+func (c *Cluster) RegisterActivityWithOptions(f any, o activity.RegisterOptions) {
+	v := reflect.ValueOf(f)
+	failed := func(err error) []reflect.Value {
+		return []reflect.Value{reflect.Zero(v.Type().Out(0)), reflect.ValueOf(&err).Elem()}
+	}
+	asked := reflect.MakeFunc(v.Type(), func(in []reflect.Value) []reflect.Value {
+		if c.Fail != nil {
+			if err := c.Fail(o.Name); err != nil {
+				return failed(err)
+			}
+		}
+		c.mu.Lock()
+		c.Calls = append(c.Calls, o.Name)
+		c.mu.Unlock()
+		out := v.Call(in)
+		if out[1].IsNil() {
+			c.note(in[1].Interface(), out[0].Interface())
+			if c.Lose != nil {
+				if err := c.Lose(o.Name); err != nil {
+					return failed(err)
+				}
+			}
+		}
+		return out
+	})
+	c.env.RegisterActivityWithOptions(asked.Interface(), o)
+}
+
+// note keeps what the workflow wrote.
+func (c *Cluster) note(in, out any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch in := in.(type) {
+	case contract.PatchVMInput:
+		if out.(contract.PatchVMResult).Written && in.Status != nil {
+			c.VMStatus = in.Status
+		}
+	case contract.PatchVMIInput:
+		if out.(contract.PatchVMIResult).Written {
+			c.Events = append(c.Events, in.Events...)
+			if in.Status != nil {
+				c.VMIStatus = in.Status
+			}
+		}
+	case contract.PatchReplicaSetInput:
+		if out.(contract.PatchReplicaSetResult).Written {
+			c.Events = append(c.Events, in.Events...)
+			c.SetStatus = &in.Status
+		}
+	case contract.DeletePodInput:
+		if !out.(contract.DeletePodResult).Absent {
+			c.Events = append(c.Events, in.Events...)
+		}
+	}
+}
+
+// Count says how often an activity was run.
+func (c *Cluster) Count(name string) int {
+	n := 0
+	for _, called := range c.Calls {
+		if called == name {
+			n++
+		}
+	}
+	return n
+}
+
+// Conflicts makes every write of a resource meet a conflict, or no more.
+func (c *Cluster) Conflicts(resource string, on bool) {
+	if !on {
+		c.Kube.Intercept(nil)
+		return
+	}
+	status := errors.NewConflict(schema.GroupResource{Resource: resource}, Name, nil).Status()
+	c.Kube.Intercept(func(r kube.Request) *kube.Fault {
+		if r.Resource != resource || r.Verb != "patch" {
+			return nil
+		}
+		return &kube.Fault{Status: &status}
+	})
+}
+
+// Unseen does something that crdwatch does not see.
+func (c *Cluster) Unseen(do func()) {
+	c.unseen = true
+	do()
+	c.unseen = false
+}
+
+// changed is told of every change.
+func (c *Cluster) changed(change kube.Change) {
+	o, ok := change.New.(metav1.Object)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	unseen := c.unseen
+	if !unseen && change.Type == kube.Deleted {
+		c.watcher.Remove(o)
+	} else if !unseen {
+		c.watcher.Set(o)
+	}
+	if vmi, ok := o.(*kubevirt.VirtualMachineInstance); ok && change.Type == kube.Added {
+		c.made = append(c.made, string(vmi.UID))
+		c.Most = max(c.Most, len(kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)))
+	}
+	for _, d := range c.watcher.Take() {
+		if d.Workflow == c.workflow {
+			c.Signal(d.Signal, d.Payload)
+		}
+	}
+	c.mu.Unlock()
+	c.play(change)
+}
+
+// Signal sends a signal to the workflow, a moment later.
+func (c *Cluster) Signal(name string, payload any) {
+	c.after(time.Millisecond, func() { c.env.SignalWorkflow(name, payload) })
+}
+
+func (c *Cluster) after(d time.Duration, f func()) { c.env.RegisterDelayedCallback(f, d) }
+
+// UID is that of the instance that was made as the nth, from 1.
+func (c *Cluster) UID(n int) string { return c.made[n-1] }
+
+// Instance says which of all that were made the present instance is: 1 for the first, 0 where there is none.
+func (c *Cluster) Instance() int {
+	if vmi := c.VMI(); vmi != nil {
+		return slices.Index(c.made, vmi.UID) + 1
+	}
+	return 0
+}

@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Actor is who asks for everything, unless a test names somebody else.
+const Actor = "alice"
+
+func template() *kubevirt.VirtualMachineInstanceTemplateSpec {
+	memory := resource.MustParse("128Mi")
+	return &kubevirt.VirtualMachineInstanceTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": Name}},
+		Spec: kubevirt.VirtualMachineInstanceSpec{
+			Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
+			Volumes: []kubevirt.Volume{
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+			},
+		},
+	}
+}
+
+// CreateVM makes the VM as a user would, and as admission leaves it.
+func (c *Cluster) CreateVM(strategy string, change ...func(*kubevirt.VirtualMachine)) {
+	s := kubevirt.VirtualMachineRunStrategy(strategy)
+	vm := &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: Name, Finalizers: []string{contract.FinalizerVM},
+			Annotations: map[string]string{contract.AnnotationRequestedBy: Actor},
+		},
+		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &s, Template: template()},
+	}
+	for _, f := range change {
+		f(vm)
+	}
+	_, err := kube.Put(c.Kube, vm)
+	require.NoError(c.t, err)
+}
+
+// EditVM changes the VM's object, but not its status.
+func (c *Cluster) EditVM(change func(*kubevirt.VirtualMachine)) {
+	_, err := kube.Edit(c.Kube, Namespace, Name, "", change)
+	require.NoError(c.t, err)
+}
+
+// EditVMStatus changes the VM's status.
+func (c *Cluster) EditVMStatus(change func(*kubevirt.VirtualMachineStatus)) {
+	_, err := kube.Edit(c.Kube, Namespace, Name, "status", func(vm *kubevirt.VirtualMachine) { change(&vm.Status) })
+	require.NoError(c.t, err)
+}
+
+// SetStrategy changes the run strategy.
+func (c *Cluster) SetStrategy(strategy string) {
+	s := kubevirt.VirtualMachineRunStrategy(strategy)
+	c.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Spec.RunStrategy = &s })
+}
+
+// Ask writes state change requests as the API server does.
+func (c *Cluster) Ask(list ...contract.StateChangeRequest) {
+	c.EditVMStatus(func(s *kubevirt.VirtualMachineStatus) {
+		s.StateChangeRequests = nil
+		for _, r := range list {
+			request := kubevirt.VirtualMachineStateChangeRequest{Action: kubevirt.StateChangeRequestAction(r.Action), Data: r.Data}
+			if r.UID != "" {
+				uid := types.UID(r.UID)
+				request.UID = &uid
+			}
+			s.StateChangeRequests = append(s.StateChangeRequests, request)
+		}
+	})
+}
+
+// DeleteVM deletes the VM.
+func (c *Cluster) DeleteVM() {
+	require.NoError(c.t, kube.Remove[kubevirt.VirtualMachine](c.Kube, Namespace, Name, nil))
+}
+
+// VM is the object as crdwatch would send it, or nil.
+func (c *Cluster) VM() *contract.VMObservation {
+	if vm := kube.Get[kubevirt.VirtualMachine](c.Kube, Namespace, Name); vm != nil {
+		o := observe.VM(vm)
+		return &o
+	}
+	return nil
+}
+
+// CreateVMI makes an instance without a VM.
+func (c *Cluster) CreateVMI(change ...func(*kubevirt.VirtualMachineInstance)) {
+	made := template()
+	vmi := &kubevirt.VirtualMachineInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name, Labels: made.ObjectMeta.Labels, Finalizers: []string{contract.FinalizerVMI}},
+		Spec:       made.Spec,
+	}
+	for _, f := range change {
+		f(vmi)
+	}
+	_, err := kube.Put(c.Kube, vmi)
+	require.NoError(c.t, err)
+}
+
+// EditVMI changes the instance, and its status.
+func (c *Cluster) EditVMI(change func(*kubevirt.VirtualMachineInstance)) { c.editVMI(Name, change) }
+
+func (c *Cluster) editVMI(name string, change func(*kubevirt.VirtualMachineInstance)) {
+	_, err := kube.Edit(c.Kube, Namespace, name, "", change)
+	require.NoError(c.t, err)
+}
+
+// DeleteVMI deletes the instance.
+func (c *Cluster) DeleteVMI() {
+	require.NoError(c.t, kube.Remove[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name, nil))
+}
+
+// VMI is the instance of a VM, or without one, as crdwatch would send it, or nil.
+func (c *Cluster) VMI() *contract.VMIObservation {
+	if vmi := kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name); vmi != nil {
+		o := observe.VMI(vmi)
+		return &o
+	}
+	return nil
+}
+
+// CreateSet makes a replica set.
+func (c *Cluster) CreateSet(replicas int, change ...func(*kubevirt.VirtualMachineInstanceReplicaSet)) {
+	n, labels := int32(replicas), map[string]string{"app": Name} //nolint:gosec // a few
+	set := &kubevirt.VirtualMachineInstanceReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: Name,
+			Annotations: map[string]string{contract.AnnotationRequestedBy: Actor, contract.AnnotationRequestedGeneration: "1"},
+		},
+		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
+			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template(),
+		},
+	}
+	for _, f := range change {
+		f(set)
+	}
+	_, err := kube.Put(c.Kube, set)
+	require.NoError(c.t, err)
+}
+
+// EditSet changes the replica set.
+func (c *Cluster) EditSet(change func(*kubevirt.VirtualMachineInstanceReplicaSetSpec)) {
+	_, err := kube.Edit(c.Kube, Namespace, Name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) { change(&set.Spec) })
+	require.NoError(c.t, err)
+}
+
+// Scale is what kubectl scale does.
+func (c *Cluster) Scale(replicas int) {
+	n := int32(replicas) //nolint:gosec // a few
+	c.EditSet(func(s *kubevirt.VirtualMachineInstanceReplicaSetSpec) { s.Replicas = &n })
+}
+
+// DeleteSet deletes the replica set and orphans its instances.
+func (c *Cluster) DeleteSet() {
+	require.NoError(c.t, kube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](c.Kube, Namespace, Name))
+}
+
+// SetUID is the replica set's, "" where there is none.
+func (c *Cluster) SetUID() string {
+	if set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](c.Kube, Namespace, Name); set != nil {
+		return string(set.UID)
+	}
+	return ""
+}
+
+// CreateReplica makes an instance that a set could adopt.
+func (c *Cluster) CreateReplica(name string, change ...func(*kubevirt.VirtualMachineInstance)) {
+	c.CreateVMI(slices.Insert(change, 0, func(vmi *kubevirt.VirtualMachineInstance) { vmi.Name = name })...)
+}
+
+// Replicas are all instances, by ordinal and name.
+func (c *Cluster) Replicas() []*kubevirt.VirtualMachineInstance {
+	all := kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)
+	slices.SortStableFunc(all, func(a, b *kubevirt.VirtualMachineInstance) int { return observe.Ordinal(a) - observe.Ordinal(b) })
+	return all
+}
+
+// Ordinals are those of the instances; one that no set has made has 0.
+func (c *Cluster) Ordinals() []int {
+	var out []int
+	for _, vmi := range c.Replicas() {
+		out = append(out, observe.Ordinal(vmi))
+	}
+	return out
+}
+
+// Replica is the name of the instance with that ordinal.
+func (c *Cluster) Replica(ordinal int) string {
+	all := c.Replicas()
+	i := slices.IndexFunc(all, func(vmi *kubevirt.VirtualMachineInstance) bool { return observe.Ordinal(vmi) == ordinal })
+	require.GreaterOrEqual(c.t, i, 0, "there is no replica %d", ordinal)
+	return all[i].Name
+}
+
+// OwnedByVM makes the VM the controller of an instance.
+func (c *Cluster) OwnedByVM(vmi *kubevirt.VirtualMachineInstance) {
+	vm := kube.Get[kubevirt.VirtualMachine](c.Kube, Namespace, Name)
+	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)}
+}
+
+// Disown plays the garbage collector for whoever deletes the VM and orphans its instance.
+func (c *Cluster) Disown() {
+	c.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil })
+	for _, r := range kube.List[appsv1.ControllerRevision](c.Kube, Namespace) {
+		_, err := kube.Edit(c.Kube, Namespace, r.Name, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil })
+		require.NoError(c.t, err)
+	}
+}
+
+// StartsPaused says that the instance was asked to start paused.
+func (c *Cluster) StartsPaused() bool {
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name)
+	return vmi.Spec.StartStrategy != nil && *vmi.Spec.StartStrategy == kubevirt.StartStrategyPaused
+}
