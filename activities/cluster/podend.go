@@ -16,7 +16,7 @@ import (
 )
 
 // DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the record. It is done only if the
-// instance is gone, is being deleted or has ended now; or, by force, if its node is called off now.
+// instance is gone, is being deleted or has ended now; or, by force, if its node is off now.
 // Idempotent: the UID is a precondition.
 func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePodInput) (contract.DeletePodResult, error) {
 	var refused contract.DeletePodResult
@@ -86,7 +86,7 @@ func (a *Activities) mayRun(ctx context.Context, fence contract.Fence, pod strin
 }
 
 // RemovePodFinalizer takes virtflow's finalizer off a pod, in the version in which its end was seen. Where it has changed since, it is looked at again:
-// it must have ended by its kubelet's word. Of a pod that is on a fenced node, that node must be called off now.
+// it must have ended by its kubelet's word. Of a pod that is on a fenced node, that node must be off now.
 // Idempotent: only that one element is removed, whatever else is in the list by then; a pod that is gone is done.
 func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemovePodFinalizerInput) (contract.RemovePodFinalizerResult, error) {
 	if in.Fence.Node != "" {

@@ -53,8 +53,8 @@ func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
 	require.Equal(t, contract.DeletePodResult{}, out, "it has ended")
 }
 
-// TestAPodIsForceDeletedOnlyFromANodeThatIsCalledOff, at that moment: a confirmation, a taint or a missing Node from earlier does not count.
-func TestAPodIsForceDeletedOnlyFromANodeThatIsCalledOff(t *testing.T) {
+// TestAPodIsForceDeletedOnlyFromANodeThatIsOff, at that moment: a confirmation, a taint or a missing Node from earlier does not count.
+func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 	unknown := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Spec: corev1.NodeSpec{Taints: taints},

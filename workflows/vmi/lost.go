@@ -18,7 +18,7 @@ const lostAfter = 30 * time.Second
 // and ends the pod in a moment.
 const goneAfter = time.Minute
 
-// Fencing says why a pod's node is called off although no kubelet has said so. It counts once the pod has been force-deleted.
+// Fencing says why a pod's node counts as off although no kubelet has said so. It counts once the pod has been force-deleted.
 type Fencing struct {
 	PodUID string           `json:"podUID"`
 	By     contract.FenceBy `json:"by,omitempty"`
@@ -124,7 +124,7 @@ func (s *State) lostAt() time.Time {
 
 func (s *State) lost(now time.Time) bool { return s.away() && !now.Before(s.lostAt()) }
 
-// refreshNode decides whether the node is called off: it is called out of service, or is truly gone. (A person may say so, too.)
+// refreshNode decides whether the node counts as off: it is called out of service, or is truly gone. (A person may say so, too.)
 func (s *State) refreshNode(now time.Time) {
 	n := s.node()
 	if n == nil {
@@ -138,9 +138,9 @@ func (s *State) refreshNode(now time.Time) {
 	}
 	switch {
 	case n.Gone && !now.Before(s.goneAt()):
-		s.callOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
+		s.declareOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
 	case s.outOfService(now):
-		s.callOff(now, contract.FencedByTaint, "node "+n.Name+" is not ready, and an administrator has called it out of service")
+		s.declareOff(now, contract.FencedByTaint, "node "+n.Name+" is not ready, and an administrator has called it out of service")
 	}
 }
 
@@ -152,11 +152,11 @@ func (s *State) goneAt() time.Time {
 	return s.NodeGoneAt
 }
 
-func (s *State) callOff(now time.Time, by contract.FenceBy, why string) {
+func (s *State) declareOff(now time.Time, by contract.FenceBy, why string) {
 	s.Fenced = &Fencing{PodUID: s.Pod.UID, By: by, Why: why, At: now}
 }
 
-// unfence takes in that nothing calls the node of a pod off any more: its guest may run, whatever was confirmed before. What has been written of its end
+// unfence takes in that nothing says any more that the node of a pod is off: its guest may run, whatever was confirmed before. What has been written of its end
 // stays: then its pod was force-deleted, and the kubelet ends it.
 func (s *State) unfence(n *contract.NodeState) {
 	s.observeTaint(*n)
@@ -202,7 +202,7 @@ func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, 
 		return "", err
 	}
 	name := s.nodeName()
-	s.callOff(now, contract.FencedByPerson, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
+	s.declareOff(now, contract.FencedByPerson, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
 	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
 }
 
