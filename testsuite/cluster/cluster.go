@@ -10,7 +10,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,6 +53,8 @@ type Cluster struct {
 	// Fail is asked before each activity: an error fails it without effect. Lose is asked after it: an error is
 	// answered in place of what was done.
 	Fail, Lose func(activity string) error
+	// Deliver takes what crdwatch sends, in place of the workflow.
+	Deliver func(signal string, payload any)
 	// Boots makes each new instance run after that time; nil: the test does it. Ends is how long one takes to go.
 	Boots func(ordinal int) time.Duration
 	Ends  time.Duration
@@ -214,13 +218,35 @@ func (c *Cluster) changed(change kube.Change) {
 		c.made = append(c.made, string(vmi.UID))
 		c.Most = max(c.Most, len(kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)))
 	}
+	c.deliver()
+	c.mu.Unlock()
+	c.play(change)
+}
+
+func (c *Cluster) deliver() {
 	for _, d := range c.watcher.Take() {
-		if d.Workflow == c.workflow {
+		switch {
+		case d.Workflow != c.workflow:
+		case c.Deliver != nil:
+			c.Deliver(d.Signal, d.Payload)
+		default:
 			c.Signal(d.Signal, d.Payload)
 		}
 	}
-	c.mu.Unlock()
-	c.play(change)
+}
+
+// SendAll lets crdwatch send everything, as its leader does at first.
+func (c *Cluster) SendAll() {
+	for _, vm := range kube.List[kubevirt.VirtualMachine](c.Kube, Namespace) {
+		c.watcher.Set(vm)
+	}
+	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace) {
+		c.watcher.Set(vmi)
+	}
+	for _, pod := range kube.List[corev1.Pod](c.Kube, Namespace) {
+		c.watcher.Set(pod)
+	}
+	c.deliver()
 }
 
 // Signal sends a signal to the workflow, a moment later.
@@ -240,3 +266,6 @@ func (c *Cluster) Instance() int {
 	}
 	return 0
 }
+
+// Unavailable is the error of an API server that does not answer.
+func Unavailable() error { return temporal.NewApplicationError("connection refused", "Kubernetes") }

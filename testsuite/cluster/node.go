@@ -18,8 +18,49 @@ import (
 func (c *Cluster) addNode() {
 	_, err := kube.Put(c.Kube, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName}})
 	require.NoError(c.t, err)
-	_, err = kube.Edit(c.Kube, "", NodeName, "status", func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	c.SetNode(contract.NodeState{Ready: true, Since: c.env.Now()})
+}
+
+// SetNode makes the node what crdwatch is to observe: Ready and Since, OutOfService, Gone.
+func (c *Cluster) SetNode(s contract.NodeState) {
+	if s.Gone {
+		require.NoError(c.t, kube.Remove[corev1.Node](c.Kube, "", NodeName, nil))
+		return
+	}
+	taint := func() {
+		_, err := kube.Edit(c.Kube, "", NodeName, "", func(n *corev1.Node) {
+			n.Spec.Taints = nil
+			if s.OutOfService {
+				n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+			}
+		})
+		require.NoError(c.t, err)
+	}
+	if s.Ready { // the taint is never seen on a node that is ready unless it is to be
+		taint()
+	} else {
+		defer taint()
+	}
+	_, err := kube.Edit(c.Kube, "", NodeName, "status", func(n *corev1.Node) {
+		ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(s.Since)}
+		if s.Ready {
+			ready.Status = corev1.ConditionTrue
+		}
+		n.Status.Conditions = []corev1.NodeCondition{ready}
+	})
+	require.NoError(c.t, err)
+}
+
+// Node is the node as crdwatch would send it to the instance.
+func (c *Cluster) Node() contract.NodeState {
+	return observe.NodeState(kube.Get[corev1.Node](c.Kube, "", NodeName), c.Pod().UID)
+}
+
+// CreatePod makes the launcher pod as an earlier run of the workflow would have.
+func (c *Cluster) CreatePod() {
+	vmi := c.VMI()
+	_, err := c.real.CreateLauncherPod(context.Background(), contract.CreatePodInput{
+		VMI: contract.Object{Namespace: Namespace, Name: Name, UID: vmi.UID},
 	})
 	require.NoError(c.t, err)
 }

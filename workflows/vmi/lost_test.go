@@ -7,18 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/testsuite/fakes"
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-const podUID = "pod-of-vmi-1"
-
-// node tells how the VMI's node is.
-func (w *world) node(version string, change func(*contract.NodeState)) {
-	o := contract.NodeState{PodUID: podUID, Name: fakes.NodeName, UID: "n", ResourceVersion: version, Ready: true, Since: w.env.Now().Truncate(time.Second)}
-	change(&o)
-	w.env.SignalWorkflow(contract.SignalObserveNode, o)
+// node makes the VMI's node ready since now, but for what is changed.
+func (w *world) node(change func(*contract.NodeState)) {
+	s := contract.NodeState{Ready: true, Since: w.env.Now().Truncate(time.Second)}
+	change(&s)
+	w.SetNode(s)
 }
 
 func unready(o *contract.NodeState) { o.Ready = false }
@@ -26,7 +27,7 @@ func unready(o *contract.NodeState) { o.Ready = false }
 // bootAndLose boots, and has the node go silent ten seconds later.
 func (w *world) bootAndLose() {
 	w.boot()
-	w.at(10*time.Second, func() { w.node("1", unready) })
+	w.at(10*time.Second, func() { w.node(unready) })
 }
 
 func (w *world) state(t *testing.T) vmi.State {
@@ -43,10 +44,10 @@ func (w *world) endsAsFenced(t *testing.T, at time.Duration, why string) {
 	w.at(at, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)
 		require.Equal(t, contract.ReasonNodeUnresponsive, w.VMIStatus.Reason)
-		require.Nil(t, w.Pod, "the pod of a fenced node is removed: no kubelet there does it")
+		require.Nil(t, w.Pod(), "the pod of a fenced node is removed: no kubelet there does it")
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
 		require.Contains(t, w.state(t).Explanation, why)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.run(t)
 	require.Equal(t, 1, w.DomainsStarted)
@@ -55,6 +56,7 @@ func (w *world) endsAsFenced(t *testing.T, at time.Duration, why string) {
 func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
+	var late contract.NodeState
 	w.at(25*time.Second, func() { require.Empty(t, w.condition(contract.ConditionNodeLost).Type, "it may be back in a moment") })
 	w.at(time.Hour, func() {
 		c := w.condition(contract.ConditionNodeLost)
@@ -63,8 +65,8 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 		require.Contains(t, c.Message, "out-of-service")
 		require.Contains(t, c.Message, "fence-confirmed")
 		require.Equal(t, "Running", w.VMIStatus.Phase, "nothing says that its guest is off")
-		require.NotNil(t, w.Pod)
-		require.NotEmpty(t, w.Pod.Finalizers)
+		require.NotNil(t, w.Pod())
+		require.NotEmpty(t, w.Pod().Finalizers)
 		warned := 0
 		for _, e := range w.Events {
 			if e.Reason == contract.ReasonNodeUnresponsive {
@@ -73,18 +75,19 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, warned)
-		w.node("2", func(*contract.NodeState) {})
+		late = w.Node()
+		w.node(func(*contract.NodeState) {})
 	})
 	// Back: the same guest goes on.
 	w.at(time.Hour+time.Second, func() {
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Nil(t, w.Pod.DeletionTimestamp, "nothing is killed")
-		w.node("1", unready) // late
+		require.Nil(t, w.Pod().DeletionTimestamp, "nothing is killed")
+		w.env.SignalWorkflow(contract.SignalObserveNode, late)
 	})
 	w.at(2*time.Hour, func() {
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type, "an old observation turns nothing back")
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(2*time.Hour+time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -96,18 +99,18 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, func() { w.node("1", func(o *contract.NodeState) { o.OutOfService = true }) })
+	w.at(10*time.Second, func() { w.node(func(o *contract.NodeState) { o.OutOfService = true }) })
 	w.at(time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase, "a node that answers is not out of service")
-		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
+		w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false })
 	})
 	w.at(10*time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 		require.Contains(t, w.condition(contract.ConditionNodeLost).Message, "take it off, and set it again")
-		w.node("3", func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-9*time.Minute) })
+		w.node(func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-9*time.Minute) })
 	})
 	w.at(11*time.Minute, func() {
-		w.node("4", func(o *contract.NodeState) {
+		w.node(func(o *contract.NodeState) {
 			o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-10*time.Minute)
 		})
 	})
@@ -118,7 +121,7 @@ func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 func TestOutOfServiceCountsOnceTheNodeIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, func() { w.node("1", func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false }) })
+	w.at(10*time.Second, func() { w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false }) })
 	w.at(35*time.Second, func() { require.Equal(t, "Running", w.VMIStatus.Phase) })
 	w.endsAsFenced(t, 45*time.Second, "out of service")
 }
@@ -126,7 +129,7 @@ func TestOutOfServiceCountsOnceTheNodeIsLost(t *testing.T) {
 func TestALostNodeThatIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
-	w.at(time.Minute, func() { w.node("", func(o *contract.NodeState) { o.Gone, o.Ready = true, false }) })
+	w.at(time.Minute, func() { w.node(func(o *contract.NodeState) { o.Gone, o.Ready = true, false }) })
 	w.endsAsFenced(t, time.Minute+time.Second, "exists no more")
 }
 
@@ -135,7 +138,7 @@ func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() {
-		w.node("", func(o *contract.NodeState) { o.Gone, o.Ready, o.Since = true, false, time.Time{} })
+		w.node(func(o *contract.NodeState) { o.Gone, o.Ready, o.Since = true, false, time.Time{} })
 	})
 	w.at(time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase) })
 	w.endsAsFenced(t, 80*time.Second, "exists no more")
@@ -149,7 +152,7 @@ func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {
 	w.at(20*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 		require.Contains(t, w.condition(contract.ConditionControlRefused).Message, "is ready", "nobody confirms that a node is off which answers")
-		w.node("1", unready)
+		w.node(unready)
 	})
 	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, ask) })
 	w.endsAsFenced(t, time.Minute+time.Second, "alice (as claimed) confirmed")
@@ -159,37 +162,27 @@ func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {
 func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
-	w.at(time.Minute, func() {
-		none, now := int64(0), w.env.Now()
-		p := *w.Pod
-		p.DeletionTimestamp, p.DeletionGraceSeconds, p.ResourceVersion = &now, &none, "900"
-		w.Pod = &p
-		w.env.SignalWorkflow(contract.SignalObservePod, p)
-	})
+	w.at(time.Minute, w.ForceDeletePod)
 	w.at(2*time.Minute, func() {
-		p := *w.Pod
-		p.Phase, p.Unproven, p.ResourceVersion = "Failed", true, "901"
-		w.Pod = &p
-		w.env.SignalWorkflow(contract.SignalObservePod, p)
+		w.EditPod(func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
+		})
 	})
 	w.at(time.Hour, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.NotEmpty(t, w.Pod.Finalizers)
+		require.NotEmpty(t, w.Pod().Finalizers)
 		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason, "what is waited for must show")
 		// Back: the kubelet ends the pod, as it was told to, and says so.
-		w.node("2", func(*contract.NodeState) {})
-		code := int32(0)
-		p := *w.Pod
-		p.Phase, p.Unproven, p.ComputeRunning, p.ExitCode, p.ResourceVersion = "Succeeded", false, false, &code, "902"
-		p.TerminationMessage = `{"reason":"Shutdown","ran":true}`
-		w.Pod = &p
-		w.env.SignalWorkflow(contract.SignalObservePod, p)
+		w.node(func(*contract.NodeState) {})
+		w.EndPod(contract.ReasonShutdown, true, 0)
 	})
 	w.at(time.Hour+time.Minute, func() {
 		require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 		require.Empty(t, w.condition("Synchronized").Type)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.run(t)
 	require.Equal(t, 1, w.DomainsStarted)
@@ -199,14 +192,14 @@ func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 func TestDeletedOnALostNode(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
-	w.at(time.Minute, w.DeleteVMIByUser)
+	w.at(time.Minute, w.DeleteVMI)
 	w.at(time.Hour, func() {
-		require.NotNil(t, w.VMI)
+		require.NotNil(t, w.VMI())
 		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason)
-		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
+		w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
 	})
-	w.at(time.Hour+time.Second, func() { require.Nil(t, w.VMI) })
+	w.at(time.Hour+time.Second, func() { require.Nil(t, w.VMI()) })
 	w.run(t)
 	require.Equal(t, contract.ReasonNodeUnresponsive, w.VMIStatus.Reason)
 }
@@ -218,7 +211,7 @@ func TestAQuickDeletionWritesOnce(t *testing.T) {
 	calls := 0
 	w.at(10*time.Second, func() {
 		calls = len(w.Calls)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() {
 		d := *w.Domain
@@ -243,7 +236,7 @@ func TestAQuickDeletionWritesOnce(t *testing.T) {
 func TestASlowDeletionShows(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, w.DeleteVMIByUser)
+	w.at(10*time.Second, w.DeleteVMI)
 	w.at(21*time.Second, func() { require.Equal(t, "PodTerminating", w.condition("Ready").Reason) })
 	w.at(10*time.Minute, func() {
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason)
@@ -263,18 +256,17 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 		return nil
 	}
 	w.at(0, func() {
-		w.VMI = &contract.VMIObservation{
-			UID: "vmi-1", Phase: "Running", EverRan: true, ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI},
-			PhaseTimes: []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}},
-			Conditions: []contract.Condition{{Type: "AgentConnected", Status: "True"}},
-		}
-		w.Pod = &contract.PodObservation{
-			UID: podUID, Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Running", NodeName: fakes.NodeName, ComputeRunning: true, ResourceVersion: "8",
-			Finalizers: []string{contract.FinalizerPod}, Unpaused: "True",
-		}
-		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
-		w.env.SignalWorkflow(contract.SignalObservePod, *w.Pod)
-		w.node("1", unready)
+		w.Unseen(func() {
+			w.CreateVMI()
+			w.CreatePod()
+			w.RunPod()
+			w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) {
+				ran(vmi)
+				vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "AgentConnected", Status: "True"}}
+			})
+		})
+		w.SendAll()
+		w.node(unready)
 	})
 	w.at(10*time.Minute, func() {
 		require.NotNil(t, w.VMIStatus, "it must show")
@@ -282,11 +274,11 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 		require.Equal(t, "Synchronizing with the Domain failed.", w.condition("Synchronized").Reason)
 		require.True(t, w.VMIStatus.DomainUnknown)
 		require.Equal(t, "True", w.condition("AgentConnected").Status)
-		w.node("2", func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
+		w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
 	})
 	w.at(10*time.Minute+time.Second, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.run(t)
 	require.Zero(t, w.DomainsStarted)
@@ -299,7 +291,7 @@ func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
 	away := true
 	w.Fail = func(a string) error {
 		if away && a == contract.ActivityDeletePod {
-			return fakes.Unavailable()
+			return cluster.Unavailable()
 		}
 		return nil
 	}
@@ -325,20 +317,18 @@ func TestANodeThatIsWellWhenItsPodIsToBeForceDeleted(t *testing.T) {
 	w.Fail = func(a string) error {
 		if a == contract.ActivityDeletePod && failures < 30 {
 			failures++
-			return fakes.Unavailable()
+			return cluster.Unavailable()
 		}
 		return nil
 	}
-	back := contract.NodeState{PodUID: podUID, Name: fakes.NodeName, UID: "n", ResourceVersion: "9", Ready: true}
-	w.Well = &back
+	w.at(59*time.Second, func() { w.Unseen(func() { w.node(func(*contract.NodeState) {}) }) })
 	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"}) })
 	w.at(time.Hour, func() {
 		require.Equal(t, 30, failures)
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Nil(t, w.Pod.DeletionTimestamp)
+		require.Nil(t, w.Pod().DeletionTimestamp)
 		require.Nil(t, w.state(t).Fenced)
-		w.Well = nil
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(time.Hour+time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)

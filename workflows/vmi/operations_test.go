@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/testsuite/fakes"
+	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -36,7 +36,7 @@ func (o *outcome) is(t *testing.T, kind, message string) {
 
 // operate sends an operation as the API server does.
 func (w *world) operate(o contract.Operation, id string, change ...func(*contract.InstanceRequest)) *outcome {
-	r := contract.InstanceRequest{Operation: o, UID: "vmi-1", Actor: "jane"}
+	r := contract.InstanceRequest{Operation: o, UID: w.UID(1), Actor: "jane"}
 	for _, c := range change {
 		c(&r)
 	}
@@ -62,7 +62,7 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 		paused.is(t, "", "")
 		require.Equal(t, "PausedByUser", w.condition("Paused").Reason)
 		require.Equal(t, "Running", w.VMIStatus.Phase, "a paused guest is alive")
-		require.Equal(t, "False", w.Pod.Unpaused, "and gets no traffic")
+		require.Equal(t, "False", w.Pod().Unpaused, "and gets no traffic")
 		again = w.operate(contract.OperationPause, "p2")
 	})
 	w.at(12*time.Second, func() {
@@ -73,7 +73,7 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 	w.at(13*time.Second, func() {
 		unpaused.is(t, "", "")
 		require.Empty(t, w.condition("Paused").Type)
-		require.Equal(t, "True", w.Pod.Unpaused)
+		require.Equal(t, "True", w.Pod().Unpaused)
 		back = w.operate(contract.OperationUnpause, "u2")
 	})
 	w.at(14*time.Second, func() {
@@ -88,7 +88,7 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 			}
 		}
 		require.Equal(t, []contract.Operation{contract.OperationPause, contract.OperationUnpause}, done)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(15*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -112,11 +112,11 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 			asked.is(t, "", "")
 			if i < 10 {
 				require.False(t, pauses())
-				require.Equal(t, "True", w.Pod.Unpaused)
+				require.Equal(t, "True", w.Pod().Unpaused)
 			}
 			if i == 10 {
 				require.True(t, pauses(), "the hold-off lasts for a second at most")
-				require.Equal(t, "False", w.Pod.Unpaused)
+				require.Equal(t, "False", w.Pod().Unpaused)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 	w.at(begins+3*time.Second, func() { w.operate(contract.OperationPause, "last") })
 	w.at(begins+3100*time.Millisecond, func() { require.False(t, pauses()) })
 	w.at(begins+3300*time.Millisecond, func() { require.True(t, pauses()) })
-	w.at(begins+4*time.Second, w.DeleteVMIByUser)
+	w.at(begins+4*time.Second, w.DeleteVMI)
 	w.at(begins+5*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
 }
@@ -142,7 +142,7 @@ func TestAFrozenGuestSaysSo(t *testing.T) {
 		require.False(t, w.VMIStatus.Frozen)
 		w.operate(contract.OperationFreeze, "f2")
 	})
-	w.at(13*time.Second, w.DeleteVMIByUser)
+	w.at(13*time.Second, w.DeleteVMI)
 	w.at(14*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
 	require.False(t, w.VMIStatus.Frozen, "what has ended is not frozen")
@@ -157,10 +157,10 @@ func TestAPausedGuestEnds(t *testing.T) {
 	w.at(11*time.Second, func() {
 		paused.is(t, "", "")
 		require.Equal(t, "True", w.condition("Paused").Status, "it is paused when it is told to go")
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() {
-		require.NotNil(t, w.Pod.DeletionTimestamp)
+		require.NotNil(t, w.Pod().DeletionTimestamp)
 		w.EndPod(contract.ReasonShutdown, true, 0)
 	})
 	w.run(t)
@@ -181,7 +181,7 @@ func TestTheSameRequestIsDoneOnce(t *testing.T) {
 		carried = state
 		w.env.CancelWorkflow()
 	})
-	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name})
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name})
 	require.NotEmpty(t, carried)
 
 	next := w.next()
@@ -195,7 +195,7 @@ func TestTheSameRequestIsDoneOnce(t *testing.T) {
 	next.at(3*time.Second, func() {
 		other.is(t, "", "")
 		require.Equal(t, []contract.Operation{contract.OperationReset, contract.OperationReset}, next.Operations)
-		next.DeleteVMIByUser()
+		next.DeleteVMI()
 	})
 	next.at(4*time.Second, func() { next.EndPod(contract.ReasonShutdown, true, 0) })
 	next.runWith(t, carried)
@@ -215,7 +215,7 @@ func TestOperationsFollowEachOther(t *testing.T) {
 		answers[1].is(t, contract.RefusedState, "VMI is already paused")
 		answers[2].is(t, "", "")
 		require.Equal(t, []contract.Operation{contract.OperationPause, contract.OperationFreeze}, w.Operations)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -237,7 +237,7 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 	var reset, paused, frozen, next *outcome
 	w.at(10*time.Second, func() { failure = away; reset = w.operate(contract.OperationReset, "r1") })
 	w.at(time.Minute, func() {
-		reset.is(t, contract.RefusedAway, fakes.NodeName)
+		reset.is(t, contract.RefusedAway, cluster.NodeName)
 		require.Equal(t, 1, asked, "a reset whose outcome is not known is not repeated")
 		asked = 0
 		paused = w.operate(contract.OperationPause, "p1")
@@ -258,7 +258,7 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 		records := w.state(t).Records
 		require.Equal(t, "done", records[len(records)-1].Outcome)
 		require.Equal(t, "the agent is not connected", records[len(records)-2].Outcome)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(5*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -283,7 +283,7 @@ func TestWhatWasNotBegunWasNotDone(t *testing.T) {
 		reset = w.operate(contract.OperationReset, "r1")
 	})
 	w.at(11*time.Second, func() {
-		reset.is(t, contract.RefusedAway, "The node worker on node "+fakes.NodeName+" has not begun it: it is full. Try again.")
+		reset.is(t, contract.RefusedAway, "The node worker on node "+cluster.NodeName+" has not begun it: it is full. Try again.")
 		paused = w.operate(contract.OperationPause, "p1")
 	})
 	w.at(12*time.Second, func() {
@@ -292,7 +292,7 @@ func TestWhatWasNotBegunWasNotDone(t *testing.T) {
 		for _, r := range w.state(t).Records {
 			require.False(t, r.OutcomeUnknown, "%+v", r)
 		}
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(13*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -310,7 +310,7 @@ func TestDryRunsDoNothing(t *testing.T) {
 		paused.is(t, "", "")
 		unpaused.is(t, contract.RefusedState, "VMI is not paused")
 		require.Empty(t, w.Operations)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -334,6 +334,6 @@ func TestAnOperationDoesNotOutliveItsGuest(t *testing.T) {
 		require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 		after = w.operate(contract.OperationPause, "p2")
 	})
-	w.at(2*time.Minute, func() { after.is(t, contract.RefusedState, "VM is not running"); w.DeleteVMIByUser() })
+	w.at(2*time.Minute, func() { after.is(t, contract.RefusedState, "VM is not running"); w.DeleteVMI() })
 	w.run(t)
 }

@@ -9,7 +9,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"github.com/virtflow/virtflow/testsuite/fakes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
@@ -17,25 +21,28 @@ import (
 
 // world is one VMI entity on a fake cluster, with time that skips.
 type world struct {
-	*fakes.Cluster
+	*cluster.Cluster
 	env *testsuite.TestWorkflowEnvironment
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return (&world{Cluster: fakes.NewCluster()}).next()
+	env := newEnvironment()
+	return &world{Cluster: cluster.New(t, "vmi/default/web", env), env: env}
+}
+
+func newEnvironment() *testsuite.TestWorkflowEnvironment {
+	var s testsuite.WorkflowTestSuite
+	env := s.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	return env
 }
 
 // next is the same cluster for another run of the entity.
 func (w *world) next() *world {
-	var s testsuite.WorkflowTestSuite
-	next := &world{Cluster: w.Cluster, env: s.NewTestWorkflowEnvironment()}
-	next.env.SetTestTimeout(20 * time.Second)
-	next.Register(next.env)
-	next.Changed = func(signal string, payload any) {
-		next.env.RegisterDelayedCallback(func() { next.env.SignalWorkflow(signal, payload) }, time.Millisecond)
-	}
-	return next
+	env := newEnvironment()
+	w.Use(env)
+	return &world{Cluster: w.Cluster, env: env}
 }
 
 // at plays an event of the outside world at a time after the start.
@@ -49,11 +56,11 @@ func (w *world) run(t *testing.T) {
 // runWith goes on from what an earlier run carried over.
 func (w *world) runWith(t *testing.T, carried []byte) {
 	t.Helper()
-	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: fakes.Namespace, Name: fakes.Name, Carried: carried})
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name, Carried: carried})
 	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
 	require.NoError(t, w.env.GetWorkflowError())
-	require.Nil(t, w.VMI, "the VMI object must be gone")
-	require.Nil(t, w.Pod, "the pod must be gone")
+	require.Nil(t, w.VMI(), "the VMI object must be gone")
+	require.Nil(t, w.Pod(), "the pod must be gone")
 }
 
 // condition is one of those last written, or an empty one.
@@ -64,7 +71,7 @@ func (w *world) condition(kind string) contract.Condition {
 
 // boot is the usual beginning: created at 0 s, the pod runs at 1 s.
 func (w *world) boot() {
-	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.at(0, func() { w.CreateVMI() })
 	w.at(time.Second, w.RunPod)
 }
 
@@ -73,14 +80,14 @@ func TestBootStopAndLeaveNothing(t *testing.T) {
 	w.boot()
 	w.at(10*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Equal(t, fakes.NodeName, w.VMIStatus.NodeName)
+		require.Equal(t, cluster.NodeName, w.VMIStatus.NodeName)
 		require.Equal(t, []string{"10.0.0.9"}, w.VMIStatus.IPs)
-		require.Equal(t, "True", w.Pod.Unpaused)
-		w.DeleteVMIByUser()
+		require.Equal(t, "True", w.Pod().Unpaused)
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() {
-		require.NotNil(t, w.Pod.DeletionTimestamp, "deleting the VMI must delete its pod")
-		require.NotNil(t, w.VMI, "the VMI must stay until its pod has ended")
+		require.NotNil(t, w.Pod().DeletionTimestamp, "deleting the VMI must delete its pod")
+		require.NotNil(t, w.VMI(), "the VMI must stay until its pod has ended")
 		w.EndPod(contract.ReasonShutdown, true, 0)
 	})
 	w.run(t)
@@ -111,9 +118,9 @@ func TestHowAGuestEndsDecidesThePhase(t *testing.T) {
 			w.at(5*time.Second, func() { w.EndPod(tc.reason, true, tc.exit) })
 			w.at(8*time.Second, func() {
 				require.Equal(t, tc.phase, w.VMIStatus.Phase)
-				require.NotNil(t, w.Pod, "the pod of an ended guest stays for its owner to read")
-				require.Empty(t, w.Pod.Finalizers, "but nothing holds it")
-				w.DeleteVMIByUser()
+				require.NotNil(t, w.Pod(), "the pod of an ended guest stays for its owner to read")
+				require.Empty(t, w.Pod().Finalizers, "but nothing holds it")
+				w.DeleteVMI()
 			})
 			w.run(t)
 		})
@@ -126,7 +133,7 @@ func TestDomainStateArrivesBeforeThePodEnds(t *testing.T) {
 	w.at(5*time.Second, func() { w.DomainChanges(contract.DomainShutoff, contract.ReasonShutdown) })
 	w.at(6*time.Second, func() { require.Equal(t, "Succeeded", w.VMIStatus.Phase) })
 	w.at(7*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
-	w.at(8*time.Second, w.DeleteVMIByUser)
+	w.at(8*time.Second, w.DeleteVMI)
 	w.run(t)
 }
 
@@ -144,7 +151,7 @@ func TestRefusedDomainFailsTheVMI(t *testing.T) {
 		require.Contains(t, w.condition("Synchronized").Message, "unsupported machine type")
 		w.EndPod(contract.ReasonFailed, false, 1)
 	})
-	w.at(6*time.Second, w.DeleteVMIByUser)
+	w.at(6*time.Second, w.DeleteVMI)
 	w.run(t)
 	require.Zero(t, w.DomainsStarted)
 }
@@ -158,7 +165,7 @@ func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
 		}
 		return nil
 	}
-	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.at(0, func() { w.CreateVMI() })
 	w.at(3*time.Minute, func() {
 		require.Equal(t, "Pending", w.VMIStatus.Phase)
 		require.Equal(t, "FailedCreate", w.VMIStatus.Conditions[1].Reason)
@@ -169,7 +176,7 @@ func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
 	w.at(21*time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 		require.Empty(t, w.condition("Synchronized").Type, "the failure must be gone")
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(22*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -186,7 +193,7 @@ func TestDeletedWhileTheNodeWorkerIsAway(t *testing.T) {
 	w.boot()
 	w.at(30*time.Second, func() {
 		require.Equal(t, "Scheduled", w.VMIStatus.Phase, "a boot that hangs must show")
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(31*time.Second, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
 	w.run(t)
@@ -197,44 +204,44 @@ func TestVanishedPodFailsTheVMIAndIsNotReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(5*time.Second, func() {
-		p := *w.Pod
-		p.Gone = true
-		w.Pod = nil
-		w.env.SignalWorkflow(contract.SignalObservePod, p)
+		w.VanishPod()
 	})
 	w.at(6*time.Second, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.run(t)
 	require.Equal(t, 1, w.DomainsStarted)
+}
+
+// ran is an instance whose status was written while it ran.
+func ran(vmi *kubevirt.VirtualMachineInstance) {
+	vmi.Status.Phase = kubevirt.Running
+	vmi.Status.PhaseTransitionTimestamps = []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{
+		{Phase: kubevirt.Running, PhaseTransitionTimestamp: metav1.NewTime(time.Unix(1000, 0))},
+	}
 }
 
 // TestAdoption: the entity's history is lost while the guest runs. It adopts what it finds.
 func TestAdoption(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
-		w.CreateBareVMI("vmi-1")
-		w.VMI.Phase = "Running"
-		w.VMI.EverRan = true
-		w.VMI.PhaseTimes = []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}}
+		w.Unseen(func() {
+			w.CreateVMI()
+			w.CreatePod()
+			w.RunPod()
+			w.EditVMI(ran)
+			w.EditPod(func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: contract.ConditionUnpaused, Status: "True"})
+			})
+		})
+		w.Domain = &contract.DomainObservation{PodUID: w.Pod().UID, Sequence: 4, State: contract.DomainRunning}
+		w.SendAll()
 	})
-	w.Pod = &contract.PodObservation{
-		UID: "pod-1", Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Running", NodeName: fakes.NodeName, ComputeRunning: true,
-		ResourceVersion: "7", Finalizers: []string{contract.FinalizerPod}, Unpaused: "True", Ready: &contract.Condition{Type: "Ready", Status: "True"},
-	}
-	w.Domain = &contract.DomainObservation{PodUID: "pod-1", Sequence: 4, State: contract.DomainRunning}
-	w.Changed = func(signal string, payload any) {
-		if o, ok := payload.(contract.VMIObservation); ok && o.Phase == "" && o.DeletionTimestamp == nil {
-			o.Phase, o.EverRan, o.PhaseTimes = "Running", true, []contract.PhaseTime{{Phase: "Running", Time: time.Unix(1000, 0)}}
-			payload = o
-		}
-		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(signal, payload) }, time.Millisecond)
-	}
 	w.at(5*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 		require.Equal(t, time.Unix(1000, 0).UTC(), w.VMIStatus.PhaseTimes[0].Time.UTC(), "what the status said stays")
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(6*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -245,7 +252,7 @@ func TestAdoption(t *testing.T) {
 func TestEverySignalTwiceLateAndReversed(t *testing.T) {
 	w := newWorld(t)
 	var seen []func()
-	w.Changed = func(signal string, payload any) {
+	w.Deliver = func(signal string, payload any) {
 		send := func() { w.env.SignalWorkflow(signal, payload) }
 		w.env.RegisterDelayedCallback(send, time.Millisecond)
 		w.env.RegisterDelayedCallback(send, 2*time.Millisecond)
@@ -257,7 +264,7 @@ func TestEverySignalTwiceLateAndReversed(t *testing.T) {
 	w.boot()
 	w.at(10*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
@@ -270,12 +277,12 @@ func TestDeletedBeforeItsPodIsMade(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityCreatePod {
-			w.DeleteVMIByUser()
+			w.DeleteVMI()
 			return temporal.NewNonRetryableApplicationError("the VirtualMachineInstance is being deleted", contract.ErrorGone, nil)
 		}
 		return nil
 	}
-	w.at(0, func() { w.CreateBareVMI("vmi-1") })
+	w.at(0, func() { w.CreateVMI() })
 	w.run(t)
 	require.Equal(t, "Failed", w.VMIStatus.Phase)
 }
@@ -291,13 +298,10 @@ func TestDeletedWithItsNode(t *testing.T) {
 	}
 	w.boot()
 	w.at(5*time.Second, func() {
-		p := *w.Pod
-		p.Gone = true
-		w.Pod = nil
-		w.env.SignalWorkflow(contract.SignalObservePod, p)
+		w.VanishPod()
 	})
-	w.at(6*time.Second, w.DeleteVMIByUser)
-	w.at(10*time.Second, func() { require.Nil(t, w.VMI, "nothing is to be waited for") })
+	w.at(6*time.Second, w.DeleteVMI)
+	w.at(10*time.Second, func() { require.Nil(t, w.VMI(), "nothing is to be waited for") })
 	w.run(t)
 }
 
@@ -311,13 +315,13 @@ func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
 		return nil
 	}
 	w.at(0, func() {
-		w.VMI = &contract.VMIObservation{UID: "vmi-1", OwnerUID: "vm-1", Phase: "Pending", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI}}
-		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
+		w.CreateVM("Halted")
+		w.CreateVMI(w.OwnedByVM, func(vmi *kubevirt.VirtualMachineInstance) { vmi.Status.Phase = kubevirt.Pending })
 	})
 	w.at(3*time.Minute, func() {
 		require.NotNil(t, w.VMIStatus, "a refusal must show")
 		require.Equal(t, "FailedCreate", w.VMIStatus.Conditions[1].Reason)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.run(t)
 }
@@ -333,13 +337,12 @@ func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
 		return nil
 	}
 	w.at(0, func() {
-		w.VMI = &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduling", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI}}
-		w.Pod = &contract.PodObservation{UID: "pod-1", Name: "virt-launcher-web", VMIUID: "vmi-1", Phase: "Pending", ResourceVersion: "8", Finalizers: []string{contract.FinalizerPod}}
-		w.env.SignalWorkflow(contract.SignalObserveVMI, *w.VMI)
+		w.CreateVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Status.Phase = kubevirt.Scheduling })
+		w.Unseen(w.CreatePod)
 	})
 	w.at(5*time.Minute, func() { out = false })
 	w.at(10*time.Minute, func() { w.RunPod() })
-	w.at(11*time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase); w.DeleteVMIByUser() })
+	w.at(11*time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase); w.DeleteVMI() })
 	w.at(12*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
 }
@@ -348,9 +351,9 @@ func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
 func TestThePodsEndIsLookedFor(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
-	w.at(10*time.Second, w.DeleteVMIByUser)
-	w.at(time.Minute, func() { w.Pod = nil })
-	w.at(11*time.Minute, func() { require.Nil(t, w.VMI, "a missed observation must not hold it for ever") })
+	w.at(10*time.Second, w.DeleteVMI)
+	w.at(time.Minute, func() { w.Unseen(w.VanishPod) })
+	w.at(11*time.Minute, func() { require.Nil(t, w.VMI(), "a missed observation must not hold it for ever") })
 	w.run(t)
 }
 
@@ -370,23 +373,25 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	w.boot()
 	w.at(time.Minute, func() {
 		before = writes()
-		w.VMI.ResourceVersion = "7" // older by number than what was seen
-		w.node("1", func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-time.Hour) })
+		w.Kube.PutBack(7)
+		w.Unseen(func() { w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels["a"] = "b" }) })
+		w.Kube.PutBack(1000)
+		w.node(func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-time.Hour) })
 	})
 	w.at(2*time.Minute, func() {
 		require.NotEmpty(t, w.condition(contract.ConditionNodeLost).Type)
 		require.Equal(t, 2, writes()-before)
 		before = writes()
-		w.Conflicts = true
-		w.node("2", func(*contract.NodeState) {})
+		w.Conflicts("virtualmachineinstances", true)
+		w.node(func(*contract.NodeState) {})
 	})
 	w.at(time.Hour, func() {
 		require.Less(t, writes()-before, 50, "a pause that doubles up to two minutes")
-		w.Conflicts = false
+		w.Conflicts("virtualmachineinstances", false)
 	})
 	w.at(time.Hour+3*time.Minute, func() {
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
-		w.DeleteVMIByUser()
+		w.DeleteVMI()
 	})
 	w.at(time.Hour+4*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
