@@ -7,7 +7,8 @@ type Token = contract.FencingToken
 
 // Verdict is what follows from a look at both sides.
 type Verdict struct {
-	// Next is the token to write to Temporal, then to Kubernetes.
+	// Next is the token to write to Temporal, then to Kubernetes. Where Temporal has it already, an earlier look ended
+	// between its two writes: then both sides are looked at again.
 	Next Token
 	// Temporal and Kubernetes say that this side is an older copy: Next begins an epoch.
 	Temporal, Kubernetes bool
@@ -24,8 +25,11 @@ func Decide(temporal, kubernetes, seen Token) Verdict {
 		Temporal:   temporal.Compare(kubernetes) < 0 || temporal.Compare(seen) < 0,
 		Kubernetes: temporal.Compare(kubernetes) > 0 && temporal != kubernetes.Next() || kubernetes.Compare(seen) < 0,
 	}
-	if v.Older() {
+	switch {
+	case v.Older():
 		v.Next = Token{Epoch: max(temporal.Epoch, kubernetes.Epoch, seen.Epoch) + 1, Counter: 1}
+	case temporal == kubernetes.Next():
+		v.Next = temporal
 	}
 	return v
 }

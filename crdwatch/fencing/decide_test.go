@@ -15,11 +15,11 @@ func TestDecide(t *testing.T) {
 		want                       Verdict
 	}{
 		"both are new":                            {none, none, none, Verdict{Next: at(1, 1)}},
-		"ended between the very first writes":     {at(1, 1), none, none, Verdict{Next: at(1, 2)}},
+		"ended between the very first writes":     {at(1, 1), none, none, Verdict{Next: at(1, 1)}},
 		"all is well":                             {at(1, 7), at(1, 7), at(1, 7), Verdict{Next: at(1, 8)}},
 		"a new leader":                            {at(1, 7), at(1, 7), none, Verdict{Next: at(1, 8)}},
 		"another led in between":                  {at(1, 9), at(1, 9), at(1, 7), Verdict{Next: at(1, 10)}},
-		"ended between the two writes":            {at(1, 8), at(1, 7), none, Verdict{Next: at(1, 9)}},
+		"ended between the two writes":            {at(1, 8), at(1, 7), none, Verdict{Next: at(1, 8)}},
 		"Temporal is older by one":                {at(1, 6), at(1, 7), none, Verdict{Next: at(2, 1), Temporal: true}},
 		"Temporal is empty":                       {none, at(1, 7), at(1, 7), Verdict{Next: at(2, 1), Temporal: true}},
 		"Temporal is of an earlier epoch":         {at(1, 99), at(3, 7), none, Verdict{Next: at(4, 1), Temporal: true}},
@@ -42,62 +42,80 @@ type sides struct {
 
 // look is what Fence.Look does, up to so many writes.
 func (s *sides) look(seen Token, writes int) Verdict {
-	v := Decide(s.temporal, s.kubernetes, seen)
-	if writes > 0 {
-		s.temporalCopies = append(s.temporalCopies, s.temporal)
-		s.temporal = v.Next
+	for {
+		v := Decide(s.temporal, s.kubernetes, seen)
+		halfway := v.Next == s.temporal
+		if !halfway && writes > 0 {
+			s.temporalCopies = append(s.temporalCopies, s.temporal)
+			s.temporal = v.Next
+			writes--
+		}
+		if writes > 0 {
+			s.kubernetesCopy = append(s.kubernetesCopy, s.kubernetes)
+			s.kubernetes = v.Next
+			writes--
+		}
+		if !halfway || writes == 0 {
+			return v
+		}
 	}
-	if writes > 1 {
-		s.kubernetesCopy = append(s.kubernetesCopy, s.kubernetes)
-		s.kubernetes = v.Next
-	}
-	return v
 }
 
-// TestEndsAtEveryPoint: a leader ends after any number of writes of any look; then possibly one side is put back to any
-// earlier value; then the next leader looks. A copy that is older is noticed, or is younger than the last complete
-// look; where nothing was put back, and no epoch was being begun, no epoch begins; and epochs never run backwards.
+// whole is as many writes as a look can have.
+const whole = 3
+
+// TestEndsAtEveryPoint: looks end after any number of writes, two in a row; then possibly one side is put back to any
+// earlier value; then somebody looks. A copy that is older is noticed, or is younger than the last complete look; where
+// nothing was put back no epoch begins; and epochs never run backwards.
 func TestEndsAtEveryPoint(t *testing.T) {
 	const looks = 4
+	cases := 0
 	for before := range looks {
-		for writes := range 3 {
-			for _, side := range []string{"none", "temporal", "kubernetes"} {
-				for copied := range looks + 2 {
-					name := fmt.Sprintf("%d looks, %d writes, %s put back to copy %d", before, writes, side, copied)
-					s := &sides{}
-					for range before {
-						s.look(Token{}, 2)
-					}
-					complete := s.kubernetes
-					s.look(Token{}, writes)
-					putBack := Token{}
-					switch {
-					case side == "none" && copied == 0:
-					case side == "temporal" && copied < len(s.temporalCopies):
-						putBack, s.temporal = s.temporal, s.temporalCopies[copied]
-					case side == "kubernetes" && copied < len(s.kubernetesCopy):
-						putBack, s.kubernetes = s.kubernetes, s.kubernetesCopy[copied]
-					default:
-						continue
-					}
-					v := s.look(Token{}, 2)
-					require.Equal(t, s.temporal, s.kubernetes, name)
-					require.Positive(t, s.temporal.Compare(complete), name)
-					switch {
-					case putBack == Token{}:
-						require.False(t, v.Older(), name)
-					case side == "temporal" && s.temporalCopies[copied].Compare(complete) < 0:
-						require.True(t, v.Temporal, name)
-					case side == "kubernetes" && s.kubernetesCopy[copied].Next().Compare(putBack) < 0:
-						require.True(t, v.Kubernetes, name)
-					}
-					if v.Older() {
-						require.Greater(t, s.temporal.Epoch, complete.Epoch, name)
+		for writes := range whole + 1 {
+			for again := range whole + 1 {
+				for _, side := range []string{"none", "temporal", "kubernetes"} {
+					for copied := range looks + 4 {
+						name := fmt.Sprintf("%d looks, %d writes, %d writes, %s put back to copy %d", before, writes, again, side, copied)
+						s := &sides{}
+						for range before {
+							s.look(Token{}, whole)
+						}
+						complete := s.kubernetes
+						s.look(Token{}, writes)
+						s.look(Token{}, again)
+						putBack := Token{}
+						switch {
+						case side == "none" && copied == 0:
+						case side == "temporal" && copied < len(s.temporalCopies):
+							putBack, s.temporal = s.temporal, s.temporalCopies[copied]
+						case side == "kubernetes" && copied < len(s.kubernetesCopy):
+							putBack, s.kubernetes = s.kubernetes, s.kubernetesCopy[copied]
+						default:
+							continue
+						}
+						cases++
+						at := s.temporal
+						v := s.look(Token{}, whole)
+						require.Equal(t, s.temporal, s.kubernetes, name)
+						require.Positive(t, s.temporal.Compare(complete), name)
+						require.Positive(t, s.temporal.Compare(at), name+": a copy from before a complete look is older than it")
+						switch {
+						case putBack == Token{}:
+							require.False(t, v.Older(), name)
+						case side == "temporal" && s.temporalCopies[copied].Compare(complete) < 0:
+							require.True(t, v.Temporal, name)
+						case side == "kubernetes" && s.kubernetesCopy[copied].Next().Compare(putBack) < 0:
+							require.True(t, v.Kubernetes, name)
+						}
+						if v.Older() {
+							require.Greater(t, s.temporal.Epoch, complete.Epoch, name)
+						}
 					}
 				}
 			}
 		}
 	}
+	require.Greater(t, cases, 300)
 }
 
 // TestAnEpochThatWasBegunHalf is noticed by the next leader, whoever was older: everything is sent again.
@@ -111,11 +129,11 @@ func TestAnEpochThatWasBegunHalf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := s.look(Token{}, 1)
 			require.True(t, first.Older())
-			second := s.look(Token{}, 2)
+			second := s.look(Token{}, whole)
 			require.True(t, second.Older())
 			require.Equal(t, s.temporal, s.kubernetes)
 			require.Greater(t, s.temporal.Epoch, int64(1))
-			require.False(t, s.look(Token{}, 2).Older())
+			require.False(t, s.look(Token{}, whole).Older())
 		})
 	}
 }

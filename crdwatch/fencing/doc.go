@@ -5,7 +5,7 @@
 // both, decides, and writes both, Temporal first:
 //
 //	temporal = kubernetes             all is well; both advance by one
-//	temporal = kubernetes + 1         a leader ended between its two writes; likewise
+//	temporal = kubernetes + 1         a look ended between its two writes; the second is done first, then likewise
 //	temporal < kubernetes             Temporal is an older copy, or lost the token
 //	otherwise                         etcd is an older copy, or the Lease was deleted; or a leader ended while it began an epoch
 //	either < what this process saw    that side is an older copy

@@ -70,15 +70,23 @@ func (f *Fence) Look(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Decide(temporal, kubernetes, f.seen)
-	if err := f.advance(ctx, temporal, v.Next); err != nil {
-		return Verdict{}, err
+	for {
+		v := Decide(temporal, kubernetes, f.seen)
+		halfway := v.Next == temporal
+		if !halfway {
+			if err := f.advance(ctx, temporal, v.Next); err != nil {
+				return Verdict{}, err
+			}
+		}
+		if lease, err = f.write(ctx, lease, v.Next); err != nil {
+			return Verdict{}, err
+		}
+		f.seen = v.Next
+		if !halfway {
+			return v, nil
+		}
+		kubernetes = v.Next
 	}
-	if err := f.write(ctx, lease, v.Next); err != nil {
-		return Verdict{}, err
-	}
-	f.seen = v.Next
-	return v, nil
 }
 
 // kubernetesSide reads the Lease from etcd. The Lease is nil, and the token zero, where there is none.
@@ -98,24 +106,25 @@ func (f *Fence) kubernetesSide(ctx context.Context) (Token, *coordinationv1.Leas
 	return Token{Epoch: epoch, Counter: counter}, lease, nil
 }
 
-func (f *Fence) write(ctx context.Context, lease *coordinationv1.Lease, t Token) error {
+// write writes a token to the Lease, in the version that was read, and returns the Lease as it is now.
+func (f *Fence) write(ctx context.Context, lease *coordinationv1.Lease, t Token) (*coordinationv1.Lease, error) {
 	annotations := map[string]string{
 		annotationEpoch: strconv.FormatInt(t.Epoch, 10), annotationCounter: strconv.FormatInt(t.Counter, 10),
 	}
 	var err error
 	if lease == nil {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Annotations: annotations}}
-		_, err = f.leases.Create(ctx, lease, metav1.CreateOptions{})
+		lease, err = f.leases.Create(ctx, lease, metav1.CreateOptions{})
 	} else {
 		lease = lease.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationEpoch, annotations[annotationEpoch])
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationCounter, annotations[annotationCounter])
-		_, err = f.leases.Update(ctx, lease, metav1.UpdateOptions{})
+		lease, err = f.leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("writing the fencing token to Lease %s: %w", LeaseName, err)
+		return nil, fmt.Errorf("writing the fencing token to Lease %s: %w", LeaseName, err)
 	}
-	return nil
+	return lease, nil
 }
 
 // temporalSide asks the workflow; one that does not run has none.

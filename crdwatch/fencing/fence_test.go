@@ -22,6 +22,7 @@ type temporal struct {
 	client.Client
 	token *Token // nil: no workflow runs
 	down  error
+	lost  error // of an Update that is done
 }
 
 func (t *temporal) QueryWorkflowWithOptions(
@@ -54,6 +55,9 @@ func (t *temporal) UpdateWithStartWorkflow(_ context.Context, o client.UpdateWit
 		return nil, errors.New("refused")
 	}
 	t.token = &a.To
+	if t.lost != nil {
+		return nil, t.lost
+	}
 	return done{}, nil
 }
 
@@ -105,7 +109,19 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, epoch)
 
+	// Answers get lost, again and again: a look goes on where the last one ended.
+	for range 3 {
+		server.lost = errors.New("deadline exceeded")
+		_, err = f.Look(t.Context())
+		require.Error(t, err)
+	}
+	server.lost = nil
+	v, err := f.Look(t.Context())
+	require.NoError(t, err)
+	require.False(t, v.Older(), "an answer that was lost is no older copy")
+	look(4, v.Next.Counter+1)
+
 	// A process that has just started knows both sides from nowhere else.
 	f = New(server, leases)
-	require.False(t, look(4, 2).Older())
+	require.False(t, look(4, v.Next.Counter+2).Older())
 }
