@@ -20,6 +20,8 @@ type Connection struct {
 	lost  time.Time // zero: it is not
 	// restored gets the time of a loss once calls arrive again.
 	restored chan time.Time
+	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
+	suspected time.Time
 }
 
 // NewConnection watches nothing yet: Intercept must be among the client's interceptors.
@@ -46,6 +48,7 @@ func (c *Connection) follow(cc *grpc.ClientConn) {
 			cc.Connect()
 		case connectivity.TransientFailure:
 			c.lose(time.Now())
+			c.suspect(time.Now())
 		case connectivity.Connecting, connectivity.Ready:
 		}
 		cc.WaitForStateChange(context.Background(), state)
@@ -61,6 +64,29 @@ func (c *Connection) lose(now time.Time) {
 	}
 }
 
+// suspect says that Temporal may be an older copy from now on: it was away, or nobody has looked yet.
+func (c *Connection) suspect(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspected = now
+}
+
+// suspicion is since when Temporal may be an older copy (zero: it is none).
+func (c *Connection) suspicion() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.suspected
+}
+
+// trust ends a suspicion, unless there is a newer one.
+func (c *Connection) trust(suspicion time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suspected.Equal(suspicion) {
+		c.suspected = time.Time{}
+	}
+}
+
 // note takes the outcome of one attempt of a call.
 func (c *Connection) note(method string, code codes.Code, now time.Time) {
 	switch code { //nolint:exhaustive // every other one is an answer
@@ -73,6 +99,9 @@ func (c *Connection) note(method string, code codes.Code, now time.Time) {
 		fallthrough
 	case codes.Unavailable:
 		c.lose(now)
+		if code == codes.Unavailable { // one that is merely slow is no other copy
+			c.suspect(now)
+		}
 		return
 	}
 	c.mu.Lock()

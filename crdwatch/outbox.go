@@ -36,6 +36,10 @@ const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 30 * time.Second
 	sendTimeout  = 10 * time.Second
+	// suspectFor is for how long nothing is sent to a Temporal that may be an older copy, and suspectPause how often that
+	// is looked at. Without a control worker nobody can look; then observations would wait all the same.
+	suspectFor   = time.Minute
+	suspectPause = time.Second
 )
 
 func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
@@ -118,6 +122,10 @@ func (o *Outbox) step(ctx context.Context) bool {
 		return false
 	}
 	defer o.queue.Done(workflow)
+	if o.suspects() {
+		o.queue.AddAfter(workflow, suspectPause)
+		return true
+	}
 	refused := map[*Delivery]bool{}
 	for {
 		d, wait := o.first(workflow)
@@ -161,6 +169,13 @@ func (o *Outbox) step(ctx context.Context) bool {
 			return true
 		}
 	}
+}
+
+// suspects says that Temporal may be an older copy: first somebody looks. An entity with an old memory that hears of
+// something in the epoch that it knows would act on what it remembers.
+func (o *Outbox) suspects() bool {
+	at := o.connection.suspicion()
+	return !at.IsZero() && time.Since(at) < suspectFor
 }
 
 func (o *Outbox) send(ctx context.Context, d *Delivery) error {

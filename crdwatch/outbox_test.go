@@ -215,6 +215,7 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	c.note("CountWorkflowExecutions", codes.DeadlineExceeded, now.Add(time.Second))
 	require.Empty(t, c.restored)
 	c.note("SignalWorkflowExecution", codes.NotFound, now.Add(2*time.Second))
+	c.trust(c.suspicion())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -234,6 +235,37 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.True(t, o.step(t.Context()))
 	require.False(t, o.again(sent), "something newer was sent")
 	require.Equal(t, "third", r.all()[7].Payload)
+}
+
+// TestNothingIsSentToASuspectedTemporal before somebody has looked whether it is an older copy; but it does not wait for ever.
+func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
+	r := &recording{}
+	c := NewConnection()
+	o := newOutbox(r, c, NewMetrics(nil), zerolog.Nop())
+	epoch := int64(7)
+	o.epoch = func() int64 { return epoch }
+	put := func() {
+		o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "u", Payload: contract.VMObservation{}})
+		require.True(t, o.step(t.Context()))
+	}
+	now := time.Now()
+	c.note("CountWorkflowExecutions", codes.DeadlineExceeded, now)
+	require.Zero(t, c.suspicion(), "it is slow")
+	c.note("CountWorkflowExecutions", codes.Unavailable, now)
+	c.note("CountWorkflowExecutions", codes.OK, now)
+	put()
+	require.Empty(t, r.all(), "it was away")
+	require.Len(t, o.pending, 1)
+	c.note("CountWorkflowExecutions", codes.Unavailable, now.Add(time.Second))
+	c.trust(now)
+	require.NotZero(t, c.suspicion(), "it was away once more since")
+	epoch = 8
+	c.trust(c.suspicion())
+	put()
+	require.Equal(t, []any{contract.VMObservation{Epoch: 8}}, payloads(r.all()))
+	c.suspect(time.Now().Add(-suspectFor))
+	put()
+	require.Len(t, r.all(), 2)
 }
 
 // TestObservationsCarryTheEpoch that they are sent in, also if they were queued before it began.

@@ -212,6 +212,7 @@ func (w *watch) lead(ctx context.Context) {
 		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
+	w.options.Connection.suspect(time.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(ctx) })
 	wg.Go(func() { w.guard(ctx, l) })
@@ -219,33 +220,47 @@ func (w *watch) lead(ctx context.Context) {
 	wg.Wait()
 }
 
-// guard looks for older copies until ctx ends. After one of Temporal everything is sent again; after one of etcd it is
-// read anew before: resourceVersions have run backwards, and what the informers hold may never have been.
+// guard looks for older copies until ctx ends: every fencing.Interval, and as soon as Temporal is back where it was away.
 func (w *watch) guard(ctx context.Context, l *Leader) {
+	var last time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		v, err := w.fence.Look(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				w.options.Log.Warn().Err(err).Msg("looking for older copies, trying again")
-			}
+		suspicion := w.options.Connection.suspicion()
+		if suspicion.IsZero() && time.Since(last) < fencing.Interval {
 			return
 		}
-		w.epoch.Store(v.Next.Epoch)
-		w.metrics.epoch.Set(float64(v.Next.Epoch))
-		if !v.Older() {
-			return
+		last = time.Now()
+		if w.look(ctx, l) {
+			w.options.Connection.trust(suspicion)
 		}
-		for cause, is := range map[string]bool{"temporal": v.Temporal, "kubernetes": v.Kubernetes} {
-			if is {
-				w.metrics.epochs.WithLabelValues(cause).Inc()
-			}
+	}, suspectPause)
+}
+
+// look looks for older copies, and says whether it could. After one of Temporal everything is sent again; after one of
+// etcd it is read anew before: resourceVersions have run backwards, and what the informers hold may never have been.
+func (w *watch) look(ctx context.Context, l *Leader) bool {
+	v, err := w.fence.Look(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.options.Log.Warn().Err(err).Msg("looking for older copies, trying again")
 		}
-		w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).Bool("kubernetes_is_older", v.Kubernetes).
-			Msg("an older copy was put back: a new epoch begins, and everything is sent again")
-		if v.Kubernetes {
-			w.end()
-			return
+		return false
+	}
+	w.epoch.Store(v.Next.Epoch)
+	w.metrics.epoch.Set(float64(v.Next.Epoch))
+	if !v.Older() {
+		return true
+	}
+	for cause, is := range map[string]bool{"temporal": v.Temporal, "kubernetes": v.Kubernetes} {
+		if is {
+			w.metrics.epochs.WithLabelValues(cause).Inc()
 		}
-		l.Again()
-	}, fencing.Interval)
+	}
+	w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).Bool("kubernetes_is_older", v.Kubernetes).
+		Msg("an older copy was put back: a new epoch begins, and everything is sent again")
+	if v.Kubernetes {
+		w.end()
+		return false // what is left in the outbox comes from what the informers hold
+	}
+	l.Again()
+	return true
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -204,6 +206,35 @@ func TestNodeAndItsWorker(t *testing.T) {
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
 }
 
+// withoutToken has a Temporal keep no fencing token yet.
+func withoutToken(temporal *mocks.Client) {
+	update := &mocks.WorkflowUpdateHandle{}
+	update.On("Get", mock.Anything, mock.Anything).Return(nil)
+	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("no such workflow")).Once()
+	temporal.On("NewWithStartWorkflowOperation", mock.Anything, mock.Anything, mock.Anything).Return(nil)
+	temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(update, nil)
+	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
+}
+
+// TestTheGuardLooksWhenTemporalIsBack, and until it could.
+func TestTheGuardLooksWhenTemporalIsBack(t *testing.T) {
+	leases := fake.NewClientset().CoordinationV1().Leases("virtflow")
+	temporal := &mocks.Client{}
+	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker")).Once()
+	withoutToken(temporal)
+	w := &watch{Watcher: &Watcher{
+		options: Options{Connection: NewConnection(), Log: zerolog.Nop()}, fence: fencing.New(temporal, leases), metrics: NewMetrics(nil),
+	}}
+	w.options.Connection.suspect(time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.guard(ctx, nil) }()
+	require.Eventually(t, func() bool { return w.options.Connection.suspicion().IsZero() }, 20*time.Second, time.Millisecond)
+	require.EqualValues(t, 1, w.epoch.Load())
+	cancel()
+	<-done
+}
+
 // TestAgainstAPIServer watches a real API server that has the CRDs (VIRTFLOW_TEST_KUBECONFIG).
 func TestAgainstAPIServer(t *testing.T) {
 	path := os.Getenv("VIRTFLOW_TEST_KUBECONFIG")
@@ -220,7 +251,7 @@ func TestAgainstAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	temporal := &mocks.Client{}
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
-	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
+	withoutToken(temporal)
 	w, err := New(Options{Kubernetes: clients, KubeVirt: kv, Temporal: temporal, Namespace: ns.Name, Identity: "test", Workers: 4, Log: zerolog.Nop()})
 	require.NoError(t, err)
 	r := &recording{}
