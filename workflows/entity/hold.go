@@ -35,3 +35,17 @@ func (h *Hold) Condition() *contract.Condition {
 	}
 	return &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: h.Message}
 }
+
+// Forgot says that an object shows a hold of which nothing is known here (nil: it shows none): the memory is that of an older copy. A hold from
+// before the last release is not of that kind: the status without it has not been written yet.
+func (m *Manual) Forgot(known *Hold, shown *contract.Condition) bool {
+	if known != nil || shown == nil || shown.Status != "True" {
+		return false
+	}
+	for _, r := range m.Records {
+		if r.Operation == contract.ControlRelease && (shown.LastTransitionTime == nil || !shown.LastTransitionTime.After(r.Since)) {
+			return false
+		}
+	}
+	return true
+}

@@ -273,3 +273,39 @@ func TestNoMoreInstancesAreRemembered(t *testing.T) {
 	require.Zero(t, s.More)
 	require.True(t, s.Known)
 }
+
+// TestANewEpochIsHeardOfTheSetToo: versions may have run backwards, and instances may be told of first.
+func TestANewEpochIsHeardOfTheSetToo(t *testing.T) {
+	s := &State{}
+	s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "90", Replicas: 3, Epoch: 1})
+	s.Known = true
+	s.observeReplicas(contract.ReplicasObservation{Epoch: 2})
+	require.False(t, s.Known)
+	s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "10", Replicas: 5, Epoch: 2})
+	require.Equal(t, 5, s.Set.Replicas)
+	s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "9", Replicas: 1, Epoch: 2})
+	require.Equal(t, 5, s.Set.Replicas, "an old one of the same epoch")
+	s.observeSet(contract.ReplicaSetObservation{UID: "another", ResourceVersion: "20", Epoch: 2})
+	n := s.next()
+	require.EqualValues(t, 2, n.Epoch)
+	n.observeSet(contract.ReplicaSetObservation{UID: "another", ResourceVersion: "11", Replicas: 7, Epoch: 3})
+	require.Equal(t, 7, n.Set.Replicas)
+}
+
+// TestAHoldThatMemoryLacksIsRecalled: an older copy of the history has forgotten it, and no new epoch has begun yet.
+func TestAHoldThatMemoryLacksIsRecalled(t *testing.T) {
+	at := begin().Add(time.Minute)
+	s := settledState(3)
+	o := *s.Set
+	o.ResourceVersion = "2"
+	o.Conditions = []contract.Condition{{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}}
+	require.NoError(t, s.met(&o))
+	require.Equal(t, "held by bob", s.Hold.Message)
+	require.False(t, s.Known)
+	s.Hold = nil
+	s.Record(contract.OperationRecord{Operation: contract.ControlRelease, Since: at.Add(time.Second)})
+	late := o
+	late.ResourceVersion = "3"
+	s.observeSet(late)
+	require.Nil(t, s.Hold, "it was released here")
+}

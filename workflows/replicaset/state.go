@@ -51,6 +51,8 @@ type State struct {
 	Hold *entity.Hold `json:"hold,omitempty"`
 	entity.Manual
 	entity.Memory
+	// SetEpoch is the newest in which the set itself was observed: of its instances another may be heard first.
+	SetEpoch int64 `json:"setEpoch,omitempty"`
 
 	Conditions []contract.Condition       `json:"conditions,omitempty"`
 	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
@@ -90,7 +92,9 @@ type Outcome struct {
 
 // observeSet folds what crdwatch saw of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
-	again := s.Heard(o.Epoch)
+	s.Heard(o.Epoch)
+	again := s.SetEpoch != 0 && o.Epoch > s.SetEpoch
+	s.SetEpoch = max(s.SetEpoch, o.Epoch)
 	if s.Set == nil {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -119,6 +123,10 @@ func (s *State) believe(o *contract.ReplicaSetObservation) {
 		s.specChanged()
 		s.seeScaled(*o)
 	}
+	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone && s.Forgot(s.Hold, &held) {
+		s.recall(held)
+		s.reread()
+	}
 	s.Set = o
 }
 
@@ -132,18 +140,25 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 	s.Object.UID = o.UID
 	s.Set = &o
 	s.Conditions = o.Conditions
-	s.Known = false
+	s.Known, s.SetEpoch = false, max(s.SetEpoch, o.Epoch)
 	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && held.Status == "True" {
-		s.Hold = &entity.Hold{Message: held.Message}
-		if held.LastTransitionTime != nil {
-			s.Hold.Since = *held.LastTransitionTime
-		}
+		s.recall(held)
+	}
+}
+
+// recall takes back a hold that is older than what is remembered.
+func (s *State) recall(held contract.Condition) {
+	s.Hold = &entity.Hold{Message: held.Message}
+	if held.LastTransitionTime != nil {
+		s.Hold.Since = *held.LastTransitionTime
 	}
 }
 
 // next moves on to the newer incarnation. What is known of instances stays: it is looked up anyway.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}}
+	n := State{
+		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}, SetEpoch: s.SetEpoch,
+	}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

@@ -111,6 +111,9 @@ func (s *State) believe(o *contract.VMObservation) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
+	if o != s.VM && !o.Gone && s.Forgot(s.Hold, o.Held) {
+		s.Stale = true
+	}
 	s.VM = o
 }
 

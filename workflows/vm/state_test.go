@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -107,4 +108,47 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	require.Equal(t, runstrategy.Absent, s.situation())
 	s.refresh(now)
 	require.NotEqual(t, actOpen, s.decide(now).Action, "it is held")
+}
+
+// TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it, and no new epoch has
+// begun yet. One that was released here is only not written yet.
+func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
+	at := time.Unix(1000, 0)
+	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}
+	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Epoch: 1}
+	now := o
+	now.ResourceVersion, now.Held = "20", &held
+	for name, hear := range map[string]func(s *State){
+		"by an observation": func(s *State) { s.observeVM(now) },
+		"by a conflict":     func(s *State) { require.NoError(t, s.met(&now)) },
+		"by a refusal":      func(s *State) { require.True(t, s.correct(contract.TransitionResult{VM: &now})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{}
+			s.observeVM(o)
+			hear(&s)
+			s.refresh(at)
+			require.Equal(t, actRead, s.decide(at).Action)
+			s.read(contract.ReadVMResult{VM: &now})
+			s.refresh(at)
+			require.Equal(t, "held by bob", s.Hold.Message)
+			require.NotContains(t, []action{actOpen, actRead}, s.decide(at).Action)
+			_, shown := conditions.Get(s.status().Conditions, contract.ConditionHeld)
+			require.True(t, shown)
+
+			s.Hold = nil
+			released := at.Add(time.Minute)
+			s.Record(contract.OperationRecord{Operation: contract.ControlRelease, Since: released, Until: released})
+			later := now
+			later.ResourceVersion = "30"
+			require.NoError(t, s.met(&later))
+			s.refresh(released)
+			require.Equal(t, actOpen, s.decide(released).Action, "its own write of before, whose answer was lost, holds nothing")
+			again, since := later, released.Add(time.Minute)
+			again.ResourceVersion = "40"
+			again.Held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held once more", LastTransitionTime: &since}
+			s.observeVM(again)
+			require.Equal(t, actRead, s.decide(since).Action)
+		})
+	}
 }
