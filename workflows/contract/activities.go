@@ -55,7 +55,7 @@ type CreateVMIInput struct {
 	Actor      string `json:"actor,omitempty"`
 	// Revision is the ControllerRevision of the instance before, to be removed ("": not known).
 	Revision string `json:"revision,omitempty"`
-	// Transition is the workflow ID of the start or restart, which the VMI keeps as AnnotationTransition.
+	// Transition names the start or restart, which the VMI keeps as AnnotationTransition.
 	Transition string `json:"transition,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type CreateVMIResult struct {
 type DeleteVMIInput struct {
 	VM  Object `json:"vm"`
 	VMI Object `json:"vmi"`
-	// MadeBy is the workflow ID of the start or restart that was cancelled ("": none was): what that very one made goes, if its guest has never run.
+	// MadeBy names the start or restart that was cancelled ("": none was): what that very one made goes, if its guest has never run.
 	MadeBy string `json:"madeBy,omitempty"`
 }
 

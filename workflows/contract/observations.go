@@ -15,7 +15,7 @@ const (
 	AnnotationRequestedBy = "virtflow.io/requested-by"
 	// AnnotationVMGeneration on a VMI is the generation of the VM that it was made from.
 	AnnotationVMGeneration = "kubevirt.io/vm-generation"
-	// AnnotationTransition on a VMI is the workflow ID of the start or restart that made it.
+	// AnnotationTransition on a VMI names the start or restart that made it: its workflow ID, @ and its run ID.
 	AnnotationTransition = "virtflow.io/transition"
 	// AnnotationVMISpec on a launcher pod is the VMI that the launcher builds its domain from, without anything secret.
 	AnnotationVMISpec = "virtflow.io/vmi"

@@ -29,7 +29,7 @@ func (t *transition) start(ctx workflow.Context) (contract.TransitionResult, err
 func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
 	in := contract.CreateVMIInput{
-		VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision, Transition: id(ctx),
+		VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision, Transition: maker(ctx),
 	}
 	r, err := entity.CallThrough[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *transition) compensate(ctx workflow.Context, uid string, cause error) e
 	defer cancel()
 	t.say(dctx, "Cancelled. Taking the instance away again.")
 	in := contract.DeleteVMIInput{
-		VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}, MadeBy: id(ctx),
+		VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}, MadeBy: maker(ctx),
 	}
 	r, err := entity.Call[contract.DeleteVMIResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in)
 	if err != nil {

@@ -97,5 +97,9 @@ func (t *transition) refused(ctx workflow.Context, why string, vm *contract.VMOb
 	return refusal{contract.TransitionResult{Summary: "Nothing was done: " + why + ".", Refused: why, VM: vm, VMI: vmi}}
 }
 
-// id is the transition's own, which the instance that it makes keeps.
-func id(ctx workflow.Context) string { return workflow.GetInfo(ctx).WorkflowExecution.ID }
+// maker names the transition, which the instance that it makes keeps. Its workflow ID alone may have been another's: an entity without memory
+// counts anew.
+func maker(ctx workflow.Context) string {
+	e := workflow.GetInfo(ctx).WorkflowExecution
+	return e.ID + "@" + e.RunID
+}
