@@ -31,15 +31,21 @@ type Options struct {
 type Activities struct {
 	Options
 	events recorder
-	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read. What is in there
-	// is what the API server answered, seconds ago.
+	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read.
 	fresh *cache.LRUExpireCache
 }
 
 const (
-	freshFor  = 10 * time.Second
+	// freshFor is for how long the answer to the creation of an instance counts as a look at it: no pod is placed, runs, ends and is gone within
+	// that time, so that none is made for an instance that had one.
+	freshFor  = 2 * time.Second
 	freshSize = 1024
 )
+
+// clock is a cache's.
+type clock func() time.Time
+
+func (c clock) Now() time.Time { return c() }
 
 // New checks the options. Nothing is contacted.
 func New(o Options) (*Activities, error) {
@@ -55,6 +61,6 @@ func New(o Options) (*Activities, error) {
 	return &Activities{
 		Options: o,
 		events:  recorder{client: o.Kubernetes.CoreV1(), now: o.Now, log: o.Log},
-		fresh:   cache.NewLRUExpireCache(freshSize),
+		fresh:   cache.NewLRUExpireCacheWithClock(freshSize, clock(o.Now)),
 	}, nil
 }

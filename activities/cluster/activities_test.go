@@ -35,6 +35,8 @@ type world struct {
 	kubernetes kubernetes.Interface
 	kubevirt   *kube.Client
 	ns         string
+	// later is how far the activities' clock is ahead of when they were made.
+	later time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -68,9 +70,11 @@ func newWorld(t *testing.T) *world {
 // again is another process with the same activities: nothing is remembered.
 func (w *world) again(t *testing.T) *cluster.Activities {
 	t.Helper()
+	begun := time.Now()
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: zerolog.Nop(),
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
+		Now:      func() time.Time { return begun.Add(w.later) },
 	})
 	require.NoError(t, err)
 	return a

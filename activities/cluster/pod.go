@@ -83,7 +83,7 @@ func (a *Activities) limited(ctx context.Context, namespace string) render.Limit
 	return render.LimitedBy(quotas.Items)
 }
 
-// instance is the VMI as this process has just made it, the first time that it is asked for, or as the API server has it.
+// instance is the VMI as this process has made it within freshFor, the first time that it is asked for, or as the API server has it.
 func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
 	if v, ok := a.fresh.Get(o.UID); ok {
 		a.fresh.Remove(o.UID)
