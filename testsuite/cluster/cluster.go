@@ -68,6 +68,7 @@ type Cluster struct {
 	watcher  *offline.Watcher
 	real     *activities.Activities
 	made     []string // UIDs of instances, in order
+	ended    int      // how many of them are gone
 	unseen   bool
 }
 
@@ -214,9 +215,15 @@ func (c *Cluster) changed(change kube.Change) {
 	} else if !unseen {
 		c.watcher.Set(o)
 	}
-	if vmi, ok := o.(*kubevirt.VirtualMachineInstance); ok && change.Type == kube.Added {
-		c.made = append(c.made, string(vmi.UID))
-		c.Most = max(c.Most, len(kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)))
+	if change.Resource == "virtualmachineinstances" {
+		switch change.Type {
+		case kube.Added:
+			c.made = append(c.made, change.UID)
+			c.Most = max(c.Most, len(c.made)-c.ended)
+		case kube.Deleted:
+			c.ended++
+		default:
+		}
 	}
 	c.deliver()
 	c.mu.Unlock()

@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -223,4 +227,52 @@ func (c *Cluster) Disown() {
 func (c *Cluster) StartsPaused() bool {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name)
 	return vmi.Spec.StartStrategy != nil && *vmi.Spec.StartStrategy == kubevirt.StartStrategyPaused
+}
+
+// EditReplica changes an instance of a replica set.
+func (c *Cluster) EditReplica(name string, change func(*kubevirt.VirtualMachineInstance)) {
+	c.editVMI(name, change)
+}
+
+// OwnerOf is the UID of who controls an instance, "" for nobody.
+func (c *Cluster) OwnerOf(name string) string {
+	if ref := metav1.GetControllerOf(kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, name)); ref != nil {
+		return string(ref.UID)
+	}
+	return ""
+}
+
+// CreateReplicas makes instances of the set as an earlier run of the workflow would have, from that ordinal.
+func (c *Cluster) CreateReplicas(from, count int) {
+	_, err := c.real.CreateReplicas(context.Background(), contract.CreateReplicasInput{
+		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, Generation: 1, From: from, Count: count,
+	})
+	require.NoError(c.t, err)
+}
+
+// TakeName makes an instance of nobody's with the name that the replica of that ordinal would have.
+func (c *Cluster) TakeName(ordinal int) {
+	var name string
+	c.Unseen(func() {
+		c.CreateReplicas(ordinal, 1)
+		name = c.Replica(ordinal)
+		c.Vanish(name)
+		c.removeVMI(name)
+	})
+	c.CreateReplica(name, func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = nil })
+}
+
+// Quota lets there be that many instances; 0: any number.
+func (c *Cluster) Quota(most int) {
+	if most == 0 {
+		c.Kube.Intercept(nil)
+		return
+	}
+	status := errors.NewForbidden(schema.GroupResource{Resource: "virtualmachineinstances"}, Name, fmt.Errorf("exceeded quota")).Status()
+	c.Kube.Intercept(func(r kube.Request) *kube.Fault {
+		if r.Resource == "virtualmachineinstances" && r.Verb == "create" && len(c.Replicas()) >= most {
+			return &kube.Fault{Status: &status}
+		}
+		return nil
+	})
 }

@@ -114,7 +114,7 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 				require.False(t, pauses())
 				require.Equal(t, "True", w.Pod().Unpaused)
 			}
-			if i == 10 {
+			if i == 13 {
 				require.True(t, pauses(), "the hold-off lasts for a second at most")
 				require.Equal(t, "False", w.Pod().Unpaused)
 			}
