@@ -67,7 +67,6 @@ var names = []avoided{
 	avoid(`^places?$`, "quota, directory"),
 	avoid(`shares`, "quota"),
 	avoid(`^rooms?$`, "limit"),
-	avoid(`^later$`, "unsupported"),
 	avoid(`^plug$`, "veth"),
 }
 
@@ -161,7 +160,7 @@ func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
 		"package p\n\nfunc takeUp() {}":                    `p.go:3: "take up"; say: adopt`,
 		"package p\n\n// It is called\n// off.\nvar X int": `p.go:3: "called\n// off"; say: cancel`,
-		"package p\n\nvar later int":                       `p.go:3: "later"; say: unsupported`,
+		"package p\n\nvar places int":                      `p.go:3: "places"; say: quota, directory`,
 		"package p\n\n// It comes later.\nvar x int":       "",
 		"package p\n\nfunc ByAWish() {}":                   `p.go:3: "wish"; say: desired state, apply`,
 		"package p\n\nconst m = `cannot be fulfilled`":     "",
