@@ -7,11 +7,18 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/kube"
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func TestLooks(t *testing.T) {
@@ -49,6 +56,8 @@ type visible struct {
 	client.Client
 	running map[string]string // workflow type by ID
 	lists   int
+	// executions are those that are listed.
+	executions []*workflowpb.WorkflowExecutionInfo
 }
 
 func (v *visible) CountWorkflow(
@@ -67,7 +76,7 @@ func (v *visible) ListWorkflow(
 	context.Context, *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	v.lists++
-	return &workflowservice.ListWorkflowExecutionsResponse{}, nil
+	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.executions}, nil
 }
 
 // TestATerminatedEntityIsStartedAgain after two looks, which are less than a minute; until then nothing is listed.
@@ -94,4 +103,29 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, v.lists)
 	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
+}
+
+// TestTheEndOfAnObjectWithALongName is found, too: the ID of its workflow has not got all of it.
+func TestTheEndOfAnObjectWithALongName(t *testing.T) {
+	server := fakekube.New(fakekube.Options{})
+	kv, err := kube.New(server.Config())
+	require.NoError(t, err)
+	d := newTestDiffer(t)
+	v := &visible{}
+	l := NewLeader(Options{KubeVirt: kv, Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
+	namespace, name := strings.Repeat("n", 63), strings.Repeat("a", 250)
+	for _, name := range []string{"web", name} {
+		fields := map[string]*commonpb.Payload{}
+		for key, value := range map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name, contract.SearchUID: "u"} {
+			fields[key], err = converter.GetDefaultDataConverter().ToPayload(value)
+			require.NoError(t, err)
+		}
+		v.executions = append(v.executions, &workflowpb.WorkflowExecutionInfo{
+			Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.VMID(namespace, name)},
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+		})
+	}
+	require.NoError(t, l.Resync(t.Context(), true))
+	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, "web")))
+	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, name)))
 }

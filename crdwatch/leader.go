@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the rate rate.Inf
@@ -60,8 +62,8 @@ type untyped interface {
 	subscribe(leading func() *Leader) error
 	size() (objects int, workflow string)
 	sendAll(ctx context.Context, r *resyncer) error
-	vanishedObjects(ctx context.Context, r *resyncer, open map[string]string) error
-	lostWorkflows(ctx context.Context, r *resyncer, open map[string]string) error
+	vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error
+	lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error
 }
 
 // Subscribe hands the informers' events to whoever leads; while another process does, events are dropped.

@@ -18,6 +18,10 @@ const replicasUID = "replicas"
 // replicasHold is how long an observation of one replica waits for those of others.
 const replicasHold = 300 * time.Millisecond
 
+// maxReplicasTogether is how many replicas are told of in one signal, some 200 KiB. Where there are more, the set is asked
+// to look for itself.
+const maxReplicasTogether = 500
+
 // replicasOf sends a set that was not known, or has another selector, every instance that concerns it.
 func (d *differ) replicasOf(
 	set *kubevirt.VirtualMachineInstanceReplicaSet, last contract.ReplicaSetObservation, known bool, from origin,
@@ -106,6 +110,9 @@ func mergeReplicas(before, after any) any {
 		}
 	}
 	out.Replicas = append(out.Replicas, b.Replicas...)
+	if len(out.Replicas) > maxReplicasTogether {
+		return contract.ReplicasObservation{Resync: true}
+	}
 	return out
 }
 

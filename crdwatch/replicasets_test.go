@@ -3,6 +3,7 @@ package crdwatch
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -300,5 +301,24 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, observe.Replica(vmi, selector), observe.Replica(instance, selector), "seed %d", seed)
 		require.Equal(t, observe.GoneReplica(vmi), observe.GoneReplica(instance), "seed %d", seed)
+	}
+}
+
+// TestNewsOfTooManyReplicasAreAReasonToLook: what waits, or is kept to be sent again, stays small however many come and go.
+func TestNewsOfTooManyReplicasAreAReasonToLook(t *testing.T) {
+	o := newOutbox(&recording{}, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	sent := subject{"replicaset/a/web", contract.SignalObserveReplicas, replicasUID}
+	for i := range 10 * maxReplicasTogether {
+		d := replicaNews(0, strconv.Itoa(i))
+		o.Put(d)
+		o.lately.add(&d, time.Now())
+		for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately[sent].delivery} {
+			require.LessOrEqual(t, len(uidsIn(t, *kept)), maxReplicasTogether)
+		}
+	}
+	for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately[sent].delivery} {
+		n, ok := kept.Payload.(contract.ReplicasObservation)
+		require.True(t, ok)
+		require.True(t, n.Resync, "some are not among those that it tells of")
 	}
 }

@@ -221,9 +221,9 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 	return nil
 }
 
-// openEntities are the running entity workflows and the UID that each says it is about.
-func (r *resyncer) openEntities(ctx context.Context) (map[string]string, error) {
-	open := map[string]string{}
+// openEntities are the running entity workflows, by ID, and the object that each says it is about.
+func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object, error) {
+	open := map[string]contract.Object{}
 	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s')", strings.Join(entityTypes(), "', '"))
 	var page []byte
 	for {
@@ -232,7 +232,10 @@ func (r *resyncer) openEntities(ctx context.Context) (map[string]string, error) 
 			return nil, fmt.Errorf("listing the open workflows: %w", err)
 		}
 		for _, e := range answer.GetExecutions() {
-			open[e.GetExecution().GetWorkflowId()] = keyword(e.GetSearchAttributes(), contract.SearchUID)
+			a := e.GetSearchAttributes()
+			open[e.GetExecution().GetWorkflowId()] = contract.Object{
+				Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName), UID: keyword(a, contract.SearchUID),
+			}
 		}
 		if page = answer.GetNextPageToken(); len(page) == 0 {
 			return open, nil
@@ -241,29 +244,28 @@ func (r *resyncer) openEntities(ctx context.Context) (map[string]string, error) 
 }
 
 // vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone.
-func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]string) error {
-	for workflow, uid := range open {
-		_, key, _ := strings.Cut(workflow, "/")
-		meta, err := cache.ParseObjectName(key)
-		if uid == "" || err != nil || e.id(meta.Namespace, meta.Name) != workflow {
+func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+	for workflow, object := range open {
+		if object.UID == "" || e.id(object.Namespace, object.Name) != workflow {
 			continue
 		}
-		if o, ok := get[T](e.informer, key); ok && string(o.GetUID()) == uid {
+		key := cache.NewObjectName(object.Namespace, object.Name).String()
+		if o, ok := get[T](e.informer, key); ok && string(o.GetUID()) == object.UID {
 			continue
 		}
-		gone, err := e.isGone(ctx, r, meta.Namespace, meta.Name, uid)
+		gone, err := e.isGone(ctx, r, object.Namespace, object.Name, object.UID)
 		if err != nil {
 			return err
 		}
 		if gone {
-			e.vanished(r.differ, e.named(metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, UID: types.UID(uid)}), resync)
+			e.vanished(r.differ, e.named(metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, UID: types.UID(object.UID)}), resync)
 		}
 	}
 	return nil
 }
 
 // lostWorkflows sends the objects that have no workflow again, which starts one.
-func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]string) error {
+func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
 	for _, o := range list[T](e.informer) {
 		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok {
 			continue
