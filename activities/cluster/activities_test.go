@@ -162,7 +162,7 @@ func TestLife(t *testing.T) {
 
 	podObject := contract.Object{Namespace: w.ns, Name: pod.Pod.Name, UID: pod.Pod.UID}
 	for range 2 {
-		_, err = w.MarkPodUnpaused(ctx, contract.MarkPodInput{Pod: podObject})
+		err = w.MarkPodUnpaused(ctx, contract.MarkPodInput{Pod: podObject})
 		require.NoError(t, err)
 		w.calls(t, "PATCH pods/status")
 	}
@@ -259,7 +259,7 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 	deleted, err = w.DeleteLauncherPod(ctx, contract.DeletePodInput{VMI: vmi, Pod: pod})
 	require.NoError(t, err)
 	require.True(t, deleted.Absent)
-	_, err = w.MarkPodUnpaused(ctx, contract.MarkPodInput{Pod: pod})
+	err = w.MarkPodUnpaused(ctx, contract.MarkPodInput{Pod: pod})
 	require.Equal(t, contract.ErrorGone, errorType(err))
 	w.calls(t, "GET virtualmachineinstances", "DELETE pods", "POST events", "GET pods", "PATCH pods", "GET pods",
 		"GET virtualmachineinstances", "DELETE pods", "PATCH pods/status")
@@ -423,7 +423,7 @@ func TestPatchNodeAndEvents(t *testing.T) {
 	t.Cleanup(func() { _ = w.kubernetes.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}) })
 	yes := "true"
 	in := contract.PatchNodeInput{Name: node.Name, UID: string(node.UID), Labels: map[string]*string{contract.LabelSchedulable: &yes, "a": nil}}
-	_, err = w.PatchNode(ctx, in)
+	err = w.PatchNode(ctx, in)
 	require.NoError(t, err)
 	node, err = w.kubernetes.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -431,7 +431,7 @@ func TestPatchNodeAndEvents(t *testing.T) {
 	require.NotContains(t, node.Labels, "a")
 	require.Contains(t, node.Labels, "keep")
 	in.UID = "ffffffff-0000-4000-8000-000000000000"
-	_, err = w.PatchNode(ctx, in)
+	err = w.PatchNode(ctx, in)
 	require.Equal(t, contract.ErrorGone, errorType(err))
 }
 

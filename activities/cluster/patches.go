@@ -19,6 +19,10 @@ import (
 // Idempotent: UID and resourceVersion are the lock; a second attempt meets a conflict and returns the object as it is.
 func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (contract.PatchVMResult, error) {
 	vms := a.KubeVirt.VMs(in.VM.Namespace)
+	answer := func(current *kubevirt.VirtualMachine, err error) (contract.PatchVMResult, error) {
+		read := func() (*kubevirt.VirtualMachine, error) { return vms.Get(ctx, in.VM.Name, metav1.GetOptions{}) }
+		return patched("VirtualMachine", in.VM, current, err, read, observe.VM)
+	}
 	version := in.ResourceVersion
 	var current *kubevirt.VirtualMachine
 	if in.Finalizers != nil || in.RunStrategy != "" {
@@ -27,14 +31,10 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 			return contract.PatchVMResult{}, err
 		}
 		current, err = vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			return a.vmNotPatched(ctx, in.VM, false, err)
+		if err != nil || ended(current) {
+			return answer(current, err)
 		}
 		version = current.ResourceVersion
-		if ended(current) {
-			a.tellAll(ctx, kindVM, in.VM, in.Events, in.ResourceVersion)
-			return contract.PatchVMResult{Written: true, Gone: true}, nil
-		}
 	}
 	if in.Status != nil {
 		status, err := a.vmStatus(ctx, in)
@@ -45,18 +45,12 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 		if err != nil {
 			return contract.PatchVMResult{}, err
 		}
-		next, err := vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		if err != nil {
-			return a.vmNotPatched(ctx, in.VM, current != nil, err)
-		}
-		current = next
+		return answer(vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
 	}
 	if current == nil { // nothing was asked for
 		return contract.PatchVMResult{}, nil
 	}
-	a.tellAll(ctx, kindVM, in.VM, in.Events, in.ResourceVersion)
-	o := observe.VM(current)
-	return contract.PatchVMResult{Written: true, Current: &o}, nil
+	return answer(current, nil)
 }
 
 // vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has changed; where it knows
@@ -107,26 +101,6 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 	return patch.encode()
 }
 
-// vmNotPatched finds out what the object is like that refused a patch. Partly: metadata or specification were written before.
-func (a *Activities) vmNotPatched(ctx context.Context, vm contract.Object, partly bool, err error) (contract.PatchVMResult, error) {
-	switch {
-	case otherObject(err):
-		return contract.PatchVMResult{Gone: true}, nil
-	case !apierrors.IsConflict(err):
-		return contract.PatchVMResult{}, failure("patching VirtualMachine "+vm.Name, err)
-	}
-	current, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != vm.UID {
-		return contract.PatchVMResult{Gone: true}, nil
-	}
-	if err != nil {
-		return contract.PatchVMResult{}, failure("reading VirtualMachine "+vm.Name, err)
-	}
-	o := observe.VM(current)
-	a.Log.Debug().Str("namespace", vm.Namespace).Str("name", vm.Name).Str("uid", vm.UID).Bool("partly", partly).Msg("a patch met a newer object")
-	return contract.PatchVMResult{Conflict: true, Current: &o}, nil
-}
-
 // PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers stay while it has a pod that
 // has not ended.
 // Idempotent: as PatchVM.
@@ -160,27 +134,12 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	current, err := vmis.Patch(ctx, in.VMI.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err == nil {
 		a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.ResourceVersion)
-		if ended(current) {
-			return contract.PatchVMIResult{Written: true, Gone: true}, nil
-		}
-		o := observe.VMI(current)
-		return contract.PatchVMIResult{Written: true, Current: &o}, nil
 	}
-	switch {
-	case otherObject(err):
-		return contract.PatchVMIResult{Gone: true}, nil
-	case !apierrors.IsConflict(err):
-		return contract.PatchVMIResult{}, failure("patching VirtualMachineInstance "+in.VMI.Name, err)
+	read := func() (*kubevirt.VirtualMachineInstance, error) {
+		return vmis.Get(ctx, in.VMI.Name, metav1.GetOptions{})
 	}
-	current, err = vmis.Get(ctx, in.VMI.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != in.VMI.UID {
-		return contract.PatchVMIResult{Gone: true}, nil
-	}
-	if err != nil {
-		return contract.PatchVMIResult{}, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
-	}
-	o := observe.VMI(current)
-	return contract.PatchVMIResult{Conflict: true, Current: &o}, nil
+	r, err := patched("VirtualMachineInstance", in.VMI, current, err, read, observe.VMI)
+	return contract.PatchVMIResult{Patched: r}, err
 }
 
 // outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the mark away.
@@ -192,35 +151,59 @@ func (a *Activities) outdated(s *contract.VMIStatus) any {
 	return ""
 }
 
-// PatchNode sets labels and annotations of a node. Idempotent: it says what is to be, and of which UID.
-func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
+// PatchNode sets labels of a node. Idempotent: it says what is to be, and of which UID.
+func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) error {
 	metadata := locked(in.UID, "")
 	labels, err := a.nodeLabels(ctx, in)
 	if otherObject(err) {
-		return contract.DeleteResult{Absent: true}, gone("node %s is gone", in.Name)
+		return gone("node %s is gone", in.Name)
 	}
 	if err != nil {
-		return contract.DeleteResult{}, failure("reading node "+in.Name, err)
+		return failure("reading node "+in.Name, err)
 	}
 	if len(labels) > 0 {
 		metadata["labels"] = labels
 	}
-	if len(in.Annotations) > 0 {
-		metadata["annotations"] = in.Annotations
-	}
 	body, err := merge{"metadata": metadata}.encode()
 	if err != nil {
-		return contract.DeleteResult{}, err
+		return err
 	}
 	node, err := a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if otherObject(err) {
-		return contract.DeleteResult{Absent: true}, gone("node %s is gone, or another one by now", in.Name)
+		return gone("node %s is gone, or another one by now", in.Name)
 	}
 	if err != nil {
-		return contract.DeleteResult{}, failure("patching node "+in.Name, err)
+		return failure("patching node "+in.Name, err)
 	}
 	a.tellAll(ctx, kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
-	return contract.DeleteResult{}, nil
+	return nil
+}
+
+// patched is the answer to a patch that the API server has answered with current, or refused with err: where it met another version of the
+// object, with that as it is now.
+func patched[O metav1.Object, T any](
+	kind string, o contract.Object, current O, err error, read func() (O, error), observe func(O) T,
+) (contract.Patched[T], error) {
+	switch {
+	case err == nil && ended(current):
+		return contract.Patched[T]{Written: true, Gone: true}, nil
+	case err == nil:
+		now := observe(current)
+		return contract.Patched[T]{Written: true, Current: &now}, nil
+	case otherObject(err):
+		return contract.Patched[T]{Gone: true}, nil
+	case !apierrors.IsConflict(err):
+		return contract.Patched[T]{}, failure("patching "+kind+" "+o.Name, err)
+	}
+	current, err = read()
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(current.GetUID()) != o.UID:
+		return contract.Patched[T]{Gone: true}, nil
+	case err != nil:
+		return contract.Patched[T]{}, failure("reading "+kind+" "+o.Name, err)
+	}
+	now := observe(current)
+	return contract.Patched[T]{Conflict: true, Current: &now}, nil
 }
 
 // tellAll records the events that go with a patch. The version that the patch was decided from names the occasion.

@@ -153,7 +153,7 @@ func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInp
 }
 
 // MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its type.
-func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInput) (contract.DeleteResult, error) {
+func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInput) error {
 	condition := corev1.PodCondition{
 		Type: contract.ConditionUnpaused, Status: corev1.ConditionTrue, Reason: "NotPaused",
 		Message: "the virtual machine is not paused", LastTransitionTime: metav1.NewTime(a.Now().UTC().Truncate(time.Second)),
@@ -166,16 +166,16 @@ func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInp
 		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
 	})
 	if err != nil {
-		return contract.DeleteResult{}, fmt.Errorf("encoding a patch: %w", err)
+		return fmt.Errorf("encoding a patch: %w", err)
 	}
 	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if otherObject(err) {
-		return contract.DeleteResult{Absent: true}, gone("pod %s is gone", in.Pod.Name)
+		return gone("pod %s is gone", in.Pod.Name)
 	}
 	if err != nil {
-		return contract.DeleteResult{}, failure("writing the readiness gate of pod "+in.Pod.Name, err)
+		return failure("writing the readiness gate of pod "+in.Pod.Name, err)
 	}
-	return contract.DeleteResult{}, nil
+	return nil
 }
 
 // otherObject says that an object is gone, or that its name belongs to one of another UID by now: a patch that names a UID is then

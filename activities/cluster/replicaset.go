@@ -125,22 +125,9 @@ func (a *Activities) PatchReplicaSet(ctx context.Context, in contract.PatchRepli
 	current, err := sets.Patch(ctx, in.Set.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	if err == nil {
 		a.tellAll(ctx, kindVMIRS, in.Set, in.Events, in.ResourceVersion)
-		o := observe.ReplicaSet(current)
-		return contract.PatchReplicaSetResult{Written: true, Current: &o}, nil
 	}
-	switch {
-	case otherObject(err):
-		return contract.PatchReplicaSetResult{Gone: true}, nil
-	case !apierrors.IsConflict(err):
-		return contract.PatchReplicaSetResult{}, failure("patching VirtualMachineInstanceReplicaSet "+in.Set.Name, err)
+	read := func() (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
+		return sets.Get(ctx, in.Set.Name, metav1.GetOptions{})
 	}
-	current, err = sets.Get(ctx, in.Set.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(current.UID) != in.Set.UID {
-		return contract.PatchReplicaSetResult{Gone: true}, nil
-	}
-	if err != nil {
-		return contract.PatchReplicaSetResult{}, failure("reading VirtualMachineInstanceReplicaSet "+in.Set.Name, err)
-	}
-	o := observe.ReplicaSet(current)
-	return contract.PatchReplicaSetResult{Conflict: true, Current: &o}, nil
+	return patched("VirtualMachineInstanceReplicaSet", in.Set, current, err, read, observe.ReplicaSet)
 }

@@ -1,12 +1,24 @@
-// Command scale loads the local cluster's real control plane (API server, Temporal, virtflow's own processes) with many machines on simulated
-// nodes, and measures what comes of it: how long starts take, how many fail, what they cost the API server, and how long it takes until all
-// are gone. Nothing in it judges: a figure says more about the machine than about the code, unless it is a count or a ratio.
+// Command scale loads the local cluster's real control plane (API server, Temporal, virtflow's own processes) with
+// many VMs on simulated nodes, at twice the rate that it can do, and checks that this makes things slow but neither
+// fails, repeats nor loses anything.
+// Only the nodes are simulated: no guest runs, so that what is measured is the control plane.
 //
-//	main.go     the flags, and the course of a run
-//	nodes.go    simulated nodes: Node objects, their leases, and what a node's worker answers
-//	kubelet.go  simulated kubelets: pods that are bound to those nodes run, get ready and end
-//	load.go     machines are made at a rate, watched, and deleted
-//	calls.go    requests to the API server, counted from its audit log
+// A run has three stages, each in a namespace of its own. What the first two show is what the third is held to:
 //
-// Only the nodes are simulated. No guest runs, so that what is measured is the control plane.
+//	rest      a few VMs, one at a time: what each step costs the API server, and which events it records
+//	capacity  as many VMs in hand as the machine needs to be busy: how many a second it can do
+//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, and then all VMs
+//
+// A table says what was found. The command fails when a property does not hold.
+//
+//	main.go      the flags
+//	run.go       the course of a run
+//	stage.go     VMs of one namespace: made, replaced, deleted
+//	machine.go   what is known of each VM, and what is waited for
+//	audit.go     requests to the API server, counted from its audit log
+//	events.go    Kubernetes events, counted
+//	lease.go     whether crdwatch has kept its lease
+//	findings.go  the properties, and the table
+//	nodes.go     simulated nodes: Node objects, their leases, and what a node's worker answers
+//	kubelet.go   simulated kubelets: pods that are bound to those nodes run, get ready and end
 package main

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -20,8 +21,8 @@ import (
 // kubelets is how many pods are seen to at once, for all nodes together.
 const kubelets = 32
 
-// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted.
-func (r *run) play(ctx context.Context) error {
+// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted, until the run's life ends.
+func (r *run) play(ctx, life context.Context) error {
 	factory := informers.NewSharedInformerFactory(r.kubernetes, 0)
 	pods := factory.Core().V1().Pods()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -33,11 +34,11 @@ func (r *run) play(ctx context.Context) error {
 	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }}); err != nil {
 		return err
 	}
-	factory.Start(ctx.Done())
+	factory.Start(life.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), pods.Informer().HasSynced) {
 		return context.Cause(ctx)
 	}
-	context.AfterFunc(ctx, queue.ShutDown)
+	context.AfterFunc(life, queue.ShutDown)
 	for range kubelets {
 		go func() {
 			for {
@@ -48,9 +49,9 @@ func (r *run) play(ctx context.Context) error {
 				namespace, name, _ := strings.Cut(key, "/")
 				pod, err := pods.Lister().Pods(namespace).Get(name)
 				if err == nil {
-					err = r.sync(ctx, pod)
+					err = r.sync(life, pod)
 				}
-				if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+				if err == nil || apierrors.IsNotFound(err) || life.Err() != nil {
 					queue.Forget(key)
 				} else {
 					queue.AddRateLimited(key)
@@ -67,7 +68,7 @@ func (r *run) sync(ctx context.Context, pod *corev1.Pod) error {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case pod.DeletionTimestamp != nil && !ended:
-		return r.patch(ctx, pod, status(pod, corev1.PodSucceeded, corev1.ConditionFalse))
+		return r.patchStatus(ctx, pod, status(pod, corev1.PodSucceeded, corev1.ConditionFalse))
 	case pod.DeletionTimestamp != nil:
 		if g := pod.DeletionGracePeriodSeconds; g != nil && *g == 0 {
 			return nil // its finalizers keep it
@@ -88,15 +89,15 @@ func (r *run) sync(ctx context.Context, pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning && conditionOf(pod, corev1.PodReady) == want {
 		return nil
 	}
-	return r.patch(ctx, pod, status(pod, corev1.PodRunning, want))
+	return r.patchStatus(ctx, pod, status(pod, corev1.PodRunning, want))
 }
 
-func (r *run) patch(ctx context.Context, pod *corev1.Pod, s corev1.PodStatus) error {
+func (r *run) patchStatus(ctx context.Context, pod *corev1.Pod, s corev1.PodStatus) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": s})
 	if err != nil {
 		return err
 	}
-	_, err = r.kubernetes.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, strategicMerge, body, metav1.PatchOptions{}, "status")
+	_, err = r.kubernetes.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -21,31 +21,39 @@ func main() { process.Main(command) }
 
 // options of a run.
 type options struct {
-	Kind     string        // what is made: vm or vmi
-	Count    int           // how many
-	Rate     float64       // how many a second; 0: all at once
+	Count    int           // VMs of the stage load
+	Rate     float64       // how many of them a second; 0: twice the capacity
+	Rest     int           // VMs of the stage rest
+	Capacity int           // VMs of the stage capacity
+	InHand   int           // how many of those are started at a time
 	Nodes    int           // simulated nodes
-	Patience time.Duration // how long the slowest may take
-	Keep     bool          // leaves the machines
+	Patience time.Duration // how long the slowest of a step may take
+	Keep     bool          // leaves the namespaces
+	System   string        // virtflow's own namespace
+	Audit    string        // the API server's audit log
 }
 
 func command() *cobra.Command {
 	var temporal temporalclient.Options
 	var o options
-	cmd := process.NewCommand("scale", "load the local cluster's control plane with machines on simulated nodes", func(f *pflag.FlagSet) {
+	cmd := process.NewCommand("scale", "load the local cluster's control plane with VMs on simulated nodes", func(f *pflag.FlagSet) {
 		temporal.AddFlags(f)
-		f.StringVar(&o.Kind, "kind", "vm", "what is made: vm or vmi")
-		f.IntVar(&o.Count, "count", 200, "how many machines are made")
-		f.Float64Var(&o.Rate, "rate", 2, "how many of them a second; 0: all at once")
+		f.IntVar(&o.Count, "count", 1000, "how many VMs are made under load")
+		f.Float64Var(&o.Rate, "rate", 0, "how many of them a second; 0: twice as many as the machine can do, which is measured first")
+		f.IntVar(&o.Rest, "rest", 5, "how many VMs are made one at a time, to see what each costs at rest")
+		f.IntVar(&o.Capacity, "capacity", 100, "how many VMs are made to see how many a second the machine can do")
+		f.IntVar(&o.InHand, "in-hand", 16, "how many of those are started at a time")
 		f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
-		f.DurationVar(&o.Patience, "patience", 20*time.Minute, "how long the slowest machine may take to run, and all to be gone")
-		f.BoolVar(&o.Keep, "keep", false, "leave the machines there at the end (the simulated nodes go)")
+		f.DurationVar(&o.Patience, "patience", 15*time.Minute, "how long a step may take, until the last VM has done it")
+		f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
+		f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
+		f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 	}, func(ctx context.Context, p *process.Process) error {
-		if o.Kind != "vm" && o.Kind != "vmi" {
-			return fmt.Errorf("--kind is %q: give vm or vmi", o.Kind)
+		if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
+			return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and --rate is not negative")
 		}
-		if o.Count < 1 || o.Nodes < 1 || o.Rate < 0 {
-			return errors.New("--count and --nodes are at least 1, and --rate is not negative")
+		if _, err := os.Stat(o.Audit); err != nil {
+			return fmt.Errorf("--audit-log: requests are counted from it: %w", err)
 		}
 		config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 		if err != nil {
@@ -65,10 +73,9 @@ func command() *cobra.Command {
 			return err
 		}
 		defer engine.Close()
-		r := &run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine, log: p.Log}
-		return r.all(ctx)
+		return (&run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine, temporalNamespace: temporal.Namespace, log: p.Log}).all(ctx)
 	})
 	_ = cmd.Flags().Set("metrics-address", "")
-	_ = cmd.Flags().Set("log-level", "warn")
+	_ = cmd.Flags().Set("log-level", "error")
 	return cmd
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -24,8 +26,8 @@ const (
 
 func nodeName(i int) string { return fmt.Sprintf("simulated%d", i) }
 
-// makeNodes makes the simulated nodes, keeps their leases, and has a worker on the queue of each.
-func (r *run) makeNodes(ctx context.Context) error {
+// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has a worker on the queue of each.
+func (r *run) makeNodes(ctx, life context.Context) error {
 	for i := range r.Nodes {
 		name := nodeName(i)
 		if err := r.makeNode(ctx, name); err != nil {
@@ -42,7 +44,7 @@ func (r *run) makeNodes(ctx context.Context) error {
 		}
 		r.stop = append(r.stop, w.Stop)
 	}
-	go r.renew(ctx)
+	go r.renew(life)
 	return nil
 }
 
@@ -59,23 +61,22 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 		}},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: labelSimulated, Effect: corev1.TaintEffectNoSchedule}}},
 	}
-	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		made, err = nodes.Get(ctx, name, metav1.GetOptions{})
-	}
-	if err != nil {
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	if err := r.lease(ctx, name); err != nil {
 		return err
 	}
 	now := metav1.Now()
-	made.Status = corev1.NodeStatus{
+	status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{
 		Capacity: much, Allocatable: much,
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Simulated", LastHeartbeatTime: now, LastTransitionTime: now}},
+	}})
+	if err != nil {
+		return err
 	}
-	_, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	_, err = nodes.PatchStatus(ctx, name, status) // strategic: what controllers have written stays
 	return err
 }
 
@@ -121,8 +122,14 @@ func (r *run) removeNodes(ctx context.Context) {
 		stop()
 	}
 	for i := range r.Nodes {
-		if err := r.kubernetes.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			r.log.Warn().Err(err).Str("node", nodeName(i)).Msg("deleting a simulated node")
+		name := nodeName(i)
+		for what, err := range map[string]error{
+			"node":  r.kubernetes.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}),
+			"lease": r.kubernetes.CoordinationV1().Leases(nodeLeases).Delete(ctx, name, metav1.DeleteOptions{}),
+		} {
+			if err != nil && !apierrors.IsNotFound(err) {
+				fmt.Fprintf(os.Stderr, "scale: deleting the %s of %s: %v\n", what, name, err)
+			}
 		}
 	}
 }

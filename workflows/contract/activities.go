@@ -87,9 +87,12 @@ type DeleteVMIResult struct {
 	VMI      *VMIObservation `json:"vmi,omitempty"`
 }
 
-// DeleteResult: Absent says that there was nothing to delete (any more).
-type DeleteResult struct {
-	Absent bool `json:"absent,omitempty"`
+// Patched says what became of a patch that is locked by UID and resourceVersion. Current is the object as it is now, after a write or a conflict.
+type Patched[Observation any] struct {
+	Written  bool         `json:"written,omitempty"`
+	Conflict bool         `json:"conflict,omitempty"`
+	Gone     bool         `json:"gone,omitempty"`
+	Current  *Observation `json:"current,omitempty"`
 }
 
 // PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave). Lock:
@@ -105,18 +108,12 @@ type PatchVMInput struct {
 	Actor string `json:"actor,omitempty"`
 	// KeepRequests leaves status.stateChangeRequests as they are, whatever Status says. MoreRequests says how many there are behind those that
 	// were observed: they are kept.
-	KeepRequests bool    `json:"keepRequests,omitempty"`
-	MoreRequests int     `json:"moreRequests,omitempty"`
-	Events       []Event `json:"events,omitempty"` // recorded once the patch is written
+	KeepRequests bool `json:"keepRequests,omitempty"`
+	MoreRequests int  `json:"moreRequests,omitempty"`
 }
 
-// PatchVMResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
-type PatchVMResult struct {
-	Written  bool           `json:"written,omitempty"`
-	Conflict bool           `json:"conflict,omitempty"`
-	Gone     bool           `json:"gone,omitempty"`
-	Current  *VMObservation `json:"current,omitempty"`
-}
+// PatchVMResult says what became of the patch.
+type PatchVMResult = Patched[VMObservation]
 
 // VMStatus is the part of a VirtualMachine's status that a VM entity owns, whole: what is empty here is removed there.
 type VMStatus struct {
@@ -231,15 +228,12 @@ type PatchVMIInput struct {
 	Events          []Event    `json:"events,omitempty"`
 }
 
-// PatchVMIResult says what became of a patch. Current is the object as it is now, after a write or a conflict. Refused says why its finalizers
-// stay, and nothing was written ("": it was): its pod, as it is now, has not ended.
+// PatchVMIResult says what became of the patch. Refused says why the finalizers stay, and nothing was written ("": it was): the pod, as it is
+// now, has not ended.
 type PatchVMIResult struct {
-	Written  bool            `json:"written,omitempty"`
-	Conflict bool            `json:"conflict,omitempty"`
-	Gone     bool            `json:"gone,omitempty"`
-	Refused  string          `json:"refused,omitempty"`
-	Pod      *PodObservation `json:"pod,omitempty"`
-	Current  *VMIObservation `json:"current,omitempty"`
+	Patched[VMIObservation]
+	Refused string          `json:"refused,omitempty"`
+	Pod     *PodObservation `json:"pod,omitempty"`
 }
 
 // VMIStatus is the part of a VirtualMachineInstance's status that a VMI entity owns, whole.
@@ -267,13 +261,12 @@ type VMIStatus struct {
 	DomainUnknown bool `json:"domainUnknown,omitempty"`
 }
 
-// PatchNodeInput sets labels and annotations of a node (a nil value removes one).
+// PatchNodeInput sets labels of a node (a nil value removes one).
 type PatchNodeInput struct {
-	Name        string             `json:"name"`
-	UID         string             `json:"uid"`
-	Labels      map[string]*string `json:"labels,omitempty"`
-	Annotations map[string]*string `json:"annotations,omitempty"`
-	Events      []Event            `json:"events,omitempty"` // recorded on the Node once it is written
+	Name   string             `json:"name"`
+	UID    string             `json:"uid"`
+	Labels map[string]*string `json:"labels,omitempty"`
+	Events []Event            `json:"events,omitempty"` // recorded on the Node once it is written
 	// Capabilities, when not nil, are to be all capability labels that the node has (see IsCapability); others of those are removed.
 	Capabilities map[string]string `json:"capabilities,omitempty"`
 }

@@ -188,13 +188,8 @@ type PatchReplicaSetInput struct {
 	Events          []Event          `json:"events,omitempty"`
 }
 
-// PatchReplicaSetResult says what became of a patch. Current is the object as it is now, after a write or a conflict.
-type PatchReplicaSetResult struct {
-	Written  bool                   `json:"written,omitempty"`
-	Conflict bool                   `json:"conflict,omitempty"`
-	Gone     bool                   `json:"gone,omitempty"`
-	Current  *ReplicaSetObservation `json:"current,omitempty"`
-}
+// PatchReplicaSetResult says what became of the patch.
+type PatchReplicaSetResult = Patched[ReplicaSetObservation]
 
 // ReplicateInput starts a replicate transition: it makes Make replicas from ordinal From on, then deletes Remove and Finished, and waits
 // until the set's entity says that all of it has taken effect.

@@ -79,6 +79,12 @@ func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, er
 	return callAgain[Out](ctx, activity, what, in, err)
 }
 
+// Do is Call for an activity without a result.
+func Do(ctx workflow.Context, activity, what string, in any) error {
+	_, err := Call[struct{}](ctx, activity, what, in)
+	return err
+}
+
 // CallThrough is Call for what must not be left half done: it goes on when ctx is cancelled, so that what it did is known to whoever undoes
 // it. It does nothing when ctx is cancelled before it begins.
 func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {

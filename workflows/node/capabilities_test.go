@@ -53,9 +53,9 @@ func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(10 * time.Second)
 	var wrote []contract.PatchNodeInput
-	env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) error {
 		wrote = append(wrote, in)
-		return contract.DeleteResult{}, nil
+		return nil
 	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
 	c := offered()
 	report := contract.NodeReport{Incarnation: "a", Sequence: 1, Capabilities: &c}

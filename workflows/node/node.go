@@ -260,7 +260,7 @@ func (e *instance) write(ctx workflow.Context) error {
 		works = &s.Report.KVM
 	}
 	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels), Capabilities: capabilities}
-	r, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityPatchNode, "write the labels", in)
+	err := entity.Do(ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
 		s.Node = entity.Gone(s.Node)
 		return nil
@@ -270,10 +270,6 @@ func (e *instance) write(ctx workflow.Context) error {
 		return err
 	}
 	s.Failure = nil
-	if r.Absent {
-		s.Node = entity.Gone(s.Node)
-		return nil
-	}
 	s.KVMWorked = works
 	have := map[string]string{}
 	//workflowcheck:ignore copies a map: the order has no effect

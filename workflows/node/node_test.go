@@ -62,8 +62,8 @@ func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(10 * time.Second)
-	env.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) (contract.DeleteResult, error) {
-		return contract.DeleteResult{}, temporal.NewNonRetryableApplicationError("node node1 is gone", contract.ErrorGone, nil)
+	env.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) error {
+		return temporal.NewNonRetryableApplicationError("node node1 is gone", contract.ErrorGone, nil)
 	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u"}) }, 0)
 	env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})

@@ -85,13 +85,13 @@ func newWorld(t *testing.T) *world {
 	var suite testsuite.WorkflowTestSuite
 	w := &world{env: suite.NewTestWorkflowEnvironment(), labels: map[string]string{}}
 	w.env.SetTestTimeout(10 * time.Second)
-	w.env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) (contract.DeleteResult, error) {
+	w.env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) error {
 		for k, v := range in.Labels {
 			if v != nil {
 				w.labels[k] = *v
 			}
 		}
-		return contract.DeleteResult{}, nil
+		return nil
 	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
 	w.env.RegisterActivityWithOptions(func(context.Context) (contract.ReportNodeResult, error) {
 		w.asked++

@@ -144,7 +144,7 @@ func (e *instance) cancelStarting() {
 
 func (e *instance) markPod(ctx workflow.Context) error {
 	paused := e.state.paused()
-	_, err := entity.Call[contract.DeleteResult](ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod(), Paused: paused})
+	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod(), Paused: paused})
 	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
 		e.state.PodMarked, e.state.PodPaused = true, paused
 		err = nil

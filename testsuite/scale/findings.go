@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/virtflow/virtflow/crdwatch"
+)
+
+const (
+	// moreCalls is how many times the requests of a VM at rest it may need under load: what takes long shows in a status meanwhile.
+	moreCalls = 1.25
+	// lessGoodput is which part of what the machine can do has to get done under load.
+	lessGoodput = 0.8
+)
+
+// finding is one property: what was measured, and whether that is good.
+type finding struct {
+	Property, Limit, Measured string
+	Good                      bool
+}
+
+func exactly(property string, limit, measured int) finding {
+	return finding{Property: property, Limit: fmt.Sprintf("= %d", limit), Measured: fmt.Sprint(measured), Good: measured == limit}
+}
+
+// costs compares the requests of a step under load with those at rest, each VM's.
+func costs(property string, rest, load step) finding {
+	limit := moreCalls * perVM(rest)
+	return finding{
+		Property: property, Limit: fmt.Sprintf("≤ %.1f (at rest %.1f)", limit, perVM(rest)),
+		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: perVM(load) <= limit,
+	}
+}
+
+func perVM(s step) float64 { return float64(s.Calls.Total) / float64(max(1, len(s.Took))) }
+
+// goodput compares how many VMs a second get done with how many the machine can do.
+func goodput(property string, capacity, load step) finding {
+	limit := lessGoodput * capacity.perSecond()
+	return finding{
+		Property: property, Limit: fmt.Sprintf("≥ %.1f/s (it can do %.1f)", limit, capacity.perSecond()),
+		Measured: fmt.Sprintf("%.1f/s", load.perSecond()), Good: load.perSecond() >= limit,
+	}
+}
+
+func renewed(longest time.Duration) finding {
+	return finding{
+		Property: "longest time in which crdwatch's lease was not renewed", Limit: "< " + crdwatch.RenewDeadline.String(),
+		Measured: round(longest).String(), Good: longest < crdwatch.RenewDeadline,
+	}
+}
+
+func stopped(err error) finding {
+	return finding{Property: "the run was finished", Limit: "yes", Measured: "no: " + err.Error()}
+}
+
+// print writes the table, and is false when a property does not hold.
+func printFindings(out io.Writer, findings []finding) (good bool) {
+	good = true
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "scale:\tproperty\tlimit\tmeasured\t")
+	for _, f := range findings {
+		mark := "FAIL"
+		if f.Good {
+			mark = "ok"
+		}
+		good = good && f.Good
+		fmt.Fprintf(t, "scale:\t%s\t%s\t%s\t%s\n", f.Property, f.Limit, f.Measured, mark)
+	}
+	_ = t.Flush()
+	return good
+}
+
+// printStep writes what came of a step.
+func printStep(out io.Writer, what string, s step) {
+	n := len(s.Took)
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(out, "scale: %s: %d VMs, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, most %s\n", what, n,
+		round(s.Asked), round(s.Whole), s.perSecond(), round(s.Took[n/2]), round(s.Took[n*95/100]), round(s.Took[n-1]))
+	fmt.Fprintf(out, "scale:   %.2f requests and %.2f events for each\n", perVM(s), float64(s.Calls.Events)/float64(n))
+	for _, sums := range []map[string]int{s.Calls.By, s.Calls.Failed} {
+		for _, k := range slices.Sorted(maps.Keys(sums)) {
+			fmt.Fprintf(out, "scale:   %8.2f  %s\n", float64(sums[k])/float64(n), k)
+		}
+	}
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// machine is what is known of one VM and its VMI.
+type machine struct {
+	VM, VMI     bool   // whether the objects are there
+	Ready       bool   // the VM's
+	UID         string // the VMI's
+	Running     bool   // the VMI's
+	Failure     string // what the VM's condition Failure says
+	asked, done time.Time
+	before      string // the VMI's UID when its replacement was asked for
+}
+
+// observeVM folds a VM into what is known; nil: it is gone.
+func (m *machine) observeVM(vm *kubevirt.VirtualMachine) {
+	if m.VM, m.Ready, m.Failure = vm != nil, false, ""; vm == nil {
+		return
+	}
+	m.Ready = vm.Status.Ready
+	for _, c := range vm.Status.Conditions {
+		if c.Type == kubevirt.VirtualMachineFailure && c.Status == corev1.ConditionTrue {
+			m.Failure = c.Reason + ": " + c.Message
+		}
+	}
+}
+
+// observeVMI folds a VMI into what is known; nil: it is gone.
+func (m *machine) observeVMI(vmi *kubevirt.VirtualMachineInstance) {
+	if m.VMI, m.UID, m.Running = vmi != nil, "", false; vmi != nil {
+		m.UID, m.Running = string(vmi.UID), vmi.Status.Phase == kubevirt.Running
+	}
+}
+
+// What is waited for.
+func started(m *machine) bool  { return m.VM && m.Ready && m.Running }
+func replaced(m *machine) bool { return started(m) && m.UID != m.before }
+func gone(m *machine) bool     { return !m.VM && !m.VMI }

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// run is one run.
+type run struct {
+	options
+	kubernetes        kubernetes.Interface
+	kubevirt          *kube.Client
+	temporal          client.Client
+	temporalNamespace string
+	log               zerolog.Logger
+	stop              []func() // the simulated nodes' workers
+	stages            []*stage
+	findings          []finding
+}
+
+// errProperty says that the table has a property that does not hold.
+var errProperty = errors.New("not every property holds")
+
+// all is a run from its simulated nodes to its table. What it made goes at its end, also when it is interrupted.
+func (r *run) all(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer r.clean(life)
+	err := r.course(ctx, life)
+	if err != nil {
+		r.found(stopped(err))
+	}
+	if !printFindings(os.Stdout, r.findings) {
+		return errProperty
+	}
+	return err
+}
+
+func (r *run) found(f ...finding) { r.findings = append(r.findings, f...) }
+
+func (r *run) course(ctx, life context.Context) error {
+	if err := r.play(ctx, life); err != nil {
+		return err
+	}
+	if err := r.makeNodes(ctx, life); err != nil {
+		return err
+	}
+	if err := r.schedulable(ctx); err != nil {
+		return err
+	}
+	rest, err := r.rest(ctx, life)
+	if err != nil {
+		return err
+	}
+	capacity, err := r.capacity(ctx, life)
+	if err != nil {
+		return err
+	}
+	return r.load(ctx, life, rest, capacity)
+}
+
+// restful is what a VM costs at rest.
+type restful struct {
+	start, replace, remove step
+	// events about each VM, after each step
+	afterStart, afterReplace, afterRemove map[string]int
+}
+
+// rest has few VMs do everything, one at a time.
+func (r *run) rest(ctx, life context.Context) (out restful, err error) {
+	s, err := r.newNamedStage(ctx, life, "rest", r.Rest)
+	if err != nil {
+		return out, err
+	}
+	for _, step := range []struct {
+		what   string
+		want   func(*machine) bool
+		act    func(context.Context, string) error
+		out    *step
+		events *map[string]int
+	}{
+		{"start", started, s.makeVM, &out.start, &out.afterStart},
+		{"kubectl delete vmi", replaced, s.deleteOne("vmi"), &out.replace, &out.afterReplace},
+		{"kubectl delete vm", gone, s.deleteOne("vm"), &out.remove, &out.afterRemove},
+	} {
+		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error { return s.atATime(ctx, 1, step.act) })
+		printStep(os.Stdout, "at rest, "+step.what, *step.out)
+		if err != nil {
+			return out, err
+		}
+		events, err := s.events(ctx)
+		if err != nil {
+			return out, err
+		}
+		*step.events = events.least()
+	}
+	return out, nil
+}
+
+// capacity is how many VMs a second the machine starts when there is always another one to start, and never more than it can have in hand.
+func (r *run) capacity(ctx, life context.Context) (step, error) {
+	s, err := r.newNamedStage(ctx, life, "capacity", r.Capacity)
+	if err != nil {
+		return step{}, err
+	}
+	out, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atATime(ctx, r.InHand, s.makeVM) })
+	printStep(os.Stdout, fmt.Sprintf("%d in hand, start", r.InHand), out)
+	if err != nil {
+		return out, err
+	}
+	_, err = s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
+	return out, err
+}
+
+// load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the VMs.
+func (r *run) load(ctx, life context.Context, rest restful, capacity step) error {
+	s, err := r.newNamedStage(ctx, life, "load", r.Count)
+	if err != nil {
+		return err
+	}
+	lease, err := r.watchLease(ctx, life)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		longest, changes := lease.sinceRenewed(time.Now())
+		r.found(renewed(longest), exactly("changes of the lease's holder", 0, changes))
+	}()
+	rate := r.Rate
+	if rate == 0 {
+		rate = 2 * capacity.perSecond()
+	}
+	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atRate(ctx, rate, s.makeVM) })
+	printStep(os.Stdout, fmt.Sprintf("%.1f a second, start", rate), starts)
+	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
+	if err != nil {
+		return err
+	}
+	r.found(costs("requests for the start of a VM", rest.start, starts), goodput("VMs started a second", capacity, starts))
+	if err := errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart)); err != nil {
+		return err
+	}
+
+	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
+	printStep(os.Stdout, "kubectl delete vmi --all", replacements)
+	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())
+	if err != nil {
+		return err
+	}
+	r.found(costs("requests for the deletion of a VMI, and the start of the next", rest.replace, replacements))
+	if err := s.nothingLost(ctx, "their replacement", rest.afterReplace); err != nil {
+		return err
+	}
+	if r.Keep {
+		return nil
+	}
+	removals, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
+	printStep(os.Stdout, "kubectl delete vm --all", removals)
+	r.found(exactly("VMs that are gone after kubectl delete vm --all", r.Count, len(removals.Took)))
+	if err != nil {
+		return err
+	}
+	r.found(costs("requests for the deletion of a VM", rest.remove, removals))
+	return errors.Join(s.nothingLost(ctx, "their deletion", rest.afterRemove), s.noPods(ctx))
+}
+
+func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
+	s, err := r.newStage(ctx, life, name, count)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the stage %s: %w", name, err)
+	}
+	r.stages = append(r.stages, s)
+	return s, nil
+}
+
+// failed is whether a VM has said that something failed, also for a moment.
+func (s *stage) failed() finding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := map[string]int{}
+	for _, f := range s.failures {
+		said[f]++
+	}
+	for _, f := range slices.Sorted(maps.Keys(said)) {
+		fmt.Printf("scale:   %d × %s\n", said[f], f)
+	}
+	return exactly("VMs that said that something failed", 0, len(s.failures))
+}
+
+// transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
+func (s *stage) transitions(ctx context.Context) error {
+	count := func(query string) (int, error) {
+		answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
+		})
+		return int(answer.GetCount()), err
+	}
+	bad, err := count("ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
+	if err != nil {
+		return fmt.Errorf("counting workflows: %w", err)
+	}
+	starts, err := count("WorkflowType = '" + contract.WorkflowStartVM + "'")
+	if err != nil {
+		return fmt.Errorf("counting starts: %w", err)
+	}
+	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad), exactly("starts of VMs, as workflows", s.count, starts))
+	return nil
+}
+
+// nothingLost finds whether the events of a VM at rest were recorded about each.
+func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int) error {
+	r, err := s.events(ctx)
+	if err != nil {
+		return fmt.Errorf("listing events: %w", err)
+	}
+	missing, sum := lost(rest, r, s.names()), 0
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		fmt.Printf("scale:   %d × event %s is missing\n", missing[what], what)
+		sum += missing[what]
+	}
+	s.found(exactly("events of "+of+" that were lost", 0, sum))
+	return nil
+}
+
+// noPods finds whether anything is left of VMs that are gone.
+func (s *stage) noPods(ctx context.Context) error {
+	pods, err := s.kubernetes.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	s.found(exactly("pods that are left", 0, len(pods.Items)))
+	return nil
+}
+
+// schedulable waits until every simulated node takes VMs.
+func (r *run) schedulable(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := r.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelSimulated + "=true," + contract.LabelSchedulable + "=true"})
+		return err == nil && len(list.Items) == r.Nodes, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the simulated nodes do not become schedulable: %w", err)
+	}
+	return nil
+}
+
+// clean takes the namespaces away, while the simulated nodes still end their pods, and then the nodes.
+func (r *run) clean(life context.Context) {
+	ctx, cancel := context.WithTimeout(life, 5*time.Minute)
+	defer cancel()
+	if !r.Keep {
+		for _, s := range r.stages {
+			if err := r.removeNamespace(ctx, s.namespace); err != nil {
+				fmt.Fprintln(os.Stderr, "scale:", err)
+			}
+		}
+	}
+	r.removeNodes(ctx)
+}
+
+func (r *run) removeNamespace(ctx context.Context, name string) error {
+	namespaces := r.kubernetes.CoreV1().Namespaces()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsNotFound(namespaces.Delete(ctx, name, metav1.DeleteOptions{})), nil
+	})
+	if err != nil {
+		return fmt.Errorf("namespace %s does not go (see its conditions): %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	line := func(agent, verb, resource, subresource, namespace string, at time.Duration, code int) string {
+		b, err := json.Marshal(map[string]any{
+			"stage": "ResponseComplete", "verb": verb, "userAgent": agent, "requestReceivedTimestamp": metav1.NewMicroTime(since.Add(at)),
+			"objectRef":      map[string]string{"resource": resource, "subresource": subresource, "namespace": namespace},
+			"responseStatus": map[string]int{"code": code},
+		})
+		require.NoError(t, err)
+		return string(b)
+	}
+	c := calls{By: map[string]int{}, Failed: map[string]int{}}
+	require.NoError(t, c.count(strings.NewReader(strings.Join([]string{
+		line("virtflow-control-worker", "create", "pods", "", "scale-load", time.Second, 201),
+		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", time.Second, 200),
+		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", 2*time.Second, 409),
+		line("virtflow-control-worker", "create", "events", "", "scale-load", time.Second, 429),
+		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", -time.Second, 200), // of the step before
+		line("virtflow-control-worker", "create", "pods", "", "scale-load2", time.Second, 201),
+		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
+		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
+		`{"stage": "half a lin`,
+	}, "\n")), "scale-load", since))
+	require.Equal(t, calls{
+		Total: 3, Events: 1, By: map[string]int{"create pods": 1, "patch virtualmachines/status": 2},
+		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
+	}, c)
+}
+
+func TestWhatIsWaitedFor(t *testing.T) {
+	m := &machine{}
+	require.True(t, gone(m))
+	vm := &kubevirt.VirtualMachine{Status: kubevirt.VirtualMachineStatus{Ready: true}}
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: kubevirt.VirtualMachineInstanceStatus{Phase: kubevirt.Scheduling}}
+	m.observeVM(vm)
+	m.observeVMI(vmi)
+	require.False(t, started(m))
+	vmi.Status.Phase = kubevirt.Running
+	m.observeVMI(vmi)
+	require.True(t, started(m))
+	m.before = "1"
+	require.False(t, replaced(m))
+	m.observeVMI(nil)
+	require.False(t, replaced(m) || gone(m))
+	vmi.UID = "2"
+	m.observeVMI(vmi)
+	require.True(t, replaced(m))
+	vm.Status.Conditions = []kubevirt.VirtualMachineCondition{{Type: kubevirt.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: "A", Message: "b"}}
+	m.observeVM(vm)
+	require.Equal(t, "A: b", m.Failure)
+	m.observeVM(nil)
+	require.False(t, gone(m), "its instance is still there")
+	m.observeVMI(nil)
+	require.True(t, gone(m))
+}
+
+// TestAStepWaitsForEach: a step is over when the last VM has done it; what a VM has done it does not undo by falling back.
+func TestAStepWaitsForEach(t *testing.T) {
+	s := &stage{
+		run: &run{options: options{Patience: time.Minute, Audit: t.TempDir() + "/audit.log"}}, count: 3,
+		machines: map[string]*machine{"a": {}, "b": {}, "c": {}}, failures: map[string]string{}, changed: make(chan struct{}, 1),
+	}
+	inHand, most := 0, 0
+	var asked []string
+	runs := func(up bool) func(*machine) { return func(m *machine) { m.VM, m.Ready, m.Running = up, up, up } }
+	act := func(_ context.Context, name string) error {
+		asked = append(asked, name)
+		if inHand++; inHand > most {
+			most = inHand
+		}
+		if len(asked) < 2 {
+			return nil
+		}
+		for _, name := range asked { // those before run only once another one was asked for
+			s.observe(name, runs(true))
+			s.observe(name, runs(false))
+		}
+		inHand = 0
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("the test's time is over"))
+	defer cancel()
+	s.want, s.left = started, 3
+	require.NoError(t, s.atATime(ctx, 2, act))
+	require.Equal(t, []string{"a", "b", "c"}, asked)
+	require.Equal(t, 2, most)
+	require.Zero(t, s.left)
+
+	s.Patience = 10 * time.Millisecond
+	out, err := s.step(ctx, "start", started, func(context.Context) error { s.observe("b", runs(true)); return nil })
+	require.ErrorContains(t, err, "1 of 3 VMs: not within 10ms")
+	require.Len(t, out.Took, 1)
+}
+
+func TestEventsThatAreMissing(t *testing.T) {
+	event := func(kind, name, reason, from string, count int32) corev1.Event {
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason, ReportingController: from, Count: count}
+	}
+	rest := eventsOf([]corev1.Event{
+		event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1),
+		event("VirtualMachineInstance", "a", "Started", "virt-handler", 2),
+		event("VirtualMachineInstance", "a", "SyncFailed", "virtualmachine-controller", 1),
+		event("VirtualMachine", "b", "SuccessfulCreate", "virtualmachine-controller", 1),
+		event("VirtualMachineInstance", "b", "Started", "virt-handler", 1),
+		event("Pod", "virt-launcher-b", "Scheduled", "default-scheduler", 1),
+	}).least()
+	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 1, "VirtualMachineInstance SyncFailed": 0}, withZero(rest))
+	r := eventsOf([]corev1.Event{event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1)})
+	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 2}, lost(rest, r, []string{"a", "c"}))
+}
+
+// withZero makes what one VM has and another has not comparable, whichever of them was looked at first.
+func withZero(m map[string]int) map[string]int {
+	if _, ok := m["VirtualMachineInstance SyncFailed"]; !ok {
+		m["VirtualMachineInstance SyncFailed"] = 0
+	}
+	return m
+}
+
+func TestTheLease(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	lease := func(holder string, after time.Duration) *coordinationv1.Lease {
+		at := metav1.NewMicroTime(begin.Add(after))
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
+	}
+	var w leaseWatch
+	for _, l := range []*coordinationv1.Lease{lease("a", 0), lease("a", 2*time.Second), lease("a", 7*time.Second), lease("a", 9*time.Second)} {
+		w.observe(l)
+	}
+	longest, changes := w.sinceRenewed(begin.Add(10 * time.Second))
+	require.Equal(t, 5*time.Second, longest)
+	require.Zero(t, changes)
+	require.True(t, renewed(longest).Good)
+	longest, _ = w.sinceRenewed(begin.Add(20 * time.Second))
+	require.False(t, renewed(longest).Good, "it is no longer renewed")
+	w.observe(lease("", 9*time.Second))
+	w.observe(lease("b", 9*time.Second))
+	_, changes = w.sinceRenewed(begin.Add(9 * time.Second))
+	require.Equal(t, 2, changes)
+}
+
+func TestTheTable(t *testing.T) {
+	of := func(n, requests int, whole time.Duration) step {
+		return step{Took: make([]time.Duration, n), Whole: whole, Calls: calls{Total: requests}}
+	}
+	rest, capacity := of(5, 45, time.Minute), of(100, 900, 16*time.Second)
+	var out bytes.Buffer
+	good := []finding{exactly("VMs that run", 1000, 1000), costs("requests", rest, of(1000, 9500, 0)), goodput("starts", capacity, of(1000, 0, 180*time.Second))}
+	require.True(t, printFindings(&out, good), out.String())
+	for _, bad := range []finding{
+		exactly("VMs that run", 1000, 999), exactly("failed", 0, 1), costs("requests", rest, of(1000, 27000, 0)),
+		goodput("starts", capacity, of(1000, 0, 330*time.Second)), goodput("starts", capacity, of(0, 0, time.Second)), stopped(errors.New("why")),
+	} {
+		out.Reset()
+		require.False(t, printFindings(&out, append(good, bad)))
+		require.Equal(t, 1, strings.Count(out.String(), "FAIL"), out.String())
+	}
+	printStep(&out, "nothing", of(0, 0, 0))
+}
+
+// TestKubelet: a pod runs, gets ready with its readiness gate, ends when it is deleted, and stays as long as it has a finalizer.
+func TestKubelet(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID("8f7e979")},
+		Spec: corev1.PodSpec{
+			NodeName: "simulated0", Containers: []corev1.Container{{Name: "compute"}},
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "kubevirt.io/virtual-machine-unpaused"}},
+		},
+	}
+	clients := fake.NewClientset(pod)
+	r := &run{kubernetes: clients}
+	sync := func() *corev1.Pod {
+		require.NoError(t, r.sync(t.Context(), pod))
+		now, err := clients.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+		require.NoError(t, err)
+		pod = now
+		return now
+	}
+	require.Equal(t, corev1.PodRunning, sync().Status.Phase)
+	require.Equal(t, corev1.ConditionFalse, conditionOf(pod, corev1.PodReady))
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "kubevirt.io/virtual-machine-unpaused", Status: corev1.ConditionTrue})
+	require.Equal(t, corev1.ConditionTrue, conditionOf(sync(), corev1.PodReady))
+	now, grace := metav1.Now(), int64(30)
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &grace
+	ended := sync()
+	require.Equal(t, corev1.PodSucceeded, ended.Status.Phase)
+	require.Contains(t, ended.Status.ContainerStatuses[0].State.Terminated.Message, "Shutdown")
+	none := int64(0)
+	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &now, &none
+	before := len(clients.Actions())
+	require.NoError(t, r.sync(t.Context(), ended))
+	require.Len(t, clients.Actions(), before, "its finalizer keeps it")
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/kube"
+)
+
+// stage is a number of VMs in a namespace of their own.
+type stage struct {
+	*run
+	namespace string
+	count     int
+
+	mu       sync.Mutex
+	machines map[string]*machine
+	want     func(*machine) bool
+	left     int // of which it is not yet true
+	failures map[string]string
+	changed  chan struct{}
+}
+
+// step is what came of one step of a stage.
+type step struct {
+	Took  []time.Duration // each VM's, sorted
+	Whole time.Duration   // from the first request until the last VM had done it
+	Asked time.Duration   // until the last request was answered
+	Calls calls
+}
+
+// perSecond is how many VMs a second have done it.
+func (s step) perSecond() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
+
+// newStage makes the namespace, and follows what is in it until the run's life ends.
+func (r *run) newStage(ctx, life context.Context, name string, count int) (*stage, error) {
+	made, err := r.kubernetes.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "scale-" + name + "-", Labels: map[string]string{labelSimulated: "true"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{run: r, namespace: made.Name, count: count, machines: map[string]*machine{}, failures: map[string]string{}, changed: make(chan struct{}, 1)}
+	for i := range count {
+		s.machines[fmt.Sprintf("vm%05d", i)] = &machine{}
+	}
+	vms := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVM, s.namespace, ""), &kubevirt.VirtualMachine{}, 0)
+	vmis := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVMI, s.namespace, ""), &kubevirt.VirtualMachineInstance{}, 0)
+	if err := errors.Join(
+		follow(vms, func(vm *kubevirt.VirtualMachine) { s.observe(vm.Name, func(m *machine) { m.observeVM(vm) }) },
+			func(name string) { s.observe(name, func(m *machine) { m.observeVM(nil) }) }),
+		follow(vmis, func(vmi *kubevirt.VirtualMachineInstance) {
+			s.observe(vmi.Name, func(m *machine) { m.observeVMI(vmi) })
+		},
+			func(name string) { s.observe(name, func(m *machine) { m.observeVMI(nil) }) }),
+	); err != nil {
+		return nil, err
+	}
+	go vms.RunWithContext(life)
+	go vmis.RunWithContext(life)
+	if !cache.WaitForCacheSync(ctx.Done(), vms.HasSynced, vmis.HasSynced) {
+		return nil, context.Cause(ctx)
+	}
+	return s, nil
+}
+
+func follow[T metav1.Object](informer cache.SharedInformer, there func(T), gone func(name string)) error {
+	is := func(o any) {
+		if x, ok := o.(T); ok {
+			there(x)
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: is, UpdateFunc: func(_, o any) { is(o) },
+		DeleteFunc: func(o any) {
+			if key, err := cache.DeletionHandlingObjectToName(o); err == nil {
+				gone(key.Name)
+			}
+		},
+	})
+	return err
+}
+
+// observe notes when a VM has done what is waited for. That it fell back later changes nothing.
+func (s *stage) observe(name string, fold func(*machine)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.machines[name]
+	if m == nil {
+		return
+	}
+	fold(m)
+	if m.Failure != "" {
+		s.failures[name] = m.Failure
+	}
+	if s.want == nil || !m.done.IsZero() || !s.want(m) {
+		return
+	}
+	m.done = time.Now()
+	s.left--
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// names of the VMs, in their order.
+func (s *stage) names() []string { return slices.Sorted(maps.Keys(s.machines)) }
+
+// step has all VMs do something, and waits until the last has done it and no more is asked of the API server.
+func (s *stage) step(ctx context.Context, what string, want func(*machine) bool, act func(context.Context) error) (step, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
+	defer cancel()
+	s.mu.Lock()
+	began := time.Now()
+	for _, m := range s.machines {
+		m.asked, m.done, m.before = began, time.Time{}, m.UID
+	}
+	s.want, s.left = want, s.count
+	s.mu.Unlock()
+	err := act(ctx)
+	out := step{Asked: time.Since(began)}
+	if err == nil {
+		err = s.until(ctx, func() bool { return s.left == 0 })
+	}
+	s.mu.Lock()
+	for _, m := range s.machines {
+		if !m.done.IsZero() {
+			out.Took = append(out.Took, m.done.Sub(m.asked))
+			out.Whole = max(out.Whole, m.done.Sub(began))
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(out.Took)
+	if err != nil {
+		return out, fmt.Errorf("%s in %s: %d of %d VMs: %w", what, s.namespace, len(out.Took), s.count, err)
+	}
+	out.Calls, err = s.settled(ctx, began)
+	return out, err
+}
+
+// until waits until done is true, which is looked at whenever a VM has done what is waited for.
+func (s *stage) until(ctx context.Context, done func() bool) error {
+	for {
+		s.mu.Lock()
+		ok := done()
+		s.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.changed:
+		}
+	}
+}
+
+// atATime lets each VM in turn do something, so many at a time: one is done when it has done what is waited for.
+func (s *stage) atATime(ctx context.Context, inHand int, act func(ctx context.Context, name string) error) error {
+	for i, name := range s.names() {
+		if err := s.until(ctx, func() bool { return i-(s.count-s.left) < inHand }); err != nil {
+			return err
+		}
+		s.ask(name)
+		if err := act(ctx, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// atRate lets each VM do something when it is due, whatever becomes of those before.
+func (s *stage) atRate(ctx context.Context, perSecond float64, act func(ctx context.Context, name string) error) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	failed := make(chan error, s.count)
+	began := time.Now()
+	for i, name := range s.names() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Until(began.Add(time.Duration(float64(i) / perSecond * float64(time.Second))))):
+		}
+		s.ask(name)
+		all.Go(func() {
+			if err := act(ctx, name); err != nil {
+				failed <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	return <-failed
+}
+
+func (s *stage) ask(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machines[name].asked = time.Now()
+}
+
+func (s *stage) makeVM(ctx context.Context, name string) error {
+	memory, always := resource.MustParse("64Mi"), kubevirt.RunStrategyAlways
+	spec := kubevirt.VirtualMachineInstanceSpec{
+		NodeSelector: map[string]string{labelSimulated: "true"},
+		Tolerations:  []corev1.Toleration{{Key: labelSimulated, Operator: corev1.TolerationOpExists}},
+		Domain: kubevirt.DomainSpec{
+			Memory: &kubevirt.Memory{Guest: &memory},
+			Devices: kubevirt.Devices{
+				Disks:      []kubevirt.Disk{{Name: "root", DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: kubevirt.DiskBusVirtio}}}},
+				Interfaces: []kubevirt.Interface{*kubevirt.DefaultMasqueradeNetworkInterface()},
+			},
+		},
+		Networks: []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
+		Volumes: []kubevirt.Volume{{Name: "root", VolumeSource: kubevirt.VolumeSource{
+			ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/virtflow/guest:dev"},
+		}}},
+	}
+	_, err := s.kubevirt.VMs(s.namespace).Create(ctx, &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
+		Spec:       kubevirt.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: spec}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// deleteOne deletes one object and returns at once.
+func (s *stage) deleteOne(kind string) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		return s.kubectl(ctx, "delete", kind, name, "--wait=false")
+	}
+}
+
+// deleteAll is what a user does, who waits until all are gone.
+func (s *stage) deleteAll(kind string) func(context.Context) error {
+	return func(ctx context.Context) error { return s.kubectl(ctx, "delete", kind, "--all") }
+}
+
+func (s *stage) kubectl(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"-n", s.namespace}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if out, err := cmd.Output(); err != nil {
+		return fmt.Errorf("kubectl %s, after %d: %w: %s", strings.Join(args, " "), bytes.Count(out, []byte("\n")), err, strings.TrimSpace(stderr.String()))
+	}
+	return nil
+}
