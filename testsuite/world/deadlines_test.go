@@ -37,8 +37,6 @@ func waitsOf() map[string]map[string]bound {
 	return map[string]map[string]bound{
 		"vm": {
 			"the first observation of the VirtualMachine":     first,
-			"a person: the VM is ":                            held,
-			"a person: the %s needs approval":                 held,
 			"another run strategy: ":                          {condition: "Failure"},
 			"the  transition to end":                          transition,
 			"the instance to be gone":                         transition,
@@ -49,13 +47,11 @@ func waitsOf() map[string]map[string]bound {
 			"its instance to be gone":                         {condition: "Stopping, and the instance's own conditions"},
 			"its instance to run: ":                           {condition: "Starting, and the instance's own conditions"},
 			"nothing: this is what the run strategy asks for": {settled: true},
-			"another attempt: ":                               retry,
 		},
 		"vmi": {
 			"the first observation of the VirtualMachineInstance": first,
 			"the VirtualMachineInstance of pod ":                  {deadline: "the next look for the pod"},
 			"an operation on the guest to be answered":            {deadline: "a fifth of a second from when it began"},
-			"another attempt to ":                                 retry,
 			"the guest to shut down and its pod to end":           {deadline: "the next look for the pod", condition: "Ready is False with reason PodTerminating"},
 			"the attempt to start the domain to be cancelled":     {deadline: "a cancelled activity is not waited for"},
 			"other finalizers of the VirtualMachineInstance":      deleting,
@@ -78,19 +74,19 @@ func waitsOf() map[string]map[string]bound {
 			"the replicate transition":                      transition,
 			"nothing: there are as many replicas as wanted": {settled: true},
 			"the back-off after %d replicas":                {deadline: "the back-off's own time", condition: "the current details"},
-			"a person: the replica set is ":                 held,
-			"another attempt: ":                             retry,
 		},
 		"node": {
-			"the first observation of the Node":     first,
-			"the node's worker to report its host":  {deadline: "the next time that it is asked", condition: "kubevirt.io/schedulable is false"},
-			"changes of the node or of its host":    {settled: true},
-			"another attempt to write the labels: ": retry,
+			"the first observation of the Node":    first,
+			"the node's worker to report its host": {deadline: "the next time that it is asked", condition: "kubevirt.io/schedulable is false"},
+			"changes of the node or of its host":   {settled: true},
 		},
 		"entity": {
-			"the repair to take effect":  {deadline: "the next turn of the loop"},
-			"the planner did not settle": {deadline: "one minute"},
-			"the step in hand to end":    {deadline: "its activities' own: a limit for each attempt, and so many attempts"},
+			"another attempt to : ":           retry,
+			"a person: the  is ":              held,
+			"a person: the %s needs approval": held,
+			"the repair to take effect":       {deadline: "the next turn of the loop"},
+			"the planner did not settle":      {deadline: "one minute"},
+			"the step in hand to end":         {deadline: "its activities' own: a limit for each attempt, and so many attempts"},
 		},
 	}
 }
@@ -195,7 +191,7 @@ func waitsIn(t *testing.T, pkg string) (texts, blocks []string) {
 	return slices.Compact(texts), blocks
 }
 
-// wordsOf are the words of a wait, if a node of the syntax has some: a field or variable Waiting, what or and still are given, or what a function waiting returns.
+// wordsOf are the words of a wait, if a node of the syntax has some: a field or variable Waiting, what Or and still are given, or what a function waiting returns.
 func wordsOf(n ast.Node, function string) []string {
 	var value ast.Expr
 	switch n := n.(type) {
@@ -210,7 +206,7 @@ func wordsOf(n ast.Node, function string) []string {
 			}
 		}
 	case *ast.CallExpr:
-		if s, ok := n.Fun.(*ast.SelectorExpr); ok && (s.Sel.Name == "or" || s.Sel.Name == "still") {
+		if s, ok := n.Fun.(*ast.SelectorExpr); ok && (s.Sel.Name == "Or" && len(n.Args) == 1 || s.Sel.Name == "still") {
 			value = n.Args[len(n.Args)-1]
 		}
 	}

@@ -3,7 +3,7 @@ package entity
 import (
 	"encoding/json"
 	"errors"
-	"time"
+	"fmt"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -12,117 +12,97 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// closeSlack is what a transition may take beyond its deadline to compensate, before the server ends it.
-const closeSlack = 10 * time.Minute
-
 // newIDs is how many IDs are tried for a transition: an entity that has lost its memory counts anew, and earlier ones may be open.
 const newIDs = 5
 
-// Child is what an entity's state keeps of its open transition.
-type Child struct {
-	ID string `json:"id"`
-	// Deadline is when it ends by itself.
-	Deadline time.Time `json:"deadline"`
-	// Detached says that a run before this one has opened it: it reports by signal how it closes.
-	Detached bool `json:"detached,omitempty"`
-	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
-	Cancelled    bool   `json:"cancelled,omitempty"`
-	CancelReason string `json:"cancelReason,omitempty"`
-}
-
-// GiveUpAt is when the outcome of a transition of which nothing is heard counts as unknown; zero: never, for the server says how it closes.
-func (c *Child) GiveUpAt() time.Time {
-	if !c.Detached {
-		return time.Time{}
-	}
-	return c.Deadline.Add(closeSlack + time.Minute)
-}
-
-// Opening is a transition to be opened.
+// Opening is how a transition is opened.
 type Opening struct {
-	// ID makes a workflow ID that was not used before, as far as is known.
-	ID func() string
+	// Object is whose it is, and Entity the workflow ID of that one's entity, with which its own begins. Count numbers an entity's transitions.
+	Object contract.Object
+	Entity string
+	Count  *int
 	// Type is the workflow's.
 	Type  string
 	Input any
-	// Deadline is when the transition ends by itself, whatever it waits for.
-	Deadline time.Time
-	// Summary and Attributes are what people find it by.
-	Summary    string
-	Attributes temporal.SearchAttributes
 }
 
-// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it.
-func (l *Loop) OnTransitionClosed(closed func(workflow.Context, contract.TransitionClosed)) {
+// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One that is open when a run
+// begins (nil: none is) was opened by a run before it.
+func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context, contract.TransitionClosed)) {
+	if open != nil {
+		open.Detached = true
+	}
 	l.closed = closed
 	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { closed(l.ctx, c) })
 }
 
 // OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it hears how it closes,
-// from a coroutine of its own; the transition outlives the run. An error says that it was not begun.
-func (l *Loop) OpenTransition(ctx workflow.Context, o Opening) (Child, error) {
+// from a coroutine of its own; the transition outlives the run. open gets its ID. An error says that it was not begun.
+func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening) error {
 	for attempt := 1; ; attempt++ {
-		open := Child{ID: o.ID(), Deadline: o.Deadline}
+		*o.Count++
+		id := contract.TransitionID(o.Entity, o.Object.UID, open.Operation, *o.Count)
 		cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID:               open.ID,
+			WorkflowID:               id,
 			TaskQueue:                contract.ControlTaskQueue,
 			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
 			WaitForCancellation:      true, // how it compensates is a part of how it closes
-			StaticSummary:            Summary(o.Summary),
-			TypedSearchAttributes:    o.Attributes,
-			WorkflowExecutionTimeout: max(o.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
+			StaticSummary:            Summary(fmt.Sprintf("%s %s/%s: %s", open.Operation, o.Object.Namespace, o.Object.Name, open.Why)),
+			TypedSearchAttributes:    open.attributes(o.Object),
+			WorkflowExecutionTimeout: max(open.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
 		}))
 		child := workflow.ExecuteChildWorkflow(cctx, o.Type, o.Input)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
 		if err == nil {
-			l.attached, l.cancelAttached = open.ID, cancel
+			open.ID = id
+			l.attached, l.cancelAttached = id, cancel
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				var result json.RawMessage
 				err := child.Get(ctx, &result)
-				if l.attached == open.ID { // a detached one may have reported before, and another be open
+				if l.attached == id { // a detached one may have reported before, and another be open
 					l.attached, l.cancelAttached = "", nil
 				}
-				l.closed(ctx, outcome(open.ID, result, err))
+				l.closed(ctx, outcome(id, result, err))
 				l.Wake()
 			})
-			return open, nil
+			return nil
 		}
 		cancel()
 		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) || attempt == newIDs {
-			return Child{}, err
+			return err
 		}
 	}
 }
 
 // SignalOpen tells the open transition how far what it waits for is.
-func (l *Loop) SignalOpen(ctx workflow.Context, open *Child, progress any) error {
+func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) error {
 	there, err := signalTransition(ctx, open.ID, contract.SignalProgress, progress)
-	l.missing(ctx, *open, there, err)
+	l.missing(ctx, open, there, err)
 	return err
 }
 
 // CancelOpen asks the open transition to end, and to compensate what it did.
-func (l *Loop) CancelOpen(ctx workflow.Context, open *Child) error {
+func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 	open.Cancelled = true
 	if l.attached == open.ID {
 		l.cancelAttached()
 		return nil
 	}
 	there, err := reached(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
-	l.missing(ctx, *open, there, err)
+	l.missing(ctx, open, there, err)
 	return err
 }
 
 // missing gives a detached transition up that is not there: somebody has terminated it. How an attached one closed the server says.
-func (l *Loop) missing(ctx workflow.Context, open Child, there bool, err error) {
+func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err error) {
 	if err == nil && !there && open.Detached {
 		l.GiveUp(ctx, open)
 	}
 }
 
 // GiveUp closes a transition of which nothing is heard any more.
-func (l *Loop) GiveUp(ctx workflow.Context, open Child) {
+func (l *Loop) GiveUp(ctx workflow.Context, open *Transition) {
 	l.closed(ctx, contract.TransitionClosed{
 		ID: open.ID, ErrorType: contract.ErrorOutcomeUnknown,
 		Error: "nothing was heard of the transition until after its deadline, or it was terminated: its outcome is not known",

@@ -2,6 +2,8 @@ package entity
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -44,6 +46,25 @@ func (f *Failure) Holds(step string, now time.Time) bool {
 	return f != nil && f.Step == step && now.Before(f.RetryAt)
 }
 
+// HoldBack keeps a step that failed from being repeated before RetryAt. Meanwhile the status shows that it failed: status decides whether it is
+// to be written now (nil: it is not).
+func (f *Failure) HoldBack(d Decision, now time.Time, status func(time.Time) Decision) Decision {
+	if d.Action == ActNone || !f.Holds(d.Step(), now) {
+		return d
+	}
+	if d.Action != ActWrite && status != nil {
+		if s := status(now); s.Action == ActWrite {
+			return s
+		}
+	}
+	return f.Wait()
+}
+
+// Wait is the decision to wait for RetryAt.
+func (f *Failure) Wait() Decision {
+	return Decision{WakeAt: f.RetryAt, Waiting: "another attempt to " + f.Step + ": " + f.Message}
+}
+
 // RetryAfter is the same failure with another time of the next attempt.
 func (f *Failure) RetryAfter(at time.Time) *Failure {
 	if f == nil {
@@ -52,6 +73,15 @@ func (f *Failure) RetryAfter(at time.Time) *Failure {
 	next := *f
 	next.RetryAt = at
 	return &next
+}
+
+// Text says it in words, for people. again says that it is tried once more at RetryAt.
+func (f *Failure) Text(again bool) string {
+	text := fmt.Sprintf("Last failure: %s (%d times): %s.", f.Step, f.Count, strings.TrimRight(f.Message, ". "))
+	if again {
+		text += " Next try " + f.RetryAt.UTC().Format(time.RFC3339) + "."
+	}
+	return text
 }
 
 // Conflicts counts writes in a row that met another version of the object in which there was nothing new.

@@ -16,8 +16,8 @@ type Hold struct {
 	Message string `json:"message"`
 }
 
-// HoldBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or "".
-func HoldBy(now time.Time, r contract.ControlRequest, what string) *Hold {
+// holdBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or "".
+func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	because := ""
 	if r.Reason != "" {
 		because = ": " + r.Reason
@@ -28,8 +28,20 @@ func HoldBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	}
 }
 
-// Condition shows a hold; nil when there is none.
-func (h *Hold) Condition() *contract.Condition {
+// HoldShown is the hold that the condition of an object shows, as all that is known of one that is older than this workflow. nil: there is none.
+func HoldShown(c *contract.Condition) *Hold {
+	if c == nil || c.Status != "True" {
+		return nil
+	}
+	h := &Hold{Message: c.Message}
+	if c.LastTransitionTime != nil {
+		h.Since = *c.LastTransitionTime
+	}
+	return h
+}
+
+// condition shows a hold; nil when there is none.
+func (h *Hold) condition() *contract.Condition {
 	if h == nil {
 		return nil
 	}
@@ -38,8 +50,8 @@ func (h *Hold) Condition() *contract.Condition {
 
 // Forgot says that an object shows a hold of which nothing is known here (nil: it shows none): the memory is that of an older copy. A hold from
 // before the last release is not of that kind: the status without it has not been written yet.
-func (m *Manual) Forgot(known *Hold, shown *contract.Condition) bool {
-	if known != nil || shown == nil || shown.Status != "True" {
+func (m *Manual) Forgot(shown *contract.Condition) bool {
+	if m.Hold != nil || shown == nil || shown.Status != "True" {
 		return false
 	}
 	for _, r := range m.Records {

@@ -80,6 +80,8 @@ type Loop struct {
 	renew bool
 	// closed is what is done when a transition has closed.
 	closed func(workflow.Context, contract.TransitionClosed)
+	// described are the search attributes that were written last in this run.
+	described string
 }
 
 type binding struct {

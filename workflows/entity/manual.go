@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -15,6 +16,11 @@ const refusedFor = 15 * time.Minute
 
 // Manual is the part of every entity's state that remembers what people did to it by hand, and what it did lately.
 type Manual struct {
+	// Hold keeps transitions from being opened. Awaiting is the one that waits for approval, and Approved the approval that was given.
+	Hold     *Hold              `json:"hold,omitempty"`
+	Approved *Approval          `json:"approved,omitempty"`
+	Awaiting contract.Operation `json:"awaiting,omitempty"`
+
 	Refused *Refusal                   `json:"refused,omitempty"`
 	Records []contract.OperationRecord `json:"records,omitempty"`
 	// Deleter is who asked for the object's deletion, as the API server has said ("": not known).
@@ -76,8 +82,15 @@ func (m *Manual) Attempts(op contract.Operation) int {
 // OutcomeDone is the outcome of an operation that went well.
 const OutcomeDone = "done"
 
-// RefusedCondition is the condition that shows a refused control, or nil.
-func (m *Manual) RefusedCondition() *contract.Condition {
+// Show sets the conditions that show what people did, or have to do.
+func (m *Manual) Show(list []contract.Condition, now time.Time) []contract.Condition {
+	list = conditions.Show(list, contract.ConditionHeld, m.Hold.condition(), now)
+	list = conditions.Show(list, contract.ConditionApprovalRequired, m.approvalCondition(), now)
+	return conditions.Show(list, contract.ConditionControlRefused, m.refusedCondition(), now)
+}
+
+// refusedCondition is the condition that shows a refused control, or nil.
+func (m *Manual) refusedCondition() *contract.Condition {
 	if m.Refused == nil {
 		return nil
 	}

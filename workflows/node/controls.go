@@ -2,31 +2,14 @@ package node
 
 import (
 	"errors"
-	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // controls are what a person may ask of a node entity.
 func (e *instance) controls(l *entity.Loop) []entity.Control {
 	s := &e.state
-	return []entity.Control{
-		{
-			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt to write the labels.",
-			Check: func(contract.ControlRequest) error {
-				if s.Failure == nil {
-					return errors.New("nothing failed: no attempt is being waited for")
-				}
-				return nil
-			},
-			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
-				s.Failure = s.Failure.RetryAfter(now)
-				return "The next attempt is made now.", nil
-			},
-		},
-		entity.Repair(l, s, sound),
-	}
+	return []entity.Control{entity.RetryNow(&s.Failure, nil, nil), entity.Repair(l, s, sound)}
 }
 
 // sound refuses a corrected state that cannot be meant.

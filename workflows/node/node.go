@@ -218,7 +218,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	case s.settled():
 		return entity.Plan{Waiting: "changes of the node or of its host"}
 	case s.Failure.Holds(stepWrite, now):
-		return entity.Plan{WakeAt: s.Failure.RetryAt, Waiting: "another attempt to write the labels: " + s.Failure.Message, Trouble: s.Failure.Message}
+		return s.Failure.Wait().Plan(s.Failure, nil)
 	}
 	p := entity.Plan{Step: &entity.Step{Name: stepWrite, Why: "they differ from what the host offers", Do: e.write}}
 	if s.Failure != nil {

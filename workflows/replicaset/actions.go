@@ -22,16 +22,16 @@ func (e *set) act(ctx workflow.Context, d decision) error {
 		return e.claim(ctx)
 	case actWrite:
 		return e.write(ctx)
-	case actReplicate:
+	case actOpen:
 		return e.open(ctx, d)
 	case actCancel:
-		return e.loop.CancelOpen(ctx, &e.state.Open.Child)
+		return e.loop.CancelOpen(ctx, e.state.open())
 	case actGiveUp:
-		e.loop.GiveUp(ctx, e.state.Open.Child)
+		e.loop.GiveUp(ctx, e.state.open())
 		return nil
 	case actSignal:
-		return e.signalProgress(ctx, d.Progress)
-	case actNone, actFinish:
+		return e.signalProgress(ctx)
+	default: // nothing is to be done
 	}
 	return nil
 }
@@ -129,13 +129,13 @@ func (s *State) forgetFailure() {
 		return
 	}
 	over := false
-	switch action(f.Step) {
-	case actReplicate:
+	switch f.Step {
+	case replicate:
 		over = s.Known && s.needs().none() && (!f.Late || !s.waiting())
-	case actClaim:
+	case string(actClaim):
 		adopt, release := s.claims()
 		over = len(adopt)+len(release) == 0
-	case actFind:
+	case string(actFind):
 		over = s.Known
 	default:
 	}

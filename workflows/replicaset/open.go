@@ -12,31 +12,24 @@ import (
 // open starts a transition.
 func (e *set) open(ctx workflow.Context, d decision) error {
 	s := &e.state
-	t, in := s.transition(d, workflow.Now(ctx))
-	child, err := e.loop.OpenTransition(ctx, entity.Opening{
-		ID: func() string {
-			s.Count++
-			return contract.TransitionID(contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), s.Object.UID, contract.OperationReplicate, s.Count)
-		},
-		Type: contract.WorkflowReplicate, Input: in, Deadline: in.Deadline, Attributes: e.transitionAttributes(t),
-		Summary: "replicate " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+	t, in := s.transition(s.needs(), d.Why, workflow.Now(ctx))
+	err := e.loop.OpenTransition(ctx, &t.Transition, entity.Opening{
+		Object: s.Object, Entity: contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), Count: &s.Count,
+		Type: contract.WorkflowReplicate, Input: in,
 	})
 	if err != nil {
-		return e.failed(ctx, string(actReplicate), t.reason(), err)
+		return e.failed(ctx, replicate, t.reason(), err)
 	}
-	t.Child = child
 	s.Open = &t
-	s.Record(t.record(s.Attempts(contract.OperationReplicate)))
+	s.Opened(&t.Transition)
 	e.describe(ctx)
 	return nil
 }
 
 // transition makes the record of a transition and its input.
-func (s *State) transition(d decision, now time.Time) (Transition, contract.ReplicateInput) {
-	n := d.Needs
-	t := Transition{
-		Why: d.Why, Actor: s.actor(), Since: now, Replicas: s.Set.Replicas, Make: n.Make,
-	}
+func (s *State) transition(n needs, why string, now time.Time) (Transition, contract.ReplicateInput) {
+	t := Transition{Replicas: s.Set.Replicas, Make: n.Make}
+	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = contract.OperationReplicate, why, s.actor(), now, now.Add(deadline(n, s.grace()))
 	if n.Make > 0 {
 		t.From = s.Ordinal + 1
 		for i := range n.Make {
@@ -45,7 +38,7 @@ func (s *State) transition(d decision, now time.Time) (Transition, contract.Repl
 	}
 	in := contract.ReplicateInput{
 		Set: s.Object, Generation: s.Set.Generation, Replicas: t.Replicas, From: t.From, Make: t.Make, Why: t.Why, Actor: t.Actor,
-		Deadline: now.Add(deadline(n, s.grace())),
+		Deadline: t.Deadline,
 	}
 	in.Remove, t.Remove = s.named(n.Remove)
 	in.Finished, t.Finished = s.named(n.Finished)
@@ -85,7 +78,7 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	if err := entity.Unmarshal(c.Result, &r); err != nil {
 		r = contract.ReplicateResult{}
 	}
-	o := Outcome{ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx), Error: c.Error}
+	o := entity.Outcome{Operation: t.Operation, ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx), Error: c.Error}
 	s.Ordinal = max(s.Ordinal, r.Taken)
 	if c.Error != "" || len(t.Unseen) > 0 {
 		s.Known = false // it may have done more than was observed
@@ -93,14 +86,11 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	s.lookAgain()
 	switch {
 	case (t.Cancelled || c.Canceled) && c.Error != "":
-		o.Error = "superseded by a newer desired state"
-		if t.CancelReason != "" {
-			o.Error = t.CancelReason
-		}
+		o.Error = t.Superseded()
 	case c.Error != "":
-		_ = e.failed(ctx, string(actReplicate), t.reason(), entity.ClosedError(c))
+		_ = e.failed(ctx, replicate, t.reason(), entity.ClosedError(c))
 	default:
-		e.succeeded(string(actReplicate))
+		e.succeeded(replicate)
 		if r.Set != nil { // it was decided from what is true no longer
 			s.correct(*r.Set)
 		}
@@ -109,12 +99,7 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 		}
 	}
 	s.Last = &o
-	record := t.record(s.Attempts(contract.OperationReplicate))
-	record.Until, record.Outcome = o.At, entity.OutcomeDone
-	if o.Error != "" {
-		record.Outcome = o.Error
-	}
-	s.Record(record)
+	s.Closed(&t.Transition, o)
 	e.describe(ctx)
 	e.loop.Wake()
 }
@@ -128,13 +113,6 @@ func (s *State) correct(now contract.ReplicaSetObservation) {
 	s.Known = false
 }
 
-// record is a transition as the history query answers it while it is open.
-func (t Transition) record(attempts int) contract.OperationRecord {
-	return contract.OperationRecord{
-		Operation: contract.OperationReplicate, ID: t.ID, Why: t.Why, Actor: t.Actor, Since: t.Since, Attempts: attempts,
-	}
-}
-
 // reason is that of the failure condition when a transition fails.
 func (t Transition) reason() string {
 	if t.Make > 0 {
@@ -144,8 +122,8 @@ func (t Transition) reason() string {
 }
 
 // signalProgress tells the open transition how far the replicas are.
-func (e *set) signalProgress(ctx workflow.Context, p contract.ReplicateProgress) error {
+func (e *set) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
-	t.Reported = p
-	return e.loop.SignalOpen(ctx, &t.Child, p)
+	t.Reported = e.state.latest()
+	return e.loop.SignalOpen(ctx, &t.Transition, t.Reported)
 }

@@ -5,53 +5,39 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// action names a step of this entity.
-type action string
+type (
+	action   = entity.Action
+	decision = entity.Decision
+)
 
 // Steps.
 const (
-	actNone      action = ""
-	actFinish    action = "finish"
-	actNext      action = "move on to the newer object"
-	actFind      action = "look for the replicas"
-	actClaim     action = "adopt and release instances"
-	actReplicate action = "replicate"
-	actCancel    action = "cancel the transition"
-	actSignal    action = "signal the progress of the replicas"
-	actGiveUp    action = "give up waiting for the transition"
-	actWrite     action = "write the status"
+	actNone   = entity.ActNone
+	actFinish = entity.ActFinish
+	actNext   = entity.ActNext
+	actOpen   = entity.ActOpen
+	actCancel = entity.ActCancel
+	actGiveUp = entity.ActGiveUp
+	actWrite  = entity.ActWrite
+	actFind   = action("look for the replicas")
+	actClaim  = action("adopt and release instances")
+	actSignal = action("signal the progress of the replicas")
 )
 
-// decision is what the planner answers before it is bound to activities and children.
-type decision struct {
-	Action   action
-	Needs    needs                      // of actReplicate
-	Progress contract.ReplicateProgress // of actSignal
-	Why      string
-	WakeAt   time.Time
-	Waiting  string
-}
+// replicate names the transition where it failed.
+const replicate = string(contract.OperationReplicate)
 
-// decide is the planner: pure and total. It wakes up for a transition of which nothing is heard until long after its deadline.
+// decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
-	if s.Open == nil || s.Open.GiveUpAt().IsZero() {
-		return s.held(s.choose(now), now)
-	}
-	at := s.Open.GiveUpAt()
-	if !now.Before(at) {
-		return decision{Action: actGiveUp, Why: "nothing was heard of it until after its deadline"}
-	}
-	d := s.held(s.choose(now), now)
-	if d.Action == actNone && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
-		d.WakeAt = at
-	}
-	return d
+	return s.open().Decide(now, func(now time.Time) decision {
+		return s.Failure.HoldBack(s.choose(now), now, s.decideStatus)
+	})
 }
 
 // choose is the planner in order of urgency.
-
 func (s *State) choose(now time.Time) decision {
 	if s.Set == nil && s.Missed {
 		return decision{Action: actFinish, Why: "the VirtualMachineInstanceReplicaSet was gone before it was seen"}
@@ -103,29 +89,34 @@ func (s *State) still(now time.Time, why, waiting string) decision {
 	if s.Open != nil && !s.Open.Cancelled {
 		return decision{Action: actCancel, Why: why}
 	}
-	return s.or(s.decideStatus(now), waiting)
+	return s.decideStatus(now).Or(waiting)
 }
 
 // decideOpen follows the open transition, and ends it early when something else is needed.
 func (s *State) decideOpen(now time.Time) decision {
 	t := s.Open
 	if t.Cancelled {
-		return s.or(s.decideStatus(now), "the cancelled transition to end")
+		return s.decideStatus(now).Or("the cancelled transition to end")
 	}
 	if t.Replicas != s.Set.Replicas {
 		return decision{Action: actCancel, Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
 	}
 	if t.Reported.Done {
-		return s.or(s.decideStatus(now), "the transition to end")
+		return s.decideStatus(now).Or("the transition to end")
 	}
+	if p := s.latest(); p.Done || worth(p.Running, t.Reported.Running, t.Make) || worth(p.Gone, t.Reported.Gone, len(t.Remove)+len(t.Finished)) {
+		return decision{Action: actSignal, Why: "there is progress"}
+	}
+	return s.decideStatus(now).Or("the replicate transition")
+}
+
+// latest is the progress that the open transition is to hear of. It ends where another transition has to go on.
+func (s *State) latest() contract.ReplicateProgress {
 	p := s.progress()
 	if n := s.needs(); !p.Done && s.settled() && !n.none() {
 		p.Done, p.Note = true, "another transition goes on: "+n.why(len(s.active()), s.Set.Replicas)
 	}
-	if p.Done || worth(p.Running, t.Reported.Running, t.Make) || worth(p.Gone, t.Reported.Gone, len(t.Remove)+len(t.Finished)) {
-		return decision{Action: actSignal, Progress: p, Why: "there is progress"}
-	}
-	return s.or(s.decideStatus(now), "the replicate transition")
+	return p
 }
 
 // worth says whether a number is worth a signal after another one, on a way of so many steps: a tenth of the way is.
@@ -137,7 +128,7 @@ func worth(now, last, steps int) bool {
 func (s *State) decideNeeds(now time.Time) decision {
 	n := s.needs()
 	if n.none() {
-		return s.or(s.decideStatus(now), "nothing: there are as many replicas as wanted")
+		return s.decideStatus(now).Or("nothing: there are as many replicas as wanted")
 	}
 	if s.hopeless(n, now) {
 		d := s.decideStatus(now)
@@ -146,30 +137,8 @@ func (s *State) decideNeeds(now time.Time) decision {
 		}
 		return d
 	}
-	if s.Hold != nil {
-		return s.or(s.decideStatus(now), "a person: the replica set is "+s.Hold.Message)
-	}
-	return decision{Action: actReplicate, Needs: n, Why: n.why(len(s.active()), s.Set.Replicas)}
-}
-
-// held keeps what failed from being repeated before its time; meanwhile the status shows it.
-func (s *State) held(d decision, now time.Time) decision {
-	if d.Action == actNone || !s.Failure.Holds(string(d.Action), now) {
-		return d
-	}
-	if d.Action != actWrite {
-		if st := s.decideStatus(now); st.Action == actWrite {
-			return st
-		}
-	}
-	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt: " + s.Failure.Message}
-}
-
-func (s *State) or(d decision, waiting string) decision {
-	if d.Action == actNone {
-		d.Waiting = waiting
-	}
-	return d
+	open := decision{Action: actOpen, Operation: contract.OperationReplicate, Why: n.why(len(s.active()), s.Set.Replicas)}
+	return s.subject().Guard(open, func() decision { return s.decideStatus(now) })
 }
 
 func (s *State) decideStatus(now time.Time) decision {

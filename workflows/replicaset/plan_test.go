@@ -62,30 +62,35 @@ func TestDecide(t *testing.T) {
 		state  *State
 		change func(*State)
 		want   action
-		check  func(*testing.T, decision)
+		check  func(*testing.T, *State, decision)
 	}{
 		"nothing seen yet":  {&State{}, nil, actNone, nil},
 		"as many as wanted": {settledState(3, three...), nil, actNone, nil},
 		"nothing known yet": {settledState(3), func(s *State) { s.Known = false }, actFind, nil},
-		"too few":           {settledState(5, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, 2, d.Needs.Make) }},
-		"too many":          {settledState(1, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, []string{"c", "b"}, names(d.Needs.Remove)) }},
-		"none wanted":       {settledState(0, three...), nil, actReplicate, func(t *testing.T, d decision) { require.Len(t, d.Needs.Remove, 3) }},
-		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Deleting = true })), nil, actReplicate, nil},
-		"one ended": {settledState(3, ended, three[1], three[2]), nil, actReplicate, func(t *testing.T, d decision) {
-			require.Equal(t, 1, d.Needs.Make)
-			require.Equal(t, []string{"a"}, names(d.Needs.Finished))
+		"too few":           {settledState(5, three...), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Equal(t, 2, s.needs().Make) }},
+		"too many": {settledState(1, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, []string{"c", "b"}, names(s.needs().Remove))
 		}},
-		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actReplicate, func(t *testing.T, d decision) { require.Zero(t, d.Needs.Make); require.Len(t, d.Needs.Finished, 1) }},
-		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Terminating, r.Ready = true, false })), nil, actReplicate, func(t *testing.T, d decision) {
-			require.Equal(t, 1, d.Needs.Make)
-			require.Equal(t, []string{"c"}, names(d.Needs.Finished))
+		"none wanted":       {settledState(0, three...), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Len(t, s.needs().Remove, 3) }},
+		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Deleting = true })), nil, actOpen, nil},
+		"one ended": {settledState(3, ended, three[1], three[2]), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, 1, s.needs().Make)
+			require.Equal(t, []string{"a"}, names(s.needs().Finished))
 		}},
-		"more than a burst":       {settledState(1000), nil, actReplicate, func(t *testing.T, d decision) { require.Equal(t, burst, d.Needs.Make) }},
+		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Zero(t, s.needs().Make)
+			require.Len(t, s.needs().Finished, 1)
+		}},
+		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Terminating, r.Ready = true, false })), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, 1, s.needs().Make)
+			require.Equal(t, []string{"c"}, names(s.needs().Finished))
+		}},
+		"more than a burst":       {settledState(1000), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Equal(t, burst, s.needs().Make) }},
 		"one to adopt":            {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), nil, actClaim, nil},
 		"one to release":          {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.Matches = false })), nil, actClaim, nil},
 		"none to adopt that goes": {settledState(1, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID, r.Deleting = "", true })), nil, actNone, nil},
 		"claims while paused":     {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), func(s *State) { s.Set.Paused = true }, actClaim, nil},
-		"paused": {settledState(5, three...), func(s *State) { s.Set.Paused = true; s.written() }, actNone, func(t *testing.T, d decision) {
+		"paused": {settledState(5, three...), func(s *State) { s.Set.Paused = true; s.written() }, actNone, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, "spec.paused to be false", d.Waiting)
 		}},
 		"paused shows":                   {settledState(3, three...), func(s *State) { s.Set.Paused = true }, actWrite, nil},
@@ -98,38 +103,38 @@ func TestDecide(t *testing.T) {
 		"unusable":                       {settledState(5), func(s *State) { s.Set.Unusable = "no template" }, actNone, nil},
 		"a newer scale":                  {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1} }, actCancel, nil},
 		"cancelled already": {settledState(2, three...), func(s *State) {
-			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Child: entity.Child{Cancelled: true}}
+			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Transition: entity.Transition{Cancelled: true}}
 		}, actNone, nil},
 		"what was made is not seen yet": {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
-		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, d decision) {
-			require.True(t, d.Progress.Done)
-			require.NotEmpty(t, d.Progress.Note)
+		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, s *State, d decision) {
+			require.True(t, s.latest().Done)
+			require.NotEmpty(t, s.latest().Note)
 		}},
-		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, d.Progress)
+		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, s.latest())
 		}},
-		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actSignal, func(t *testing.T, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, d.Progress)
+		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actSignal, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, s.latest())
 		}},
 		"signalled already": {settledState(1, three[0]), func(s *State) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
 		}, actNone, nil},
 		"refused a moment ago": {settledState(5, three...), func(s *State) {
-			s.Failure = &entity.Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
 			s.written()
-		}, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		}, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 		"a refusal shows": {settledState(5, three...), func(s *State) {
-			s.Failure = &entity.Failure{Step: string(actReplicate), Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
 			s.setConditions(begin())
 		}, actWrite, nil},
-		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &entity.Failure{Step: string(actReplicate), RetryAt: begin()} }, actReplicate, nil},
+		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &entity.Failure{Step: replicate, RetryAt: begin()} }, actOpen, nil},
 		"a status was refused": {settledState(3, three...), func(s *State) {
 			s.Written = nil
 			s.Failure = &entity.Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
-		}, actNone, func(t *testing.T, d decision) { require.False(t, d.WakeAt.IsZero()) }},
+		}, actNone, func(t *testing.T, s *State, d decision) { require.False(t, d.WakeAt.IsZero()) }},
 		"an outcome unknown":       {settledState(3, three...), func(s *State) { s.OutcomeUnknown = true }, actWrite, nil},
 		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},
-		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.CrashLoopUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.CrashLoopUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -144,7 +149,7 @@ func TestDecide(t *testing.T) {
 				require.NotEmpty(t, d.Waiting)
 			}
 			if c.check != nil {
-				c.check(t, d)
+				c.check(t, c.state, d)
 			}
 		})
 	}
@@ -203,36 +208,6 @@ func TestTombstonesAreBounded(t *testing.T) {
 		s.observeReplica(contract.ReplicaObservation{UID: fmt.Sprint(i), Gone: true})
 	}
 	require.Len(t, s.Tombstones, maxTombstones)
-}
-
-func TestWhatCanBeCancelled(t *testing.T) {
-	at := begin()
-	for name, c := range map[string]struct {
-		change func(*State)
-		why    string
-	}{
-		"an open transition": {func(s *State) { s.Open = &Transition{} }, ""},
-		"none":               {func(*State) {}, "no transition is open"},
-		"once more":          {func(s *State) { s.Open = &Transition{Child: entity.Child{CancelReason: "cancelled by bob (claimed)"}} }, "the transition is cancelled already"},
-		"of a set that is being deleted": {func(s *State) {
-			s.Open = &Transition{}
-			s.Set.DeletionTimestamp = &at
-		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is cancelled anyway"},
-		"of a set that is gone": {func(s *State) {
-			s.Open = &Transition{}
-			s.Set.Gone = true
-		}, "the VirtualMachineInstanceReplicaSet is being deleted: its transition is cancelled anyway"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := settledState(1, running("a", 1))
-			c.change(s)
-			if c.why == "" {
-				require.NoError(t, s.checkCancel())
-				return
-			}
-			require.EqualError(t, s.checkCancel(), c.why)
-		})
-	}
 }
 
 func TestARepairStaysWithItsObject(t *testing.T) {

@@ -37,7 +37,7 @@ type State struct {
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
 	// Last is how the last transition went.
-	Last    *Outcome        `json:"last,omitempty"`
+	Last    *entity.Outcome `json:"last,omitempty"`
 	Failure *entity.Failure `json:"failure,omitempty"`
 	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before CrashLoopUntil.
 	CrashLoop      int       `json:"crashLoop,omitempty"`
@@ -47,8 +47,6 @@ type State struct {
 	Scale  *contract.RequestReport `json:"scale,omitempty"`
 	Scaled Scaled                  `json:"scaled,omitzero"`
 
-	// Hold is a person's: see controls.go.
-	Hold *entity.Hold `json:"hold,omitempty"`
 	entity.Manual
 	entity.Memory
 	// SetEpoch is the newest in which the set itself was observed: of its instances another may be heard first.
@@ -65,10 +63,7 @@ type State struct {
 
 // Transition is an open child workflow.
 type Transition struct {
-	entity.Child
-	Why   string    `json:"why"`
-	Actor string    `json:"actor,omitempty"`
-	Since time.Time `json:"since"`
+	entity.Transition
 	// Replicas is how many it is to lead to; From and Make are the ordinals that it gives out.
 	Replicas int `json:"replicas"`
 	From     int `json:"from,omitempty"`
@@ -82,12 +77,12 @@ type Transition struct {
 	Reported contract.ReplicateProgress `json:"reported,omitzero"`
 }
 
-// Outcome is how a transition went.
-type Outcome struct {
-	ID      string    `json:"id"`
-	Summary string    `json:"summary,omitempty"`
-	Error   string    `json:"error,omitempty"`
-	At      time.Time `json:"at"`
+// open is the transition in flight, or nil.
+func (s *State) open() *entity.Transition {
+	if s.Open == nil {
+		return nil
+	}
+	return &s.Open.Transition
 }
 
 // observeSet folds what crdwatch saw of the object.
@@ -123,8 +118,8 @@ func (s *State) believe(o *contract.ReplicaSetObservation) {
 		s.specChanged()
 		s.seeScaled(*o)
 	}
-	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone && s.Forgot(s.Hold, &held) {
-		s.recall(held)
+	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone && s.Forgot(&held) {
+		s.Hold = entity.HoldShown(&held)
 		s.reread()
 	}
 	s.Set = o
@@ -141,16 +136,8 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 	s.Set = &o
 	s.Conditions = o.Conditions
 	s.Known, s.SetEpoch = false, max(s.SetEpoch, o.Epoch)
-	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && held.Status == "True" {
-		s.recall(held)
-	}
-}
-
-// recall takes back a hold that is older than what is remembered.
-func (s *State) recall(held contract.Condition) {
-	s.Hold = &entity.Hold{Message: held.Message}
-	if held.LastTransitionTime != nil {
-		s.Hold.Since = *held.LastTransitionTime
+	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok {
+		s.Hold = entity.HoldShown(&held)
 	}
 }
 

@@ -1,11 +1,11 @@
 package replicaset
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // KubeVirt's conditions of a replica set.
@@ -54,7 +54,7 @@ func (s *State) setConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 	}
-	s.manualConditions(now)
+	s.Conditions = s.Show(s.Conditions, now)
 }
 
 // progressPause is how long a status may be behind by less than a tenth of the way.
@@ -71,7 +71,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	if s.OutcomeUnknown {
 		return true, time.Time{}
 	}
-	if equal(st, *s.Written) {
+	if entity.Same(st, *s.Written) {
 		return false, time.Time{}
 	}
 	then := *s.Written
@@ -81,7 +81,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 			then.Replicas, then.ReadyReplicas = st.Replicas, st.ReadyReplicas
 		}
 	}
-	if !equal(st, then) {
+	if !entity.Same(st, then) {
 		return true, time.Time{}
 	}
 	if s.WrittenAt.IsZero() {
@@ -108,12 +108,6 @@ func (s *State) events(now contract.ReplicaSetStatus) []contract.Event {
 	default:
 		return nil
 	}
-}
-
-func equal(a, b contract.ReplicaSetStatus) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
 }
 
 // phase is the one word that the search attribute has.

@@ -14,9 +14,8 @@ import (
 
 // set binds the state to one run of the workflow.
 type set struct {
-	state     State
-	loop      *entity.Loop
-	described string
+	state State
+	loop  *entity.Loop
 }
 
 // Workflow is the replica set's entity. It ends when the object is gone.
@@ -28,11 +27,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
-	if e.state.Open != nil {
-		e.state.Open.Detached = true
-	}
 	e.loop = entity.NewLoop(ctx, e)
-	e.loop.OnTransitionClosed(e.closed)
+	e.loop.OnTransitionClosed(e.state.open(), e.closed)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
@@ -60,20 +56,7 @@ func (e *set) Refresh(now time.Time) {
 
 // Plan binds the planner's decision to its step.
 func (e *set) Plan(now time.Time) entity.Plan {
-	s := &e.state
-	d := s.decide(now)
-	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
-	if f := s.Failure; f != nil {
-		p.Trouble = f.Message
-	}
-	switch d.Action {
-	case actNone:
-	case actFinish:
-		p.Finish = true
-	default:
-		p.Step = &entity.Step{Name: string(d.Action), Why: d.Why, Do: func(ctx workflow.Context) error { return e.act(ctx, d) }}
-	}
-	return p
+	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
 // Details are what the Temporal UI shows first.
@@ -89,11 +72,7 @@ func (e *set) Details(p entity.Plan) string {
 	case p.Finish:
 		b.WriteString("\n\nIt is gone.")
 	case s.Open != nil:
-		fmt.Fprintf(&b, "\n\nDoing: %s since %s because %s", contract.OperationReplicate, s.Open.Since.UTC().Format(time.RFC3339), s.Open.Why)
-		if s.Open.Actor != "" {
-			fmt.Fprintf(&b, ", asked for by %s", s.Open.Actor)
-		}
-		fmt.Fprintf(&b, " (`%s`).", s.Open.ID)
+		b.WriteString("\n\n" + s.Open.Doing())
 	case p.Waiting != "":
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
 	}
@@ -104,19 +83,15 @@ func (e *set) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.", s.CrashLoop, s.CrashLoopUntil.UTC().Format(time.RFC3339))
 	}
 	if f := s.Failure; f != nil {
-		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s", f.Step, f.Count, f.Message)
-		if !f.Late {
-			fmt.Fprintf(&b, ". Next try %s", f.RetryAt.UTC().Format(time.RFC3339))
-		}
-		b.WriteString(".")
+		b.WriteString("\n\n" + f.Text(!f.Late))
 	}
 	if s.Last != nil {
-		fmt.Fprintf(&b, "\n\nLast transition: %s at %s: %s%s", s.Last.ID, s.Last.At.UTC().Format(time.RFC3339), s.Last.Summary, s.Last.Error)
+		b.WriteString("\n\n" + s.Last.Text())
 	}
 	return b.String()
 }
 
-// describe keeps the search attributes current, in one event and only when something changed.
+// describe keeps the search attributes current.
 func (e *set) describe(ctx workflow.Context) {
 	s := &e.state
 	if s.Set == nil {
@@ -126,33 +101,10 @@ func (e *set) describe(ctx workflow.Context) {
 	if s.Open != nil {
 		op = string(contract.OperationReplicate)
 	}
-	now := strings.Join([]string{s.Object.UID, s.phase(), op, s.actor()}, "|")
-	if now == e.described {
-		return
-	}
-	e.described = now
-	err := workflow.UpsertTypedSearchAttributes(
-		ctx,
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchPhase).ValueSet(s.phase()),
-		entity.Keyword(contract.SearchOperation, op),
-		entity.Keyword(contract.SearchActor, s.actor()),
-	)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)
-	}
-}
-
-func (e *set) transitionAttributes(t Transition) temporal.SearchAttributes {
-	s := &e.state
-	attributes := []temporal.SearchAttributeUpdate{
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchNamespace).ValueSet(s.Object.Namespace),
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchName).ValueSet(s.Object.Name),
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchUID).ValueSet(s.Object.UID),
-		temporal.NewSearchAttributeKeyKeyword(contract.SearchOperation).ValueSet(string(contract.OperationReplicate)),
-	}
-	if t.Actor != "" {
-		attributes = append(attributes, entity.Keyword(contract.SearchActor, t.Actor))
-	}
-	return temporal.NewSearchAttributes(attributes...)
+	e.loop.Describe(ctx, []entity.Attribute{
+		{Name: contract.SearchUID, Value: s.Object.UID},
+		{Name: contract.SearchPhase, Value: s.phase()},
+		{Name: contract.SearchOperation, Value: op},
+		{Name: contract.SearchActor, Value: s.actor()},
+	})
 }

@@ -292,7 +292,7 @@ func TestQuotaShowsAndIsTriedAgain(t *testing.T) {
 		require.NoError(t, err)
 		var p struct{ Waiting string }
 		require.NoError(t, v.Get(&p))
-		require.Contains(t, p.Waiting, "another attempt: ")
+		require.Contains(t, p.Waiting, "another attempt to replicate: ")
 		require.Contains(t, p.Waiting, "exceeded quota")
 	})
 	w.at(5*time.Minute, func() {

@@ -42,11 +42,11 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actOpen:
 		return e.open(ctx, d)
 	case actCancel:
-		return e.loop.CancelOpen(ctx, &e.state.Open.Child)
+		return e.loop.CancelOpen(ctx, e.state.open())
 	case actSignal:
 		return e.signalProgress(ctx)
 	case actGiveUp:
-		e.loop.GiveUp(ctx, e.state.Open.Child)
+		e.loop.GiveUp(ctx, e.state.open())
 		return nil
 	case actNone, actFinish:
 	}

@@ -64,7 +64,7 @@ func (s *State) mirror(now time.Time) {
 			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
 		}
 	}
-	s.manualConditions(now)
+	s.Conditions = s.Show(s.Conditions, now)
 	s.restartRequired(now)
 	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizer) {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)

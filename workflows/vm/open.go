@@ -15,11 +15,10 @@ import (
 func (e *instance) open(ctx workflow.Context, d decision) error {
 	s := &e.state
 	now := workflow.Now(ctx)
-	t := Transition{
-		Operation: d.Operation, Why: d.Why, Actor: s.actor(), Since: now, Reported: s.progress(),
-	}
+	t := Transition{Reported: s.progress()}
+	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = d.Operation, d.Why, s.actor(), now, now.Add(deadline(d.Operation, s.grace()))
 	in := contract.TransitionInput{
-		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: now.Add(deadline(d.Operation, s.grace())),
+		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: t.Deadline,
 		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
 	}
 	if s.Approved != nil && s.Approved.Operation == d.Operation {
@@ -29,20 +28,14 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		t.VMI = s.VMI.UID
 		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
 	}
-	child, err := e.loop.OpenTransition(ctx, entity.Opening{
-		ID: func() string {
-			s.Count++
-			return contract.TransitionID(contract.VMID(s.Object.Namespace, s.Object.Name), s.Object.UID, d.Operation, s.Count)
-		},
-		Type: workflowOf(d.Operation), Input: in, Deadline: in.Deadline, Attributes: e.transitionAttributes(t),
-		Summary: string(d.Operation) + " " + s.Object.Namespace + "/" + s.Object.Name + ": " + d.Why,
+	err := e.loop.OpenTransition(ctx, &t.Transition, entity.Opening{
+		Object: s.Object, Entity: contract.VMID(s.Object.Namespace, s.Object.Name), Count: &s.Count, Type: workflowOf(d.Operation), Input: in,
 	})
 	if err != nil {
 		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
 	}
-	t.Child = child
 	s.Open, s.Approved = &t, nil
-	s.Record(t.record(s.Attempts(t.Operation)))
+	s.Opened(&t.Transition)
 	return nil
 }
 
@@ -54,12 +47,10 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	}
 	t := *s.Open
 	s.Open = nil
-	o := Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx), Error: c.Error}
+	o := entity.Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx), Error: c.Error}
 	switch {
-	case c.Canceled && t.CancelReason != "":
-		o.Error = t.CancelReason
 	case c.Canceled:
-		o.Error = "superseded by a newer desired state"
+		o.Error = t.Superseded()
 	case c.Error == "":
 		o.Error = e.done(ctx, t, c.Result)
 	case c.ErrorType != contract.ErrorEnded:
@@ -67,12 +58,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 		_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
 	}
 	s.Last = &o
-	r := t.record(s.Attempts(t.Operation))
-	r.Until, r.Outcome = o.At, entity.OutcomeDone
-	if o.Error != "" {
-		r.Outcome = o.Error
-	}
-	s.Record(r)
+	s.Closed(&t.Transition, o)
 	e.loop.Wake()
 }
 
@@ -111,13 +97,6 @@ func (s *State) correct(r contract.TransitionResult) bool {
 	return changed
 }
 
-// record is a transition as the history query answers it while it is open.
-func (t Transition) record(attempts int) contract.OperationRecord {
-	return contract.OperationRecord{
-		Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts,
-	}
-}
-
 // reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
 const reasonDeadline = "TransitionDeadlineExceeded"
 
@@ -140,5 +119,5 @@ func failureReason(op contract.Operation, errorType string) string {
 func (e *instance) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
 	t.Reported = e.state.progress()
-	return e.loop.SignalOpen(ctx, &t.Child, t.Reported)
+	return e.loop.SignalOpen(ctx, &t.Transition, t.Reported)
 }

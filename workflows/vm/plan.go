@@ -5,31 +5,34 @@ import (
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// action names a step of this entity.
-type action string
+type (
+	action   = entity.Action
+	decision = entity.Decision
+)
 
 // Steps.
 const (
-	actNone            action = ""
-	actFinish          action = "finish"
-	actNext            action = "move on to the newer object"
-	actRead            action = "read what is true"
-	actFinalizer       action = "add the finalizer"
-	actOpen            action = "open a transition"
-	actCancel          action = "cancel the transition"
-	actSignal          action = "signal the progress of the instance"
-	actGiveUp          action = "give up waiting for the transition"
-	actRerun           action = "request another start"
-	actSync            action = "let the instance follow its VirtualMachine"
-	actSetAlways       action = "set the run strategy to Always"
-	actWrite           action = "write the status"
-	actRemoveFinalizer action = "remove the finalizer of the VirtualMachine"
+	actNone            = entity.ActNone
+	actFinish          = entity.ActFinish
+	actNext            = entity.ActNext
+	actRead            = entity.ActRead
+	actOpen            = entity.ActOpen
+	actCancel          = entity.ActCancel
+	actGiveUp          = entity.ActGiveUp
+	actWrite           = entity.ActWrite
+	actFinalizer       = action("add the finalizer")
+	actSignal          = action("signal the progress of the instance")
+	actRerun           = action("request another start")
+	actSync            = action("let the instance follow its VirtualMachine")
+	actSetAlways       = action("set the run strategy to Always")
+	actRemoveFinalizer = action("remove the finalizer of the VirtualMachine")
 )
 
 // writes says that a step writes to the VM, locked by what was seen of it last.
-func (a action) writes() bool {
+func writes(a action) bool {
 	switch a {
 	case actFinalizer, actRerun, actSetAlways, actWrite, actRemoveFinalizer:
 		return true
@@ -38,30 +41,8 @@ func (a action) writes() bool {
 	}
 }
 
-// decision is what the planner answers before it is bound to activities and children.
-type decision struct {
-	Action    action
-	Operation contract.Operation // of actOpen
-	Why       string
-	WakeAt    time.Time
-	Waiting   string
-}
-
-// decide is the planner: pure and total. It wakes up for a transition of which nothing is heard until long after its deadline.
-func (s *State) decide(now time.Time) decision {
-	if s.Open == nil || s.Open.GiveUpAt().IsZero() {
-		return s.urgent(now)
-	}
-	at := s.Open.GiveUpAt()
-	if !now.Before(at) {
-		return decision{Action: actGiveUp, Why: "nothing was heard of it until after its deadline"}
-	}
-	d := s.urgent(now)
-	if d.Action == actNone && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
-		d.WakeAt = at
-	}
-	return d
-}
+// decide is the planner: pure and total.
+func (s *State) decide(now time.Time) decision { return s.open().Decide(now, s.urgent) }
 
 // urgent is the planner in order of urgency.
 func (s *State) urgent(now time.Time) decision {
@@ -92,7 +73,7 @@ func (s *State) urgent(now time.Time) decision {
 	want, known := s.desired()
 	if !known {
 		_, why := runstrategy.Unserved(s.strategy())
-		return s.held(s.or(s.decideStatus(now), "another run strategy: "+why), now)
+		return s.held(s.decideStatus(now).Or("another run strategy: "+why), now)
 	}
 	return s.held(s.decideTransition(want, now), now)
 }
@@ -124,7 +105,7 @@ func (s *State) decideEnding(now time.Time) decision {
 		return s.cancel("the VirtualMachine is being deleted", now)
 	}
 	if s.Open != nil {
-		return s.or(s.decideStatus(now), "the instance to be gone")
+		return s.decideStatus(now).Or("the instance to be gone")
 	}
 	asked := s.Last != nil && s.Last.Error == ""
 	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || s.VMI == nil && !asked) {
@@ -141,7 +122,7 @@ func (s *State) decideEnding(now time.Time) decision {
 	if s.hasFinalizer() {
 		return decision{Action: actRemoveFinalizer, Why: "its instance is gone"}
 	}
-	return s.or(s.decideStatus(now), "other finalizers of the VirtualMachine")
+	return s.decideStatus(now).Or("other finalizers of the VirtualMachine")
 }
 
 // decideTransition opens the transition that is desired, or cancels one that no longer is.
@@ -156,7 +137,7 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 	case s.Open != nil && s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case s.Open != nil:
-		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition")
+		return s.decideStatus(now).Or("the " + string(s.Open.Operation) + " transition")
 	case want.Always:
 		return s.guard(decision{Action: actSetAlways, Why: want.Why}, now)
 	case want.Rerun:
@@ -173,7 +154,7 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 	case s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	default:
-		return s.or(s.decideStatus(now), s.rest())
+		return s.decideStatus(now).Or(s.rest())
 	}
 }
 
@@ -227,36 +208,21 @@ func (s *State) wanted() bool {
 
 func (s *State) cancel(why string, now time.Time) decision {
 	if s.Open.Cancelled {
-		return s.or(s.decideStatus(now), "the "+string(s.Open.Operation)+" transition to compensate")
+		return s.decideStatus(now).Or("the " + string(s.Open.Operation) + " transition to compensate")
 	}
 	return decision{Action: actCancel, Why: why}
 }
 
-func (s *State) or(d decision, waiting string) decision {
-	if d.Action == actNone {
-		d.Waiting = waiting
-	}
-	return d
-}
-
 // held keeps what failed from being repeated before its time; meanwhile the status shows it.
 func (s *State) held(d decision, now time.Time) decision {
-	if s.Failure == nil || d.Action == actNone || !now.Before(s.Failure.RetryAt) {
-		return d
+	if f := s.Failure; f != nil && f.Conflict && writes(d.Action) && now.Before(f.RetryAt) {
+		return f.Wait()
 	}
-	step := string(d.Action)
-	if d.Action == actOpen {
-		step = string(d.Operation)
+	status := s.decideStatus
+	if s.VM == nil || s.Stale || d.Action == actRemoveFinalizer {
+		status = nil
 	}
-	if step != s.Failure.Step && (!s.Failure.Conflict || !d.Action.writes()) {
-		return d
-	}
-	if d.Action != actWrite && d.Action != actRemoveFinalizer && !s.Failure.Conflict && s.VM != nil && !s.Stale {
-		if st := s.decideStatus(now); st.Action == actWrite {
-			return st
-		}
-	}
-	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt: " + s.Failure.Message}
+	return s.Failure.HoldBack(d, now, status)
 }
 
 // settleTime is how long a status is not written that is about to change again by itself: an instance that has ended and is being deleted is

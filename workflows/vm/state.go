@@ -22,12 +22,8 @@ type State struct {
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
 	// Last is how the last transition went.
-	Last *Outcome `json:"last,omitempty"`
+	Last *entity.Outcome `json:"last,omitempty"`
 
-	// Hold, Approved and Awaiting are a person's: see controls.go.
-	Hold     *entity.Hold       `json:"hold,omitempty"`
-	Approved *Approval          `json:"approved,omitempty"`
-	Awaiting contract.Operation `json:"awaiting,omitempty"`
 	entity.Manual
 	entity.Memory
 
@@ -70,25 +66,19 @@ type Check struct {
 
 // Transition is an open child workflow.
 type Transition struct {
-	entity.Child
-	Operation contract.Operation `json:"operation"`
-	Why       string             `json:"why"`
-	Actor     string             `json:"actor,omitempty"`
+	entity.Transition
 	// VMI is the UID of the instance that is to go, for stop and restart.
-	VMI   string    `json:"vmi,omitempty"`
-	Since time.Time `json:"since"`
+	VMI string `json:"vmi,omitempty"`
 	// Reported is the progress that was last signalled to the child, or that held when it was opened.
 	Reported contract.InstanceProgress `json:"reported,omitzero"`
-	// ApprovedBy is who approved it, as claimed.
-	ApprovedBy string `json:"approvedBy,omitempty"`
 }
 
-// Outcome is how a transition went.
-type Outcome struct {
-	Operation contract.Operation `json:"operation"`
-	ID        string             `json:"id"`
-	Error     string             `json:"error,omitempty"`
-	At        time.Time          `json:"at"`
+// open is the transition in flight, or nil.
+func (s *State) open() *entity.Transition {
+	if s.Open == nil {
+		return nil
+	}
+	return &s.Open.Transition
 }
 
 // observeVM folds what crdwatch saw of the VM object.
@@ -111,7 +101,7 @@ func (s *State) believe(o *contract.VMObservation) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
-	if o != s.VM && !o.Gone && s.Forgot(s.Hold, o.Held) {
+	if o != s.VM && !o.Gone && s.Forgot(o.Held) {
 		s.Stale = true
 	}
 	s.VM = o
@@ -130,13 +120,8 @@ func (s *State) adopt(o contract.VMObservation) {
 
 // recall takes back from a VM's status what outlives Temporal's history there.
 func (s *State) recall(o contract.VMObservation) {
-	s.StartFailure, s.RunStrategy, s.ObservedGeneration, s.Hold = o.StartFailure, o.StatusRunStrategy, o.ObservedGeneration, nil
-	if o.Held != nil {
-		s.Hold = &entity.Hold{Message: o.Held.Message}
-		if o.Held.LastTransitionTime != nil {
-			s.Hold.Since = *o.Held.LastTransitionTime
-		}
-	}
+	s.StartFailure, s.RunStrategy, s.ObservedGeneration = o.StartFailure, o.StatusRunStrategy, o.ObservedGeneration
+	s.Hold = entity.HoldShown(o.Held)
 }
 
 // read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been lost.

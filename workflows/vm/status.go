@@ -1,11 +1,10 @@
 package vm
 
 import (
-	"encoding/json"
-
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // Printable is one row of the table of printable statuses: the first that holds is shown.
@@ -139,7 +138,7 @@ func (s *State) differs() bool {
 	if now.PrintableStatus == then.PrintableStatus && (now.PrintableStatus == "Starting" || now.PrintableStatus == "Stopping") {
 		now.Conditions, then.Conditions = bare(now.Conditions), bare(then.Conditions)
 	}
-	return !equal(now, then)
+	return !entity.Same(now, then)
 }
 
 // bare keeps type and status of each condition.
@@ -149,10 +148,4 @@ func bare(list []contract.Condition) []contract.Condition {
 		out = append(out, contract.Condition{Type: c.Type, Status: c.Status})
 	}
 	return out
-}
-
-func equal(a, b contract.VMStatus) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
 }

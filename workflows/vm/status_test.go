@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
@@ -39,7 +40,7 @@ func TestPrintableStatus(t *testing.T) {
 		"deleted while it runs":           {runstrategy.Alive, []func(*State){func(s *State) { s.VM.DeletionTimestamp = &now }}, "Terminating"},
 		"going":                           {runstrategy.Deleting, nil, "Stopping"},
 		"going, ended":                    {runstrategy.Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
-		"own deletion, not seen yet":      {runstrategy.Alive, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStop} }}, "Stopping"},
+		"own deletion, not seen yet":      {runstrategy.Alive, []func(*State){func(s *State) { s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStop}} }}, "Stopping"},
 		"paused":                          {runstrategy.Alive, []func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
 		"going, paused":                   {runstrategy.Deleting, []func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
 		"running":                         {runstrategy.Alive, nil, "Running"},
@@ -49,12 +50,14 @@ func TestPrintableStatus(t *testing.T) {
 		"no image":                        {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
 		"no image for a while":            {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")}, "ImagePullBackOff"},
 		"coming up":                       {runstrategy.Alive, []func(*State){phase("Scheduled")}, "Starting"},
-		"own creation, not seen yet":      {runstrategy.Absent, []func(*State){func(s *State) { s.Open = &Transition{Operation: contract.OperationStart} }}, "Starting"},
-		"never ran":                       {runstrategy.Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
-		"never ran, still there":          {runstrategy.Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"own creation, not seen yet": {runstrategy.Absent, []func(*State){func(s *State) {
+			s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStart}}
+		}}, "Starting"},
+		"never ran":              {runstrategy.Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran, still there": {runstrategy.Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
 		"never ran, being made again": {runstrategy.Absent, []func(*State){func(s *State) {
 			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
-			s.Open = &Transition{Operation: contract.OperationStart}
+			s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStart}}
 		}}, "Starting"},
 		"ended":           {runstrategy.Succeeded, nil, "Stopped"},
 		"nothing":         {runstrategy.Absent, nil, "Stopped"},

@@ -1,16 +1,17 @@
 package vmi
 
 import (
-	"go.temporal.io/sdk/workflow"
 	"slices"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // act does one step. Its error has been written into the state already; it is returned for the log.
-func (e *instance) act(ctx workflow.Context, a action) error {
-	switch a {
+func (e *instance) act(ctx workflow.Context, d decision) error {
+	switch d.Action {
 	case actNext:
 		e.state = e.state.next()
 		e.describe(ctx)
@@ -40,7 +41,7 @@ func (e *instance) act(ctx workflow.Context, a action) error {
 	case actRemoveFinalizers:
 		rest := e.state.otherFinalizers()
 		return e.write(ctx, &rest)
-	case actNone, actFinish:
+	default: // nothing is to be done
 	}
 	return nil
 }
@@ -161,9 +162,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 		err = e.state.correct(r.VMI, r.Refused)
 	} else if err == nil {
 		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
-		for _, ev := range in.Events {
-			e.state.Announced = append(e.state.Announced, ev.Reason)
-		}
+		e.state.Announced.Note(in.Events)
 		if r.Absent {
 			e.state.Pod = entity.Gone(e.state.Pod)
 		}
@@ -233,9 +232,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		s.VMI = entity.Gone(s.VMI)
 	case r.Written:
 		s.Written, s.OutcomeUnknown = &status, false
-		for _, ev := range events {
-			s.Announced = append(s.Announced, announced(ev))
-		}
+		s.Announced.Note(events)
 		if finalizers != nil {
 			s.VMI.Finalizers = *finalizers
 		}
@@ -301,15 +298,10 @@ func (s *State) owner() contract.Object {
 
 // farewell are the events that go with the deletion of the pod of a running guest.
 func (s *State) farewell() []contract.Event {
-	for _, a := range s.Announced {
-		if a == "ShuttingDown" {
-			return nil
-		}
-	}
 	if s.Phase != PhaseRunning || s.VMI.GracePeriodSeconds != nil && *s.VMI.GracePeriodSeconds == 0 {
 		return nil
 	}
-	return []contract.Event{{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"}}
+	return s.Announced.Missing(contract.Event{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"})
 }
 
 func (e *instance) pod() contract.Object {

@@ -1,8 +1,6 @@
 package vmi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -14,19 +12,7 @@ import (
 func (e *instance) controls() []entity.Control {
 	s := &e.state
 	return []entity.Control{
-		{
-			Name: contract.ControlRetryNow, Does: "Do not wait for the next attempt.",
-			Check: func(contract.ControlRequest) error {
-				if s.Failure == nil {
-					return errors.New("nothing failed: no attempt is being waited for")
-				}
-				return nil
-			},
-			Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
-				s.Failure = s.Failure.RetryAfter(now)
-				return "The next attempt is made now.", nil
-			},
-		},
+		entity.RetryNow(&s.Failure, nil, nil),
 		{
 			Name: contract.ControlFenceConfirmed, Does: "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
 			Check: func(contract.ControlRequest) error { return s.fenceable() },
@@ -39,20 +25,15 @@ func (e *instance) controls() []entity.Control {
 // sound refuses a corrected state that is about something else than the one it corrects.
 func sound(was, now *State) error {
 	switch {
-	case now.Object != was.Object:
-		return errors.New("object: a repair cannot make this the entity of another object")
-	case now.VMI == nil && was.VMI != nil:
-		return errors.New("vmi: what was seen of the VirtualMachineInstance cannot be forgotten; crdwatch would not tell it again")
-	case now.VMI != nil && now.VMI.UID != now.Object.UID:
-		return errors.New("vmi: a repair cannot put another VirtualMachineInstance in its place")
-	case now.Next != nil && !same(was.Next, now.Next):
-		return errors.New("next: can only be forgotten (null), not made up")
-	case !same(was.Fenced, now.Fenced):
+	case !entity.Same(was.Fenced, now.Fenced):
 		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
 	case now.PodForceDeleted && !was.PodForceDeleted:
 		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
 	case now.Starting:
 		return errors.New("starting: an attempt cannot be made up; only false is possible")
+	}
+	if err := entity.SameObject(was.identity(), now.identity()); err != nil {
+		return err
 	}
 	return soundPod(was, now)
 }
@@ -73,11 +54,8 @@ func soundPod(was, now *State) error {
 	return nil
 }
 
-// same says that two values are written the same.
-func same(a, b any) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && bytes.Equal(x, y)
+func (s *State) identity() entity.Identity[contract.VMIObservation] {
+	return entity.Identity[contract.VMIObservation]{Field: "vmi", Kind: "VirtualMachineInstance", Object: s.Object, Seen: s.VMI, Next: s.Next}
 }
 
 // track notes what the entity is about: the boot of its instance, then its end.

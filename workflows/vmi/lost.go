@@ -3,7 +3,6 @@ package vmi
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -246,6 +245,6 @@ func (s *State) refreshLost(now time.Time) {
 	}
 	s.Conditions = conditions.Remove(s.Conditions, contract.ConditionNodeLost)
 	if n := s.node(); n != nil && n.Ready && !n.Gone {
-		s.Announced = slices.DeleteFunc(slices.Clone(s.Announced), func(a string) bool { return a == contract.ReasonNodeUnresponsive })
+		s.Announced.Forget(contract.Event{Type: "Warning", Reason: contract.ReasonNodeUnresponsive})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // settleTime is how long, from the pod's creation, a status that is about to change again by itself is not written: a boot goes through
@@ -23,34 +24,28 @@ const (
 // lookAgain is how long the end of a pod is waited for before it is looked for.
 const lookAgain = 5 * time.Minute
 
-// action names a step of this entity.
-type action string
+type (
+	action   = entity.Action
+	decision = entity.Decision
+)
 
 // Steps.
 const (
-	actNone               action = ""
-	actFinish             action = "finish"
-	actNext               action = "move on to the newer object"
-	actRead               action = "read what is true"
-	actFindPod            action = "look for the launcher pod"
-	actCreatePod          action = "create the launcher pod"
-	actStartDomain        action = "start the domain"
-	actCancelStart        action = "cancel the start of the domain"
-	actMarkPod            action = "open the readiness gate"
-	actDeletePod          action = "delete the launcher pod"
-	actForceDeletePod     action = "force-delete the pod on its fenced node"
-	actRemovePodFinalizer action = "remove the finalizer of the launcher pod"
-	actWrite              action = "write the status"
-	actRemoveFinalizers   action = "remove the finalizers of the VMI"
+	actNone               = entity.ActNone
+	actFinish             = entity.ActFinish
+	actNext               = entity.ActNext
+	actRead               = entity.ActRead
+	actWrite              = entity.ActWrite
+	actFindPod            = action("look for the launcher pod")
+	actCreatePod          = action("create the launcher pod")
+	actStartDomain        = action("start the domain")
+	actCancelStart        = action("cancel the start of the domain")
+	actMarkPod            = action("open the readiness gate")
+	actDeletePod          = action("delete the launcher pod")
+	actForceDeletePod     = action("force-delete the pod on its fenced node")
+	actRemovePodFinalizer = action("remove the finalizer of the launcher pod")
+	actRemoveFinalizers   = action("remove the finalizers of the VMI")
 )
-
-// decision is what the planner answers before it is bound to activities.
-type decision struct {
-	Action  action
-	Why     string
-	WakeAt  time.Time
-	Waiting string
-}
 
 // decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
@@ -58,10 +53,7 @@ func (s *State) decide(now time.Time) decision {
 	if (d.Action == actWrite || d.Action == actMarkPod) && now.Before(s.HoldOffUntil) {
 		d = decision{WakeAt: s.HoldOffUntil, Waiting: "an operation on the guest to be answered"}
 	}
-	if at := s.alarm(now); d.Action == actNone && !at.IsZero() && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
-		d.WakeAt = at
-	}
-	return d
+	return d.By(s.alarm(now))
 }
 
 // holdOff makes room for the answer to an operation that begins now.
@@ -117,16 +109,11 @@ func (s *State) decideOrphan(now time.Time) decision {
 
 // held keeps a step that failed from being repeated before its time.
 func (s *State) held(d decision, now time.Time) decision {
-	if d.Action == actNone || !s.Failure.Holds(string(d.Action), now) {
-		return d
+	status := s.decideStatus // what went wrong belongs into it
+	if s.VMI == nil || s.Stale || d.Action == actRemoveFinalizers {
+		status = nil
 	}
-	if d.Action != actWrite && d.Action != actRemoveFinalizers && s.VMI != nil && !s.Stale {
-		// What went wrong belongs into the status while it waits.
-		if st := s.decideStatus(now); st.Action == actWrite {
-			return st
-		}
-	}
-	return decision{WakeAt: s.Failure.RetryAt, Waiting: "another attempt to " + s.Failure.Step + ": " + s.Failure.Message}
+	return s.Failure.HoldBack(d, now, status)
 }
 
 // decideEnding takes the pod away when the VMI is to go, and removes the finalizers when the pod is gone.

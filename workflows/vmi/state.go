@@ -76,7 +76,7 @@ type State struct {
 	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
 	// Written is the status as last written, and Announced the events that were recorded.
 	Written   *contract.VMIStatus `json:"written,omitempty"`
-	Announced []string            `json:"announced,omitempty"`
+	Announced entity.Announced    `json:"announced,omitempty"`
 	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
 	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
 }

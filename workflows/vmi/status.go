@@ -1,7 +1,6 @@
 package vmi
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -78,11 +77,7 @@ func (s *State) refreshConditions(now time.Time) {
 		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported", Message: message})
 		set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
 	}
-	if refused := s.RefusedCondition(); refused != nil {
-		set(*refused)
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, contract.ConditionControlRefused)
-	}
+	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {
 		return
 	}
@@ -127,7 +122,7 @@ func (s *State) domainUnknown() bool {
 // urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
 func (s *State) urgentNews() bool {
 	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
-	return lost || s.trouble() || s.RefusedCondition() != nil
+	return lost || s.trouble() || s.Refused != nil
 }
 
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
@@ -211,13 +206,7 @@ func (s *State) differs() bool {
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {
 		now.ActivePods, now.QOSClass, now.LauncherImage = s.Written.ActivePods, s.Written.QOSClass, s.Written.LauncherImage
 	}
-	return !equal(now, *s.Written)
-}
-
-func equal(a, b contract.VMIStatus) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
+	return !entity.Same(now, *s.Written)
 }
 
 // ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its VMI ended, and a
@@ -240,11 +229,6 @@ func (s *State) otherFinalizers() []string {
 func (s *State) news() []contract.Event {
 	var events []contract.Event
 	add := func(kind, reason, message string) {
-		for _, a := range s.Announced {
-			if a == announced(contract.Event{Type: kind, Reason: reason}) {
-				return
-			}
-		}
 		events = append(events, contract.Event{Type: kind, Reason: reason, Message: message})
 	}
 	ran := s.Phase == PhaseRunning || s.Phase.Final() && s.ranOnce()
@@ -277,15 +261,7 @@ func (s *State) news() []contract.Event {
 	if s.Failure != nil && action(s.Failure.Step) == actStartDomain {
 		add("Warning", "SyncFailed", s.Failure.Message)
 	}
-	return events
-}
-
-// announced names an event among those that were recorded: each once, but a node may be lost, and then fenced.
-func announced(e contract.Event) string {
-	if e.Reason == contract.ReasonNodeUnresponsive && e.Type == "Normal" {
-		return e.Reason + "/fenced"
-	}
-	return e.Reason
+	return s.Announced.Missing(events...)
 }
 
 func (s *State) ranOnce() bool {

@@ -18,7 +18,6 @@ type instance struct {
 	state       State
 	loop        *entity.Loop
 	cancelStart workflow.CancelFunc
-	described   string
 	// operating says that the node's worker does an operation on the guest.
 	operating bool
 }
@@ -60,19 +59,7 @@ func (e *instance) Refresh(now time.Time) { e.state.refresh(now) }
 
 // Plan binds the planner's decision to its step.
 func (e *instance) Plan(now time.Time) entity.Plan {
-	d := e.state.decide(now)
-	p := entity.Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
-	if f := e.state.Failure; f != nil {
-		p.Trouble = f.Message
-	}
-	switch d.Action {
-	case actNone:
-	case actFinish:
-		p.Finish = true
-	default:
-		p.Step = &entity.Step{Name: string(d.Action), Why: d.Why, Do: func(ctx workflow.Context) error { return e.act(ctx, d.Action) }}
-	}
-	return p
+	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
 // Details are what the Temporal UI shows first.
@@ -101,12 +88,12 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
 	}
 	if s.Failure != nil {
-		fmt.Fprintf(&b, "\n\nLast failure: %s (%d times): %s. Next try %s.", s.Failure.Step, s.Failure.Count, s.Failure.Message, s.Failure.RetryAt.UTC().Format(time.RFC3339))
+		b.WriteString("\n\n" + s.Failure.Text(true))
 	}
 	return b.String()
 }
 
-// describe keeps the search attributes current, in one event and only when something changed.
+// describe keeps the search attributes current.
 func (e *instance) describe(ctx workflow.Context) {
 	s := &e.state
 	node := ""
@@ -120,21 +107,13 @@ func (e *instance) describe(ctx workflow.Context) {
 	if s.deleting() && s.Deleter != "" {
 		actor = s.Deleter
 	}
-	now := strings.Join([]string{s.Object.UID, node, string(s.Phase), actor}, "|")
-	if now == e.described {
-		return
-	}
-	e.described = now
-	updates := []temporal.SearchAttributeUpdate{
-		entity.Keyword(contract.SearchUID, s.Object.UID),
-		entity.Keyword(contract.SearchPhase, string(s.Phase)),
-		entity.Keyword(contract.SearchOperation, string(s.operation())),
-		entity.Keyword(contract.SearchNode, node),
-		entity.Keyword(contract.SearchActor, actor),
-	}
-	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
-		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)
-	}
+	e.loop.Describe(ctx, []entity.Attribute{
+		{Name: contract.SearchUID, Value: s.Object.UID},
+		{Name: contract.SearchPhase, Value: string(s.Phase)},
+		{Name: contract.SearchOperation, Value: string(s.operation()), Along: true},
+		{Name: contract.SearchNode, Value: node},
+		{Name: contract.SearchActor, Value: actor},
+	})
 }
 
 // operation is what the entity is about at the moment.

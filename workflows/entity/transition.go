@@ -1,0 +1,123 @@
+package entity
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// closeSlack is what a transition may take beyond its deadline to compensate, before the server ends it.
+const closeSlack = 10 * time.Minute
+
+// Transition is what an entity's state keeps of its open transition. A nil one is none.
+type Transition struct {
+	ID        string             `json:"id"`
+	Operation contract.Operation `json:"operation,omitempty"`
+	// Why and Actor are the record of who asked for what, and ApprovedBy is who approved it, as claimed.
+	Why        string    `json:"why"`
+	Actor      string    `json:"actor,omitempty"`
+	ApprovedBy string    `json:"approvedBy,omitempty"`
+	Since      time.Time `json:"since"`
+	// Deadline is when it ends by itself.
+	Deadline time.Time `json:"deadline"`
+	// Detached says that a run before this one has opened it: it reports by signal how it closes.
+	Detached bool `json:"detached,omitempty"`
+	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
+	Cancelled    bool   `json:"cancelled,omitempty"`
+	CancelReason string `json:"cancelReason,omitempty"`
+}
+
+// giveUpAt is when the outcome of a transition of which nothing is heard counts as unknown; zero: never, for the server says how it closes.
+func (t *Transition) giveUpAt() time.Time {
+	if t == nil || !t.Detached {
+		return time.Time{}
+	}
+	return t.Deadline.Add(closeSlack + time.Minute)
+}
+
+// Decide is what next says, unless nothing was heard of a detached transition until long after its deadline: then it is given up.
+func (t *Transition) Decide(now time.Time, next func(time.Time) Decision) Decision {
+	at := t.giveUpAt()
+	if !at.IsZero() && !now.Before(at) {
+		return Decision{Action: ActGiveUp, Why: "nothing was heard of it until after its deadline"}
+	}
+	return next(now).By(at)
+}
+
+// Superseded is why a transition that was cancelled did not do what it was for.
+func (t *Transition) Superseded() string {
+	if t.CancelReason != "" {
+		return t.CancelReason
+	}
+	return "superseded by a newer desired state"
+}
+
+// Doing says in words what goes on, for people.
+func (t *Transition) Doing() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Doing: %s since %s because %s", t.Operation, t.Since.UTC().Format(time.RFC3339), t.Why)
+	if t.Actor != "" {
+		fmt.Fprintf(&b, ", asked for by %s", t.Actor)
+	}
+	if t.ApprovedBy != "" {
+		fmt.Fprintf(&b, ", approved by %s (claimed)", t.ApprovedBy)
+	}
+	fmt.Fprintf(&b, " (`%s`).", t.ID)
+	return b.String()
+}
+
+// attributes are what people find a transition by.
+func (t *Transition) attributes(o contract.Object) temporal.SearchAttributes {
+	set := []temporal.SearchAttributeUpdate{
+		keyword(contract.SearchNamespace, o.Namespace),
+		keyword(contract.SearchName, o.Name),
+		keyword(contract.SearchUID, o.UID),
+		keyword(contract.SearchOperation, string(t.Operation)),
+	}
+	if t.Actor != "" {
+		set = append(set, keyword(contract.SearchActor, t.Actor))
+	}
+	return temporal.NewSearchAttributes(set...)
+}
+
+// record is a transition as the history query answers it while it is open.
+func (t *Transition) record(attempts int) contract.OperationRecord {
+	return contract.OperationRecord{
+		Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts,
+	}
+}
+
+// Outcome is how a transition went.
+type Outcome struct {
+	Operation contract.Operation `json:"operation,omitempty"`
+	ID        string             `json:"id"`
+	Summary   string             `json:"summary,omitempty"`
+	Error     string             `json:"error,omitempty"`
+	At        time.Time          `json:"at"`
+}
+
+// Text says it in words, for people.
+func (o *Outcome) Text() string {
+	text := fmt.Sprintf("Last transition: %s at %s", o.Operation, o.At.UTC().Format(time.RFC3339))
+	if how := strings.TrimRight(o.Summary+o.Error, ". "); how != "" {
+		text += ", " + how
+	}
+	return text + "."
+}
+
+// Opened notes a transition that has begun.
+func (m *Manual) Opened(t *Transition) { m.Record(t.record(m.Attempts(t.Operation))) }
+
+// Closed notes how a transition went.
+func (m *Manual) Closed(t *Transition, o Outcome) {
+	r := t.record(m.Attempts(t.Operation))
+	r.Until, r.Outcome = o.At, OutcomeDone
+	if o.Error != "" {
+		r.Outcome = o.Error
+	}
+	m.Record(r)
+}

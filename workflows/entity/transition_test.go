@@ -1,0 +1,52 @@
+package entity_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// TestADetachedTransitionIsGivenUp: nobody else would say that it has ended, if it was terminated.
+func TestADetachedTransitionIsGivenUp(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	next := func(time.Time) entity.Decision { return entity.Decision{Waiting: "its end"} }
+	require.Zero(t, (*entity.Transition)(nil).Decide(now, next).WakeAt)
+	open := &entity.Transition{Deadline: now}
+	require.Zero(t, open.Decide(now, next).WakeAt, "the server says how it closes")
+	open.Detached = true
+	d := open.Decide(now, next)
+	require.Equal(t, "its end", d.Waiting)
+	require.True(t, d.WakeAt.After(now.Add(10*time.Minute)), "it may take as long to compensate")
+	require.Equal(t, entity.ActGiveUp, open.Decide(d.WakeAt, next).Action)
+}
+
+// TestARecordIsMadeOfATransition: one for each, with how often it was tried.
+func TestARecordIsMadeOfATransition(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var m entity.Manual
+	for i, id := range []string{"one", "two"} {
+		open := &entity.Transition{ID: id, Operation: contract.OperationStart, Why: "Always", Actor: "alice", Since: now}
+		m.Opened(open)
+		require.Len(t, m.Records, i+1)
+		require.True(t, m.Records[i].Until.IsZero())
+		m.Closed(open, entity.Outcome{ID: id, Error: open.Superseded(), At: now.Add(time.Second)})
+		require.Len(t, m.Records, i+1)
+		require.Equal(t, contract.OperationRecord{
+			Operation: contract.OperationStart, ID: id, Why: "Always", Actor: "alice", Since: now, Until: now.Add(time.Second),
+			Outcome: "superseded by a newer desired state", Attempts: i + 1,
+		}, m.Records[i])
+	}
+}
+
+func TestATransitionInWords(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	open := entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Why: "run strategy Always", Since: at, Actor: "alice", ApprovedBy: "bob"}
+	require.Equal(t, "Doing: start since 2026-01-02T03:04:05Z because run strategy Always, asked for by alice, approved by bob (claimed) (`vm/a/b/start/1`).", open.Doing())
+	o := entity.Outcome{Operation: contract.OperationStop, Summary: "The instance is gone.", At: at}
+	require.Equal(t, "Last transition: stop at 2026-01-02T03:04:05Z, The instance is gone.", o.Text())
+	require.Equal(t, "Last transition: stop at 2026-01-02T03:04:05Z.", (&entity.Outcome{Operation: contract.OperationStop, At: at}).Text())
+}
