@@ -19,6 +19,8 @@ type Options struct {
 	KubeVirt   *kube.Client
 	// Settings returns what the KubeVirt object says right now (settings.Watcher.Current).
 	Settings func() settings.Settings
+	// Record has an event written, and does not wait for it (events.Queue).
+	Record func(*corev1.Event)
 	// LauncherImage runs in launcher pods; PullPolicy holds where the KubeVirt object names none.
 	LauncherImage string
 	PullPolicy    corev1.PullPolicy
@@ -30,7 +32,6 @@ type Options struct {
 // Activities are registered as one: the name of each method is the name of its activity. They are safe for concurrent use.
 type Activities struct {
 	Options
-	events recorder
 	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read.
 	fresh *cache.LRUExpireCache
 }
@@ -50,8 +51,8 @@ func (c clock) Now() time.Time { return c() }
 // New checks the options. Nothing is contacted.
 func New(o Options) (*Activities, error) {
 	switch {
-	case o.Kubernetes == nil || o.KubeVirt == nil || o.Settings == nil:
-		return nil, errors.New("the activities need clients and settings")
+	case o.Kubernetes == nil || o.KubeVirt == nil || o.Settings == nil || o.Record == nil:
+		return nil, errors.New("the activities need clients, settings, and where events are recorded")
 	case o.LauncherImage == "":
 		return nil, errors.New("no launcher image is given: it is what every launcher pod runs")
 	}
@@ -60,7 +61,6 @@ func New(o Options) (*Activities, error) {
 	}
 	return &Activities{
 		Options: o,
-		events:  recorder{client: o.Kubernetes.CoreV1(), now: o.Now, log: o.Log},
 		fresh:   cache.NewLRUExpireCacheWithClock(freshSize, clock(o.Now)),
 	}, nil
 }

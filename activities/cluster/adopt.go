@@ -28,7 +28,7 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	case ref != nil && string(ref.UID) == vm.UID:
 	case metav1.GetControllerOfNoCopy(vmi) == nil && vmi.DeletionTimestamp == nil:
 		if vmi, err = a.adopt(ctx, vm, vmi); err != nil {
-			return contract.CreateVMIResult{}, a.refused(ctx, vm, failure("adopting VirtualMachineInstance "+vm.Name, err))
+			return contract.CreateVMIResult{}, a.refused(vm, failure("adopting VirtualMachineInstance "+vm.Name, err))
 		}
 		owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
@@ -38,7 +38,7 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 			return contract.CreateVMIResult{}, a.release(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
 		}
 	default:
-		return contract.CreateVMIResult{}, a.refused(ctx, vm, final(contract.ErrorConflict, fmt.Sprintf(
+		return contract.CreateVMIResult{}, a.refused(vm, final(contract.ErrorConflict, fmt.Sprintf(
 			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
 			vm.Name, vmi.UID)))
 	}

@@ -28,7 +28,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+in.VM.Name, err)
-		a.events.tell(ctx, kindVM, in.VM, warning("FailedDelete",
+		a.tell(kindVM, in.VM, warning("FailedDelete",
 			"Error deleting virtual machine instance "+in.VM.Name+": "+message(err)), in.VMI.UID)
 	}
 	return out, err
@@ -61,7 +61,7 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 			_, err = a.adopt(ctx, in.VM, vmi)
 		default:
 			if err = a.deleteVersion(ctx, vmi); err == nil {
-				a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulDelete",
+				a.tell(kindVM, in.VM, normal("SuccessfulDelete",
 					"Stopped the virtual machine by deleting the virtual machine instance "+string(vmi.UID)), string(vmi.UID))
 				return contract.DeleteVMIResult{}, nil
 			}

@@ -1,18 +1,14 @@
 package cluster
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -36,25 +32,15 @@ const (
 // maxEventMessage is the API server's limit for an event's message, in bytes.
 const maxEventMessage = 1024
 
-// recorder writes Kubernetes events. The name of each is derived from what it is about, so that a repeated attempt writes it once.
-type recorder struct {
-	client typedcorev1.EventsGetter
-	now    func() time.Time
-	log    zerolog.Logger
-}
-
-// record writes one event. Occasion tells two events of one reason on one object apart. An event that is there already, or whose
-// namespace is going away, is no error.
-func (r recorder) record(ctx context.Context, kind string, o contract.Object, e contract.Event, occasion string, at time.Time) error {
-	if at.IsZero() {
-		at = r.now()
-	}
-	stamp := metav1.NewTime(at.UTC().Truncate(time.Second))
+// tell records an event that goes with something done already: nobody waits for it, and it is lost rather than that thing done again. Its name
+// is derived from what it is about, so that a repeated attempt writes it once; occasion tells two events of one reason on one object apart.
+func (a *Activities) tell(kind string, o contract.Object, e contract.Event, occasion string) {
+	stamp := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	namespace, apiVersion := o.Namespace, "kubevirt.io/v1"
 	if kind == kindNode {
 		namespace, apiVersion = metav1.NamespaceDefault, "v1"
 	}
-	event := &corev1.Event{
+	a.Record(&corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: eventName(o, e, occasion), Namespace: namespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: apiVersion, Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: types.UID(o.UID),
@@ -67,19 +53,7 @@ func (r recorder) record(ctx context.Context, kind string, o contract.Object, e 
 		FirstTimestamp:      stamp,
 		LastTimestamp:       stamp,
 		Count:               1,
-	}
-	_, err := r.client.Events(namespace).Create(ctx, event, metav1.CreateOptions{})
-	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return failure("recording event "+e.Reason+" on "+kind+" "+o.Name, err)
-}
-
-// tell records an event that goes with something done already: it is lost rather than that thing done again.
-func (r recorder) tell(ctx context.Context, kind string, o contract.Object, e contract.Event, occasion string) {
-	if err := r.record(ctx, kind, o, e, occasion, time.Time{}); err != nil {
-		r.log.Warn().Err(err).Str("namespace", o.Namespace).Str("name", o.Name).Str("uid", o.UID).Msg("an event was not recorded")
-	}
+	})
 }
 
 // component is who KubeVirt has say this: its node agent speaks of domains, its controller of everything else.

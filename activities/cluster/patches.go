@@ -133,7 +133,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	vmis := a.KubeVirt.VMIs(in.VMI.Namespace)
 	current, err := vmis.Patch(ctx, in.VMI.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err == nil {
-		a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.ResourceVersion)
+		a.tellAll(kindVMI, in.VMI, in.Events, in.ResourceVersion)
 	}
 	read := func() (*kubevirt.VirtualMachineInstance, error) {
 		return vmis.Get(ctx, in.VMI.Name, metav1.GetOptions{})
@@ -175,7 +175,7 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	if err != nil {
 		return failure("patching node "+in.Name, err)
 	}
-	a.tellAll(ctx, kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
+	a.tellAll(kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
 	return nil
 }
 
@@ -207,9 +207,9 @@ func patched[O metav1.Object, T any](
 }
 
 // tellAll records the events that go with a patch. The version that the patch was decided from names the occasion.
-func (a *Activities) tellAll(ctx context.Context, kind string, o contract.Object, events []contract.Event, version string) {
+func (a *Activities) tellAll(kind string, o contract.Object, events []contract.Event, version string) {
 	for i, e := range events {
-		a.events.tell(ctx, kind, o, e, fmt.Sprintf("%s/%d", version, i))
+		a.tell(kind, o, e, fmt.Sprintf("%s/%d", version, i))
 	}
 }
 

@@ -41,16 +41,16 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
 	if err != nil {
-		return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+		return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
 	}
 	secret, err := render.Secret(vmi)
 	if err != nil {
-		return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+		return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
 	}
 	if secret != nil {
 		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return out, a.podRefused(ctx, in.VMI, failure("creating Secret "+secret.Name, err))
+			return out, a.podRefused(in.VMI, failure("creating Secret "+secret.Name, err))
 		}
 	}
 	made, err := a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -58,7 +58,7 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 		// A quota may ask for limits. Only who was refused needs to know; it costs two requests more.
 		if options.Limited = a.limited(ctx, pod.Namespace); options.Limited != (render.Limited{}) {
 			if pod, err = render.Pod(vmi, options); err != nil {
-				return out, a.podRefused(ctx, in.VMI, final(contract.ErrorInvalid, err.Error()))
+				return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
 			}
 			made, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 		}
@@ -67,9 +67,9 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 		return a.existingPod(ctx, in.VMI, pod.Name)
 	}
 	if err != nil {
-		return out, a.podRefused(ctx, in.VMI, failure("creating pod "+pod.Name, err))
+		return out, a.podRefused(in.VMI, failure("creating pod "+pod.Name, err))
 	}
-	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
+	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
 	return contract.CreatePodResult{Pod: observe.Pod(made)}, nil
 }
 
@@ -101,9 +101,9 @@ func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt
 	return vmi, nil
 }
 
-func (a *Activities) podRefused(ctx context.Context, vmi contract.Object, err error) error {
+func (a *Activities) podRefused(vmi contract.Object, err error) error {
 	message := message(err)
-	a.events.tell(ctx, kindVMI, vmi, warning("FailedCreate", "Error creating pod: "+message), message)
+	a.tell(kindVMI, vmi, warning("FailedCreate", "Error creating pod: "+message), message)
 	return err
 }
 
@@ -115,7 +115,7 @@ func (a *Activities) existingPod(ctx context.Context, vmi contract.Object, name 
 	case found == nil:
 		return contract.CreatePodResult{}, temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
 	case found.VMIUID != vmi.UID:
-		return contract.CreatePodResult{}, a.podRefused(ctx, vmi, final(contract.ErrorConflict,
+		return contract.CreatePodResult{}, a.podRefused(vmi, final(contract.ErrorConflict,
 			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name, found.UID)))
 	}
 	return contract.CreatePodResult{Pod: *found, Existing: true}, nil

@@ -38,11 +38,11 @@ func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePo
 	}
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
-		a.events.tell(ctx, kindVMI, in.VMI, warning("FailedDelete", "Error deleting pod: "+message(err)), in.Pod.UID)
+		a.tell(kindVMI, in.VMI, warning("FailedDelete", "Error deleting pod: "+message(err)), in.Pod.UID)
 		return contract.DeletePodResult{}, err
 	}
-	a.events.tell(ctx, kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
-	a.tellAll(ctx, kindVMI, in.VMI, in.Events, in.Pod.UID)
+	a.tell(kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
+	a.tellAll(kindVMI, in.VMI, in.Events, in.Pod.UID)
 	return contract.DeletePodResult{}, nil
 }
 

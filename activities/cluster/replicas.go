@@ -76,7 +76,7 @@ func (a *Activities) CreateReplicas(ctx context.Context, in contract.CreateRepli
 		}
 		return nil
 	})
-	return out, a.orRefused(ctx, in.Set, err, &out.Refused, func(message string) contract.Event {
+	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
 		return warning("FailedCreate", "Error creating virtual machine instance: "+message)
 	})
 }
@@ -101,7 +101,7 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 		return false, failure("creating VirtualMachineInstance "+vmi.Name, err)
 	}
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
-	a.events.tell(ctx, kindVMIRS, in.Set, normal("SuccessfulCreate",
+	a.tell(kindVMIRS, in.Set, normal("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
 	return false, nil
 }
@@ -136,7 +136,7 @@ func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteRepli
 		out.Deleted++
 		return nil
 	})
-	return out, a.orRefused(ctx, in.Set, err, &out.Refused, func(message string) contract.Event {
+	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
 		return warning("FailedDelete", "Error deleting virtual machine instance: "+message)
 	})
 }
@@ -206,7 +206,7 @@ func (a *Activities) deleteReplica(ctx context.Context, set contract.Object, sel
 			if !observe.CountsAsReplica(chosen, set.UID) {
 				text = "Deleted finished virtual machine: " + chosen.UID
 			}
-			a.events.tell(ctx, kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
+			a.tell(kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
 			return nil
 		}
 		if apierrors.IsConflict(err) {
@@ -226,12 +226,12 @@ func (a *Activities) deleteReplica(ctx context.Context, set contract.Object, sel
 
 // orRefused sorts what stopped a batch: a refusal is a result, so that what was done before it is known; anything else is an error and
 // the whole batch is tried again. An event tells of a refusal, once per text.
-func (a *Activities) orRefused(ctx context.Context, set contract.Object, err error, refused **contract.Refusal, event func(string) contract.Event) error {
+func (a *Activities) orRefused(set contract.Object, err error, refused **contract.Refusal, event func(string) contract.Event) error {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {
 		return err
 	}
-	a.events.tell(ctx, kindVMIRS, set, event(app.Message()), app.Message())
+	a.tell(kindVMIRS, set, event(app.Message()), app.Message())
 	if app.Type() != contract.ErrorForbidden && app.Type() != contract.ErrorInvalid {
 		return err
 	}

@@ -39,10 +39,10 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 	}
 	vmi, err := instance.New(vm, a.Settings(), instance.Request{Paused: in.Paused, Actor: in.Actor, Transition: in.Transition, Now: a.Now()})
 	if err != nil {
-		return out, a.refused(ctx, in.VM, final(contract.ErrorInvalid, err.Error()))
+		return out, a.refused(in.VM, final(contract.ErrorInvalid, err.Error()))
 	}
 	if err := a.keepRevision(ctx, vm); err != nil {
-		return out, a.refused(ctx, in.VM, err)
+		return out, a.refused(in.VM, err)
 	}
 	made, err := a.KubeVirt.VMIs(vm.Namespace).Create(ctx, vmi, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -53,10 +53,10 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 		return out, err
 	}
 	if err != nil {
-		return out, a.refused(ctx, in.VM, failure("creating VirtualMachineInstance "+vmi.Name, err))
+		return out, a.refused(in.VM, failure("creating VirtualMachineInstance "+vmi.Name, err))
 	}
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
-	a.events.tell(ctx, kindVM, in.VM, normal("SuccessfulCreate",
+	a.tell(kindVM, in.VM, normal("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
 	return contract.CreateVMIResult{VMI: observe.VMI(made)}, a.pruneRevisions(ctx, vm, in.Revision, made.Status.VirtualMachineRevisionName)
 }
@@ -74,8 +74,8 @@ func (a *Activities) unwanted(ctx context.Context, o contract.Object, vm contrac
 }
 
 // refused records that no instance could be made, once per reason, and passes the error on.
-func (a *Activities) refused(ctx context.Context, vm contract.Object, err error) error {
+func (a *Activities) refused(vm contract.Object, err error) error {
 	message := message(err)
-	a.events.tell(ctx, kindVM, vm, warning("FailedCreate", "Error creating virtual machine instance: "+message), message)
+	a.tell(kindVM, vm, warning("FailedCreate", "Error creating virtual machine instance: "+message), message)
 	return err
 }

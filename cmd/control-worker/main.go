@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/activities/cluster/events"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
@@ -60,6 +61,8 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
+	queue := events.NewQueue(clients.CoreV1(), p.Log, p.Registry)
+	defer queue.Start()() // its stop comes last: what the worker finishes is recorded as well
 	watcher := settings.NewWatcher(kv, kube.Namespace(o.namespace, "virtflow"))
 	go watcher.Run(ctx)
 	p.Health.AddReady("settings", watcher.Ready)
@@ -67,7 +70,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 		return err
 	}
 	activities, err := cluster.New(cluster.Options{
-		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current,
+		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Record: queue.Record,
 		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
 	})
 	if err != nil {
