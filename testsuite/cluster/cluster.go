@@ -115,8 +115,13 @@ func (c *Cluster) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) 
 // RegisterActivityWithOptions registers an activity that Fail and Lose are asked about.
 func (c *Cluster) RegisterActivityWithOptions(f any, o activity.RegisterOptions) {
 	v := reflect.ValueOf(f)
+	last := v.Type().NumOut() - 1 // the error; most have a result before it
 	failed := func(err error) []reflect.Value {
-		return []reflect.Value{reflect.Zero(v.Type().Out(0)), reflect.ValueOf(&err).Elem()}
+		out := []reflect.Value{reflect.ValueOf(&err).Elem()}
+		if last > 0 {
+			out = append([]reflect.Value{reflect.Zero(v.Type().Out(0))}, out...)
+		}
+		return out
 	}
 	asked := reflect.MakeFunc(v.Type(), func(in []reflect.Value) []reflect.Value {
 		if c.Fail != nil {
@@ -128,7 +133,7 @@ func (c *Cluster) RegisterActivityWithOptions(f any, o activity.RegisterOptions)
 		c.Calls = append(c.Calls, o.Name)
 		c.mu.Unlock()
 		out := v.Call(in)
-		if out[1].IsNil() {
+		if out[last].IsNil() {
 			c.note(in[1].Interface(), out[0].Interface())
 			if c.Lose != nil {
 				if err := c.Lose(o.Name); err != nil {
