@@ -190,7 +190,7 @@ func TestMadeUpTokens(t *testing.T) {
 	r := newRig(t)
 	hour := time.Now().Add(time.Hour)
 	p := r.gateway.Callers.limiter
-	p.addresses.Add("127.0.0.1", limiterOf(p.addresses, "x", 0.0001, 20), time.Hour)
+	p.addresses.Add("127.0.0.1", rate.NewLimiter(0.0001, 20), time.Hour)
 	for i := range 50 {
 		require.Error(t, ask(t, r.as(jwt(t, account, []string{audience}, hour, 1000+i))))
 	}

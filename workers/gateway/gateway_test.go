@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/query/v1"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
@@ -312,7 +313,7 @@ func TestNonsense(t *testing.T) {
 func TestANodeThatAsksTooOften(t *testing.T) {
 	r := newRig(t)
 	c, other := r.as(r.node("node1")), r.as(r.node("node2"))
-	r.gateway.limits.Add("node1", limiterOf(r.gateway.limits, "spent", 0.0001, 1), time.Hour)
+	r.gateway.limits.Add("node1", rate.NewLimiter(0.0001, 1), time.Hour)
 	_, err := c.GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})
 	require.NoError(t, err)
 	_, err = c.GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/virtflow/virtflow/internal/inflight"
 )
@@ -63,7 +62,7 @@ type Gateway struct {
 	Options
 	rules    map[string]rule
 	counters *counters
-	limits   *utilcache.LRUExpireCache
+	limits   rateLimits
 	polls    inflight.Limit // open now, by node
 	calls    inflight.Limit // the same of everything else
 	said     zerolog.Logger
@@ -73,7 +72,7 @@ type Gateway struct {
 // New makes a Gateway.
 func New(o Options) *Gateway {
 	return &Gateway{
-		Options: o, rules: rules(), counters: newCounters(o.Registry), limits: utilcache.NewLRUExpireCache(nodesMost), now: time.Now,
+		Options: o, rules: rules(), counters: newCounters(o.Registry), limits: newRateLimits(nodesMost, callsPerSecond, callsAtOnce), now: time.Now,
 		// A node that is refused may be so a thousand times a second; the metric counts them all.
 		said: o.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second}),
 	}
@@ -136,7 +135,7 @@ func (g *Gateway) admit(ctx context.Context, method string, request any) (*Calle
 	if err != nil {
 		return nil, nil, err
 	}
-	if !limiterOf(g.limits, caller.Node, callsPerSecond, callsAtOnce).Allow() {
+	if !g.limits.allow(caller.Node) {
 		return caller, nil, refuse(ReasonTooMany, "node %s asks too often", caller.Node)
 	}
 	apply, ok := g.rules[method]

@@ -28,8 +28,8 @@ const (
 
 // reviewLimiter bounds how often the API server is asked about tokens. It is safe for concurrent use.
 type reviewLimiter struct {
-	addresses       *utilcache.LRUExpireCache // limiters, by address
-	nodes           *utilcache.LRUExpireCache // limiters, by node
+	addresses       rateLimits // by address
+	nodes           rateLimits // by node
 	unauthenticated *rate.Limiter
 
 	mu            sync.Mutex
@@ -39,7 +39,8 @@ type reviewLimiter struct {
 
 func newReviewLimiter() *reviewLimiter {
 	return &reviewLimiter{
-		addresses: utilcache.NewLRUExpireCache(addressMost), nodes: utilcache.NewLRUExpireCache(addressMost),
+		addresses:     newRateLimits(addressMost, reviewsPerSecond, reviewsAtOnce),
+		nodes:         newRateLimits(addressMost, reviewsPerSecond, reviewsAtOnce),
 		authenticated: utilcache.NewLRUExpireCache(addressMost), addressesOf: utilcache.NewLRUExpireCache(addressMost),
 		unauthenticated: rate.NewLimiter(unauthenticatedPerSecond, unauthenticatedAtOnce),
 	}
@@ -49,9 +50,9 @@ func newReviewLimiter() *reviewLimiter {
 // alone: whatever others show at the same address does not hold it up. Any other counts for its address, whatever else has come from there.
 func (p *reviewLimiter) allow(host, node string) bool {
 	if node != "" {
-		return limiterOf(p.nodes, node, reviewsPerSecond, reviewsAtOnce).Allow()
+		return p.nodes.allow(node)
 	}
-	if !limiterOf(p.addresses, host, reviewsPerSecond, reviewsAtOnce).Allow() {
+	if !p.addresses.allow(host) {
 		return false
 	}
 	if _, known := p.authenticated.Get(host); known {
@@ -92,14 +93,25 @@ func hostOf(ctx context.Context) string {
 	return host
 }
 
-// limiterOf is the limiter of that name; two that are made at once for one name are the same as one a moment later.
-func limiterOf(in *utilcache.LRUExpireCache, name string, perSecond rate.Limit, atOnce int) *rate.Limiter {
-	if found, ok := in.Get(name); ok {
+// rateLimits has a rate limiter for each name.
+type rateLimits struct {
+	*utilcache.LRUExpireCache
+	perSecond rate.Limit
+	atOnce    int
+}
+
+func newRateLimits(names int, perSecond rate.Limit, atOnce int) rateLimits {
+	return rateLimits{utilcache.NewLRUExpireCache(names), perSecond, atOnce}
+}
+
+// allow counts one more of a name. Two limiters that are made at once for one name are the same as one a moment later.
+func (r rateLimits) allow(name string) bool {
+	if found, ok := r.Get(name); ok {
 		if l, ok := found.(*rate.Limiter); ok {
-			return l
+			return l.Allow()
 		}
 	}
-	l := rate.NewLimiter(perSecond, atOnce)
-	in.Add(name, l, limiterLife)
-	return l
+	l := rate.NewLimiter(r.perSecond, r.atOnce)
+	r.Add(name, l, limiterLife)
+	return l.Allow()
 }
