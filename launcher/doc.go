@@ -1,8 +1,10 @@
-// Package launcher is the first process of the pod that a VM runs in. It reads the VMI, runs libvirt, starts the domain when the node's worker
-// says that the network is there, reports what becomes of it, turns the pod's termination into a press of the guest's power button, and ends
-// when the guest ends, leaving the reason as the container's termination message.
+// Package launcher is the first process of the pod that a VM runs in. It reads the VMI, runs libvirt, starts the domain
+// when the node's worker says that the network is there, reports what becomes of it, turns the pod's termination into a
+// press of the guest's power button, and ends when the guest ends, leaving the reason as the container's termination
+// message.
 //
-// What happens when is decided by the table in package lifecycle; what the domain looks like by package domain. Neither has side effects.
+// What happens when is decided by the table in package lifecycle; what the domain looks like by package domain. Neither
+// has side effects.
 //
 // The image has to have, as absolute paths that the flags of cmd/launcher can change:
 //

@@ -34,7 +34,8 @@ func (idle) Ready() <-chan struct{} {
 	return ready
 }
 
-// TestToldToEnd: a launcher that missed the kubelet's signal ends when the node's worker says so, also before it has a domain.
+// TestToldToEnd: a launcher that missed the kubelet's signal ends when the node's worker says so, also before it has a
+// domain.
 func TestToldToEnd(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{Socket: filepath.Join(dir, "s"), TerminationMessage: filepath.Join(dir, "message")}
@@ -48,7 +49,8 @@ func TestToldToEnd(t *testing.T) {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = rpc.NewLauncherClient(conn).Operate(ctx, &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_END}, grpc.WaitForReady(true))
+	_, err = rpc.NewLauncherClient(conn).
+		Operate(ctx, &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_END}, grpc.WaitForReady(true))
 	require.NoError(t, err)
 	select {
 	case err := <-ended:

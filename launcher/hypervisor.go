@@ -31,7 +31,8 @@ type Hypervisor interface {
 	Reset() error
 	// Reboot asks the guest to reboot, by ACPI.
 	Reboot() error
-	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. An error wraps guest.ErrSilent when none came.
+	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. An error wraps
+	// guest.ErrSilent when none came.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 	// Screenshot writes a picture of the guest's screen as PNG.
 	Screenshot(ctx context.Context, to io.Writer) error

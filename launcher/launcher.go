@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// shutdownAgain is when the power button is pressed again: a guest that is still booting does not hear the first press.
+	// shutdownAgain is when the power button is pressed again: a guest that is still booting does not hear the first
+	// press.
 	shutdownAgain = 5 * time.Second
 	destroyAgain  = 2 * time.Second
 	// destroyLimit is how long libvirt has to end a domain before QEMU is killed without it.
@@ -47,11 +48,13 @@ type Launcher struct {
 	started chan startResult
 	over    chan struct{} // closed when nothing more is started
 	end     func()        // does what a signal to end does
-	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the domain.
+	// Each holds one while such a call is under way. Two, because a shutdown that hangs in libvirt must not keep the
+	// domain.
 	stopping chan struct{}
 	killing  chan struct{}
 	resuming chan struct{}
-	// operating holds one while an operation on the running domain is under way, asking one that the guest has to do by itself.
+	// operating holds one while an operation on the running domain is under way, asking one that the guest has to do by
+	// itself.
 	operating chan struct{}
 	asking    chan struct{}
 	thawing   thawing
@@ -96,8 +99,8 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 	}
 }
 
-// Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that makes the pod
-// succeed.
+// Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that
+// makes the pod succeed.
 func (l *Launcher) Run(ctx context.Context) error {
 	ctx, l.end = context.WithCancel(ctx)
 	defer l.end()
@@ -107,12 +110,13 @@ func (l *Launcher) Run(ctx context.Context) error {
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
 	details := agent.NewDetails(l.hypervisor)
-	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtIntervals(), func(connected bool, info *rpc.GuestInfo, frozen bool) {
-		l.agentTold(connected, info, frozen)
-		if connected && !frozen {
-			details.Learn()
-		}
-	}, l.log)
+	poller := agent.NewPoller(l.hypervisor, agent.KubeVirtIntervals(),
+		func(connected bool, info *rpc.GuestInfo, frozen bool) {
+			l.agentTold(connected, info, frozen)
+			if connected && !frozen {
+				details.Learn()
+			}
+		}, l.log)
 	l.agent, l.operated, l.rebooted = poller.Connected, poller.Operated, poller.Rebooted
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
 
@@ -161,7 +165,8 @@ func (l *Launcher) ready(ctx context.Context, libvirt chan error) error {
 	}
 }
 
-// loop feeds the lifecycle with what happens, one thing at a time, and does what it says. It returns when that is to end.
+// loop feeds the lifecycle with what happens, one thing at a time, and does what it says. It returns when that is to
+// end.
 func (l *Launcher) loop(ctx, inner context.Context) {
 	grace := GracePeriod(l.vmi)
 	stop := ctx.Done()
@@ -189,7 +194,9 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			expired, in = nil, lifecycle.GracePeriodExpired
 		case <-l.resumption.due:
 			l.resumption.tried()
-			l.act(l.resuming, "the guest that an I/O error paused does not go on", func() error { return l.hypervisor.Resume() })
+			l.act(l.resuming, "the guest that an I/O error paused does not go on", func() error {
+				return l.hypervisor.Resume()
+			})
 		case <-again:
 			again, in = nil, lifecycle.Again
 		}
@@ -199,14 +206,17 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 		before := l.machine.State()
 		action := l.machine.Apply(in)
 		if s := l.machine.State(); s != before || action != "" {
-			l.log.Info().Str("input", string(in)).Str("from", string(before)).Str("to", string(s)).Str("action", string(action)).Msg("lifecycle")
+			l.log.Info().Str("input", string(in)).Str("from", string(before)).Str("to", string(s)).
+				Str("action", string(action)).Msg("lifecycle")
 		}
 		switch action {
 		case lifecycle.Start:
 			go l.start(inner)
 		case lifecycle.Shutdown:
 			again = time.After(shutdownAgain)
-			l.act(l.stopping, "the guest does not take its power button", func() error { return l.hypervisor.Shutdown(inner) })
+			l.act(l.stopping, "the guest does not take its power button", func() error {
+				return l.hypervisor.Shutdown(inner)
+			})
 		case lifecycle.Destroy:
 			again = time.After(destroyAgain)
 			l.act(l.killing, "the domain does not end", func() error {
@@ -237,7 +247,8 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 
 // changed takes a status of the domain to the state that watchers follow, and to the lifecycle if it ended.
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
-	l.log.Info().Str("state", string(s.State)).Str("pause_reason", string(s.PauseReason)).Bool("agent", s.AgentConnected).Msg("domain")
+	l.log.Info().Str("state", string(s.State)).Str("pause_reason", string(s.PauseReason)).
+		Bool("agent", s.AgentConnected).Msg("domain")
 	l.agent(s.AgentConnected && !s.State.Ended())
 	if !s.State.Ended() {
 		l.domain.Update(func(d *rpc.Domain) {

@@ -40,7 +40,8 @@ func (t *thawing) set(after time.Duration, thaw func()) {
 	}
 }
 
-// operate is the service's call. One at a time of each sort: when libvirt hangs, callers are told so instead of piling up.
+// operate is the service's call. One at a time of each sort: when libvirt hangs, callers are told so instead of piling
+// up.
 func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
 	if r.GetOperation() == rpc.Operation_OPERATION_END {
 		l.log.Info().Msg("told by the node's worker to end")
@@ -73,8 +74,8 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	return l.shown(ctx, r.GetOperation()), nil
 }
 
-// byGuest says that the guest itself has to do it, and so may keep the caller waiting. What is done to the guest must not wait for that: a reset
-// is what one tries when the guest does not answer.
+// byGuest says that the guest itself has to do it, and so may keep the caller waiting. What is done to the guest must
+// not wait for that: a reset is what one tries when the guest does not answer.
 func byGuest(o rpc.Operation) bool {
 	switch o {
 	case rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE, rpc.Operation_OPERATION_THAW:
@@ -103,9 +104,11 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 		}
 		return l.hypervisor.Reboot()
 	case rpc.Operation_OPERATION_FREEZE:
-		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second, longestFreeze)
+		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second,
+			longestFreeze)
 		if after > 0 {
-			l.thawing.set(after, l.thaw) // before: a freeze that takes too long for us may be done in the guest all the same
+			// before: a freeze that takes too long for us may be done in the guest all the same
+			l.thawing.set(after, l.thaw)
 		}
 		defer l.operated() // whatever came of it
 		if err := agent.Freeze(l.hypervisor, rpc.GuestAnswers); err != nil {

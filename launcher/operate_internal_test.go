@@ -65,7 +65,8 @@ func (l *Launcher) ask(ctx context.Context, o rpc.Operation) error {
 }
 
 func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
-	for _, slow := range []rpc.Operation{rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE, rpc.Operation_OPERATION_THAW} {
+	for _, slow := range []rpc.Operation{rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE,
+		rpc.Operation_OPERATION_THAW} {
 		t.Run(slow.String(), func(t *testing.T) {
 			asked, hang := make(chan struct{}, 16), make(chan struct{})
 			l, o := operated(t, true, func(string) (string, error) {
@@ -79,7 +80,8 @@ func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
 			short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			for operation, want := range map[rpc.Operation]string{
-				rpc.Operation_OPERATION_RESET: "reset", rpc.Operation_OPERATION_PAUSE: "suspend", rpc.Operation_OPERATION_UNPAUSE: "resume",
+				rpc.Operation_OPERATION_RESET: "reset", rpc.Operation_OPERATION_PAUSE: "suspend",
+				rpc.Operation_OPERATION_UNPAUSE: "resume",
 			} {
 				require.NoError(t, l.ask(short, operation))
 				require.Equal(t, want, <-o.said)
@@ -112,13 +114,15 @@ func TestASoftRebootIsDoneWhenItWasSent(t *testing.T) {
 		said       []string // parts
 		err        error
 	}{
-		"without an agent":             {false, nil, nil, []string{"power button"}, nil},
-		"an agent that reboots":        {true, nil, fmt.Errorf("%w: it went away", guest.ErrSilent), []string{"guest-ping", `"mode":"reboot"`}, nil},
-		"an agent that says yes":       {true, nil, nil, []string{"guest-ping", "guest-shutdown"}, nil},
-		"an agent that refuses":        {true, nil, disabled, []string{"guest-ping", "guest-shutdown"}, disabled},
-		"an agent that is not there":   {true, guest.ErrSilent, nil, []string{"guest-ping"}, guest.ErrSilent},
-		"libvirt that is not there":    {true, guest.ErrUnavailable, nil, []string{"guest-ping"}, guest.ErrUnavailable},
-		"libvirt that goes in between": {true, nil, guest.ErrUnavailable, []string{"guest-ping", "guest-shutdown"}, guest.ErrUnavailable},
+		"without an agent": {false, nil, nil, []string{"power button"}, nil},
+		"an agent that reboots": {true, nil, fmt.Errorf("%w: it went away", guest.ErrSilent),
+			[]string{"guest-ping", `"mode":"reboot"`}, nil},
+		"an agent that says yes":     {true, nil, nil, []string{"guest-ping", "guest-shutdown"}, nil},
+		"an agent that refuses":      {true, nil, disabled, []string{"guest-ping", "guest-shutdown"}, disabled},
+		"an agent that is not there": {true, guest.ErrSilent, nil, []string{"guest-ping"}, guest.ErrSilent},
+		"libvirt that is not there":  {true, guest.ErrUnavailable, nil, []string{"guest-ping"}, guest.ErrUnavailable},
+		"libvirt that goes in between": {true, nil, guest.ErrUnavailable, []string{"guest-ping", "guest-shutdown"},
+			guest.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, o := operated(t, c.agent, func(command string) (string, error) {

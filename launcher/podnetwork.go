@@ -6,8 +6,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// forPodNetwork gives the interface that was prepared for "the pod's network" the name which this VMI has for that. The node's
-// worker does not know the VMI, so it names none. A guest without an interface there has no use for it.
+// forPodNetwork gives the interface that was prepared for "the pod's network" the name which this VMI has for that. The
+// node's worker does not know the VMI, so it names none. A guest without an interface there has no use for it.
 func forPodNetwork(vmi *v1.VirtualMachineInstance, prepared []*rpc.PodInterface) []*rpc.PodInterface {
 	var out []*rpc.PodInterface
 	for _, p := range prepared {

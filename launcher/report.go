@@ -9,7 +9,10 @@ import (
 )
 
 // report is what a VMI's status says of its domain's parts.
-func report(vmi *v1.VirtualMachineInstance, d *libvirtxml.Domain, volumes map[string]domain.Volume, prepared []*rpc.PodInterface) *rpc.Domain {
+func report(
+	vmi *v1.VirtualMachineInstance, d *libvirtxml.Domain, volumes map[string]domain.Volume,
+	prepared []*rpc.PodInterface,
+) *rpc.Domain {
 	out := &rpc.Domain{}
 	out.GuestMemoryBytes, _ = domain.GuestMemory(vmi) // Build has refused what has none
 	byTap := map[string]*rpc.PodInterface{}

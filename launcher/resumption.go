@@ -14,8 +14,8 @@ const (
 	resumptionSteps                    = 8
 )
 
-// resumption resumes a guest that an I/O error paused: storage comes back, and space is made. What fails again pauses it again. It belongs to
-// the launcher's loop.
+// resumption resumes a guest that an I/O error paused: storage comes back, and space is made. What fails again pauses
+// it again. It belongs to the launcher's loop.
 type resumption struct {
 	due     <-chan time.Time // when to resume; nil: not
 	backoff wait.Backoff

@@ -12,7 +12,8 @@ import (
 func TestResumptionFollowsThePause(t *testing.T) {
 	var r resumption
 	for why, resumes := range map[guest.PauseReason]bool{
-		guest.ByUser: false, guest.ByIOError: true, guest.ByNoSpace: true, guest.ByMigration: false, guest.ByOther: false, "": false,
+		guest.ByUser: false, guest.ByIOError: true, guest.ByNoSpace: true, guest.ByMigration: false,
+		guest.ByOther: false, "": false,
 	} {
 		r.follow(why)
 		require.Equal(t, resumes, r.due != nil, why)
@@ -33,7 +34,8 @@ func TestResumptionPauses(t *testing.T) {
 		r.last = now
 	}
 	require.Equal(t, []time.Duration{
-		10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 3 * time.Minute, 3 * time.Minute,
+		10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 3 * time.Minute,
+		3 * time.Minute,
 	}, pauses)
 	require.Equal(t, 10*time.Second, r.pause(now.Add(2*longestResumption+1)))
 }

@@ -24,8 +24,8 @@ import (
 // errNoKVM is KubeVirt's text.
 var errNoKVM = errors.New("kvm not present and emulation is not allowed") //nolint:gochecknoglobals // a constant error
 
-// startRequest is one caller's request for the domain. The answer is nil when the domain is as its state says, or an error with a gRPC
-// status.
+// startRequest is one caller's request for the domain. The answer is nil when the domain is as its state says, or an
+// error with a gRPC status.
 type startRequest struct {
 	interfaces []*rpc.PodInterface
 	answer     chan error
@@ -37,8 +37,8 @@ type startResult struct {
 	report *rpc.Domain // what is known of the domain besides its state
 }
 
-// startDomain is the service's call: it hands the request to the loop and waits. A caller that leaves changes nothing, and any number of
-// callers share one attempt.
+// startDomain is the service's call: it hands the request to the loop and waits. A caller that leaves changes nothing,
+// and any number of callers share one attempt.
 func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Domain, error) {
 	r := startRequest{interfaces: interfaces, answer: make(chan error, 1)}
 	select {
@@ -109,8 +109,8 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 	return lifecycle.StartRefused
 }
 
-// codeOf: INVALID_ARGUMENT for what somebody has to change in the VMI or its images, FAILED_PRECONDITION for what this place cannot do,
-// UNAVAILABLE for what may pass.
+// codeOf: INVALID_ARGUMENT for what somebody has to change in the VMI or its images, FAILED_PRECONDITION for what this
+// place cannot do, UNAVAILABLE for what may pass.
 func codeOf(err error) codes.Code {
 	var invalid *domain.InvalidError
 	var image *disk.Error
@@ -132,8 +132,8 @@ func (l *Launcher) start(ctx context.Context) {
 	l.started <- startResult{err: err, report: report}
 }
 
-// judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed. Without an answer the start may be tried again: the
-// node may only be busy, and nothing is emulated that was to have KVM.
+// judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed. Without an answer the start
+// may be tried again: the node may only be busy, and nothing is emulated that was to have KVM.
 func (l *Launcher) judgeKVM(ctx context.Context) (use bool, err error) {
 	switch err := kvm.Judge(ctx, l.kvm); {
 	case err == nil:
@@ -170,7 +170,8 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(l.interfaces),
 		Paths: domain.Paths{
-			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(), Agent: l.cfg.agent(),
+			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
+			Agent: l.cfg.agent(),
 		},
 	})
 	if err != nil {
@@ -199,7 +200,8 @@ func taps(prepared []*rpc.PodInterface) map[string]domain.Interface {
 	return out
 }
 
-// serveDHCP starts a server for each interface that has an address to hand out. A server that an earlier attempt started goes on.
+// serveDHCP starts a server for each interface that has an address to hand out. A server that an earlier attempt
+// started goes on.
 func (l *Launcher) serveDHCP(ctx context.Context) error {
 	for _, p := range l.interfaces {
 		if p.GetGuestAddress() == "" || l.dhcp[p.GetBridge()] {
@@ -228,8 +230,9 @@ func (l *Launcher) lease(p *rpc.PodInterface) (dhcp.Lease, error) {
 	}
 	servers, search := dhcp.Resolver(string(conf))
 	lease := dhcp.Lease{
-		Interface: p.GetBridge(), Address: net.IPNet{IP: address, Mask: network.Mask}, Gateway: net.ParseIP(p.GetGateway()),
-		MTU: int(p.GetMtu()), Hostname: domain.Hostname(l.vmi), DNS: servers,
+		Interface: p.GetBridge(), Address: net.IPNet{IP: address, Mask: network.Mask},
+		Gateway: net.ParseIP(p.GetGateway()),
+		MTU:     int(p.GetMtu()), Hostname: domain.Hostname(l.vmi), DNS: servers,
 		Search: dhcp.WithSubdomain(search, l.vmi.Spec.Subdomain, l.vmi.Namespace),
 	}
 	if lease.Gateway == nil {
@@ -243,11 +246,13 @@ func (l *Launcher) lease(p *rpc.PodInterface) (dhcp.Lease, error) {
 		lease.Options = iface.DHCPOptions
 		lease.MAC, err = net.ParseMAC(domain.MAC(l.vmi, iface))
 		if err != nil {
-			return dhcp.Lease{}, &domain.InvalidError{Field: fmt.Sprintf("spec.domain.devices.interfaces[%d].macAddress", i), Problem: err.Error()}
+			return dhcp.Lease{}, &domain.InvalidError{
+				Field: fmt.Sprintf("spec.domain.devices.interfaces[%d].macAddress", i), Problem: err.Error()}
 		}
 		return lease, nil
 	}
-	return dhcp.Lease{}, &domain.InvalidError{Field: "spec.domain.devices.interfaces", Problem: "none belongs to network " + p.GetNetwork()}
+	return dhcp.Lease{}, &domain.InvalidError{Field: "spec.domain.devices.interfaces",
+		Problem: "none belongs to network " + p.GetNetwork()}
 }
 
 // followConsole repeats the guest's console in the log, so that `kubectl logs` shows it.

@@ -11,7 +11,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// terminationLimit is what the control plane keeps of a termination message, in bytes; the kubelet would take four times as much.
+// terminationLimit is what the control plane keeps of a termination message, in bytes; the kubelet would take four
+// times as much.
 const terminationLimit = 1024
 
 // EncodeTermination is the message as JSON, with the text cut so that the whole fits.

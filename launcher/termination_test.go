@@ -13,7 +13,8 @@ import (
 )
 
 func TestALongTerminationMessageIsCutAndStaysJSON(t *testing.T) {
-	for _, text := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("\"\n", 3000), strings.Repeat("ü", 3000)} {
+	for _, text := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("\"\n", 3000),
+		strings.Repeat("ü", 3000)} {
 		b, err := launcher.EncodeTermination(contract.TerminationMessage{Reason: contract.ReasonFailed, Message: text})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(b), 1024)

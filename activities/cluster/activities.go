@@ -29,7 +29,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Activities are registered as one: the name of each method is the name of its activity. They are safe for concurrent use.
+// Activities are registered as one: the name of each method is the name of its activity. They are safe for concurrent
+// use.
 type Activities struct {
 	Options
 	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read.
@@ -37,8 +38,8 @@ type Activities struct {
 }
 
 const (
-	// freshFor is for how long the answer to the creation of an instance counts as a look at it: no pod is placed, runs, ends and is gone within
-	// that time, so that none is made for an instance that had one.
+	// freshFor is for how long the answer to the creation of an instance counts as a look at it: no pod is placed,
+	// runs, ends and is gone within that time, so that none is made for an instance that had one.
 	freshFor  = 2 * time.Second
 	freshSize = 1024
 )

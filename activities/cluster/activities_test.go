@@ -57,10 +57,14 @@ func newWorld(t *testing.T) *world {
 	w.kubevirt, err = kube.New(config)
 	require.NoError(t, err)
 	if w.fake == nil {
-		ns, err := w.kubernetes.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cluster-test-"}}, metav1.CreateOptions{})
+		ns, err := w.kubernetes.CoreV1().Namespaces().
+			Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cluster-test-"}},
+				metav1.CreateOptions{})
 		require.NoError(t, err)
 		w.ns = ns.Name
-		_, err = w.kubernetes.CoreV1().ServiceAccounts(w.ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+		_, err = w.kubernetes.CoreV1().ServiceAccounts(w.ns).
+			Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+				metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 	w.Activities = w.again(t)
@@ -72,7 +76,8 @@ func (w *world) again(t *testing.T) *cluster.Activities {
 	t.Helper()
 	begun := time.Now()
 	a, err := cluster.New(cluster.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: zerolog.Nop(), Record: w.record,
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev",
+		Log: zerolog.Nop(), Record: w.record,
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 		Now:      func() time.Time { return begun.Add(w.later) },
 	})
@@ -102,12 +107,16 @@ func (w *world) vm(t *testing.T) (*kubevirt.VirtualMachine, contract.Object) {
 		Spec: kubevirt.VirtualMachineSpec{
 			RunStrategy: &strategy,
 			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{contract.AnnotationRequestedBy: "mallory"}},
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"},
+					Annotations: map[string]string{contract.AnnotationRequestedBy: "mallory"}},
 				Spec: kubevirt.VirtualMachineInstanceSpec{
 					Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
 					Volumes: []kubevirt.Volume{
-						{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
-						{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserData: "#cloud-config\npassword: hunter2\n"}}},
+						{Name: "root", VolumeSource: kubevirt.VolumeSource{
+							ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+						{Name: "init", VolumeSource: kubevirt.VolumeSource{
+							CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{
+								UserData: "#cloud-config\npassword: hunter2\n"}}},
 					},
 				},
 			},
@@ -147,7 +156,8 @@ func TestLife(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, again.Existing)
 	require.Equal(t, created.VMI, again.VMI)
-	w.calls(t, "GET virtualmachines", "POST controllerrevisions", "POST virtualmachineinstances", "GET virtualmachineinstances")
+	w.calls(t, "GET virtualmachines", "POST controllerrevisions", "POST virtualmachineinstances",
+		"GET virtualmachineinstances")
 
 	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
 	pod, err := w.CreateLauncherPod(ctx, contract.CreatePodInput{VMI: vmi})
@@ -188,7 +198,8 @@ func (w *world) runInstance(t *testing.T, vmi contract.Object, seen contract.VMI
 	in := contract.PatchVMIInput{
 		VMI: vmi, ResourceVersion: seen.ResourceVersion, NodeLabel: &node,
 		Status: &contract.VMIStatus{
-			Phase: "Running", NodeName: node, ActivePods: map[string]string{"p": node}, IPs: []string{"10.0.0.1"}, GuestMemory: 128 << 20, MachineType: "q35",
+			Phase: "Running", NodeName: node, ActivePods: map[string]string{"p": node}, IPs: []string{"10.0.0.1"},
+			GuestMemory: 128 << 20, MachineType: "q35",
 			Conditions: []contract.Condition{{Type: "Ready", Status: "True", LastTransitionTime: &now}},
 			PhaseTimes: append(seen.PhaseTimes, contract.PhaseTime{Phase: "Running", Time: now}),
 			Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01"}},
@@ -216,7 +227,8 @@ func (w *world) runInstance(t *testing.T, vmi contract.Object, seen contract.VMI
 	require.Equal(t, "Running", out.Current.Phase)
 	w.calls(t, "PATCH virtualmachineinstances", "GET virtualmachineinstances")
 
-	in.ResourceVersion, in.Status, in.NodeLabel, in.Events = out.Current.ResourceVersion, &contract.VMIStatus{Phase: "Succeeded"}, new(string), nil
+	in.ResourceVersion, in.Status, in.NodeLabel, in.Events = out.Current.ResourceVersion,
+		&contract.VMIStatus{Phase: "Succeeded"}, new(string), nil
 	out, err = w.PatchVMI(t.Context(), in)
 	require.NoError(t, err)
 	require.True(t, out.Written)
@@ -271,10 +283,12 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 
 	stored, err := w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	let, err := w.PatchVMI(ctx, contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
+	let, err := w.PatchVMI(ctx,
+		contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
 	require.True(t, let.Gone)
-	let, err = w.PatchVMI(ctx, contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
+	let, err = w.PatchVMI(ctx,
+		contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
 	require.True(t, let.Gone)
 	_, err = w.CreateLauncherPod(ctx, contract.CreatePodInput{VMI: vmi})
@@ -287,18 +301,21 @@ func TestPatchVM(t *testing.T) {
 	at := time.Now().UTC().Truncate(time.Second)
 	status := contract.VMStatus{
 		Created: true, PrintableStatus: "Starting", RunStrategy: "Always", DesiredGeneration: 1, ObservedGeneration: 1,
-		StartFailure:        &contract.StartFailure{ConsecutiveFailCount: 2, LastFailedVMIUID: "x", RetryAfter: &at},
-		StateChangeRequests: []contract.StateChangeRequest{{Action: "Start", Data: map[string]string{"paused": "true"}}},
-		Conditions:          []contract.Condition{{Type: "Ready", Status: "False", Reason: "VMINotExists"}},
+		StartFailure: &contract.StartFailure{ConsecutiveFailCount: 2, LastFailedVMIUID: "x", RetryAfter: &at},
+		StateChangeRequests: []contract.StateChangeRequest{
+			{Action: "Start", Data: map[string]string{"paused": "true"}}},
+		Conditions: []contract.Condition{{Type: "Ready", Status: "False", Reason: "VMINotExists"}},
 	}
-	out, err := w.PatchVM(t.Context(), contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &status})
+	out, err := w.PatchVM(t.Context(),
+		contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &status})
 	require.NoError(t, err)
 	require.True(t, out.Written)
 	w.calls(t, "PATCH virtualmachines/status")
 	require.Equal(t, status.StartFailure, out.Current.StartFailure)
 	require.Equal(t, status.StateChangeRequests, out.Current.StateChangeRequests)
 
-	old, err := w.PatchVM(t.Context(), contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &status})
+	old, err := w.PatchVM(t.Context(),
+		contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &status})
 	require.NoError(t, err)
 	require.True(t, old.Conflict)
 	require.Equal(t, out.Current, old.Current)
@@ -306,7 +323,8 @@ func TestPatchVM(t *testing.T) {
 
 	finalizers := []string{contract.FinalizerVM, "example.com/other"}
 	both, err := w.PatchVM(t.Context(), contract.PatchVMInput{
-		VM: vm, ResourceVersion: out.Current.ResourceVersion, Status: &contract.VMStatus{PrintableStatus: "Stopped"}, Finalizers: &finalizers, RunStrategy: "Halted", Actor: "carol",
+		VM: vm, ResourceVersion: out.Current.ResourceVersion, Status: &contract.VMStatus{PrintableStatus: "Stopped"},
+		Finalizers: &finalizers, RunStrategy: "Halted", Actor: "carol",
 	})
 	require.NoError(t, err)
 	require.True(t, both.Written)
@@ -322,7 +340,8 @@ func TestPatchVM(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
 	require.Equal(t, contract.ErrorGone, errorType(err))
-	last := contract.PatchVMInput{VM: vm, ResourceVersion: current.ResourceVersion, Status: &status, Finalizers: &[]string{}}
+	last := contract.PatchVMInput{VM: vm, ResourceVersion: current.ResourceVersion, Status: &status,
+		Finalizers: &[]string{}}
 	for range 2 {
 		gone, err := w.PatchVM(t.Context(), last)
 		require.NoError(t, err)
@@ -335,7 +354,8 @@ func TestSecretsStayOutOfErrorsAndPods(t *testing.T) {
 	made, vm := w.vm(t)
 	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
 	require.NoError(t, err)
-	out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
+	out, err := w.CreateLauncherPod(t.Context(),
+		contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
 	require.NoError(t, err)
 	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -358,7 +378,8 @@ func TestAQuotaOnLimits(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.kubernetes.CoreV1().ResourceQuotas(w.ns).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "limits"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("8Gi")}},
+		Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("8Gi")}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	// The quota's own admission plugin speaks so.
@@ -375,7 +396,8 @@ func TestAQuotaOnLimits(t *testing.T) {
 			Message: "failed quota: limits: must specify limits.memory for: compute",
 		}}
 	})
-	out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
+	out, err := w.CreateLauncherPod(t.Context(),
+		contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
 	require.NoError(t, err)
 	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -393,11 +415,15 @@ func TestErrors(t *testing.T) {
 		kind      string
 		retryable bool
 	}{
-		"invalid, with a secret in it": {metav1.Status{Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "Invalid value: hunter2", Details: &metav1.StatusDetails{
-			Causes: []metav1.StatusCause{{Field: "spec.volumes[1].cloudInitNoCloud.userData", Message: "Invalid value: hunter2"}},
-		}}, contract.ErrorInvalid, false},
-		"quota":       {metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "exceeded quota"}, contract.ErrorForbidden, true},
-		"unavailable": {metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "etcd is away"}, "Kubernetes", true},
+		"invalid, with a secret in it": {metav1.Status{Code: http.StatusUnprocessableEntity,
+			Reason: metav1.StatusReasonInvalid, Message: "Invalid value: hunter2", Details: &metav1.StatusDetails{
+				Causes: []metav1.StatusCause{
+					{Field: "spec.volumes[1].cloudInitNoCloud.userData", Message: "Invalid value: hunter2"}},
+			}}, contract.ErrorInvalid, false},
+		"quota": {metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: "exceeded quota"}, contract.ErrorForbidden, true},
+		"unavailable": {metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+			Message: "etcd is away"}, "Kubernetes", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -423,11 +449,15 @@ func TestErrors(t *testing.T) {
 func TestPatchNodeAndEvents(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
-	node, err := w.kubernetes.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cluster-test", Labels: map[string]string{"a": "b", "keep": "x"}}}, metav1.CreateOptions{})
+	node, err := w.kubernetes.CoreV1().Nodes().
+		Create(ctx, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-test",
+				Labels: map[string]string{"a": "b", "keep": "x"}}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.kubernetes.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}) })
 	yes := "true"
-	in := contract.PatchNodeInput{Name: node.Name, UID: string(node.UID), Labels: map[string]*string{contract.LabelSchedulable: &yes, "a": nil}}
+	in := contract.PatchNodeInput{Name: node.Name, UID: string(node.UID),
+		Labels: map[string]*string{contract.LabelSchedulable: &yes, "a": nil}}
 	err = w.PatchNode(ctx, in)
 	require.NoError(t, err)
 	node, err = w.kubernetes.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
@@ -447,8 +477,9 @@ func TestAnOrphanedPodIsFound(t *testing.T) {
 	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: "the-vmi"}
 	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        render.PodName(vmi.Name, vmi.UID),
-			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: vmi.UID},
+			Name: render.PodName(vmi.Name, vmi.UID),
+			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+				contract.LabelCreatedBy: vmi.UID},
 			Annotations: map[string]string{contract.AnnotationDomain: vmi.Name},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "compute", Image: "launcher"}}},

@@ -19,7 +19,8 @@ import (
 func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contract.CreateVMIResult, error) {
 	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return contract.CreateVMIResult{}, temporal.NewApplicationError("VirtualMachineInstance "+vm.Name+" was there a moment ago", errorKubernetes)
+		return contract.CreateVMIResult{},
+			temporal.NewApplicationError("VirtualMachineInstance "+vm.Name+" was there a moment ago", errorKubernetes)
 	}
 	if err != nil {
 		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+vm.Name, err)
@@ -35,20 +36,25 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 		case err != nil && !apierrors.IsNotFound(err):
 			return contract.CreateVMIResult{}, failure("reading VirtualMachine "+vm.Name, err)
 		case err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil:
-			return contract.CreateVMIResult{}, a.release(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
+			return contract.CreateVMIResult{},
+				a.release(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
 		}
 	default:
 		return contract.CreateVMIResult{}, a.refused(vm, final(contract.ErrorConflict, fmt.Sprintf(
-			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or give the VirtualMachine another name",
+			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or "+
+				"give the VirtualMachine another name",
 			vm.Name, vmi.UID)))
 	}
 	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
 }
 
-// adopt makes a VM the controller of an instance of its name that nobody controls, such as one whose VM was deleted without it. Errors are the
-// API server's.
-func (a *Activities) adopt(ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance) (*kubevirt.VirtualMachineInstance, error) {
-	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)}, kubevirt.VirtualMachineGroupVersionKind)
+// adopt makes a VM the controller of an instance of its name that nobody controls, such as one whose VM was deleted
+// without it. Errors are the API server's.
+func (a *Activities) adopt(
+	ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance,
+) (*kubevirt.VirtualMachineInstance, error) {
+	owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: vm.Name, UID: types.UID(vm.UID)},
+		kubevirt.VirtualMachineGroupVersionKind)
 	var finalizers *[]string
 	if !slices.Contains(vmi.Finalizers, contract.FinalizerVM) {
 		with := append(slices.Clone(vmi.Finalizers), contract.FinalizerVM)
@@ -57,7 +63,8 @@ func (a *Activities) adopt(ctx context.Context, vm contract.Object, vmi *kubevir
 	return a.writeOwners(ctx, vmi, append(slices.Clone(vmi.OwnerReferences), *owner), finalizers)
 }
 
-// writeOwners gives an instance other owners, and finalizers where they are not nil, in the version that was read. Errors are the API server's.
+// writeOwners gives an instance other owners, and finalizers where they are not nil, in the version that was read.
+// Errors are the API server's.
 func (a *Activities) writeOwners(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, owners []metav1.OwnerReference, finalizers *[]string,
 ) (*kubevirt.VirtualMachineInstance, error) {
@@ -73,13 +80,15 @@ func (a *Activities) writeOwners(
 
 // withoutOwner are an instance's owners but for the one of that UID.
 func withoutOwner(vmi *kubevirt.VirtualMachineInstance, uid string) []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool { return string(o.UID) == uid })
+	return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return string(o.UID) == uid
+	})
 }
 
-// release takes the VM's reference off an instance that was adopted while the VM was being deleted already, and returns why nothing is made. If the
-// deletion is with --cascade=orphan, the garbage collector may have looked for dependents before the instance was one; whatever the deletion is, it
-// was not about this instance. Adopted is the UID of one that this attempt has adopted; an attempt before may have adopted any that was not made
-// for the VM.
+// release takes the VM's reference off an instance that was adopted while the VM was being deleted already, and returns
+// why nothing is made. If the deletion is with --cascade=orphan, the garbage collector may have looked for dependents
+// before the instance was one; whatever the deletion is, it was not about this instance. Adopted is the UID of one that
+// this attempt has adopted; an attempt before may have adopted any that was not made for the VM.
 func (a *Activities) release(ctx context.Context, vm contract.Object, adopted string, why error) error {
 	for look := 1; ; look++ {
 		vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})

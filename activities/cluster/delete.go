@@ -15,15 +15,17 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// looks is how often an object is looked at in one attempt to change it in the version that was looked at: it may change just then.
+// looks is how often an object is looked at in one attempt to change it in the version that was looked at: it may
+// change just then.
 const looks = 5
 
 var errUnsettled = errors.New("it changes all the time")
 
-// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. Whoever asks may remember what is true no longer.
-// So both are read, and the very version of the instance that was read is deleted, only if the VM goes, or asks for the end of this instance, or if
-// the instance is what a cancelled start has made, and its guest has never run.
-// Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that the VM does not control any more.
+// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. Whoever asks may remember
+// what is true no longer. So both are read, and the very version of the instance that was read is deleted, only if the
+// VM goes, or asks for the end of this instance, or if the instance is what a cancelled start has made, and its guest
+// has never run. Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that the VM
+// does not control any more.
 func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
@@ -37,7 +39,8 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 // deleteVMI is DeleteVMI with the errors of the API server.
 func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 	for range looks {
-		// The instance is read first: whatever takes it from its VM after that changes it, and then there is nothing of this version to delete.
+		// The instance is read first: whatever takes it from its VM after that changes it, and then there is nothing of
+		// this version to delete.
 		vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && in.VMI.UID != "" && string(vmi.UID) != in.VMI.UID {
 			return contract.DeleteVMIResult{Absent: true}, nil
@@ -62,7 +65,8 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 		default:
 			if err = a.deleteVersion(ctx, vmi); err == nil {
 				a.tell(kindVM, in.VM, normal("SuccessfulDelete",
-					"Stopped the virtual machine by deleting the virtual machine instance "+string(vmi.UID)), string(vmi.UID))
+					"Stopped the virtual machine by deleting the virtual machine instance "+
+						string(vmi.UID)), string(vmi.UID))
 				return contract.DeleteVMIResult{}, nil
 			}
 		}
@@ -73,7 +77,8 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	return contract.DeleteVMIResult{}, errUnsettled
 }
 
-// spared is the answer where an instance is not to be deleted, or is being deleted already; nil: it is to be deleted. A VM of nil is gone.
+// spared is the answer where an instance is not to be deleted, or is being deleted already; nil: it is to be deleted. A
+// VM of nil is gone.
 func (a *Activities) spared(
 	ctx context.Context, in contract.DeleteVMIInput, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance,
 ) (*contract.DeleteVMIResult, error) {
@@ -101,8 +106,8 @@ func (a *Activities) spared(
 	return nil, nil //nolint:nilnil // it is to be deleted
 }
 
-// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Maker is the transition that made it, and cancelled the
-// one that is being compensated, if any.
+// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Maker is the transition that
+// made it, and cancelled the one that is being compensated, if any.
 func wanted(vm *contract.VMObservation, vmi *contract.VMIObservation, maker, cancelled string) string {
 	desired, _ := runstrategy.Desired(vm, vmi, vm.StatusRunStrategy)
 	switch {
@@ -119,10 +124,12 @@ func wanted(vm *contract.VMObservation, vmi *contract.VMIObservation, maker, can
 	}
 }
 
-// orphans says that a VM which is gone or being deleted leaves an instance behind. A finalizer says so, until the garbage collector has taken all
-// dependents from the VM. The revision that the instance was made from is one of them. Where that is still the VM's, only the instance was taken, and
-// by somebody else. Free: nobody controls the instance.
-func (a *Activities) orphans(ctx context.Context, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance, free bool) (bool, error) {
+// orphans says that a VM which is gone or being deleted leaves an instance behind. A finalizer says so, until the
+// garbage collector has taken all dependents from the VM. The revision that the instance was made from is one of them.
+// Where that is still the VM's, only the instance was taken, and by somebody else. Free: nobody controls the instance.
+func (a *Activities) orphans(
+	ctx context.Context, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance, free bool,
+) (bool, error) {
 	name := vmi.Status.VirtualMachineRevisionName
 	switch {
 	case vm != nil && slices.Contains(vm.Finalizers, metav1.FinalizerOrphanDependents):

@@ -16,7 +16,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// changing has an instance change, as often as asked for, between the look at it and the request to delete it. Deletions counts the requests.
+// changing has an instance change, as often as asked for, between the look at it and the request to delete it.
+// Deletions counts the requests.
 func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualMachineInstance)) (deletions *int) {
 	t.Helper()
 	if w.fake == nil {
@@ -39,7 +40,9 @@ func (w *world) changing(t *testing.T, times int, change func(*kubevirt.VirtualM
 // disown takes the references off an instance.
 func (w *world) disown(t *testing.T, name string) {
 	t.Helper()
-	_, err := w.kubevirt.VMIs(w.ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+	_, err := w.kubevirt.VMIs(w.ns).
+		Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`),
+			metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -67,7 +70,9 @@ func (w *world) releaseRevision(t *testing.T) {
 	list, err := w.kubernetes.AppsV1().ControllerRevisions(w.ns).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1)
-	_, err = fakekube.Edit(w.fake, w.ns, list.Items[0].Name, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil })
+	_, err = fakekube.Edit(w.fake, w.ns, list.Items[0].Name, "", func(r *appsv1.ControllerRevision) {
+		r.OwnerReferences = nil
+	})
 	require.NoError(t, err)
 }
 
@@ -89,7 +94,8 @@ func (w *world) machine(t *testing.T) (vm, vmi contract.Object) {
 
 // farm controls an instance, and is of a kind that the garbage collector does not know.
 func farm() metav1.OwnerReference {
-	return *metav1.NewControllerRef(&metav1.ObjectMeta{Name: "farm", UID: "f"}, schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Farm"})
+	return *metav1.NewControllerRef(&metav1.ObjectMeta{Name: "farm", UID: "f"},
+		schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Farm"})
 }
 
 func labelled(vmi *kubevirt.VirtualMachineInstance) {
@@ -147,7 +153,8 @@ func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
 }
 
-// TestARefusalIsNoEnd: somebody's own policy keeps instances from being deleted. That is told, and does not let the VM go without its instance.
+// TestARefusalIsNoEnd: somebody's own policy keeps instances from being deleted. That is told, and does not let the VM
+// go without its instance.
 func TestARefusalIsNoEnd(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
@@ -157,7 +164,8 @@ func TestARefusalIsNoEnd(t *testing.T) {
 	w.halt(t)
 	w.fake.Calls()
 	set, of := w.replicaSet(t)
-	made, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: of, Generation: set.Generation, From: 1, Count: 1})
+	made, err := w.CreateReplicas(t.Context(),
+		contract.CreateReplicasInput{Set: of, Generation: set.Generation, From: 1, Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, 1, made.Made)
 	w.scale(t, 0)
@@ -166,7 +174,8 @@ func TestARefusalIsNoEnd(t *testing.T) {
 			return nil
 		}
 		return &fakekube.Fault{Status: &metav1.Status{
-			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "ValidatingAdmissionPolicy 'keep' denied request: instances are protected",
+			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+			Message: "ValidatingAdmissionPolicy 'keep' denied request: instances are protected",
 		}}
 	})
 	_, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
@@ -190,17 +199,21 @@ func TestReplicasThatAreNoLongerTheSetsStay(t *testing.T) {
 	for name, change := range map[string]func(*kubevirt.VirtualMachineInstance){
 		"set aside": func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = map[string]string{"app": "aside"} },
 		"nobody's":  func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil },
-		"another's": func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = []metav1.OwnerReference{farm()} },
+		"another's": func(vmi *kubevirt.VirtualMachineInstance) {
+			vmi.OwnerReferences = []metav1.OwnerReference{farm()}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			deletions := w.changing(t, 1, change)
 			made, set := w.replicaSet(t)
-			_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
+			_, err := w.CreateReplicas(t.Context(),
+				contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
 			require.NoError(t, err)
 			replica := w.instances(t)[0]
 			w.scale(t, 0)
-			in := contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}}
+			in := contract.DeleteReplicasInput{Set: set,
+				Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}}
 			for range 2 {
 				_, err = w.DeleteReplicas(t.Context(), in)
 				require.NoError(t, err)
@@ -211,16 +224,20 @@ func TestReplicasThatAreNoLongerTheSetsStay(t *testing.T) {
 	}
 }
 
-// TestReplicasOfASetThatGoesAreNotTheSetsToDelete: the garbage collector deletes them, or leaves them alone, as was asked for.
+// TestReplicasOfASetThatGoesAreNotTheSetsToDelete: the garbage collector deletes them, or leaves them alone, as was
+// asked for.
 func TestReplicasOfASetThatGoesAreNotTheSetsToDelete(t *testing.T) {
 	w := newWorld(t)
 	deletions := w.changing(t, 0, nil)
 	made, set := w.replicaSet(t)
-	_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
+	_, err := w.CreateReplicas(t.Context(),
+		contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 1})
 	require.NoError(t, err)
 	replica := w.instances(t)[0]
 	require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](w.fake, w.ns, set.Name))
-	_, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}})
+	_, err = w.DeleteReplicas(t.Context(),
+		contract.DeleteReplicasInput{Set: set,
+			Remove: []contract.Object{{Namespace: w.ns, Name: replica.Name, UID: string(replica.UID)}}})
 	require.Error(t, err)
 	require.Zero(t, *deletions)
 	require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
@@ -233,9 +250,13 @@ func TestWhatIsAdoptedTooLateIsReleased(t *testing.T) {
 		t.Skip("a real API server cannot be held up")
 	}
 	vm, _ := w.machine(t)
-	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil })
+	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.OwnerReferences = nil
+	})
 	require.NoError(t, err)
-	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) { vm.Finalizers = []string{contract.FinalizerVM} })
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) {
+		vm.Finalizers = []string{contract.FinalizerVM}
+	})
 	require.NoError(t, err)
 	patches := 0
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
@@ -270,11 +291,14 @@ func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
 		vmi.OwnerReferences, vmi.Status.VirtualMachineRevisionName = nil, "revision-start-vm-of-one-before-1"
 	})
 	require.NoError(t, err)
-	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) { vm.Finalizers = []string{contract.FinalizerVM} })
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vm *kubevirt.VirtualMachine) {
+		vm.Finalizers = []string{contract.FinalizerVM}
+	})
 	require.NoError(t, err)
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
 		if r.Call() == "GET virtualmachines" && w.there(t, "web").OwnerReferences != nil {
-			return &fakekube.Fault{Status: &metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}}
+			return &fakekube.Fault{Status: &metav1.Status{Code: http.StatusInternalServerError,
+				Reason: metav1.StatusReasonInternalError}}
 		}
 		return nil
 	})
@@ -285,7 +309,9 @@ func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
 	require.Len(t, owners, 1, "it was adopted")
 	require.NoError(t, fakekube.Orphan[kubevirt.VirtualMachine](w.fake, w.ns, "web"))
 	// The garbage collector has looked before the instance was the VM's.
-	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = owners })
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.OwnerReferences = owners
+	})
 	require.NoError(t, err)
 	for range 2 {
 		_, err = w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
@@ -296,7 +322,8 @@ func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
 	}
 }
 
-// TestWhoTookAnInstanceFromAVMThatGoes: the garbage collector takes everything from it that is the VM's; anybody else only the instance.
+// TestWhoTookAnInstanceFromAVMThatGoes: the garbage collector takes everything from it that is the VM's; anybody else
+// only the instance.
 func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		revision []metav1.OwnerReference
@@ -311,7 +338,9 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 			w := newWorld(t)
 			w.changing(t, 0, nil)
 			vm, vmi := w.machine(t)
-			_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil })
+			_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) {
+				v.OwnerReferences = nil
+			})
 			require.NoError(t, err)
 			revisions := w.kubernetes.AppsV1().ControllerRevisions(w.ns)
 			list, err := revisions.List(t.Context(), metav1.ListOptions{})
@@ -319,7 +348,9 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 			require.Len(t, list.Items, 1)
 			revision := list.Items[0].Name
 			if c.revision != nil {
-				_, err = fakekube.Edit(w.fake, w.ns, revision, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = c.revision })
+				_, err = fakekube.Edit(w.fake, w.ns, revision, "", func(r *appsv1.ControllerRevision) {
+					r.OwnerReferences = c.revision
+				})
 				require.NoError(t, err)
 			}
 			if c.gone {
@@ -350,28 +381,40 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 		deleted  bool
 		refused  string
 	}{
-		"the VM wants it to run":          {strategy: "Always", vmi: running, refused: "run strategy Always does not ask for the end of the instance now"},
-		"it has ended, and is replaced":   {strategy: "Always", vmi: func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed }, deleted: true},
-		"it has ended, and nobody asks":   {strategy: "Manual", vmi: func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed }, refused: "does not ask"},
+		"the VM wants it to run": {strategy: "Always", vmi: running,
+			refused: "run strategy Always does not ask for the end of the instance now"},
+		"it has ended, and is replaced": {strategy: "Always", vmi: func(v *kubevirt.VirtualMachineInstance) {
+			v.Status.Phase = kubevirt.Failed
+		}, deleted: true},
+		"it has ended, and nobody asks": {strategy: "Manual", vmi: func(v *kubevirt.VirtualMachineInstance) {
+			v.Status.Phase = kubevirt.Failed
+		}, refused: "does not ask"},
 		"the VM is halted":                {strategy: "Halted", vmi: running, deleted: true},
 		"the VM says nothing that counts": {strategy: "WaitAsReceiver", vmi: running, refused: "does not ask"},
-		"a restart is asked for": {strategy: "Always", vmi: running, deleted: true, requests: func(uid string) []kubevirt.VirtualMachineStateChangeRequest {
-			of := types.UID(uid)
-			return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of}, {Action: kubevirt.StartRequest}}
-		}},
-		"a stop of another is asked for": {strategy: "Manual", vmi: running, refused: "does not ask", requests: func(string) []kubevirt.VirtualMachineStateChangeRequest {
-			of := types.UID("another")
-			return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of}}
-		}},
-		"its start is cancelled":                   {strategy: "Always", madeBy: start, deleted: true},
-		"its start is cancelled, and it runs":      {strategy: "Always", madeBy: start, vmi: running, refused: "its guest has run"},
-		"another start is cancelled":               {strategy: "Always", madeBy: start + "0", refused: "was not made by the start that was cancelled"},
-		"its start is cancelled, since it is over": {strategy: "Halted", madeBy: start + "0", vmi: running, deleted: true},
+		"a restart is asked for": {strategy: "Always", vmi: running, deleted: true,
+			requests: func(uid string) []kubevirt.VirtualMachineStateChangeRequest {
+				of := types.UID(uid)
+				return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of},
+					{Action: kubevirt.StartRequest}}
+			}},
+		"a stop of another is asked for": {strategy: "Manual", vmi: running, refused: "does not ask",
+			requests: func(string) []kubevirt.VirtualMachineStateChangeRequest {
+				of := types.UID("another")
+				return []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &of}}
+			}},
+		"its start is cancelled": {strategy: "Always", madeBy: start, deleted: true},
+		"its start is cancelled, and it runs": {strategy: "Always", madeBy: start, vmi: running,
+			refused: "its guest has run"},
+		"another start is cancelled": {strategy: "Always", madeBy: start + "0",
+			refused: "was not made by the start that was cancelled"},
+		"its start is cancelled, since it is over": {strategy: "Halted", madeBy: start + "0", vmi: running,
+			deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			made, vm := w.vm(t)
-			created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation, Transition: start})
+			created, err := w.CreateVMI(t.Context(),
+				contract.CreateVMIInput{VM: vm, Generation: made.Generation, Transition: start})
 			require.NoError(t, err)
 			w.strategy(t, c.strategy)
 			if c.vmi != nil {
@@ -379,11 +422,14 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 				require.NoError(t, err)
 			}
 			if c.requests != nil {
-				_, err = fakekube.Edit(w.fake, w.ns, "web", "status", func(v *kubevirt.VirtualMachine) { v.Status.StateChangeRequests = c.requests(created.VMI.UID) })
+				_, err = fakekube.Edit(w.fake, w.ns, "web", "status", func(v *kubevirt.VirtualMachine) {
+					v.Status.StateChangeRequests = c.requests(created.VMI.UID)
+				})
 				require.NoError(t, err)
 			}
 			for _, uid := range []string{created.VMI.UID, ""} {
-				out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Name: "web", UID: uid}, MadeBy: c.madeBy})
+				out, err := w.DeleteVMI(t.Context(),
+					contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Name: "web", UID: uid}, MadeBy: c.madeBy})
 				require.NoError(t, err)
 				require.Equal(t, c.deleted, w.there(t, "web").DeletionTimestamp != nil)
 				if c.deleted {
@@ -413,11 +459,13 @@ func TestAnInstanceOfAVMThatGoesWithoutItStays(t *testing.T) {
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
 }
 
-// TestReplicasAreDeletedOnlyWhileThereAreTooMany: the set may have been scaled up since, and an instance run again for all that is remembered.
+// TestReplicasAreDeletedOnlyWhileThereAreTooMany: the set may have been scaled up since, and an instance run again for
+// all that is remembered.
 func TestReplicasAreDeletedOnlyWhileThereAreTooMany(t *testing.T) {
 	w := newWorld(t)
 	made, set := w.replicaSet(t) // of three
-	_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 4})
+	_, err := w.CreateReplicas(t.Context(),
+		contract.CreateReplicasInput{Set: set, Generation: made.Generation, From: 1, Count: 4})
 	require.NoError(t, err)
 	var all []contract.Object
 	for _, vmi := range w.instances(t) {
@@ -437,19 +485,22 @@ func TestReplicasAreDeletedOnlyWhileThereAreTooMany(t *testing.T) {
 	require.Equal(t, 3, out.Set.Replicas)
 	require.Zero(t, going())
 
-	_, err = w.kubevirt.ReplicaSets(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":true}}`), metav1.PatchOptions{})
+	_, err = w.kubevirt.ReplicaSets(w.ns).
+		Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
 	require.NoError(t, err)
 	require.Equal(t, 4, out.Kept, "the set is paused")
 	require.Zero(t, going())
-	_, err = w.kubevirt.ReplicaSets(w.ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":false}}`), metav1.PatchOptions{})
+	_, err = w.kubevirt.ReplicaSets(w.ns).
+		Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"paused":false}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 
 	w.fake.Calls()
 	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
 	require.NoError(t, err)
-	w.calls(t, "GET virtualmachineinstancereplicasets", "GET virtualmachineinstances", "DELETE virtualmachineinstances", "POST events")
+	w.calls(t, "GET virtualmachineinstancereplicasets", "GET virtualmachineinstances", "DELETE virtualmachineinstances",
+		"POST events")
 	require.Equal(t, []int{1, 3}, []int{out.Deleted, out.Kept}, "one is too many")
 	require.Equal(t, 1, going())
 	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})

@@ -1,9 +1,10 @@
-// Package cluster has the activities that talk to Kubernetes: what workflows decide, done to objects. They run on the control
-// queue, mostly as local activities, so each does as few requests as it can, one after the other. What destroys something reads first
-// what is true at that moment, and is refused unless that is certain; nothing else reads what it was told.
+// Package cluster has the activities that talk to Kubernetes: what workflows decide, done to objects. They run on the
+// control queue, mostly as local activities, so each does as few requests as it can, one after the other. What destroys
+// something reads first what is true at that moment, and is refused unless that is certain; nothing else reads what it
+// was told.
 //
-// Every activity may be run again after it has worked: names are derived from UIDs, what is there already is found, what is gone
-// already is done, and a patch carries the UID and the resourceVersion that it was decided from.
+// Every activity may be run again after it has worked: names are derived from UIDs, what is there already is found,
+// what is gone already is done, and a patch carries the UID and the resourceVersion that it was decided from.
 //
 // Permissions used, cluster-wide unless said otherwise:
 //

@@ -19,7 +19,8 @@ const errorKubernetes = "Kubernetes"
 // maxError bounds what an error adds to a history, in bytes.
 const maxError = 512
 
-// failure makes an application error of what the API server answered. Causes are not attached: they would go into the history whole.
+// failure makes an application error of what the API server answered. Causes are not attached: they would go into the
+// history whole.
 func failure(doing string, err error) error {
 	message := observe.Cut(doing+": "+withoutSecrets(err), maxError)
 	switch {
@@ -43,8 +44,8 @@ func final(kind, message string) error {
 	return temporal.NewNonRetryableApplicationError(message, kind, nil)
 }
 
-// withoutSecrets is the text of an error without the values of fields that hold users' data: the API server repeats the value
-// that it refuses.
+// withoutSecrets is the text of an error without the values of fields that hold users' data: the API server repeats the
+// value that it refuses.
 func withoutSecrets(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -74,7 +75,8 @@ func cause(c metav1.StatusCause) string {
 }
 
 func private(field string) bool {
-	for _, part := range []string{"cloudInit", "userData", "networkData", "UserData", "NetworkData", "annotations", "data["} {
+	for _, part := range []string{"cloudInit", "userData", "networkData", "UserData", "NetworkData", "annotations",
+		"data["} {
 		if strings.Contains(field, part) {
 			return true
 		}

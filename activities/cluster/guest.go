@@ -44,7 +44,9 @@ func interfaces(s *contract.VMIStatus) any {
 		if i == 0 {
 			ips = s.IPs
 		}
-		at := slices.IndexFunc(guest, func(g contract.GuestInterface) bool { return g.MAC != "" && strings.EqualFold(g.MAC, n.MAC) })
+		at := slices.IndexFunc(guest, func(g contract.GuestInterface) bool {
+			return g.MAC != "" && strings.EqualFold(g.MAC, n.MAC)
+		})
 		if at >= 0 {
 			e["infoSource"] = sourceDomain + ", " + sourceAgent
 			describe(e, "interfaceName", guest[at].Name)
@@ -85,9 +87,9 @@ func withAddresses(e map[string]any, ips []string) {
 	}
 }
 
-// addresses are those by which others reach an interface. Without any from the pod they are the guest's own. A pod's address leads to the
-// guest by translation, so it stays as it is, but only while the guest has an address of that family for it to lead to; and what only the
-// guest has is shown where others can reach it.
+// addresses are those by which others reach an interface. Without any from the pod they are the guest's own. A pod's
+// address leads to the guest by translation, so it stays as it is, but only while the guest has an address of that
+// family for it to lead to; and what only the guest has is shown where others can reach it.
 func addresses(pod, guest []string) []string {
 	if len(pod) == 0 {
 		return guest
@@ -100,7 +102,9 @@ func addresses(pod, guest []string) []string {
 	}
 	for _, ip := range guest {
 		a, err := netip.ParseAddr(ip)
-		if err != nil || a.IsLinkLocalUnicast() || slices.ContainsFunc(pod, func(p string) bool { return family(p) == family(ip) }) {
+		if err != nil || a.IsLinkLocalUnicast() || slices.ContainsFunc(pod, func(p string) bool {
+			return family(p) == family(ip)
+		}) {
 			continue
 		}
 		out = append(out, ip)

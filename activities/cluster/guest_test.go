@@ -22,13 +22,18 @@ func written(t *testing.T, s *contract.VMIStatus) kubevirt.VirtualMachineInstanc
 }
 
 func TestInterfacesJoinDomainAndGuest(t *testing.T) {
-	domain := []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:0A", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}, {Name: "lan", MAC: "02:00:00:00:00:0b"}}
+	domain := []contract.DomainInterface{
+		{Name: "default", MAC: "02:00:00:00:00:0A", PodInterfaceName: "eth0", QueueCount: 1,
+			LinkState: "up"}, {Name: "lan", MAC: "02:00:00:00:00:0b"}}
 	first := kubevirt.VirtualMachineInstanceNetworkInterface{
-		Name: "default", MAC: "02:00:00:00:00:0A", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up", InfoSource: "domain", IP: "10.1.0.5", IPs: []string{"10.1.0.5"},
+		Name: "default", MAC: "02:00:00:00:00:0A", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up",
+		InfoSource: "domain", IP: "10.1.0.5", IPs: []string{"10.1.0.5"},
 	}
-	second := kubevirt.VirtualMachineInstanceNetworkInterface{Name: "lan", MAC: "02:00:00:00:00:0b", InfoSource: "domain"}
+	second := kubevirt.VirtualMachineInstanceNetworkInterface{Name: "lan", MAC: "02:00:00:00:00:0b",
+		InfoSource: "domain"}
 	s := &contract.VMIStatus{Interfaces: domain, IPs: []string{"10.1.0.5"}, AgentConnected: true}
-	require.Equal(t, []kubevirt.VirtualMachineInstanceNetworkInterface{first, second}, written(t, s).Interfaces, "an agent that says nothing adds nothing")
+	require.Equal(t, []kubevirt.VirtualMachineInstanceNetworkInterface{first, second}, written(t, s).Interfaces,
+		"an agent that says nothing adds nothing")
 
 	s.Guest = &contract.GuestInfo{Interfaces: []contract.GuestInterface{
 		{MAC: "02:00:00:00:00:0b", Name: "eth1", IPs: []string{"192.168.1.7", "fe80::1"}},
@@ -36,19 +41,23 @@ func TestInterfacesJoinDomainAndGuest(t *testing.T) {
 		{MAC: "02:42:00:00:00:01", Name: "docker0", IPs: []string{"172.17.0.1"}},
 	}}
 	first.InterfaceName, first.InfoSource = "eth0", "domain, guest-agent"
-	second.InterfaceName, second.InfoSource, second.IP, second.IPs = "eth1", "domain, guest-agent", "192.168.1.7", []string{"192.168.1.7", "fe80::1"}
-	docker := kubevirt.VirtualMachineInstanceNetworkInterface{InterfaceName: "docker0", MAC: "02:42:00:00:00:01", InfoSource: "guest-agent", IP: "172.17.0.1", IPs: []string{"172.17.0.1"}}
+	second.InterfaceName, second.InfoSource, second.IP, second.IPs = "eth1", "domain, guest-agent", "192.168.1.7",
+		[]string{"192.168.1.7", "fe80::1"}
+	docker := kubevirt.VirtualMachineInstanceNetworkInterface{InterfaceName: "docker0", MAC: "02:42:00:00:00:01",
+		InfoSource: "guest-agent", IP: "172.17.0.1", IPs: []string{"172.17.0.1"}}
 	require.Equal(t, []kubevirt.VirtualMachineInstanceNetworkInterface{first, second, docker}, written(t, s).Interfaces)
 }
 
 func TestAddresses(t *testing.T) {
 	for name, c := range map[string]struct{ pod, guest, want []string }{
-		"translated":               {[]string{"10.1.0.5", "fd00::5"}, []string{"10.0.2.2", "fd10::2"}, []string{"10.1.0.5", "fd00::5"}},
+		"translated": {[]string{"10.1.0.5", "fd00::5"}, []string{"10.0.2.2", "fd10::2"},
+			[]string{"10.1.0.5", "fd00::5"}},
 		"the guest has no IPv6":    {[]string{"10.1.0.5", "fd00::5"}, []string{"10.0.2.2"}, []string{"10.1.0.5"}},
 		"link-local leads nowhere": {[]string{"10.1.0.5"}, []string{"10.0.2.2", "fe80::1"}, []string{"10.1.0.5"}},
-		"the guest has more":       {[]string{"10.1.0.5"}, []string{"10.0.2.2", "2001:db8::1"}, []string{"10.1.0.5", "2001:db8::1"}},
-		"no address in the guest":  {[]string{"10.1.0.5"}, nil, nil},
-		"not of the pod":           {nil, []string{"192.168.1.7", "fe80::1"}, []string{"192.168.1.7", "fe80::1"}},
+		"the guest has more": {[]string{"10.1.0.5"}, []string{"10.0.2.2", "2001:db8::1"},
+			[]string{"10.1.0.5", "2001:db8::1"}},
+		"no address in the guest": {[]string{"10.1.0.5"}, nil, nil},
+		"not of the pod":          {nil, []string{"192.168.1.7", "fe80::1"}, []string{"192.168.1.7", "fe80::1"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, addresses(c.pod, c.guest)) })
 	}
@@ -57,15 +66,18 @@ func TestAddresses(t *testing.T) {
 func TestAGuestWithManyInterfacesOfItsOwnShowsTen(t *testing.T) {
 	s := &contract.VMIStatus{Guest: &contract.GuestInfo{}}
 	for i := range 30 {
-		s.Guest.Interfaces = append(s.Guest.Interfaces, contract.GuestInterface{MAC: fmt.Sprintf("02:42:00:00:00:%02x", i)})
+		s.Guest.Interfaces = append(s.Guest.Interfaces,
+			contract.GuestInterface{MAC: fmt.Sprintf("02:42:00:00:00:%02x", i)})
 	}
 	require.Len(t, written(t, s).Interfaces, 10)
 }
 
 func TestGuestOSInfo(t *testing.T) {
-	os := contract.GuestOS{ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12", PrettyName: "Debian 12", KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64"}
+	os := contract.GuestOS{ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12",
+		PrettyName: "Debian 12", KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64"}
 	require.Equal(t, kubevirt.VirtualMachineInstanceGuestOSInfo{
-		ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12", PrettyName: "Debian 12", KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64",
+		ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12", PrettyName: "Debian 12",
+		KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64",
 	}, written(t, &contract.VMIStatus{Guest: &contract.GuestInfo{OS: os}}).GuestOSInfo)
 	require.NotContains(t, vmiStatus(&contract.VMIStatus{}), "guestOSInfo", "what is not known stays as it is")
 }

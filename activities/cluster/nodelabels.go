@@ -10,8 +10,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// nodeLabels are the labels to write. Those of capabilities are some hundred, of which only the difference is written, so the node is read
-// for them. A node that an administrator has taken out of this, with KubeVirt's annotation, keeps what it has.
+// nodeLabels are the labels to write. Those of capabilities are some hundred, of which only the difference is written,
+// so the node is read for them. A node that an administrator has taken out of this, with KubeVirt's annotation, keeps
+// what it has.
 func (a *Activities) nodeLabels(ctx context.Context, in contract.PatchNodeInput) (map[string]*string, error) {
 	if in.Capabilities == nil {
 		return in.Labels, nil

@@ -110,8 +110,8 @@ func vmStatus(s *contract.VMStatus) merge {
 	return m
 }
 
-// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so a pod that leaves activePods stays in there until the
-// map is empty: a VMI has one launcher pod in its life, and two only while it migrates.
+// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so a pod that leaves activePods
+// stays in there until the map is empty: a VMI has one launcher pod in its life, and two only while it migrates.
 func vmiStatus(s *contract.VMIStatus) merge {
 	m := merge{"conditions": conditions(s.Conditions)}
 	set(m, "phase", s.Phase)

@@ -14,9 +14,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// PatchVM writes what has changed of a VM: metadata and specification first, then status. (A start request is dropped from the status
-// only once the run strategy that answers it is written.)
-// Idempotent: UID and resourceVersion are the lock; a second attempt meets a conflict and returns the object as it is.
+// PatchVM writes what has changed of a VM: metadata and specification first, then status. (A start request is dropped
+// from the status only once the run strategy that answers it is written.) Idempotent: UID and resourceVersion are the
+// lock; a second attempt meets a conflict and returns the object as it is.
 func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (contract.PatchVMResult, error) {
 	vms := a.KubeVirt.VMs(in.VM.Namespace)
 	answer := func(current *kubevirt.VirtualMachine, err error) (contract.PatchVMResult, error) {
@@ -53,8 +53,9 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 	return answer(current, nil)
 }
 
-// vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has changed; where it knows
-// but the first of them, the rest is read, and kept. (The lock sees to it that they are still the same when they are written.)
+// vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has
+// changed; where it knows but the first of them, the rest is read, and kept. (The lock sees to it that they are still
+// the same when they are written.)
 func (a *Activities) vmStatus(ctx context.Context, in contract.PatchVMInput) (merge, error) {
 	m := vmStatus(in.Status)
 	if in.KeepRequests {
@@ -101,9 +102,8 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 	return patch.encode()
 }
 
-// PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers stay while it has a pod that
-// has not ended.
-// Idempotent: as PatchVM.
+// PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers
+// stay while it has a pod that has not ended. Idempotent: as PatchVM.
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
 	if in.Finalizers != nil {
 		if pod, err := a.unended(ctx, in.VMI); err != nil || pod != nil {
@@ -142,7 +142,8 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	return contract.PatchVMIResult{Patched: r}, err
 }
 
-// outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the mark away.
+// outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the
+// mark away.
 func (a *Activities) outdated(s *contract.VMIStatus) any {
 	final := s.Phase == string(kubevirt.Succeeded) || s.Phase == string(kubevirt.Failed)
 	if final || s.LauncherImage == "" || s.LauncherImage == a.LauncherImage {
@@ -179,8 +180,8 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	return nil
 }
 
-// patched is the answer to a patch that the API server has answered with current, or refused with err: where it met another version of the
-// object, with that as it is now.
+// patched is the answer to a patch that the API server has answered with current, or refused with err: where it met
+// another version of the object, with that as it is now.
 func patched[O metav1.Object, T any](
 	kind string, o contract.Object, current O, err error, read func() (O, error), observe func(O) T,
 ) (contract.Patched[T], error) {

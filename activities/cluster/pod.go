@@ -21,8 +21,11 @@ import (
 
 // CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
 // An instance whose pod has run gets no other.
-// Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as Existing.
-func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePodInput) (contract.CreatePodResult, error) {
+// Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as
+// Existing.
+func (a *Activities) CreateLauncherPod(
+	ctx context.Context, in contract.CreatePodInput,
+) (contract.CreatePodResult, error) {
 	var out contract.CreatePodResult
 	vmi, err := a.instance(ctx, in.VMI)
 	if err != nil {
@@ -36,7 +39,8 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 		if err == nil && found != nil && found.VMIUID == in.VMI.UID {
 			return contract.CreatePodResult{Pod: *found, Existing: true}, nil
 		}
-		return contract.CreatePodResult{Refused: "the instance is " + o.Phase + ", and has had a pod that ran: it is never booted again", VMI: &o}, err
+		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
+			", and has had a pod that ran: it is never booted again", VMI: &o}, err
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
@@ -73,17 +77,20 @@ func (a *Activities) CreateLauncherPod(ctx context.Context, in contract.CreatePo
 	return contract.CreatePodResult{Pod: observe.Pod(made)}, nil
 }
 
-// limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has a refusal to report.
+// limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has
+// a refusal to report.
 func (a *Activities) limited(ctx context.Context, namespace string) render.Limited {
 	quotas, err := a.Kubernetes.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		a.Log.Warn().Err(err).Str("namespace", namespace).Msg("the quotas of a namespace that refused a pod are not known")
+		a.Log.Warn().Err(err).Str("namespace", namespace).
+			Msg("the quotas of a namespace that refused a pod are not known")
 		return render.Limited{}
 	}
 	return render.LimitedBy(quotas.Items)
 }
 
-// instance is the VMI as this process has made it within freshFor, the first time that it is asked for, or as the API server has it.
+// instance is the VMI as this process has made it within freshFor, the first time that it is asked for, or as the API
+// server has it.
 func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
 	if v, ok := a.fresh.Get(o.UID); ok {
 		a.fresh.Remove(o.UID)
@@ -107,16 +114,20 @@ func (a *Activities) podRefused(vmi contract.Object, err error) error {
 	return err
 }
 
-func (a *Activities) existingPod(ctx context.Context, vmi contract.Object, name string) (contract.CreatePodResult, error) {
+func (a *Activities) existingPod(
+	ctx context.Context, vmi contract.Object, name string,
+) (contract.CreatePodResult, error) {
 	found, err := a.findPod(ctx, vmi, name)
 	switch {
 	case err != nil:
 		return contract.CreatePodResult{}, err
 	case found == nil:
-		return contract.CreatePodResult{}, temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
+		return contract.CreatePodResult{},
+			temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
 	case found.VMIUID != vmi.UID:
 		return contract.CreatePodResult{}, a.podRefused(vmi, final(contract.ErrorConflict,
-			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name, found.UID)))
+			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name,
+				found.UID)))
 	}
 	return contract.CreatePodResult{Pod: *found, Existing: true}, nil
 }
@@ -133,8 +144,8 @@ func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name stri
 	return &o, nil
 }
 
-// FindLauncherPod looks for the pod of an instance. It only reads. The name is derived from the instance's UID, so that a pod which has it is
-// the instance's; one that does not say so is never taken for none.
+// FindLauncherPod looks for the pod of an instance. It only reads. The name is derived from the instance's UID, so that
+// a pod which has it is the instance's; one that does not say so is never taken for none.
 func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
 	found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
 	switch {
@@ -147,19 +158,23 @@ func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInp
 		return contract.FindPodResult{}, nil
 	default:
 		return contract.FindPodResult{}, final(contract.ErrorConflict,
-			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: delete it", found.Name, found.UID))
+			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: "+
+				"delete it", found.Name, found.UID))
 	}
 	return contract.FindPodResult{Pod: found}, nil
 }
 
-// MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its type.
+// MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its
+// type.
 func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInput) error {
 	condition := corev1.PodCondition{
 		Type: contract.ConditionUnpaused, Status: corev1.ConditionTrue, Reason: "NotPaused",
-		Message: "the virtual machine is not paused", LastTransitionTime: metav1.NewTime(a.Now().UTC().Truncate(time.Second)),
+		Message:            "the virtual machine is not paused",
+		LastTransitionTime: metav1.NewTime(a.Now().UTC().Truncate(time.Second)),
 	}
 	if in.Paused {
-		condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, "Paused", "the virtual machine is paused"
+		condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, "Paused",
+			"the virtual machine is paused"
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": in.Pod.UID},
@@ -168,7 +183,8 @@ func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInp
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).
+		Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if otherObject(err) {
 		return gone("pod %s is gone", in.Pod.Name)
 	}
@@ -178,8 +194,9 @@ func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInp
 	return nil
 }
 
-// otherObject says that an object is gone, or that its name belongs to one of another UID by now: a patch that names a UID is then
-// refused as an attempt to change it. (A conflict says neither: the API server gave up merging into an object that changes often.)
+// otherObject says that an object is gone, or that its name belongs to one of another UID by now: a patch that names a
+// UID is then refused as an attempt to change it. (A conflict says neither: the API server gave up merging into an
+// object that changes often.)
 func otherObject(err error) bool {
 	if apierrors.IsNotFound(err) {
 		return true

@@ -15,10 +15,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the record. It is done only if the
-// instance is gone, is being deleted or has ended now; or, by force, if its node is off now.
-// Idempotent: the UID is a precondition.
-func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePodInput) (contract.DeletePodResult, error) {
+// DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the
+// record. It is done only if the instance is gone, is being deleted or has ended now; or, by force, if its node is off
+// now. Idempotent: the UID is a precondition.
+func (a *Activities) DeleteLauncherPod(
+	ctx context.Context, in contract.DeletePodInput,
+) (contract.DeletePodResult, error) {
 	var refused contract.DeletePodResult
 	var err error
 	if in.Fence.Node != "" {
@@ -46,8 +48,11 @@ func (a *Activities) DeleteLauncherPod(ctx context.Context, in contract.DeletePo
 	return contract.DeletePodResult{}, nil
 }
 
-// instanceIsWanted says why the pod of an instance is not to be deleted ("": it may be), and of which instance as it is now.
-func (a *Activities) instanceIsWanted(ctx context.Context, in contract.Object) (string, *contract.VMIObservation, error) {
+// instanceIsWanted says why the pod of an instance is not to be deleted ("": it may be), and of which instance as it is
+// now.
+func (a *Activities) instanceIsWanted(
+	ctx context.Context, in contract.Object,
+) (string, *contract.VMIObservation, error) {
 	vmi, err := a.KubeVirt.VMIs(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(vmi.UID) != in.UID {
 		return "", nil, nil
@@ -62,7 +67,9 @@ func (a *Activities) instanceIsWanted(ctx context.Context, in contract.Object) (
 }
 
 // mayRun says why the guest in a pod cannot be taken for off with its node ("": it can), and how the node is.
-func (a *Activities) mayRun(ctx context.Context, fence contract.Fence, pod string) (string, *contract.NodeState, error) {
+func (a *Activities) mayRun(
+	ctx context.Context, fence contract.Fence, pod string,
+) (string, *contract.NodeState, error) {
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, fence.Node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil, nil
@@ -85,10 +92,13 @@ func (a *Activities) mayRun(ctx context.Context, fence contract.Fence, pod strin
 	return "node " + fence.Node + " " + why + ": its guests may run", &state, nil
 }
 
-// RemovePodFinalizer takes virtflow's finalizer off a pod, in the version in which its end was seen. Where it has changed since, it is looked at again:
-// it must have ended by its kubelet's word. Of a pod that is on a fenced node, that node must be off now.
-// Idempotent: only that one element is removed, whatever else is in the list by then; a pod that is gone is done.
-func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemovePodFinalizerInput) (contract.RemovePodFinalizerResult, error) {
+// RemovePodFinalizer takes virtflow's finalizer off a pod, in the version in which its end was seen. Where it has
+// changed since, it is looked at again: it must have ended by its kubelet's word. Of a pod that is on a fenced node,
+// that node must be off now. Idempotent: only that one element is removed, whatever else is in the list by then; a pod
+// that is gone is done.
+func (a *Activities) RemovePodFinalizer(
+	ctx context.Context, in contract.RemovePodFinalizerInput,
+) (contract.RemovePodFinalizerResult, error) {
 	if in.Fence.Node != "" {
 		why, node, err := a.mayRun(ctx, in.Fence, in.Pod.UID)
 		if err != nil || why != "" {
@@ -115,27 +125,32 @@ func (a *Activities) RemovePodFinalizer(ctx context.Context, in contract.RemoveP
 		}
 		now := observe.Pod(pod)
 		if !now.Ended() && in.Fence.Node == "" {
-			return contract.RemovePodFinalizerResult{Refused: "the pod has not ended by its kubelet's word", Pod: &now}, nil
+			return contract.RemovePodFinalizerResult{Refused: "the pod has not ended by its kubelet's word", Pod: &now},
+				nil
 		}
 		if version == now.ResourceVersion { // it was said to have changed, and has not
-			return contract.RemovePodFinalizerResult{}, failure("removing the finalizer of pod "+in.Pod.Name, errUnsettled)
+			return contract.RemovePodFinalizerResult{},
+				failure("removing the finalizer of pod "+in.Pod.Name, errUnsettled)
 		}
 		version = now.ResourceVersion
 	}
 }
 
-// removePodFinalizer does it in that version of the pod. Errors are the API server's; no version is like one that has changed.
+// removePodFinalizer does it in that version of the pod. Errors are the API server's; no version is like one that has
+// changed.
 func (a *Activities) removePodFinalizer(ctx context.Context, pod contract.Object, version string) error {
 	if version == "" {
 		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errUnsettled)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": version, "$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},
+		"uid": pod.UID, "resourceVersion": version,
+		"$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	_, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

@@ -47,22 +47,27 @@ func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out.Refused, "not being deleted now")
 	require.Equal(t, vmi.UID, out.VMI.UID)
-	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed })
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) {
+		v.Status.Phase = kubevirt.Failed
+	})
 	require.NoError(t, err)
 	out, err = w.DeleteLauncherPod(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, contract.DeletePodResult{}, out, "it has ended")
 }
 
-// TestAPodIsForceDeletedOnlyFromANodeThatIsOff, at that moment: a confirmation, a taint or a missing Node from earlier does not count.
+// TestAPodIsForceDeletedOnlyFromANodeThatIsOff, at that moment: a confirmation, a taint or a missing Node from earlier
+// does not count.
 func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 	unknown := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Spec: corev1.NodeSpec{Taints: taints},
-			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}},
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}},
 		}
 	}
-	outOfService := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	outOfService := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown",
+		Effect: corev1.TaintEffectNoExecute}
 	ready := unknown(outOfService)
 	ready.Status.Conditions[0].Status = corev1.ConditionTrue
 	for name, c := range map[string]struct {
@@ -89,9 +94,11 @@ func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 				require.NoError(t, err)
 			}
 			fence := contract.Fence{Node: "node1", By: c.by}
-			removed, err := w.RemovePodFinalizer(t.Context(), contract.RemovePodFinalizerInput{Pod: pod, ResourceVersion: seen.ResourceVersion, Fence: fence})
+			removed, err := w.RemovePodFinalizer(t.Context(),
+				contract.RemovePodFinalizerInput{Pod: pod, ResourceVersion: seen.ResourceVersion, Fence: fence})
 			require.NoError(t, err)
-			out, err := w.DeleteLauncherPod(t.Context(), contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64), Fence: fence})
+			out, err := w.DeleteLauncherPod(t.Context(),
+				contract.DeletePodInput{VMI: vmi, Pod: pod, Grace: new(int64), Fence: fence})
 			require.NoError(t, err)
 			if c.refused == "" {
 				require.Empty(t, removed.Refused+out.Refused)
@@ -107,7 +114,8 @@ func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerStaysUntilThePodHasEnded: it is removed in the version in which the end was seen, or after another look.
+// TestTheFinalizerStaysUntilThePodHasEnded: it is removed in the version in which the end was seen, or after another
+// look.
 func TestTheFinalizerStaysUntilThePodHasEnded(t *testing.T) {
 	w := newWorld(t)
 	vmi, pod, seen := w.running(t)
@@ -117,7 +125,8 @@ func TestTheFinalizerStaysUntilThePodHasEnded(t *testing.T) {
 	require.Contains(t, out.Refused, "has not ended")
 	require.Equal(t, seen.ResourceVersion, out.Pod.ResourceVersion)
 
-	patched, err := w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: vmi, ResourceVersion: w.there(t, "web").ResourceVersion, Finalizers: &[]string{}})
+	patched, err := w.PatchVMI(t.Context(),
+		contract.PatchVMIInput{VMI: vmi, ResourceVersion: w.there(t, "web").ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
 	require.Equal(t, "its pod has not ended", patched.Refused)
 	require.Equal(t, pod.UID, patched.Pod.UID)
@@ -127,17 +136,21 @@ func TestTheFinalizerStaysUntilThePodHasEnded(t *testing.T) {
 	out, err = w.RemovePodFinalizer(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, contract.RemovePodFinalizerResult{}, out)
-	patched, err = w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: vmi, ResourceVersion: w.there(t, "web").ResourceVersion, Finalizers: &[]string{}})
+	patched, err = w.PatchVMI(t.Context(),
+		contract.PatchVMIInput{VMI: vmi, ResourceVersion: w.there(t, "web").ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
 	require.True(t, patched.Written)
 }
 
 // TestAnInstanceIsBootedOnce: one that has had a pod that ran gets no other, whatever is remembered.
 func TestAnInstanceIsBootedOnce(t *testing.T) {
-	for _, phase := range []kubevirt.VirtualMachineInstancePhase{kubevirt.Scheduled, kubevirt.Running, kubevirt.Succeeded, kubevirt.Failed} {
+	for _, phase := range []kubevirt.VirtualMachineInstancePhase{kubevirt.Scheduled, kubevirt.Running,
+		kubevirt.Succeeded, kubevirt.Failed} {
 		w := newWorld(t)
 		_, vmi := w.machine(t)
-		_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = phase })
+		_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachineInstance) {
+			v.Status.Phase = phase
+		})
 		require.NoError(t, err)
 		w.later = 3 * time.Second // what it was when it was made counts no more
 		out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})

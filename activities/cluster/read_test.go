@@ -27,7 +27,9 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
 	pod, err := w.CreateLauncherPod(ctx, contract.CreatePodInput{VMI: vmi})
 	require.NoError(t, err)
-	_, err = w.kubevirt.VMs(w.ns).Patch(ctx, vm.Name, types.MergePatchType, []byte(`{"status":{"printableStatus":"Starting"}}`), metav1.PatchOptions{}, "status")
+	_, err = w.kubevirt.VMs(w.ns).
+		Patch(ctx, vm.Name, types.MergePatchType, []byte(`{"status":{"printableStatus":"Starting"}}`),
+			metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	read, err = w.ReadVM(ctx, contract.ReadVMInput{VM: vm})
 	require.NoError(t, err)

@@ -22,7 +22,9 @@ import (
 const atOnce = 8
 
 // replicaSet reads a set that is the one meant, and not being deleted.
-func (a *Activities) replicaSet(ctx context.Context, in contract.Object) (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
+func (a *Activities) replicaSet(
+	ctx context.Context, in contract.Object,
+) (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
 	set, err := a.KubeVirt.ReplicaSets(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
@@ -36,29 +38,35 @@ func (a *Activities) replicaSet(ctx context.Context, in contract.Object) (*kubev
 }
 
 // selecting reads such a set, and its selector.
-func (a *Activities) selecting(ctx context.Context, in contract.Object) (*kubevirt.VirtualMachineInstanceReplicaSet, labels.Selector, error) {
+func (a *Activities) selecting(
+	ctx context.Context, in contract.Object,
+) (*kubevirt.VirtualMachineInstanceReplicaSet, labels.Selector, error) {
 	set, err := a.replicaSet(ctx, in)
 	if err != nil {
 		return nil, nil, err
 	}
 	selector, err := observe.Selector(set)
 	if err != nil {
-		return nil, nil, final(contract.ErrorInvalid, "reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
+		return nil, nil, final(contract.ErrorInvalid,
+			"reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
 	}
 	return set, selector, nil
 }
 
-// CreateReplicas makes a batch of a set's instances: one, then two at a time, then four, and so on, until one is refused. (As
-// Kubernetes' own controllers do: what a quota refuses once it would refuse each time.)
-// Idempotent: each has a name derived from the set's UID and its ordinal; one that is there already is counted as made.
-func (a *Activities) CreateReplicas(ctx context.Context, in contract.CreateReplicasInput) (contract.CreateReplicasResult, error) {
+// CreateReplicas makes a batch of a set's instances: one, then two at a time, then four, and so on, until one is
+// refused. (As Kubernetes' own controllers do: what a quota refuses once it would refuse each time.) Idempotent: each
+// has a name derived from the set's UID and its ordinal; one that is there already is counted as made.
+func (a *Activities) CreateReplicas(
+	ctx context.Context, in contract.CreateReplicasInput,
+) (contract.CreateReplicasResult, error) {
 	var out contract.CreateReplicasResult
 	set, err := a.replicaSet(ctx, in.Set)
 	if err != nil {
 		return out, err
 	}
 	if set.Generation < in.Generation {
-		return out, temporal.NewApplicationError("VirtualMachineInstanceReplicaSet "+in.Set.Name+" was read before its last change", errorKubernetes)
+		return out, temporal.NewApplicationError("VirtualMachineInstanceReplicaSet "+in.Set.Name+
+			" was read before its last change", errorKubernetes)
 	}
 	var mu sync.Mutex
 	err = inWaves(in.Count, func(i int) error {
@@ -82,7 +90,9 @@ func (a *Activities) CreateReplicas(ctx context.Context, in contract.CreateRepli
 }
 
 // createReplica makes one. Taken: somebody else's object has its name.
-func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, in contract.CreateReplicasInput) (taken bool, err error) {
+func (a *Activities) createReplica(
+	ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, in contract.CreateReplicasInput,
+) (taken bool, err error) {
 	vmi, err := instance.NewReplica(set, ordinal, a.Settings(), instance.Request{Actor: in.Actor, Now: a.Now()})
 	if err != nil {
 		return false, final(contract.ErrorInvalid, err.Error())
@@ -92,7 +102,8 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 	if apierrors.IsAlreadyExists(err) {
 		there, err := vmis.Get(ctx, vmi.Name, metav1.GetOptions{})
 		if err != nil {
-			return false, temporal.NewApplicationError("VirtualMachineInstance "+vmi.Name+" was there a moment ago", errorKubernetes)
+			return false, temporal.NewApplicationError("VirtualMachineInstance "+vmi.Name+" was there a moment ago",
+				errorKubernetes)
 		}
 		ref := observe.OwnerSet(there)
 		return ref == nil || ref.UID != set.UID || observe.Ordinal(there) != ordinal, nil
@@ -106,11 +117,14 @@ func (a *Activities) createReplica(ctx context.Context, set *kubevirt.VirtualMac
 	return false, nil
 }
 
-// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Whoever asks may remember what is
-// true no longer. So the set and its instances are read: as many go as there are too many now, and those that have ended now. The others are
-// kept, and all are while the set is paused. Those of a set that is being deleted are the garbage collector's.
-// Idempotent: neither a newer instance of a name is touched, nor one that the set controls no more, nor one that its selector matches no more.
-func (a *Activities) DeleteReplicas(ctx context.Context, in contract.DeleteReplicasInput) (contract.DeleteReplicasResult, error) {
+// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Whoever
+// asks may remember what is true no longer. So the set and its instances are read: as many go as there are too many
+// now, and those that have ended now. The others are kept, and all are while the set is paused. Those of a set that is
+// being deleted are the garbage collector's. Idempotent: neither a newer instance of a name is touched, nor one that
+// the set controls no more, nor one that its selector matches no more.
+func (a *Activities) DeleteReplicas(
+	ctx context.Context, in contract.DeleteReplicasInput,
+) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
 	set, selector, err := a.selecting(ctx, in.Set)
 	if err != nil {
@@ -147,7 +161,8 @@ func (a *Activities) present(
 ) (map[string]contract.ReplicaObservation, error) {
 	out := map[string]contract.ReplicaObservation{}
 	for page := ""; ; {
-		list, err := a.KubeVirt.VMIs(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize, Continue: page})
+		list, err := a.KubeVirt.VMIs(set.Namespace).
+			List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize, Continue: page})
 		if err != nil {
 			return nil, failure("listing the VirtualMachineInstances of namespace "+set.Namespace, err)
 		}
@@ -166,8 +181,10 @@ func belongs(r contract.ReplicaObservation, set string) bool {
 	return r.OwnerUID == set && r.Matches && !r.Deleting
 }
 
-// dispensable are those of a batch that may go as things are now, and how many are kept. What is not there needs nothing more.
-func dispensable(in contract.DeleteReplicasInput, there map[string]contract.ReplicaObservation, set contract.ReplicaSetObservation) (
+// dispensable are those of a batch that may go as things are now, and how many are kept. What is not there needs
+// nothing more.
+func dispensable(in contract.DeleteReplicasInput, there map[string]contract.ReplicaObservation,
+	set contract.ReplicaSetObservation) (
 	chosen []contract.ReplicaObservation, kept int,
 ) {
 	excess := -set.Replicas
@@ -193,11 +210,14 @@ func dispensable(in contract.DeleteReplicasInput, there map[string]contract.Repl
 	return chosen, kept
 }
 
-// deleteReplica deletes an instance in the version that was read, and looks at it again where that has changed. One that was chosen because it had
-// ended is as dispensable later: an end is final.
-func (a *Activities) deleteReplica(ctx context.Context, set contract.Object, selector labels.Selector, chosen contract.ReplicaObservation) error {
+// deleteReplica deletes an instance in the version that was read, and looks at it again where that has changed. One
+// that was chosen because it had ended is as dispensable later: an end is final.
+func (a *Activities) deleteReplica(
+	ctx context.Context, set contract.Object, selector labels.Selector, chosen contract.ReplicaObservation,
+) error {
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
-		Namespace: set.Namespace, Name: chosen.Name, UID: types.UID(chosen.UID), ResourceVersion: chosen.ResourceVersion,
+		Namespace: set.Namespace, Name: chosen.Name, UID: types.UID(chosen.UID),
+		ResourceVersion: chosen.ResourceVersion,
 	}}
 	for range looks {
 		err := a.deleteVersion(ctx, vmi)
@@ -224,9 +244,11 @@ func (a *Activities) deleteReplica(ctx context.Context, set contract.Object, sel
 	return failure("deleting VirtualMachineInstance "+chosen.Name, errUnsettled)
 }
 
-// orRefused sorts what stopped a batch: a refusal is a result, so that what was done before it is known; anything else is an error and
-// the whole batch is tried again. An event tells of a refusal, once per text.
-func (a *Activities) orRefused(set contract.Object, err error, refused **contract.Refusal, event func(string) contract.Event) error {
+// orRefused sorts what stopped a batch: a refusal is a result, so that what was done before it is known; anything else
+// is an error and the whole batch is tried again. An event tells of a refusal, once per text.
+func (a *Activities) orRefused(
+	set contract.Object, err error, refused **contract.Refusal, event func(string) contract.Event,
+) error {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {
 		return err
@@ -239,8 +261,8 @@ func (a *Activities) orRefused(set contract.Object, err error, refused **contrac
 	return nil
 }
 
-// inWaves calls do for 0 up to n-1: for one, then for twice as many each time. It stops after a wave in which one failed, with the first
-// error by number.
+// inWaves calls do for 0 up to n-1: for one, then for twice as many each time. It stops after a wave in which one
+// failed, with the first error by number.
 func inWaves(n int, do func(int) error) error {
 	for begin, size := 0, 1; begin < n; begin, size = begin+size, min(2*size, atOnce) {
 		size = min(size, n-begin)

@@ -28,8 +28,10 @@ func (w *world) replicaSet(t *testing.T) (*kubevirt.VirtualMachineInstanceReplic
 		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
 			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{contract.AnnotationRequestedBy: "mallory"}},
-				Spec:       kubevirt.VirtualMachineInstanceSpec{Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}}},
+				ObjectMeta: metav1.ObjectMeta{Labels: labels,
+					Annotations: map[string]string{contract.AnnotationRequestedBy: "mallory"}},
+				Spec: kubevirt.VirtualMachineInstanceSpec{
+					Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}}},
 			},
 		},
 	}
@@ -94,7 +96,9 @@ func TestReplicas(t *testing.T) {
 	_, err = w.kubevirt.VMIs(w.ns).Update(ctx, ended, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	for range 2 {
-		out, err := w.DeleteReplicas(ctx, contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{object(0), other}, Finished: []contract.Object{object(1)}})
+		out, err := w.DeleteReplicas(ctx,
+			contract.DeleteReplicasInput{Set: set, Remove: []contract.Object{object(0), other},
+				Finished: []contract.Object{object(1)}})
 		require.NoError(t, err)
 		require.Equal(t, contract.DeleteReplicasResult{Deleted: 3}, out)
 	}
@@ -141,7 +145,8 @@ func TestReplicasOfASetThatIsNot(t *testing.T) {
 	wrong.UID = "ffffffff-0000-4000-8000-000000000000"
 	_, err := w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: wrong, From: 1, Count: 1})
 	require.Equal(t, contract.ErrorGone, errorType(err))
-	_, err = w.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, Generation: made.Generation + 1, From: 1, Count: 1})
+	_, err = w.CreateReplicas(t.Context(),
+		contract.CreateReplicasInput{Set: set, Generation: made.Generation + 1, From: 1, Count: 1})
 	require.Equal(t, "Kubernetes", errorType(err), "it is read again")
 	require.Empty(t, w.instances(t))
 }
@@ -154,9 +159,13 @@ func TestNamesTakenByOthers(t *testing.T) {
 	name := w.instances(t)[0].Name
 	other := w.again(t)
 	require.NoError(t, w.kubevirt.VMIs(w.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: contract.Object{Namespace: w.ns, Name: name, UID: string(w.instances(t)[0].UID)}, Finalizers: &[]string{}})
+	_, err = w.PatchVMI(t.Context(),
+		contract.PatchVMIInput{VMI: contract.Object{Namespace: w.ns, Name: name, UID: string(w.instances(t)[0].UID)},
+			Finalizers: &[]string{}})
 	require.NoError(t, err)
-	_, err = w.kubevirt.VMIs(w.ns).Create(t.Context(), &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns}}, metav1.CreateOptions{})
+	_, err = w.kubevirt.VMIs(w.ns).
+		Create(t.Context(), &kubevirt.VirtualMachineInstance{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	out, err := other.CreateReplicas(t.Context(), contract.CreateReplicasInput{Set: set, From: 1, Count: 2})
 	require.NoError(t, err)
@@ -183,7 +192,8 @@ func TestARefusalIsAResult(t *testing.T) {
 			if posts++; posts <= 3 {
 				return nil
 			}
-			return &fakekube.Fault{Status: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "exceeded quota: few"}}
+			return &fakekube.Fault{Status: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+				Message: "exceeded quota: few"}}
 		}
 	}
 	w.fake.Intercept(refuse(http.StatusForbidden, metav1.StatusReasonForbidden))
@@ -209,7 +219,9 @@ func TestClaimReplicas(t *testing.T) {
 	ctx := t.Context()
 	_, set := w.replicaSet(t)
 	bare := func(name string, labels map[string]string) contract.Object {
-		vmi, err := w.kubevirt.VMIs(w.ns).Create(ctx, &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns, Labels: labels}}, metav1.CreateOptions{})
+		vmi, err := w.kubevirt.VMIs(w.ns).
+			Create(ctx, &kubevirt.VirtualMachineInstance{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns, Labels: labels}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		return contract.Object{Namespace: w.ns, Name: name, UID: string(vmi.UID)}
 	}
@@ -217,7 +229,8 @@ func TestClaimReplicas(t *testing.T) {
 	one, two := bare("one", web), bare("two", map[string]string{"app": "db"})
 	missing := contract.Object{Namespace: w.ns, Name: "three", UID: "x"}
 	for i := range 2 {
-		out, err := w.ClaimReplicas(ctx, contract.ClaimReplicasInput{Set: set, Adopt: []contract.Object{one, two, missing}})
+		out, err := w.ClaimReplicas(ctx,
+			contract.ClaimReplicasInput{Set: set, Adopt: []contract.Object{one, two, missing}})
 		require.NoError(t, err)
 		require.Len(t, out.Replicas, 3, i)
 		require.Equal(t, set.UID, out.Replicas[0].OwnerUID)
@@ -245,10 +258,12 @@ func TestPatchReplicaSet(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	made, set := w.replicaSet(t)
-	in := contract.PatchReplicaSetInput{Set: set, ResourceVersion: made.ResourceVersion, Status: contract.ReplicaSetStatus{
-		Replicas: 3, ReadyReplicas: 2, LabelSelector: "app=web",
-		Conditions: []contract.Condition{{Type: "ReplicaPaused", Status: "True", Reason: "Paused", Message: "Controller got paused"}},
-	}, Events: []contract.Event{{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"}}}
+	in := contract.PatchReplicaSetInput{Set: set, ResourceVersion: made.ResourceVersion,
+		Status: contract.ReplicaSetStatus{
+			Replicas: 3, ReadyReplicas: 2, LabelSelector: "app=web",
+			Conditions: []contract.Condition{
+				{Type: "ReplicaPaused", Status: "True", Reason: "Paused", Message: "Controller got paused"}},
+		}, Events: []contract.Event{{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"}}}
 	out, err := w.PatchReplicaSet(ctx, in)
 	require.NoError(t, err)
 	require.True(t, out.Written)
@@ -263,7 +278,8 @@ func TestPatchReplicaSet(t *testing.T) {
 	out, err = w.PatchReplicaSet(ctx, in)
 	require.NoError(t, err)
 	require.True(t, out.Conflict)
-	in.ResourceVersion, in.Status, in.Events = out.Current.ResourceVersion, contract.ReplicaSetStatus{LabelSelector: "app=web"}, nil
+	in.ResourceVersion, in.Status, in.Events = out.Current.ResourceVersion,
+		contract.ReplicaSetStatus{LabelSelector: "app=web"}, nil
 	out, err = w.PatchReplicaSet(ctx, in)
 	require.NoError(t, err)
 	require.True(t, out.Written)

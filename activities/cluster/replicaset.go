@@ -17,8 +17,11 @@ import (
 // pageSize is how many instances are read at once.
 const pageSize = 500
 
-// FindReplicas lists the instances that a set controls or might adopt, contract.MaxReplicasSeen of them at most. Nothing is changed.
-func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasInput) (contract.FindReplicasResult, error) {
+// FindReplicas lists the instances that a set controls or might adopt, contract.MaxReplicasSeen of them at most.
+// Nothing is changed.
+func (a *Activities) FindReplicas(
+	ctx context.Context, in contract.FindReplicasInput,
+) (contract.FindReplicasResult, error) {
 	var out contract.FindReplicasResult
 	selector, err := labels.Parse(in.Selector)
 	if err != nil {
@@ -56,10 +59,12 @@ func (a *Activities) FindReplicas(ctx context.Context, in contract.FindReplicasI
 	}
 }
 
-// ClaimReplicas makes a set the controller of instances that nobody controls, and releases instances that it controls. Both are
-// read first: the set must still want them, and an instance that has changed since is not written.
-// Idempotent: what is as it should be is not written; the resourceVersion just read is the lock.
-func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplicasInput) (contract.ClaimReplicasResult, error) {
+// ClaimReplicas makes a set the controller of instances that nobody controls, and releases instances that it controls.
+// Both are read first: the set must still want them, and an instance that has changed since is not written. Idempotent:
+// what is as it should be is not written; the resourceVersion just read is the lock.
+func (a *Activities) ClaimReplicas(
+	ctx context.Context, in contract.ClaimReplicasInput,
+) (contract.ClaimReplicasResult, error) {
 	var out contract.ClaimReplicasResult
 	set, selector, err := a.selecting(ctx, in.Set)
 	if err != nil {
@@ -75,7 +80,9 @@ func (a *Activities) ClaimReplicas(ctx context.Context, in contract.ClaimReplica
 	return out, nil
 }
 
-func (a *Activities) claim(ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, in contract.Object) (contract.ReplicaObservation, error) {
+func (a *Activities) claim(
+	ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, in contract.Object,
+) (contract.ReplicaObservation, error) {
 	vmi, err := a.KubeVirt.VMIs(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(vmi.UID) != in.UID {
 		return contract.ReplicaObservation{UID: in.UID, Gone: true}, nil
@@ -95,7 +102,9 @@ func (a *Activities) claim(ctx context.Context, set *kubevirt.VirtualMachineInst
 }
 
 // claimed are the owners that an instance should have, and whether that is a change.
-func claimed(set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, vmi *kubevirt.VirtualMachineInstance) ([]metav1.OwnerReference, bool) {
+func claimed(
+	set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, vmi *kubevirt.VirtualMachineInstance,
+) ([]metav1.OwnerReference, bool) {
 	owner, matches := metav1.GetControllerOfNoCopy(vmi), selector.Matches(labels.Set(vmi.Labels))
 	switch {
 	case vmi.DeletionTimestamp != nil:
@@ -112,10 +121,13 @@ func claimed(set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Sel
 
 // PatchReplicaSet writes a set's status.
 // Idempotent: as PatchVM.
-func (a *Activities) PatchReplicaSet(ctx context.Context, in contract.PatchReplicaSetInput) (contract.PatchReplicaSetResult, error) {
+func (a *Activities) PatchReplicaSet(
+	ctx context.Context, in contract.PatchReplicaSetInput,
+) (contract.PatchReplicaSetResult, error) {
 	status := merge{
-		"replicas": in.Status.Replicas, "readyReplicas": in.Status.ReadyReplicas, "labelSelector": in.Status.LabelSelector,
-		"conditions": conditions(in.Status.Conditions),
+		"replicas": in.Status.Replicas, "readyReplicas": in.Status.ReadyReplicas,
+		"labelSelector": in.Status.LabelSelector,
+		"conditions":    conditions(in.Status.Conditions),
 	}
 	body, err := merge{"metadata": locked(in.Set.UID, in.ResourceVersion), "status": status}.encode()
 	if err != nil {

@@ -24,8 +24,8 @@ func (a *Activities) keepRevision(ctx context.Context, vm *kubevirt.VirtualMachi
 	return nil
 }
 
-// pruneRevisions removes the specification of the start before, whose name is last, unless the present instance was made from it. Where nobody
-// knows that name any more, but there was a start, the VM's revisions are listed.
+// pruneRevisions removes the specification of the start before, whose name is last, unless the present instance was
+// made from it. Where nobody knows that name any more, but there was a start, the VM's revisions are listed.
 func (a *Activities) pruneRevisions(ctx context.Context, vm *kubevirt.VirtualMachine, last, present string) error {
 	revisions := a.Kubernetes.AppsV1().ControllerRevisions(vm.Namespace)
 	var old []string

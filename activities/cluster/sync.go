@@ -19,10 +19,12 @@ import (
 // maxFields bounds how many differing fields are named.
 const maxFields = 16
 
-// SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what can change while it
-// runs, and says whether the rest needs a restart.
-// Idempotent: it patches what differs, and the patch tests that the instance is as it was read.
-func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceInput) (contract.SyncInstanceResult, error) {
+// SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what
+// can change while it runs, and says whether the rest needs a restart. Idempotent: it patches what differs, and the
+// patch tests that the instance is as it was read.
+func (a *Activities) SyncInstance(
+	ctx context.Context, in contract.SyncInstanceInput,
+) (contract.SyncInstanceResult, error) {
 	var out contract.SyncInstanceResult
 	subject, err := a.subject(ctx, in)
 	if err != nil {
@@ -32,7 +34,8 @@ func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceI
 	if err != nil {
 		return out, final(contract.ErrorInvalid, err.Error())
 	}
-	out = contract.SyncInstanceResult{Generation: subject.VM.Generation, RestartRequired: v.RestartRequired, Fields: v.Fields[:min(len(v.Fields), maxFields)]}
+	out = contract.SyncInstanceResult{Generation: subject.VM.Generation, RestartRequired: v.RestartRequired,
+		Fields: v.Fields[:min(len(v.Fields), maxFields)]}
 	if len(v.Patch) == 0 {
 		return out, nil
 	}
@@ -40,14 +43,17 @@ func (a *Activities) SyncInstance(ctx context.Context, in contract.SyncInstanceI
 	if err != nil {
 		return out, fmt.Errorf("encoding a patch: %w", err)
 	}
-	// The pod goes first: an attempt after a failure finds the instance as different as before, and comes by here again.
+	// The pod goes first: an attempt after a failure finds the instance as different as before, and comes by here
+	// again.
 	if err := a.annotatePod(ctx, subject); err != nil {
 		return out, err
 	}
-	now, err := a.KubeVirt.VMIs(in.VM.Namespace).Patch(ctx, in.VMI.Name, types.JSONPatchType, body, metav1.PatchOptions{})
+	now, err := a.KubeVirt.VMIs(in.VM.Namespace).
+		Patch(ctx, in.VMI.Name, types.JSONPatchType, body, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsInvalid(err):
-		return out, temporal.NewApplicationError("VirtualMachineInstance "+in.VMI.Name+" changed while it was compared with its VirtualMachine", errorKubernetes)
+		return out, temporal.NewApplicationError("VirtualMachineInstance "+in.VMI.Name+
+			" changed while it was compared with its VirtualMachine", errorKubernetes)
 	case err != nil:
 		return out, failure("patching VirtualMachineInstance "+in.VMI.Name, err)
 	}
@@ -68,7 +74,8 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 	}
 	if s.VM.Generation < in.Generation {
 		return s, temporal.NewApplicationError(
-			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, s.VM.Generation, in.Generation), errorKubernetes)
+			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, s.VM.Generation,
+				in.Generation), errorKubernetes)
 	}
 	if s.VMI, err = a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VMI.Name, metav1.GetOptions{}); err != nil {
 		return s, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
@@ -93,8 +100,8 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 	return s, nil
 }
 
-// annotatePod lets the launcher pod have those annotations of the VM's template that may change while it runs, as its instance is to have
-// them.
+// annotatePod lets the launcher pod have those annotations of the VM's template that may change while it runs, as its
+// instance is to have them.
 func (a *Activities) annotatePod(ctx context.Context, s revision.Subject) error {
 	wanted := map[string]string{}
 	if t := s.VM.Spec.Template; t != nil {
@@ -119,7 +126,8 @@ func (a *Activities) annotatePod(ctx context.Context, s revision.Subject) error 
 		return err
 	}
 	name := render.PodName(s.VMI.Name, string(s.VMI.UID))
-	_, err = a.Kubernetes.CoreV1().Pods(s.VMI.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = a.Kubernetes.CoreV1().Pods(s.VMI.Namespace).
+		Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return failure("annotating pod "+name, err)
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// change edits the VM as a user would, by a merge patch, and returns its generation. (A real API server counts generations itself.)
+// change edits the VM as a user would, by a merge patch, and returns its generation. (A real API server counts
+// generations itself.)
 func (w *world) change(t *testing.T, vm contract.Object, generation int64, patch string) int64 {
 	t.Helper()
 	if w.fake != nil {
@@ -31,13 +32,15 @@ func (w *world) change(t *testing.T, vm contract.Object, generation int64, patch
 		require.NoError(t, err)
 		patch = string(raw)
 	}
-	now, err := w.kubevirt.VMs(w.ns).Patch(t.Context(), vm.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	now, err := w.kubevirt.VMs(w.ns).
+		Patch(t.Context(), vm.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.calls(t, "PATCH virtualmachines")
 	return now.Generation
 }
 
-// TestAnInstanceFollowsItsVM: what needs no restart is taken over, what does is told, each by the same activity, done twice.
+// TestAnInstanceFollowsItsVM: what needs no restart is taken over, what does is told, each by the same activity, done
+// twice.
 func TestAnInstanceFollowsItsVM(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -60,7 +63,8 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	require.Empty(t, out.RestartRequired)
 	require.Equal(t, generation, out.VMI.VMGeneration)
 	require.Equal(t, []string{"/metadata/annotations/kubevirt.io~1vm-generation"}, out.Patched)
-	w.calls(t, "GET virtualmachines", "GET virtualmachineinstances", "GET controllerrevisions", "PATCH virtualmachineinstances")
+	w.calls(t, "GET virtualmachines", "GET virtualmachineinstances", "GET controllerrevisions",
+		"PATCH virtualmachineinstances")
 	out, err = w.SyncInstance(ctx, in)
 	require.NoError(t, err)
 	require.Empty(t, out.Patched)
@@ -74,7 +78,8 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, out.RestartRequired)
 	require.Equal(t, []string{"nodeSelector.zone"}, out.Fields)
-	require.ElementsMatch(t, []string{"/metadata/annotations/descheduler.alpha.kubernetes.io~1evict", "/spec/nodeSelector"}, out.Patched)
+	require.ElementsMatch(t, []string{"/metadata/annotations/descheduler.alpha.kubernetes.io~1evict",
+		"/spec/nodeSelector"}, out.Patched)
 	require.Less(t, out.VMI.VMGeneration, generation, "the template is another one until the next start")
 	stored, err := w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -98,7 +103,8 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	}
 
 	// A record that somebody removed, another instance of the name, an older read.
-	require.NoError(t, w.kubernetes.AppsV1().ControllerRevisions(w.ns).Delete(ctx, created.VMI.Revision, metav1.DeleteOptions{}))
+	require.NoError(t, w.kubernetes.AppsV1().ControllerRevisions(w.ns).
+		Delete(ctx, created.VMI.Revision, metav1.DeleteOptions{}))
 	out, err = w.SyncInstance(ctx, in)
 	require.NoError(t, err)
 	require.Empty(t, out.RestartRequired)
@@ -131,7 +137,9 @@ func TestStageLeavesPlacementForTheNextStart(t *testing.T) {
 		w.fake.Calls()
 	}
 	generation := w.change(t, vm, 2, `{"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}}`)
-	out, err := staged.SyncInstance(ctx, contract.SyncInstanceInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}, Generation: generation})
+	out, err := staged.SyncInstance(ctx,
+		contract.SyncInstanceInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID},
+			Generation: generation})
 	require.NoError(t, err)
 	require.NotEmpty(t, out.RestartRequired)
 	require.Empty(t, out.Patched)
@@ -154,8 +162,8 @@ func (w *world) revisions(t *testing.T, vm contract.Object) []string {
 	return out
 }
 
-// TestOneRevisionIsKept: a start keeps the VM's specification, finds one that is there, and removes that of the start before: by its name where
-// it is known, or by a look at all of them.
+// TestOneRevisionIsKept: a start keeps the VM's specification, finds one that is there, and removes that of the start
+// before: by its name where it is known, or by a look at all of them.
 func TestOneRevisionIsKept(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "not known any more": false} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +176,11 @@ func TestOneRevisionIsKept(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{first.VMI.Revision}, w.revisions(t, vm), "the same again")
 
-			// The instance has followed edits of the run strategy since: the status tells of a generation that has no revision.
-			out, err := w.PatchVM(ctx, contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &contract.VMStatus{ObservedGeneration: 5}})
+			// The instance has followed edits of the run strategy since: the status tells of a generation that has no
+			// revision.
+			out, err := w.PatchVM(ctx,
+				contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion,
+					Status: &contract.VMStatus{ObservedGeneration: 5}})
 			require.NoError(t, err)
 			require.True(t, out.Written)
 			require.EqualValues(t, 5, out.Current.ObservedGeneration)
@@ -196,27 +207,34 @@ func TestOneRevisionIsKept(t *testing.T) {
 	}
 }
 
-// TestRequestsBeyondThoseObservedStay: a status write that drops the first of very many requests loses none of the others.
+// TestRequestsBeyondThoseObservedStay: a status write that drops the first of very many requests loses none of the
+// others.
 func TestRequestsBeyondThoseObservedStay(t *testing.T) {
 	w := newWorld(t)
 	made, vm := w.vm(t)
 	var all []contract.StateChangeRequest
 	for i := range 70 {
-		all = append(all, contract.StateChangeRequest{Action: "Stop", UID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)})
+		all = append(all, contract.StateChangeRequest{Action: "Stop",
+			UID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)})
 	}
-	out, err := w.PatchVM(t.Context(), contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion, Status: &contract.VMStatus{StateChangeRequests: all}})
+	out, err := w.PatchVM(t.Context(),
+		contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion,
+			Status: &contract.VMStatus{StateChangeRequests: all}})
 	require.NoError(t, err)
 	seen := out.Current
 	require.Len(t, seen.StateChangeRequests, 64)
 	require.Equal(t, 6, seen.MoreRequests)
 
 	// Nothing about them has changed: they are not written.
-	out, err = w.PatchVM(t.Context(), contract.PatchVMInput{VM: vm, ResourceVersion: seen.ResourceVersion, Status: &contract.VMStatus{PrintableStatus: "Stopped"}, KeepRequests: true})
+	out, err = w.PatchVM(t.Context(),
+		contract.PatchVMInput{VM: vm, ResourceVersion: seen.ResourceVersion,
+			Status: &contract.VMStatus{PrintableStatus: "Stopped"}, KeepRequests: true})
 	require.NoError(t, err)
 	require.Equal(t, 6, out.Current.MoreRequests)
 	// The first is dropped.
 	out, err = w.PatchVM(t.Context(), contract.PatchVMInput{
-		VM: vm, ResourceVersion: out.Current.ResourceVersion, Status: &contract.VMStatus{StateChangeRequests: seen.StateChangeRequests[1:]}, MoreRequests: 6,
+		VM: vm, ResourceVersion: out.Current.ResourceVersion,
+		Status: &contract.VMStatus{StateChangeRequests: seen.StateChangeRequests[1:]}, MoreRequests: 6,
 	})
 	require.NoError(t, err)
 	require.True(t, out.Written)
@@ -239,7 +257,8 @@ func TestAPodThatCouldNotBeAnnotatedIsAnnotatedByTheNextAttempt(t *testing.T) {
 	require.NoError(t, err)
 	w.fake.Calls()
 	in := contract.SyncInstanceInput{VM: vm, VMI: vmi}
-	in.Generation = w.change(t, vm, 2, `{"spec": {"template": {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}}}}`)
+	in.Generation = w.change(t, vm, 2,
+		`{"spec": {"template": {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}}}}`)
 	for _, resource := range []string{"pods", "virtualmachineinstances"} {
 		w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
 			if r.Call() == "PATCH "+resource {

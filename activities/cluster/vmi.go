@@ -15,8 +15,9 @@ import (
 )
 
 // CreateVMI makes the instance of a VM, and keeps the specification that it was made from as a ControllerRevision.
-// Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM controls already, or
-// that nobody controls, is returned as Existing. A VM that does not ask for an instance now gets none.
+// Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM
+// controls already, or that nobody controls, is returned as Existing. A VM that does not ask for an instance now gets
+// none.
 func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 	var out contract.CreateVMIResult
 	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
@@ -26,18 +27,22 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 	case err != nil:
 		return out, failure("reading VirtualMachine "+in.VM.Name, err)
 	case string(vm.UID) != in.VM.UID:
-		return out, a.release(ctx, in.VM, "", gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID))
+		return out, a.release(ctx, in.VM, "",
+			gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID))
 	case vm.DeletionTimestamp != nil:
 		return out, a.release(ctx, in.VM, "", gone("VirtualMachine %s is being deleted", in.VM.Name))
 	case vm.Generation < in.Generation:
 		return out, temporal.NewApplicationError(
-			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, vm.Generation, in.Generation), errorKubernetes)
+			fmt.Sprintf("VirtualMachine %s was read at generation %d, wanted is %d", in.VM.Name, vm.Generation,
+				in.Generation), errorKubernetes)
 	}
 	current := observe.VM(vm)
-	if desired, _ := runstrategy.Desired(&current, nil, current.StatusRunStrategy); desired.Operation != contract.OperationStart {
+	if desired, _ := runstrategy.Desired(&current, nil,
+		current.StatusRunStrategy); desired.Operation != contract.OperationStart {
 		return a.unwanted(ctx, in.VM, current)
 	}
-	vmi, err := instance.New(vm, a.Settings(), instance.Request{Paused: in.Paused, Actor: in.Actor, Transition: in.Transition, Now: a.Now()})
+	vmi, err := instance.New(vm, a.Settings(),
+		instance.Request{Paused: in.Paused, Actor: in.Actor, Transition: in.Transition, Now: a.Now()})
 	if err != nil {
 		return out, a.refused(in.VM, final(contract.ErrorInvalid, err.Error()))
 	}
@@ -58,11 +63,15 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
 	a.tell(kindVM, in.VM, normal("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
-	return contract.CreateVMIResult{VMI: observe.VMI(made)}, a.pruneRevisions(ctx, vm, in.Revision, made.Status.VirtualMachineRevisionName)
+	return contract.CreateVMIResult{VMI: observe.VMI(made)},
+		a.pruneRevisions(ctx, vm, in.Revision, made.Status.VirtualMachineRevisionName)
 }
 
-// unwanted is the answer of CreateVMI about a VM that does not ask for an instance. One that is there may be what an attempt before has made.
-func (a *Activities) unwanted(ctx context.Context, o contract.Object, vm contract.VMObservation) (contract.CreateVMIResult, error) {
+// unwanted is the answer of CreateVMI about a VM that does not ask for an instance. One that is there may be what an
+// attempt before has made.
+func (a *Activities) unwanted(
+	ctx context.Context, o contract.Object, vm contract.VMObservation,
+) (contract.CreateVMIResult, error) {
 	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && controls(o, vmi):
@@ -70,7 +79,8 @@ func (a *Activities) unwanted(ctx context.Context, o contract.Object, vm contrac
 	case err != nil && !apierrors.IsNotFound(err):
 		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+o.Name, err)
 	}
-	return contract.CreateVMIResult{Refused: fmt.Sprintf("run strategy %s does not ask for an instance now", vm.RunStrategy), VM: &vm}, nil
+	return contract.CreateVMIResult{
+		Refused: fmt.Sprintf("run strategy %s does not ask for an instance now", vm.RunStrategy), VM: &vm}, nil
 }
 
 // refused records that no instance could be made, once per reason, and passes the error on.

@@ -46,13 +46,15 @@ func TestAnInstanceThatNobodyControlsIsAdopted(t *testing.T) {
 	}
 }
 
-// TestWhatWasTakenFromItsVMStays: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and the VM shows no sign of it.
+// TestWhatWasTakenFromItsVMStays: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and
+// the VM shows no sign of it.
 func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 	w := newWorld(t)
 	vm, vmi := w.machine(t)
 	w.disown(t, "web")
 
-	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}})
+	out, err := w.DeleteVMI(t.Context(),
+		contract.DeleteVMIInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}})
 	require.NoError(t, err)
 	require.Equal(t, contract.DeleteVMIResult{Absent: true}, out, "an instance of another UID is not touched")
 	require.Empty(t, w.there(t, "web").OwnerReferences)
@@ -104,7 +106,8 @@ func TestAVMThatAsksForNoInstanceGetsNone(t *testing.T) {
 		require.Empty(t, w.instances(t))
 	}
 	w.strategy(t, "Always")
-	made, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Transition: "vm/default/web/12345678/start/1"})
+	made, err := w.CreateVMI(t.Context(),
+		contract.CreateVMIInput{VM: vm, Transition: "vm/default/web/12345678/start/1"})
 	require.NoError(t, err)
 	require.Equal(t, "vm/default/web/12345678/start/1", w.there(t, "web").Annotations[contract.AnnotationTransition])
 	w.halt(t)
@@ -132,7 +135,9 @@ func TestTheRevisionOfThePresentInstanceStays(t *testing.T) {
 	w.halt(t)
 	_, err = w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.NoError(t, err)
-	_, err = w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: first.VMI.UID}, Finalizers: &[]string{}})
+	_, err = w.PatchVMI(t.Context(),
+		contract.PatchVMIInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: first.VMI.UID},
+			Finalizers: &[]string{}})
 	require.NoError(t, err)
 	w.strategy(t, "Always")
 	next, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Revision: first.VMI.Revision})

@@ -29,15 +29,15 @@ func (e *NotBegunError) Unwrap() error { return e.Err }
 
 // Starter starts domains on this node.
 type Starter interface {
-	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError when that
-	// cannot succeed.
+	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError
+	// when that cannot succeed.
 	StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error)
 }
 
 // Operator does operations on running domains on this node.
 type Operator interface {
-	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow it, and with a
-	// NotBegunError when its launcher was not even asked.
+	// Operate does one thing to the running domain of a pod. It fails with a RefusedError when the guest does not allow
+	// it, and with a NotBegunError when its launcher was not even asked.
 	Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error)
 }
 
@@ -54,9 +54,11 @@ func (a *Activities) ReportNode(context.Context) (contract.ReportNodeResult, err
 	return contract.ReportNodeResult{Report: a.Report()}, nil
 }
 
-// StartDomain starts the domain of a VMI in its launcher's pod. It is idempotent: what is prepared stays as it is, and a launcher
-// whose domain runs says so. Errors: ErrorStartFailed (not retryable), ErrorNoLauncher (retryable).
-func (a *Activities) StartDomain(ctx context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+// StartDomain starts the domain of a VMI in its launcher's pod. It is idempotent: what is prepared stays as it is, and
+// a launcher whose domain runs says so. Errors: ErrorStartFailed (not retryable), ErrorNoLauncher (retryable).
+func (a *Activities) StartDomain(
+	ctx context.Context, in contract.StartDomainInput,
+) (contract.StartDomainResult, error) {
 	if in.VMI.Name == "" || in.VMI.Namespace == "" || in.Pod.UID == "" {
 		return contract.StartDomainResult{}, temporal.NewNonRetryableApplicationError(
 			"starting a domain needs the VMI's namespace and name and the pod's UID", contract.ErrorInvalid, nil)
@@ -65,28 +67,36 @@ func (a *Activities) StartDomain(ctx context.Context, in contract.StartDomainInp
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return contract.StartDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.ErrorStartFailed, nil)
+		return contract.StartDomainResult{},
+			temporal.NewNonRetryableApplicationError(message(err), contract.ErrorStartFailed, nil)
 	case err != nil:
 		return contract.StartDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
 	}
 	return contract.StartDomainResult{Domain: domain}, nil
 }
 
-// OperateDomain does one operation on the running domain of a launcher's pod. Pausing, resuming, freezing and thawing are idempotent; a reset
-// or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not retryable), ErrorNotBegun (not retryable, at the
-// first attempt: whoever waits hears at once that it was not done), ErrorNoLauncher (retryable).
-func (a *Activities) OperateDomain(ctx context.Context, in contract.OperateDomainInput) (contract.OperateDomainResult, error) {
+// OperateDomain does one operation on the running domain of a launcher's pod. Pausing, resuming, freezing and thawing
+// are idempotent; a reset or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not
+// retryable), ErrorNotBegun (not retryable, at the first attempt: whoever waits hears at once that it was not done),
+// ErrorNoLauncher (retryable).
+func (a *Activities) OperateDomain(
+	ctx context.Context, in contract.OperateDomainInput,
+) (contract.OperateDomainResult, error) {
 	if in.Pod.UID == "" {
-		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError("operating a domain needs the pod's UID", contract.ErrorInvalid, nil)
+		return contract.OperateDomainResult{},
+			temporal.NewNonRetryableApplicationError("operating a domain needs the pod's UID", contract.ErrorInvalid,
+				nil)
 	}
 	domain, err := a.Operator.Operate(ctx, in)
 	var refused *RefusedError
 	var idle *NotBegunError
 	switch {
 	case errors.As(err, &idle) && first(ctx):
-		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
+		return contract.OperateDomainResult{},
+			temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
 	case errors.As(err, &refused):
-		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError(message(err), contract.RefusedFailed, nil)
+		return contract.OperateDomainResult{},
+			temporal.NewNonRetryableApplicationError(message(err), contract.RefusedFailed, nil)
 	case err != nil:
 		return contract.OperateDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
 	}

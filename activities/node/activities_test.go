@@ -30,7 +30,8 @@ func (a *attempts) Operate(context.Context, contract.OperateDomainInput) (contra
 	return contract.DomainObservation{}, nil
 }
 
-// TestWhatWasNotBegunAtFirst: only the first attempt can know that nothing was done; those after it do not know what went before.
+// TestWhatWasNotBegunAtFirst: only the first attempt can know that nothing was done; those after it do not know what
+// went before.
 func TestWhatWasNotBegunAtFirst(t *testing.T) {
 	full := &node.NotBegunError{Err: errors.New("the node's worker is full")}
 	failed := errors.New("the launcher ended the call")
@@ -47,7 +48,8 @@ func TestWhatWasNotBegunAtFirst(t *testing.T) {
 			operator := &attempts{fail: c.fail}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.RegisterActivityWithOptions((&node.Activities{Operator: operator}).OperateDomain, activity.RegisterOptions{Name: contract.ActivityOperateDomain})
+			env.RegisterActivityWithOptions((&node.Activities{Operator: operator}).OperateDomain,
+				activity.RegisterOptions{Name: contract.ActivityOperateDomain})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 					StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 3},

@@ -35,7 +35,8 @@ func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	stage := kubevirtv1.VMRolloutStrategyStage
 	cluster := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
-		VMRolloutStrategy: &stage, NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
+		VMRolloutStrategy:    &stage,
+		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
 	h := Handlers(Options{
 		Cluster:  func(context.Context) (defaults.Cluster, error) { return cluster, nil },
@@ -45,8 +46,9 @@ func ask(t *testing.T, c call, object string) *admissionv1.AdmissionResponse {
 		c.user = "alice"
 	}
 	req := &admissionv1.AdmissionRequest{
-		UID: "1", Operation: c.operation, Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(c.path)},
-		Object: runtime.RawExtension{Raw: []byte(object)}, UserInfo: authenticationv1.UserInfo{Username: c.user},
+		UID: "1", Operation: c.operation,
+		Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(c.path)},
+		Object:   runtime.RawExtension{Raw: []byte(object)}, UserInfo: authenticationv1.UserInfo{Username: c.user},
 	}
 	if c.old != "" {
 		req.OldObject = runtime.RawExtension{Raw: []byte(c.old)}
@@ -133,23 +135,28 @@ func TestWhoAskedCannotBeForged(t *testing.T) {
 		{"without a change of the spec nothing changes", "bob", withAnnotation(t, demo, "mallory", "Always"), "alice"},
 		{"virtflow's own accounts pass it on", own, withAnnotation(t, demo, "carol", "Halted"), "carol"},
 	} {
-		vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Update, user: c.user, old: before}, c.object)
+		vm := mutate[kubevirtv1.VirtualMachine](t,
+			call{path: PathMutateVM, operation: admissionv1.Update, user: c.user, old: before}, c.object)
 		require.Equal(t, c.want, vm.Annotations[contract.AnnotationRequestedBy], c.what)
 	}
-	vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Create, user: "bob"}, withAnnotation(t, demo, "mallory", "Always"))
+	vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Create, user: "bob"},
+		withAnnotation(t, demo, "mallory", "Always"))
 	require.Equal(t, "bob", vm.Annotations[contract.AnnotationRequestedBy])
 }
 
-const instance = `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Running"}}`
+const instance = `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": ` +
+	`{"guest": "64Mi"}}}, "status": {"phase": "Running"}}`
 
 func TestUsersCannotWriteAnInstancesStatus(t *testing.T) {
-	forged := `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Failed"}}`
+	forged := `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": ` +
+		`{"guest": "64Mi"}}}, "status": {"phase": "Failed"}}`
 	c := call{path: PathMutateVMI, operation: admissionv1.Update, old: instance}
 	require.Equal(t, kubevirtv1.Running, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
 	c.user = own
 	require.Equal(t, kubevirtv1.Failed, mutate[kubevirtv1.VirtualMachineInstance](t, c, forged).Status.Phase)
 
-	created := `{"metadata": {"name": "i"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, "status": {"phase": "Running", "nodeName": "n"}}`
+	created := `{"metadata": {"name": "i"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}, ` +
+		`"status": {"phase": "Running", "nodeName": "n"}}`
 	c = call{path: PathMutateVMI, operation: admissionv1.Create}
 	status := mutate[kubevirtv1.VirtualMachineInstance](t, c, created).Status
 	require.Equal(t, kubevirtv1.Pending, status.Phase)
@@ -171,29 +178,42 @@ func TestRefusalsNameTheField(t *testing.T) {
 		path, object, field, message string
 	}{
 		{PathValidateVM, `{"spec": {"runStrategy": "Always"}}`, "", "spec.template in body is required"},
-		{PathValidateVM, `{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`, "spec.running", "RunStrategy must be specified"},
-		{PathValidateVM, `{"spec": {"runStrategy": "Sometimes", "template": {"spec": {"domain": {"devices": {}}}}}}`, "spec.runStrategy", "Invalid RunStrategy (Sometimes)"},
+		{PathValidateVM, `{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.running", "RunStrategy must be specified"},
+		{PathValidateVM, `{"spec": {"runStrategy": "Sometimes", "template": {"spec": {"domain": {"devices": {}}}}}}`,
+			"spec.runStrategy", "Invalid RunStrategy (Sometimes)"},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}}}}}}`, "",
-			"no memory requested, at least one of 'spec.template.spec.domain.memory.guest', 'spec.template.spec.domain.memory.hugepages.pageSize' or " +
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}}}}}}`,
+			"",
+			"no memory requested, at least one of 'spec.template.spec.domain.memory.guest', " +
+				"'spec.template.spec.domain.memory.hugepages.pageSize' or " +
 				"'spec.template.spec.domain.resources.requests.memory' must be set",
 		},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"metadata": {"labels": {"kubevirt.io/nodeName": "n"}}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
-			"spec.template.metadata.labels", "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"metadata": {"labels": ` +
+				`{"kubevirt.io/nodeName": "n"}}, "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.template.metadata.labels",
+			"creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
 		},
 		{
-			PathValidateVM, `{"spec": {"runStrategy": "WaitAsReceiver", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
-			"spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is not enabled in kubevirt resource",
+			PathValidateVM, `{"spec": {"runStrategy": "WaitAsReceiver", "template": {"spec": {"domain": {"devices": ` +
+				`{}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.runStrategy", "Invalid RunStrategy (WaitAsReceiver), DecentralizedLiveMigration feature gate is " +
+				"not enabled in kubevirt resource",
 		},
 		{
-			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
-			"metadata.annotations[virtflow.io/approval-required]", `" migrate" is not an operation that can wait for approval`,
+			PathValidateVM, `{"metadata": {"annotations": {"virtflow.io/approval-required": "start, migrate"}}, ` +
+				`"spec": {"runStrategy": "Always", "template": {"spec": {"domain": {"devices": {}, "memory": ` +
+				`{"guest": "64Mi"}}}}}}`,
+			"metadata.annotations[virtflow.io/approval-required]",
+			`" migrate" is not an operation that can wait for approval`,
 		},
 		{PathValidateVMIM, `{"spec": {}}`, "spec.vmiName", "vmiName is missing"},
 		{
-			PathValidateKubeVirt, `{"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}}`, "spec.configuration.network.defaultNetworkInterface",
-			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not supported yet",
+			PathValidateKubeVirt, `{"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}}`,
+			"spec.configuration.network.defaultNetworkInterface",
+			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not " +
+				"supported yet",
 		},
 	} {
 		resp := ask(t, call{path: c.path, operation: admissionv1.Create}, c.object)
@@ -205,7 +225,8 @@ func TestRefusalsNameTheField(t *testing.T) {
 }
 
 func TestAVMThatIsGoingIsNotChanged(t *testing.T) {
-	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
+	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": ` +
+		`"Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
 	for _, path := range []string{PathMutateVM, PathValidateVM} {
 		resp := ask(t, call{path: path, operation: admissionv1.Update, old: going}, going)
 		require.True(t, resp.Allowed)
@@ -235,15 +256,17 @@ func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
 	}
 }
 
-// TestHotplugLimitsAreNotForUsersToSet: under KubeVirt's default rollout strategy an instance gets them, and whoever asks for others is refused
-// by name.
+// TestHotplugLimitsAreNotForUsersToSet: under KubeVirt's default rollout strategy an instance gets them, and whoever
+// asks for others is refused by name.
 func TestHotplugLimitsAreNotForUsersToSet(t *testing.T) {
 	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
 	guest := resource.MustParse("64Mi")
 	always := kubevirtv1.RunStrategyAlways
-	vm := &kubevirtv1.VirtualMachine{Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{}}}
+	vm := &kubevirtv1.VirtualMachine{
+		Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always,
+			Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{}}}
 	vm.Spec.Template.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: &guest}
 	causes, err := notRunYet(vm, live)
 	require.NoError(t, err)
@@ -253,7 +276,9 @@ func TestHotplugLimitsAreNotForUsersToSet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "spec.template.spec.domain.cpu.maxSockets", causes[0].Field)
 
-	vmi := &kubevirtv1.VirtualMachineInstance{Spec: kubevirtv1.VirtualMachineInstanceSpec{Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest}}}}
+	vmi := &kubevirtv1.VirtualMachineInstance{
+		Spec: kubevirtv1.VirtualMachineInstanceSpec{
+			Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest}}}}
 	require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
 	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
 	defaults.DropHotplugLimits(&vmi.Spec, live)
@@ -264,7 +289,8 @@ func TestHotplugLimitsAreNotForUsersToSet(t *testing.T) {
 
 func TestReplicasNumbersAreNotTheUsers(t *testing.T) {
 	numbered := func(n string) string {
-		return strings.Replace(instance, `"name": "i",`, `"name": "i", "annotations": {"virtflow.io/replica": "`+n+`"},`, 1)
+		return strings.Replace(instance, `"name": "i",`,
+			`"name": "i", "annotations": {"virtflow.io/replica": "`+n+`"},`, 1)
 	}
 	for _, c := range []struct {
 		old, now string

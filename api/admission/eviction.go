@@ -29,11 +29,12 @@ const (
 	evictionSource = kubevirtv1.EvictionSourceAnnotation
 )
 
-// validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it to. A pod that is
-// no launcher, and one of a guest that may be stopped, may be evicted.
+// validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it
+// to. A pod that is no launcher, and one of a guest that may be stopped, may be evicted.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := h.pod(ctx, req.Namespace, req.Name)
-	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed ||
+		pod.Status.Phase == corev1.PodSucceeded {
 		return admission.Allowed("")
 	}
 	name, ok := pod.Annotations[contract.AnnotationDomain]
@@ -55,7 +56,8 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 	case !leave:
 		return admission.Allowed("")
 	case vmi.Status.EvacuationNodeName != "":
-		return tooMany("Evacuation in progress: Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace, vmi.Name)
+		return tooMany("Evacuation in progress: Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace,
+			vmi.Name)
 	case vmi.Status.NodeName != pod.Spec.NodeName:
 		return tooMany("Eviction request for target Pod")
 	}
@@ -78,7 +80,8 @@ func leaves(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) (l
 	switch strategy {
 	case kubevirtv1.EvictionStrategyLiveMigrate:
 		if !vmi.IsMigratable() {
-			return false, fmt.Sprintf("VMI %s is configured with an eviction strategy but is not live-migratable", vmi.Name)
+			return false, fmt.Sprintf("VMI %s is configured with an eviction strategy but is not live-migratable",
+				vmi.Name)
 		}
 		return true, ""
 	case kubevirtv1.EvictionStrategyLiveMigrateIfPossible:
@@ -91,7 +94,9 @@ func leaves(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) (l
 }
 
 // evacuate marks an instance: whoever moves guests sees it.
-func (h *handler) evacuate(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, node string, eviction *policyv1.Eviction, dry bool) error {
+func (h *handler) evacuate(
+	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, node string, eviction *policyv1.Eviction, dry bool,
+) error {
 	type op struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -103,7 +108,9 @@ func (h *handler) evacuate(ctx context.Context, vmi *kubevirtv1.VirtualMachineIn
 		if len(vmi.Annotations) == 0 {
 			ops = append(ops, op{"add", "/metadata/annotations", map[string]string{evictionSource: fromScheduler}})
 		} else {
-			ops = append(ops, op{"add", "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(evictionSource), fromScheduler})
+			ops = append(ops, op{"add",
+				"/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").
+					Replace(evictionSource), fromScheduler})
 		}
 	}
 	patch, err := json.Marshal(ops)

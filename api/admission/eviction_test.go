@@ -22,10 +22,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-const evictionObject = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "virt-launcher-i", "namespace": "demo"}}`
+const evictionObject = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "virt-launcher-i", ` +
+	`"namespace": "demo"}}`
 
 func TestEvictions(t *testing.T) {
-	migratable := []kubevirtv1.VirtualMachineInstanceCondition{{Type: kubevirtv1.VirtualMachineInstanceIsMigratable, Status: corev1.ConditionTrue}}
+	migratable := []kubevirtv1.VirtualMachineInstanceCondition{
+		{Type: kubevirtv1.VirtualMachineInstanceIsMigratable, Status: corev1.ConditionTrue}}
 	for name, c := range map[string]struct {
 		pod      func(*corev1.Pod)
 		vmi      func(*kubevirtv1.VirtualMachineInstance)
@@ -35,13 +37,16 @@ func TestEvictions(t *testing.T) {
 		marked   string
 		annotate string
 	}{
-		"of somebody else's pod":             {pod: func(p *corev1.Pod) { p.Labels = nil }},
-		"of a pod that has ended":            {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
-		"of a pod that names no instance":    {pod: func(p *corev1.Pod) { p.Annotations = nil }},
-		"without a strategy":                 {vmi: func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.EvictionStrategy = nil }},
+		"of somebody else's pod":          {pod: func(p *corev1.Pod) { p.Labels = nil }},
+		"of a pod that has ended":         {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
+		"of a pod that names no instance": {pod: func(p *corev1.Pod) { p.Annotations = nil }},
+		"without a strategy": {vmi: func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.EvictionStrategy = nil
+		}},
 		"of an instance that may be stopped": {vmi: strategy(kubevirtv1.EvictionStrategyNone)},
 		"of one that is to move but cannot": {
-			vmi: strategy(kubevirtv1.EvictionStrategyLiveMigrate), message: "VMI i is configured with an eviction strategy but is not live-migratable",
+			vmi:     strategy(kubevirtv1.EvictionStrategyLiveMigrate),
+			message: "VMI i is configured with an eviction strategy but is not live-migratable",
 		},
 		"of one that moves if it can, and cannot": {vmi: strategy(kubevirtv1.EvictionStrategyLiveMigrateIfPossible)},
 		"of one that can move": {
@@ -52,15 +57,19 @@ func TestEvictions(t *testing.T) {
 			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
 		},
 		"of one that somebody else moves": {
-			vmi: strategy(kubevirtv1.EvictionStrategyExternal), message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
+			vmi:     strategy(kubevirtv1.EvictionStrategyExternal),
+			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
 		},
 		"by the descheduler": {
-			vmi: strategy(kubevirtv1.EvictionStrategyExternal), message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1", annotate: "descheduler",
-			object: `{"metadata": {"name": "virt-launcher-i", "annotations": {"requested-by": "sigs.k8s.io/descheduler"}}}`,
+			vmi:     strategy(kubevirtv1.EvictionStrategyExternal),
+			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1", annotate: "descheduler",
+			object: `{"metadata": {"name": "virt-launcher-i", "annotations": {"requested-by": ` +
+				`"sigs.k8s.io/descheduler"}}}`,
 		},
 		"for a dry run": {
-			vmi: strategy(kubevirtv1.EvictionStrategyExternal), message: `Eviction triggered evacuation of VMI "demo/i"`,
-			object: `{"metadata": {"name": "virt-launcher-i"}, "deleteOptions": {"dryRun": ["All"]}}`,
+			vmi:     strategy(kubevirtv1.EvictionStrategyExternal),
+			message: `Eviction triggered evacuation of VMI "demo/i"`,
+			object:  `{"metadata": {"name": "virt-launcher-i"}, "deleteOptions": {"dryRun": ["All"]}}`,
 		},
 		"of one that moves already": {
 			vmi: func(v *kubevirtv1.VirtualMachineInstance) {
@@ -76,17 +85,20 @@ func TestEvictions(t *testing.T) {
 			},
 			message: "Eviction request for target Pod",
 		},
-		"of an instance that is gone": {gone: true, message: `kubevirt failed getting the vmi: virtualmachineinstances.kubevirt.io "i" not found`},
+		"of an instance that is gone": {gone: true,
+			message: `kubevirt failed getting the vmi: virtualmachineinstances.kubevirt.io "i" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "demo", Name: "virt-launcher-i", Labels: map[string]string{"kubevirt.io": "virt-launcher"},
+					Namespace: "demo", Name: "virt-launcher-i",
+					Labels:      map[string]string{"kubevirt.io": "virt-launcher"},
 					Annotations: map[string]string{contract.AnnotationDomain: "i"},
 				},
 				Spec: corev1.PodSpec{NodeName: "node1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 			}
-			vmi := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "i", UID: "u"}}
+			vmi := &kubevirtv1.VirtualMachineInstance{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "i", UID: "u"}}
 			vmi.Status.NodeName = "node1"
 			if c.pod != nil {
 				c.pod(pod)
@@ -108,10 +120,13 @@ func TestEvictions(t *testing.T) {
 				object = evictionObject
 			}
 			h := Handlers(Options{
-				Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{}, nil }, Reader: cluster, Writer: writer,
+				Cluster: func(context.Context) (defaults.Cluster, error) {
+					return defaults.Cluster{}, nil
+				}, Reader: cluster, Writer: writer,
 			})[PathValidateEviction].(*admission.Webhook)
 			resp := h.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				UID: "1", Operation: admissionv1.Create, Namespace: "demo", Name: "virt-launcher-i", Object: runtime.RawExtension{Raw: []byte(object)},
+				UID: "1", Operation: admissionv1.Create, Namespace: "demo", Name: "virt-launcher-i",
+				Object: runtime.RawExtension{Raw: []byte(object)},
 			}})
 			require.Equal(t, c.message == "", resp.Allowed, "%v", resp.Result)
 			if c.message != "" {
@@ -124,7 +139,8 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
-// patches applies JSON patches to one instance, as the API server does; the library's own substitute cannot read its status.
+// patches applies JSON patches to one instance, as the API server does; the library's own substitute cannot read its
+// status.
 type patches struct {
 	client.Writer
 	t   *testing.T

@@ -19,12 +19,13 @@ type Options struct {
 	// Reader and Writer reach the cluster's objects, uncached; nil: there are none.
 	Reader client.Reader
 	Writer client.Writer
-	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where such a call
-	// arrives all the same, they may do what users may not.
+	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where
+	// such a call arrives all the same, they may do what users may not.
 	OwnUsers []string
 	// Controllers are those of OwnUsers that decide when guests migrate.
 	Controllers []string
-	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have no account.
+	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have
+	// no account.
 	Nodes []string
 	// Reports reports to the workflows who deletes and who scales; nil: nobody does.
 	Reports Reports
@@ -34,8 +35,8 @@ type Options struct {
 	Observe func(webhook string, allowed bool, took time.Duration)
 }
 
-// Paths of the webhooks: KubeVirt's, and virtflow's own: for replica sets, which KubeVirt does not fill in, for who writes requests into the
-// status of VMs, and for who deletes and scales.
+// Paths of the webhooks: KubeVirt's, and virtflow's own: for replica sets, which KubeVirt does not fill in, for who
+// writes requests into the status of VMs, and for who deletes and scales.
 const (
 	PathMutateVM           = "/virtualmachines-mutate"
 	PathMutateVMI          = "/virtualmachineinstances-mutate"
@@ -54,8 +55,8 @@ const (
 	PathReport             = "/requests-report"
 )
 
-// AuthenticatedPaths are those of the webhooks that do more than answer: they mark an instance for evacuation, report who asked, or say what
-// there is in the cluster. They are to be served to the API server alone.
+// AuthenticatedPaths are those of the webhooks that do more than answer: they mark an instance for evacuation, report
+// who asked, or say what there is in the cluster. They are to be served to the API server alone.
 func AuthenticatedPaths() []string {
 	return []string{PathValidateEviction, PathReport, PathValidateVMIM}
 }

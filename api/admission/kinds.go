@@ -32,24 +32,30 @@ type kinds struct {
 func compileKinds() kinds {
 	return kinds{
 		vm: kind[kubevirtv1.VirtualMachine]{"VirtualMachine", "virtualmachines",
-			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}),
+				Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}},
 		vmi: kind[kubevirtv1.VirtualMachineInstance]{"VirtualMachineInstance", "virtualmachineinstances",
-			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceStatus{})}},
-		vmirs: kind[kubevirtv1.VirtualMachineInstanceReplicaSet]{"VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets",
-			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetStatus{})}},
-		vmim: kind[kubevirtv1.VirtualMachineInstanceMigration]{"VirtualMachineInstanceMigration", "virtualmachineinstancemigrations",
-			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})}},
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceSpec{}),
+				Status: schema.Compile(kubevirtv1.VirtualMachineInstanceStatus{})}},
+		vmirs: kind[kubevirtv1.VirtualMachineInstanceReplicaSet]{"VirtualMachineInstanceReplicaSet",
+			"virtualmachineinstancereplicasets",
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetSpec{}),
+				Status: schema.Compile(kubevirtv1.VirtualMachineInstanceReplicaSetStatus{})}},
+		vmim: kind[kubevirtv1.VirtualMachineInstanceMigration]{"VirtualMachineInstanceMigration",
+			"virtualmachineinstancemigrations",
+			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}),
+				Status: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})}},
 	}
 }
 
-// read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An answer that is not nil
-// ends the matter.
+// read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An
+// answer that is not nil ends the matter.
 func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.Response) {
 	return k.readAs(req, false)
 }
 
-// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding that reports a value
-// of another type.
+// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding
+// that reports a value of another type.
 func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
 	return k.readAs(req, true)
 }
@@ -91,7 +97,8 @@ func (k kind[T]) decode(req admission.Request) (object, old *T, err error) {
 	return object, old, nil
 }
 
-// maxParts bounds the memory that an object takes when it is decoded, by the commas in it: no list is as long, and no text has as many.
+// maxParts bounds the memory that an object takes when it is decoded, by the commas in it: no list is as long, and no
+// text has as many.
 const maxParts = 100_000
 
 func parse(raw []byte) (map[string]any, error) {
@@ -104,5 +111,6 @@ func parse(raw []byte) (map[string]any, error) {
 
 // concerns says whether a request's resource is this kind's, in a version that there is.
 func (k kind[T]) concerns(r metav1.GroupVersionResource) bool {
-	return r.Group == kubevirtcore.GroupName && slices.Contains([]string{"v1", "v1alpha3"}, r.Version) && r.Resource == k.resource
+	return r.Group == kubevirtcore.GroupName && slices.Contains([]string{"v1", "v1alpha3"}, r.Version) &&
+		r.Resource == k.resource
 }

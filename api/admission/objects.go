@@ -30,7 +30,9 @@ func (h *handler) pod(ctx context.Context, namespace, name string) (*corev1.Pod,
 }
 
 // volumeRequests checks the requests in a VM's status against the VM and against what runs.
-func (h *handler) volumeRequests(ctx context.Context, vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
+func (h *handler) volumeRequests(
+	ctx context.Context, vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster,
+) ([]metav1.StatusCause, error) {
 	if len(vm.Status.VolumeRequests) == 0 || !vm.Status.Ready {
 		return validation.VolumeRequests(vm, nil, cluster), nil
 	}

@@ -18,8 +18,8 @@ func refuse(kind string) admission.Response {
 	}})
 }
 
-// validateKubeVirt keeps settings out of the configuration object that would do nothing, and asks for those without which KubeVirt's
-// defaults would ask for something that is not supported yet.
+// validateKubeVirt keeps settings out of the configuration object that would do nothing, and asks for those without
+// which KubeVirt's defaults would ask for something that is not supported yet.
 func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) admission.Response {
 	kv, err := decode[kubevirtv1.KubeVirt](req.Object.Raw, "KubeVirt")
 	if err != nil {
@@ -40,7 +40,8 @@ func neededConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCau
 	var causes []metav1.StatusCause
 	need := func(p *field.Path, value, why string) {
 		causes = append(causes, metav1.StatusCause{
-			Type: metav1.CauseTypeFieldValueRequired, Field: p.String(), Message: p.String() + " must be " + value + ": " + why + " is not supported yet",
+			Type: metav1.CauseTypeFieldValueRequired, Field: p.String(),
+			Message: p.String() + " must be " + value + ": " + why + " is not supported yet",
 		})
 	}
 	if c.NetworkConfiguration == nil || c.NetworkConfiguration.NetworkInterface == "" {

@@ -12,12 +12,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Reports reports to a workflow who has asked for what. It must be safe for concurrent use, and not wait: nothing depends on its outcome.
+// Reports reports to a workflow who has asked for what. It must be safe for concurrent use, and not wait: nothing
+// depends on its outcome.
 type Reports interface {
 	Report(workflow string, r contract.RequestReport)
 }
 
-// report reports to the workflow of an object who deletes or scales it, and has no objections, ever. A dry run is not reported.
+// report reports to the workflow of an object who deletes or scales it, and has no objections, ever. A dry run is not
+// reported.
 func (h *handler) report(_ context.Context, req admission.Request) admission.Response {
 	if h.Reports == nil || h.own(req) || req.DryRun != nil && *req.DryRun {
 		return admission.Allowed("")
@@ -37,14 +39,16 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	if id == nil || r.Actor == "" {
 		return "", r, false
 	}
-	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old one says which.
+	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old
+	// one says which.
 	var old struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil || old.Metadata.Name == "" {
 		return "", r, false
 	}
-	r.UID, r.ResourceVersion, r.Again = string(old.Metadata.UID), old.Metadata.ResourceVersion, old.Metadata.DeletionTimestamp != nil
+	r.UID, r.ResourceVersion, r.Again = string(old.Metadata.UID), old.Metadata.ResourceVersion,
+		old.Metadata.DeletionTimestamp != nil
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
 		r.Operation = contract.OperationDelete

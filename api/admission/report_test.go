@@ -24,10 +24,12 @@ func (m reported) Report(workflow string, r contract.RequestReport) { m[workflow
 func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 	const own = "system:serviceaccount:virtflow:virtflow-control-worker"
 	object := `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7"}}`
-	deletion := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationDelete, Actor: "alice"}
+	deletion := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationDelete,
+		Actor: "alice"}
 	again := deletion
 	again.Again = true
-	scaling := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationReplicate, Replicas: 3, Actor: "alice"}
+	scaling := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationReplicate,
+		Replicas: 3, Actor: "alice"}
 	yes := true
 	for name, c := range map[string]struct {
 		resource, sub string
@@ -37,12 +39,18 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		dry           *bool
 		want          reported
 	}{
-		"a VM":                      {resource: "virtualmachines", want: reported{"vm/demo/i": deletion}},
-		"a VMI":                     {resource: "virtualmachineinstances", want: reported{"vmi/demo/i": deletion}},
-		"a replica set":             {resource: "virtualmachineinstancereplicasets", want: reported{"replicaset/demo/i": deletion}},
-		"a scale":                   {resource: "virtualmachineinstancereplicasets", sub: "scale", operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`, want: reported{"replicaset/demo/i": scaling}},
-		"one that is going already": {resource: "virtualmachines", old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z"}}`, want: reported{"vm/demo/i": again}},
-		"a scale that is unlike":    {resource: "virtualmachineinstancereplicasets", sub: "scale", operation: admissionv1.Update, object: `{"spec": {"replicas": "x"}}`},
+		"a VM":  {resource: "virtualmachines", want: reported{"vm/demo/i": deletion}},
+		"a VMI": {resource: "virtualmachineinstances", want: reported{"vmi/demo/i": deletion}},
+		"a replica set": {resource: "virtualmachineinstancereplicasets",
+			want: reported{"replicaset/demo/i": deletion}},
+		"a scale": {resource: "virtualmachineinstancereplicasets", sub: "scale",
+			operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`,
+			want: reported{"replicaset/demo/i": scaling}},
+		"one that is going already": {resource: "virtualmachines",
+			old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", ` +
+				`"deletionTimestamp": "2026-01-01T00:00:00Z"}}`, want: reported{"vm/demo/i": again}},
+		"a scale that is unlike": {resource: "virtualmachineinstancereplicasets", sub: "scale",
+			operation: admissionv1.Update, object: `{"spec": {"replicas": "x"}}`},
 		"something else":            {resource: "pods"},
 		"an update":                 {resource: "virtualmachines", operation: admissionv1.Update, object: object},
 		"a dry run":                 {resource: "virtualmachines", dry: &yes},
@@ -55,7 +63,8 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 			got := reported{}
 			h := Handlers(Options{OwnUsers: []string{own}, Reports: got})[PathReport]
 			req := &admissionv1.AdmissionRequest{
-				UID: "1", Operation: admissionv1.Delete, SubResource: c.sub, DryRun: c.dry, UserInfo: authenticationv1.UserInfo{Username: "alice"},
+				UID: "1", Operation: admissionv1.Delete, SubResource: c.sub, DryRun: c.dry,
+				UserInfo:  authenticationv1.UserInfo{Username: "alice"},
 				Resource:  metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: c.resource},
 				OldObject: runtime.RawExtension{Raw: []byte(object)},
 			}
@@ -72,7 +81,10 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 			default:
 				req.OldObject.Raw = []byte(c.old)
 			}
-			body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req})
+			body, err := json.Marshal(
+				admissionv1.AdmissionReview{
+					TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1",
+						Kind: "AdmissionReview"}, Request: req})
 			require.NoError(t, err)
 			r := httptest.NewRequest(http.MethodPost, PathReport, bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")

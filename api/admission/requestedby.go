@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// recordRequest writes who is behind the desired state of an object: the user who made it or changed its spec. Any other change leaves
-// the record as it was, whatever the request says.
+// recordRequest writes who is behind the desired state of an object: the user who made it or changed its spec. Any
+// other change leaves the record as it was, whatever the request says.
 func (h *handler) recordRequest(req admission.Request, object, old *metav1.ObjectMeta, changed bool) {
 	if h.own(req) {
 		return
@@ -28,8 +28,11 @@ func (h *handler) recordRequest(req admission.Request, object, old *metav1.Objec
 	object.Annotations[contract.AnnotationRequestedBy] = user
 }
 
-// keepRecord leaves an object that is being deleted as it is, but for the record of who asked: that nobody changes any more.
-func (h *handler) keepRecord(req admission.Request, object *metav1.ObjectMeta, old *metav1.ObjectMeta) admission.Response {
+// keepRecord leaves an object that is being deleted as it is, but for the record of who asked: that nobody changes any
+// more.
+func (h *handler) keepRecord(
+	req admission.Request, object *metav1.ObjectMeta, old *metav1.ObjectMeta,
+) admission.Response {
 	if h.own(req) {
 		return admission.Allowed("")
 	}

@@ -107,7 +107,8 @@ func busy(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	return validation.Busy(vm, old)
 }
 
-// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or, if all of it is, what could never start.
+// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or, if all of it is, what could
+// never start.
 func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)

@@ -38,7 +38,9 @@ func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admissio
 	return patched(parts...)
 }
 
-func (h *handler) createVMI(ctx context.Context, req admission.Request, vmi *kubevirtv1.VirtualMachineInstance) admission.Response {
+func (h *handler) createVMI(
+	ctx context.Context, req admission.Request, vmi *kubevirtv1.VirtualMachineInstance,
+) admission.Response {
 	if !h.own(req) {
 		vmi.Status = kubevirtv1.VirtualMachineInstanceStatus{}
 	}
@@ -50,10 +52,12 @@ func (h *handler) createVMI(ctx context.Context, req admission.Request, vmi *kub
 		return bad(err)
 	}
 	h.recordRequest(req, &vmi.ObjectMeta, nil, true)
-	return patched(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status}).WithWarnings(presetWarnings(vmi.Annotations)...)
+	return patched(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status}).
+		WithWarnings(presetWarnings(vmi.Annotations)...)
 }
 
-// presetWarnings are for an instance that says that a preset was applied to it: those are going away, and virtflow has none.
+// presetWarnings are for an instance that says that a preset was applied to it: those are going away, and virtflow has
+// none.
 func presetWarnings(annotations map[string]string) []string {
 	for name := range annotations {
 		if strings.Contains(name, "virtualmachinepreset") {
@@ -109,7 +113,9 @@ func (h *handler) validateVMIUpdate(ctx context.Context, req admission.Request) 
 const extraNodeName = "authentication.kubernetes.io/node-name"
 
 // fromNode keeps an account that speaks for a node to the instances of that node.
-func (h *handler) fromNode(req admission.Request, old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
+func (h *handler) fromNode(
+	req admission.Request, old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster,
+) []metav1.StatusCause {
 	if !slices.Contains(h.Nodes, req.UserInfo.Username) || !cluster.Enabled(defaults.GateNodeRestriction) {
 		return nil
 	}

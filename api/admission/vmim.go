@@ -83,13 +83,15 @@ func (h *handler) migratable(ctx context.Context, m *kubevirtv1.VirtualMachineIn
 		return fmt.Errorf("Cannot migrate VMI, Reason: %s, Message: %s", c.Reason, c.Message) //nolint:staticcheck // KubeVirt's words
 	}
 	var others kubevirtv1.VirtualMachineInstanceMigrationList
-	if err := h.Reader.List(ctx, &others, client.InNamespace(m.Namespace), client.MatchingLabels{kubevirtv1.MigrationSelectorLabel: m.Spec.VMIName}); err != nil {
+	if err := h.Reader.List(ctx, &others, client.InNamespace(m.Namespace),
+		client.MatchingLabels{kubevirtv1.MigrationSelectorLabel: m.Spec.VMIName}); err != nil {
 		return fmt.Errorf("listing migrations of the instance: %w", err)
 	}
 	for _, o := range others.Items {
 		if o.Status.Phase != kubevirtv1.MigrationSucceeded && o.Status.Phase != kubevirtv1.MigrationFailed {
 			//nolint:staticcheck // KubeVirt's words
-			return fmt.Errorf("in-flight migration detected. Active migration job (%s) is currently already in progress for VMI %s.", o.UID, o.Spec.VMIName)
+			return fmt.Errorf("in-flight migration detected. Active migration job (%s) is currently already in "+
+				"progress for VMI %s.", o.UID, o.Spec.VMIName)
 		}
 	}
 	return nil

@@ -82,7 +82,9 @@ func (h *handler) validateVMIRS(ctx context.Context, req admission.Request) admi
 }
 
 // setNotRunYet says what of a set's instances is not supported yet, or, if all of it is, what could never start.
-func setNotRunYet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
+func setNotRunYet(
+	set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster,
+) ([]metav1.StatusCause, error) {
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	set.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
 	if err := defaults.Instance(expanded, cluster); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// mutateVMStatus writes who asks into state change requests that somebody puts into a VM's status without the subresources API. Whatever
-// such a request says of it is overwritten; those that were there stay as they were.
+// mutateVMStatus writes who asks into state change requests that somebody puts into a VM's status without the
+// subresources API. Whatever such a request says of it is overwritten; those that were there stay as they were.
 func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admission.Response {
 	if h.own(req) || !h.vm.concerns(req.Resource) {
 		return admission.Allowed("")
@@ -33,7 +33,9 @@ func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admis
 	before, changed := slices.Clone(old.Status.StateChangeRequests), false
 	for i := range vm.Status.StateChangeRequests {
 		r := &vm.Status.StateChangeRequests[i]
-		if at := slices.IndexFunc(before, func(b kubevirtv1.VirtualMachineStateChangeRequest) bool { return sameRequest(*r, b) }); at >= 0 {
+		if at := slices.IndexFunc(before, func(b kubevirtv1.VirtualMachineStateChangeRequest) bool {
+			return sameRequest(*r, b)
+		}); at >= 0 {
 			before = slices.Delete(before, at, at+1) // a copy of it is a request of its own
 			continue
 		}

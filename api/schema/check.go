@@ -12,14 +12,15 @@ import (
 const (
 	// maxFindings bounds what one document can make this package write down.
 	maxFindings = 1000
-	// MaxItems is how many elements a list of a strict document may have. KubeVirt knows no such limit; no machine has as many devices.
+	// MaxItems is how many elements a list of a strict document may have. KubeVirt knows no such limit; no machine has
+	// as many devices.
 	MaxItems = 1000
 )
 
-// Check compares a value, as encoding/json decodes it into an any, with a Type, and says in words what is wrong: at most maxFindings
-// findings, each once: of an object first the fields that nobody knows, then what is wrong in the others, then those that are missing; each in
-// the order of the names. Path is where the value is, and elements of lists have their list's path, as with KubeVirt. Strict refuses unknown
-// fields.
+// Check compares a value, as encoding/json decodes it into an any, with a Type, and says in words what is wrong: at
+// most maxFindings findings, each once: of an object first the fields that nobody knows, then what is wrong in the
+// others, then those that are missing; each in the order of the names. Path is where the value is, and elements of
+// lists have their list's path, as with KubeVirt. Strict refuses unknown fields.
 func (t *Type) Check(value any, path string, strict bool) []string {
 	c := checker{strict: strict, seen: map[string]bool{}}
 	c.value(value, &property{Type: t}, path)
@@ -30,7 +31,8 @@ type checker struct {
 	strict bool
 	found  []string
 	seen   map[string]bool
-	tries  int // findings, also those that were listed before: what there is a million of is not looked at a million times
+	// findings, also those that were listed before: what there is a million of is not looked at a million times
+	tries int
 }
 
 func (c *checker) full() bool { return len(c.found) >= maxFindings || c.tries >= 10*maxFindings }
@@ -122,8 +124,9 @@ func (c *checker) unknown(object map[string]any, p *property, path string) {
 	}
 }
 
-// fits says whether a value of a JSON type may stand here, and if not, what was wanted and what was given in the words of KubeVirt's validator:
-// it speaks of formats where a type has one, and takes no number for whole that a float64 cannot distinguish from its neighbours.
+// fits says whether a value of a JSON type may stand here, and if not, what was wanted and what was given in the words
+// of KubeVirt's validator: it speaks of formats where a type has one, and takes no number for whole that a float64
+// cannot distinguish from its neighbours.
 func (t *Type) fits(value any, got string) (wanted, given string, ok bool) {
 	whole := got == typeNumber && slices.Contains(t.types, typeInteger) && isWhole(value)
 	if whole || slices.Contains(t.types, got) {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Document is how an object of one kind is written down: what its spec and its status may hold. Metadata is the API server's to check.
+// Document is how an object of one kind is written down: what its spec and its status may hold. Metadata is the API
+// server's to check.
 type Document struct{ Spec, Status *Type }
 
 // Check says in words what is wrong with an object, as KubeVirt's validator does; nil when nothing is.

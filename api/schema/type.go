@@ -123,14 +123,16 @@ func (c *compiler) addFields(n *Type, t reflect.Type) {
 			name = f.Name
 		}
 		key := t.PkgPath() + "." + t.Name() + "." + name
-		n.fields[name] = &property{Type: c.compile(f.Type), enum: enumerated(t, name), nullable: name == "creationTimestamp" || nullableTime(t, name)}
+		n.fields[name] = &property{Type: c.compile(f.Type), enum: enumerated(t, name),
+			nullable: name == "creationTimestamp" || nullableTime(t, name)}
 		if options == "" && !scalar(f.Type) && !optional()[key] {
 			n.required = append(n.required, name)
 		}
 	}
 }
 
-// scalar are types of which KubeVirt's schema knows a default, the empty text, zero or false: such a field may be left out.
+// scalar are types of which KubeVirt's schema knows a default, the empty text, zero or false: such a field may be left
+// out.
 func scalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,

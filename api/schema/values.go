@@ -12,7 +12,8 @@ func optional() map[string]bool {
 	}
 }
 
-// enumerated are the fields of which the values are listed by the schema; other lists are rules, with texts of their own.
+// enumerated are the fields of which the values are listed by the schema; other lists are rules, with texts of their
+// own.
 func enumerated(t reflect.Type, field string) []string {
 	return enums()[t.Name()+"."+field]
 }

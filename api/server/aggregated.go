@@ -34,7 +34,10 @@ func (o *Options) temporalClient(p *process.Process) (client.Client, error) {
 }
 
 // aggregated makes the API subresources.kubevirt.io.
-func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error), p *process.Process) (*subresources.Service, error) {
+func (o *Options) aggregated(
+	mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error),
+	p *process.Process,
+) (*subresources.Service, error) {
 	toGuests, err := o.streams(mgr, p)
 	if err != nil {
 		return nil, err
@@ -61,7 +64,8 @@ func (o *Options) aggregated(mgr ctrl.Manager, temporal client.Client, cluster f
 func subresourceRefusals(r prometheus.Registerer) func(int) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtflow_subresource_refused_total",
-		Help: "Requests to subresources.kubevirt.io that were not let in, by code: who did not come through the front proxy, may not, or asked for no path that there is.",
+		Help: "Requests to subresources.kubevirt.io that were not let in, by code: who did not come through the " +
+			"front proxy, may not, or asked for no path that there is.",
 	}, []string{"code"})
 	r.MustRegister(refused)
 	return func(code int) { refused.WithLabelValues(strconv.Itoa(code)).Inc() }

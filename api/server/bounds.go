@@ -16,11 +16,12 @@ import (
 const (
 	// maxReviews is how many are answered at once; each takes a core for some milliseconds.
 	maxReviews = 32
-	// maxBodies is how much of the bodies of all reviews may be here at once, in bytes, and maxBody how much of one: a byte more than the
-	// library, which says so, takes.
+	// maxBodies is how much of the bodies of all reviews may be here at once, in bytes, and maxBody how much of one: a
+	// byte more than the library, which says so, takes.
 	maxBodies = 64 << 20
 	maxBody   = 7<<20 + 1
-	// reviewsEach and bodiesEach are the same for one address: any pod can reach this port, and none keeps the API server from being answered.
+	// reviewsEach and bodiesEach are the same for one address: any pod can reach this port, and none keeps the API
+	// server from being answered.
 	reviewsEach = maxReviews / 4
 	bodiesEach  = maxBodies / 4
 	// reviewWait is how long a review waits for others before it is turned away.
@@ -29,8 +30,8 @@ const (
 
 var errBusy = errors.New("too many admission reviews at once")
 
-// bounds keep the memory and the time that reviews take within limits, for all clients and for each address. A client that sends slowly holds
-// what it has sent, and is not among those that are answered.
+// bounds keep the memory and the time that reviews take within limits, for all clients and for each address. A client
+// that sends slowly holds what it has sent, and is not among those that are answered.
 type bounds struct {
 	all bound
 
@@ -47,7 +48,8 @@ type addressBound struct {
 }
 
 func newBounds() *bounds {
-	return &bounds{all: bound{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)}, each: map[string]*addressBound{}}
+	return &bounds{all: bound{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)},
+		each: map[string]*addressBound{}}
 }
 
 // of is the bound of an address, until done.
@@ -69,15 +71,16 @@ func (bs *bounds) of(address string) (b bound, done func()) {
 	}
 }
 
-// handler reads a review before it counts as one that is answered. Whoever exceeds a limit for longer than wait gets 429: the API server
-// reports that it could not ask.
+// handler reads a review before it counts as one that is answered. Whoever exceeds a limit for longer than wait gets
+// 429: the API server reports that it could not ask.
 func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, done := bs.of(host(r.RemoteAddr))
 		defer done()
 		// A connection that cannot have a deadline is ended by the server's own.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-		body := &boundedBody{from: http.MaxBytesReader(nil, r.Body, maxBody), limits: []*semaphore.Weighted{own.bodies, bs.all.bodies}, ctx: r.Context(), wait: wait}
+		body := &boundedBody{from: http.MaxBytesReader(nil, r.Body, maxBody),
+			limits: []*semaphore.Weighted{own.bodies, bs.all.bodies}, ctx: r.Context(), wait: wait}
 		defer body.release()
 		var whole bytes.Buffer
 		_, err := whole.ReadFrom(body)
@@ -107,7 +110,9 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 }
 
 // acquire takes n of each limit, or of none.
-func acquire(ctx context.Context, wait time.Duration, n int64, limits ...*semaphore.Weighted) (release func(), err error) {
+func acquire(
+	ctx context.Context, wait time.Duration, n int64, limits ...*semaphore.Weighted,
+) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for i, l := range limits {

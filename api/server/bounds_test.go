@@ -54,7 +54,9 @@ func TestAnAddressTakesNothingFromOthers(t *testing.T) {
 		<-leave
 		_, _ = io.Copy(w, r.Body)
 	}), short)
-	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), short)
+	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), short)
 	const one, other = "10.0.0.1:1", "10.0.0.2:1"
 	answers := make([]string, reviewsEach)
 	var all sync.WaitGroup
@@ -81,7 +83,8 @@ func TestAnAddressTakesNothingFromOthers(t *testing.T) {
 	require.Equal(t, "429 too many admission reviews at once\n", review(quick, one, strings.NewReader("x")))
 	require.Equal(t, "200 x", review(quick, other, strings.NewReader("x")))
 	own.bodies.Release(bodiesEach - maxBody)
-	require.Len(t, review(quick, one, io.LimitReader(forever{}, maxBody)), len("200 ")+maxBody, "two of the largest are within it")
+	require.Len(t, review(quick, one, io.LimitReader(forever{}, maxBody)), len("200 ")+maxBody,
+		"two of the largest are within it")
 	done()
 }
 
@@ -96,7 +99,8 @@ func review(h http.Handler, from string, body io.Reader) string {
 	return strconv.Itoa(w.Code) + " " + w.Body.String()
 }
 
-// TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer: whoever reaches the port may call the others, whose answer is all that comes of them.
+// TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer: whoever reaches the port may call the others, whose answer is
+// all that comes of them.
 func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
 	handlers := map[string]http.Handler{}
 	for path := range admission.Handlers(admission.Options{}) {
@@ -107,7 +111,8 @@ func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
 		if name := r.Header.Get("X-Remote-User"); name != "" {
 			return subresources.User{Name: name}, nil
 		}
-		return subresources.User{}, &subresources.Plain{Code: http.StatusUnauthorized, Text: "request is not authenticated"}
+		return subresources.User{},
+			&subresources.Plain{Code: http.StatusUnauthorized, Text: "request is not authenticated"}
 	})
 	ask := func(path, user string) int {
 		w := httptest.NewRecorder()
@@ -135,7 +140,9 @@ func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
 // TestWhoSendsNothingHoldsNothing: what has come counts, whatever a header promises.
 func TestWhoSendsNothingHoldsNothing(t *testing.T) {
 	b := newBounds()
-	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), reviewWait)
+	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), reviewWait)
 	reading, send := make(chan struct{}, 1), make(chan []byte)
 	r := httptest.NewRequest(http.MethodPost, "/", &stepped{reading, send})
 	r.ContentLength = maxBody

@@ -21,13 +21,15 @@ import (
 type Limits struct {
 	// Header is how long a client may take to shake hands and to send the header of a request.
 	Header time.Duration
-	// Request is how long a request may take from its first byte to its answer's last one. Streams are not bounded by it.
+	// Request is how long a request may take from its first byte to its answer's last one. Streams are not bounded by
+	// it.
 	Request time.Duration
 	// Idle is how long a connection stays open between two requests.
 	Idle time.Duration
 	// HeaderBytes is how large a header may be.
 	HeaderBytes int
-	// Connections of all clients together, and ConnectionsEach of one address. Those of the API server's front proxy do not count.
+	// Connections of all clients together, and ConnectionsEach of one address. Those of the API server's front proxy do
+	// not count.
 	Connections, ConnectionsEach int
 	// Requests in flight of all clients together, and RequestsEach of one address, as for connections.
 	Requests, RequestsEach int
@@ -57,14 +59,17 @@ type Server struct {
 	listening  atomic.Bool
 }
 
-// newServer makes a server for a handler. The certificate is asked for at every handshake, so that a new one is used at once.
-func newServer(host string, port int, limits Limits, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+// newServer makes a server for a handler. The certificate is asked for at every handshake, so that a new one is used at
+// once.
+func newServer(host string, port int, limits Limits, handler http.Handler,
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
 	frontProxy func(*tls.ConnectionState) bool, log zerolog.Logger,
 ) *Server {
 	limits.fill()
 	return &Server{
-		address: net.JoinHostPort(host, strconv.Itoa(port)), limits: limits, handler: handler, certificate: certificate, frontProxy: frontProxy,
-		log: log, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		address: net.JoinHostPort(host, strconv.Itoa(port)), limits: limits, handler: handler, certificate: certificate,
+		frontProxy: frontProxy,
+		log:        log, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_https_refused_total",
 			Help: "Connections that were closed, and requests that were answered 429, as there were too many, by kind.",
 		}, []string{"kind"}),
@@ -92,10 +97,12 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
-	limited := &limitedListener{Listener: l, max: s.limits.Connections, each: s.limits.ConnectionsEach, refused: s.refused.WithLabelValues("connection")}
+	limited := &limitedListener{Listener: l, max: s.limits.Connections, each: s.limits.ConnectionsEach,
+		refused: s.refused.WithLabelValues("connection")}
 	https := &http.Server{
 		Handler: &limitedHandler{
-			Handler: s.handler, max: s.limits.Requests, each: s.limits.RequestsEach, frontProxy: s.frontProxy, refused: s.refused.WithLabelValues("request"),
+			Handler: s.handler, max: s.limits.Requests, each: s.limits.RequestsEach, frontProxy: s.frontProxy,
+			refused: s.refused.WithLabelValues("request"),
 		},
 		TLSConfig:         s.tlsConfig(),
 		ReadHeaderTimeout: s.limits.Header,
@@ -130,7 +137,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 func (s *Server) tlsConfig() *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		// Streams need HTTP/1.1. Whose certificate a client has shown, package subresources judges by the CA of the moment.
+		// Streams need HTTP/1.1. Whose certificate a client has shown, package subresources judges by the CA of the
+		// moment.
 		NextProtos:     []string{"h2", "http/1.1"},
 		ClientAuth:     tls.RequestClientCert,
 		GetCertificate: s.certificate,

@@ -32,7 +32,8 @@ func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -106,7 +107,8 @@ func ask(c net.Conn) (string, error) {
 
 func ok() http.Handler { return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) }
 
-// TestASlowClientLosesItsConnection: one that does not shake hands, one whose header comes letter by letter, and one that never ends it.
+// TestASlowClientLosesItsConnection: one that does not shake hands, one whose header comes letter by letter, and one
+// that never ends it.
 func TestASlowClientLosesItsConnection(t *testing.T) {
 	const short = 100 * time.Millisecond
 	l := listen(t, Limits{Header: short, Idle: short}, ok())
@@ -130,8 +132,11 @@ func TestASlowClientLosesItsConnection(t *testing.T) {
 	h2.WriteString(http2.ClientPreface)
 	f := http2.NewFramer(&h2, nil)
 	require.NoError(t, f.WriteSettings())
-	require.NoError(t, f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndStream: true})) // not its end
-	h2.Write([]byte{0, 0x40, 0, byte(http2.FrameContinuation), 0, 0, 0, 0, 1})                                             // 16 KiB of it are to come
+	// not its end
+	require.NoError(t, f.WriteHeaders(
+		http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndStream: true}))
+	// 16 KiB of it are to come
+	h2.Write([]byte{0, 0x40, 0, byte(http2.FrameContinuation), 0, 0, 0, 0, 1})
 	for name, c := range map[string]net.Conn{
 		"no handshake": l.tcp("127.0.0.1"),
 		"HTTP/1.1":     shaken("http/1.1", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", 'a'),
@@ -152,12 +157,13 @@ func TestASlowClientLosesItsConnection(t *testing.T) {
 func TestLimitsOfOneConnection(t *testing.T) {
 	const short = 100 * time.Millisecond
 	reading := make(chan error, 1)
-	l := listen(t, Limits{Idle: short, Request: short, HeaderBytes: 4 << 10}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			_, err := io.Copy(io.Discard, r.Body)
-			reading <- err
-		}
-	}))
+	l := listen(t, Limits{Idle: short, Request: short, HeaderBytes: 4 << 10},
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				_, err := io.Copy(io.Discard, r.Body)
+				reading <- err
+			}
+		}))
 	c, err := l.tls("127.0.0.1", "http/1.1")
 	require.NoError(t, err)
 	_, err = ask(c)

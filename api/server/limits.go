@@ -11,7 +11,8 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// limitedListener closes connections beyond a limit for all, and one for each address, at once: whoever opens many leaves others theirs.
+// limitedListener closes connections beyond a limit for all, and one for each address, at once: whoever opens many
+// leaves others theirs.
 type limitedListener struct {
 	net.Listener
 	limit     inflight.Limit
@@ -48,8 +49,8 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close() //nolint:wrapcheck // as if it were the connection itself
 }
 
-// limitedHandler answers 429 to requests beyond a limit for all, and one for each address. Those of the front proxy do not count: the API
-// server limits what it sends on.
+// limitedHandler answers 429 to requests beyond a limit for all, and one for each address. Those of the front proxy do
+// not count: the API server limits what it sends on.
 type limitedHandler struct {
 	http.Handler
 	limit      inflight.Limit

@@ -31,13 +31,20 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Namespace, "namespace", "virtflow", "namespace of virtflow and of its KubeVirt object")
 	f.IntVar(&o.Port, "port", 8443, "port of the webhook server")
 	f.StringVar(&o.Service, "service", "virtflow-api-server", "name of the Service in front of this process")
-	f.StringVar(&o.Secret, "certificate-secret", "virtflow-api-server-certificate", "name of the Secret that keeps the certificate; it must exist, empty at first")
-	f.StringVar(&o.Webhooks, "webhook-configurations", "virtflow", "name of the mutating and of the validating webhook configuration")
-	f.StringSliceVar(&o.ServiceAccounts, "own-service-accounts", []string{"virtflow-control-worker", "virtflow-api-server"},
+	f.StringVar(&o.Secret, "certificate-secret", "virtflow-api-server-certificate",
+		"name of the Secret that keeps the certificate; it must exist, empty at first")
+	f.StringVar(&o.Webhooks, "webhook-configurations", "virtflow",
+		"name of the mutating and of the validating webhook configuration")
+	f.StringSliceVar(&o.ServiceAccounts, "own-service-accounts",
+		[]string{"virtflow-control-worker", "virtflow-api-server"},
 		"service accounts in the namespace that write for virtflow itself")
-	f.StringVar(&o.AccessSecret, "access-secret", "virtflow-access", "name of the Secret with the CA of access to nodes and the certificate of this side; it must exist, empty at first")
-	f.StringVar(&o.NodeAccessSecret, "node-access-secret", "virtflow-node-access", "name of the Secret with the nodes' certificate; it must exist, empty at first")
-	f.StringVar(&o.NodeWorker, "node-worker", "virtflow-node-worker", "label app.kubernetes.io/name of the node workers' pods")
+	f.StringVar(&o.AccessSecret, "access-secret", "virtflow-access",
+		"name of the Secret with the CA of access to nodes and the certificate of this side; it must exist, empty "+
+			"at first")
+	f.StringVar(&o.NodeAccessSecret, "node-access-secret", "virtflow-node-access",
+		"name of the Secret with the nodes' certificate; it must exist, empty at first")
+	f.StringVar(&o.NodeWorker, "node-worker", "virtflow-node-worker",
+		"label app.kubernetes.io/name of the node workers' pods")
 }
 
 func (o *Options) check() error {

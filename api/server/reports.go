@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// reporters is how many reports are on their way to Temporal at once. All of one workflow go by one of them, in their order.
+	// reporters is how many reports are on their way to Temporal at once. All of one workflow go by one of them, in
+	// their order.
 	reporters = 4
 	// reportQueue is how many reports wait for one of them: enough for a collection of some thousand objects.
 	reportQueue = 1024
@@ -24,8 +25,9 @@ const (
 	reportDrain = 3 * time.Second
 )
 
-// reports signals workflows behind the answers to the requests that are reported: no request waits for it. A report that finds its queue
-// full, or that Temporal does not take, is dropped and counted, and the history has a name less. It is safe for concurrent use.
+// reports signals workflows behind the answers to the requests that are reported: no request waits for it. A report
+// that finds its queue full, or that Temporal does not take, is dropped and counted, and the history has a name less.
+// It is safe for concurrent use.
 type reports struct {
 	temporal client.Client
 	log      zerolog.Logger
@@ -105,9 +107,11 @@ func (r *reports) queued() float64 {
 func (r *reports) signal(o report) {
 	ctx, cancel := context.WithTimeout(r.ctx, reportTimeout)
 	defer cancel()
-	if err := r.temporal.SignalWorkflow(ctx, o.workflow, "", contract.SignalReportRequest, o.RequestReport); err != nil {
+	if err := r.temporal.SignalWorkflow(ctx, o.workflow, "", contract.SignalReportRequest,
+		o.RequestReport); err != nil {
 		r.dropped.WithLabelValues(droppedFailed).Inc()
-		r.log.Debug().Err(err).Str("workflow_id", o.workflow).Str("operation", string(o.Operation)).Msg("who asked is not recorded")
+		r.log.Debug().Err(err).Str("workflow_id", o.workflow).Str("operation", string(o.Operation)).
+			Msg("who asked is not recorded")
 	}
 }
 

@@ -70,7 +70,8 @@ func newSignals(t *testing.T) (*signals, *reports) {
 	return s, r
 }
 
-// TestNoRequestWaitsForAReport, though Temporal takes none; those of one workflow arrive in their order, also at the end.
+// TestNoRequestWaitsForAReport, though Temporal takes none; those of one workflow arrive in their order, also at the
+// end.
 func TestNoRequestWaitsForAReport(t *testing.T) {
 	s, r := newSignals(t)
 	want := map[string][]int{}

@@ -115,7 +115,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme, authorizationv1.AddToScheme, kubevirtv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme,
+		authorizationv1.AddToScheme, kubevirtv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)
 		}
@@ -134,9 +135,10 @@ func (o *Options) cacheOptions() cache.Options {
 	proxy := subresources.FrontProxyConfig
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		certificates.NewAPIService(""): services,
-		&corev1.ConfigMap{}:            {Namespaces: map[string]cache.Config{proxy.Namespace: {FieldSelector: named(proxy.Name)}}},
-		&corev1.Secret{}:               here(o.Secret),
-		&kubevirtv1.KubeVirt{}:         here(settings.ObjectName),
+		&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{proxy.Namespace: {FieldSelector: named(proxy.Name)}}},
+		&corev1.Secret{}:       here(o.Secret),
+		&kubevirtv1.KubeVirt{}: here(settings.ObjectName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(o.Webhooks)},
 	}}

@@ -32,7 +32,8 @@ func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.St
 	all := streams.New(streams.Options{
 		Log: p.Log, Registry: p.Registry, Lookup: subresources.Lookup{Reader: mgr.GetAPIReader()},
 		Nodes: &streams.Nodes{
-			Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Label: o.NodeWorker, Client: access.Client, Port: wire.Port,
+			Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Label: o.NodeWorker, Client: access.Client,
+			Port: wire.Port,
 		},
 	})
 	// The server waits for answers, but not for streams: a process that ends closes them, and the client opens another.

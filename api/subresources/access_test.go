@@ -24,17 +24,24 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)
 	other := newAuthority(t).client(t, "front-proxy-client", nil)
 	misnamed := r.ca.client(t, "kube-scheduler", nil)
-	server := r.ca.client(t, "front-proxy-client", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
-	expired := r.ca.client(t, "front-proxy-client", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	server := r.ca.client(t, "front-proxy-client", func(c *x509.Certificate) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	})
+	expired := r.ca.client(t, "front-proxy-client", func(c *x509.Certificate) {
+		c.NotAfter = time.Now().Add(-time.Minute)
+	})
 	root := http.Header{"X-Remote-User": {"system:admin"}, "X-Remote-Group": {"system:masters"}}
 	const path = "virtualmachines/web/start"
-	require.Equal(t, answer{code: 401, kind: "text/plain; charset=utf-8", body: "request is not authenticated"}, r.send(nil, root, "PUT", path, ""))
-	for name, cert := range map[string]*tls.Certificate{"other CA": &other, "name": &misnamed, "usage": &server, "expired": &expired} {
+	require.Equal(t, answer{code: 401, kind: "text/plain; charset=utf-8", body: "request is not authenticated"},
+		r.send(nil, root, "PUT", path, ""))
+	for name, cert := range map[string]*tls.Certificate{"other CA": &other, "name": &misnamed, "usage": &server,
+		"expired": &expired} {
 		a := r.send(cert, root, "PUT", path, "")
 		require.Equal(t, 401, a.code, name)
 	}
 	a := r.send(&r.proxy, http.Header{"X-Remote-Group": {"devs"}}, "PUT", path, "")
-	require.Equal(t, answer{code: 401, kind: "text/plain; charset=utf-8", body: "a valid user header is required for authorization"}, a)
+	require.Equal(t, answer{code: 401, kind: "text/plain; charset=utf-8",
+		body: "a valid user header is required for authorization"}, a)
 	a = r.send(&r.proxy, http.Header{"X-Remote-User": {"jane"}}, "PUT", path, "")
 	require.Equal(t, "a valid group header is required for authorization", a.body)
 	require.Empty(t, r.reviews, "RBAC is not asked about unauthenticated callers")
@@ -67,18 +74,29 @@ func TestWhatIsAskedOfRBAC(t *testing.T) {
 	r := newRig(t)
 	r.allow = func(authorizationv1.SubjectAccessReviewSpec) bool { return false }
 	for path, want := range map[string]authorizationv1.ResourceAttributes{
-		"PUT virtualmachines/web/start":                    {Resource: "virtualmachines", Name: "web", Subresource: "start", Verb: "update"},
-		"PUT virtualmachines/web/evacuate/cancel":          {Resource: "virtualmachines", Name: "web", Subresource: "evacuate/cancel", Verb: "update"},
-		"GET virtualmachineinstances/web/vnc":              {Resource: "virtualmachineinstances", Name: "web", Subresource: "vnc", Verb: "get"},
-		"GET virtualmachineinstances/web/vnc/screenshot":   {Resource: "virtualmachineinstances", Name: "web", Subresource: "vnc/screenshot", Verb: "get"},
-		"GET virtualmachineinstances/web/portforward/22":   {Resource: "virtualmachineinstances", Name: "web", Subresource: "portforward", Verb: "get"},
-		"GET virtualmachines/web/portforward/22/udp":       {Resource: "virtualmachines", Name: "web", Subresource: "portforward", Verb: "get"},
-		"PUT expand-vm-spec":                               {Resource: "expand-vm-spec", Verb: "update"},
-		"GET virtualmachines/web/no/such/thing":            {Resource: "virtualmachines", Name: "web", Subresource: "no/such/thing", Verb: "get"},
-		"DELETE virtualmachines/web/start":                 {Resource: "virtualmachines", Name: "web", Subresource: "start", Verb: "delete"},
-		"POST virtualmachineinstances/web/console":         {Resource: "virtualmachineinstances", Name: "web", Subresource: "console", Verb: "create"},
-		"GET virtualmachineinstances/web/portforward":      {Resource: "virtualmachineinstances", Name: "web", Subresource: "portforward", Verb: "get"},
-		"GET virtualmachineinstances/web/vnc/..%2Fconsole": {Resource: "virtualmachineinstances", Name: "web", Subresource: "vnc/../console", Verb: "get"},
+		"PUT virtualmachines/web/start": {Resource: "virtualmachines", Name: "web",
+			Subresource: "start", Verb: "update"},
+		"PUT virtualmachines/web/evacuate/cancel": {Resource: "virtualmachines", Name: "web",
+			Subresource: "evacuate/cancel", Verb: "update"},
+		"GET virtualmachineinstances/web/vnc": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "vnc", Verb: "get"},
+		"GET virtualmachineinstances/web/vnc/screenshot": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "vnc/screenshot", Verb: "get"},
+		"GET virtualmachineinstances/web/portforward/22": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "portforward", Verb: "get"},
+		"GET virtualmachines/web/portforward/22/udp": {Resource: "virtualmachines", Name: "web",
+			Subresource: "portforward", Verb: "get"},
+		"PUT expand-vm-spec": {Resource: "expand-vm-spec", Verb: "update"},
+		"GET virtualmachines/web/no/such/thing": {Resource: "virtualmachines", Name: "web",
+			Subresource: "no/such/thing", Verb: "get"},
+		"DELETE virtualmachines/web/start": {Resource: "virtualmachines", Name: "web",
+			Subresource: "start", Verb: "delete"},
+		"POST virtualmachineinstances/web/console": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "console", Verb: "create"},
+		"GET virtualmachineinstances/web/portforward": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "portforward", Verb: "get"},
+		"GET virtualmachineinstances/web/vnc/..%2Fconsole": {Resource: "virtualmachineinstances", Name: "web",
+			Subresource: "vnc/../console", Verb: "get"},
 	} {
 		method, rest, _ := strings.Cut(path, " ")
 		r.reviews = nil
@@ -99,8 +117,10 @@ func TestWhatIsAskedOfRBAC(t *testing.T) {
 func TestUnknownPathsAreDenied(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{
-		"/apis/subresources.kubevirt.io/v2/namespaces/default/virtualmachines/web/start", "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/web/start",
-		"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/web", "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines",
+		"/apis/subresources.kubevirt.io/v2/namespaces/default/virtualmachines/web/start",
+		"/apis/kubevirt.io/v1/namespaces/default/virtualmachines/web/start",
+		"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/web",
+		"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines",
 		"/apis/subresources.kubevirt.io/v1/virtualmachines", "/metrics", "/debug/pprof", "/virtualmachines-mutate",
 		"/apis/subresources.kubevirt.io/v1/namespaces/default/secrets",
 	} {
@@ -147,9 +167,12 @@ func TestDiscoveryIsOpen(t *testing.T) {
 			names[resource.Name] = true
 		}
 		for _, want := range []string{
-			"expand-vm-spec", "virtualmachineinstances/vnc", "virtualmachineinstances/vnc/screenshot", "virtualmachineinstances/console",
-			"virtualmachineinstances/portforward", "virtualmachineinstances/pause", "virtualmachineinstances/reset", "virtualmachines/start",
-			"virtualmachines/evacuate/cancel", "virtualmachineinstances/sev/injectlaunchsecret", "virtualmachines/expand-spec",
+			"expand-vm-spec", "virtualmachineinstances/vnc", "virtualmachineinstances/vnc/screenshot",
+			"virtualmachineinstances/console",
+			"virtualmachineinstances/portforward", "virtualmachineinstances/pause", "virtualmachineinstances/reset",
+			"virtualmachines/start",
+			"virtualmachines/evacuate/cancel", "virtualmachineinstances/sev/injectlaunchsecret",
+			"virtualmachines/expand-spec",
 		} {
 			require.Contains(t, names, want)
 		}
@@ -157,8 +180,11 @@ func TestDiscoveryIsOpen(t *testing.T) {
 			Paths map[string]map[string]any `json:"paths"`
 		}
 		get("/openapi/v3/apis/"+version.GroupVersion, &spec)
-		require.Contains(t, spec.Paths["/apis/"+version.GroupVersion+"/namespaces/{namespace}/virtualmachines/{name}/start"], "put")
-		require.Contains(t, spec.Paths, "/apis/"+version.GroupVersion+"/namespaces/{namespace}/virtualmachineinstances/{name}/portforward/{port}/{protocol}")
+		require.Contains(t, spec.Paths["/apis/"+version.GroupVersion+
+			"/namespaces/{namespace}/virtualmachines/{name}/start"], "put")
+		require.Contains(t, spec.Paths,
+			"/apis/"+version.GroupVersion+
+				"/namespaces/{namespace}/virtualmachineinstances/{name}/portforward/{port}/{protocol}")
 	}
 	var v2 struct {
 		Paths       map[string]any `json:"paths"`
@@ -171,11 +197,13 @@ func TestDiscoveryIsOpen(t *testing.T) {
 	get("/", &struct{}{})
 	var version map[string]string
 	get("/apis/subresources.kubevirt.io/v1/version", &version)
-	require.Equal(t, "v1.9.0+virtflow.v0", version["gitVersion"], "virtctl refuses to compare what is no semantic version")
+	require.Equal(t, "v1.9.0+virtflow.v0", version["gitVersion"],
+		"virtctl refuses to compare what is no semantic version")
 	require.Contains(t, get("/apis/subresources.kubevirt.io/v1/healthz", &struct{}{}).body, `"connectivity":"ok"`)
 	require.Equal(t, 500, get("/apis/subresources.kubevirt.io/v1/guestfs", nil).code)
 	a := get("/apis/subresources.kubevirt.io/v1/start-cluster-profiler", nil)
-	require.Equal(t, answer{code: 403, kind: "text/plain; charset=utf-8", body: `Unable to start profiler. "ClusterProfiler" feature gate must be enabled`}, a)
+	require.Equal(t, answer{code: 403, kind: "text/plain; charset=utf-8",
+		body: `Unable to start profiler. "ClusterProfiler" feature gate must be enabled`}, a)
 	require.Equal(t, 405, r.send(nil, http.Header{}, "POST", "/apis", "{}").code)
 	require.Empty(t, r.reviews)
 	require.NoError(t, r.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -188,7 +216,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)
 	require.Equal(t, 413, r.do("PUT", "expand-vm-spec", strings.Repeat(" ", 4<<20)).code)
-	require.Equal(t, 413, r.do("PUT", "virtualmachines/web/start", `{"paused":`+strings.Repeat(" ", 100<<10)+`true}`).code)
+	require.Equal(t, 413, r.do("PUT", "virtualmachines/web/start", `{"paused":`+strings.Repeat(" ", 100<<10)+`true}`).
+		code)
 	for _, body := range []string{"{", `{"paused": 7}`, "[1]", "paused: [", `"text"`} {
 		a := r.do("PUT", "virtualmachines/web/start", body)
 		require.Equal(t, 400, a.code, body)

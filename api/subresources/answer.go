@@ -27,7 +27,8 @@ type Plain struct {
 // Error is the text.
 func (p *Plain) Error() string { return p.Text }
 
-// AsPlain answers err with its own text, but as plain text and always with code 500: KubeVirt's way for what it reads from a guest.
+// AsPlain answers err with its own text, but as plain text and always with code 500: KubeVirt's way for what it reads
+// from a guest.
 func AsPlain(err error) error {
 	if err == nil {
 		return nil
@@ -54,15 +55,16 @@ func VMIConflict(name, why string) error {
 // NotYet is the 501 of what virtflow cannot do yet; text is a whole sentence that says so.
 func NotYet(text string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: metav1.StatusReason("NotImplemented"), Message: text,
+		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: metav1.StatusReason("NotImplemented"),
+		Message: text,
 	}}
 }
 
 // Unavailable is the 503 of what cannot be done at the moment; text is a whole sentence that says why.
 func Unavailable(text string) error { return apierrors.NewServiceUnavailable(text) }
 
-// UnavailableFor is the 503 of what was not done and may be asked for again after some seconds. Clients of Kubernetes do so by themselves, so it
-// is only for what has certainly not been begun.
+// UnavailableFor is the 503 of what was not done and may be asked for again after some seconds. Clients of Kubernetes
+// do so by themselves, so it is only for what has certainly not been begun.
 func UnavailableFor(text string, seconds int) error {
 	err := apierrors.NewServiceUnavailable(text)
 	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)}

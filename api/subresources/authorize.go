@@ -12,7 +12,9 @@ import (
 type Reviews struct{ Client client.Client }
 
 // Allowed answers, and says why not.
-func (r Reviews) Allowed(ctx context.Context, u User, attributes authorizationv1.ResourceAttributes) (bool, string, error) {
+func (r Reviews) Allowed(
+	ctx context.Context, u User, attributes authorizationv1.ResourceAttributes,
+) (bool, string, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range u.Extra {
 		extra[k] = v
@@ -21,7 +23,8 @@ func (r Reviews) Allowed(ctx context.Context, u User, attributes authorizationv1
 		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: extra, ResourceAttributes: &attributes,
 	}}
 	if err := r.Client.Create(ctx, review); err != nil {
-		return false, "", fmt.Errorf("asking whether %s may %s %s/%s: %w", u.Name, attributes.Verb, attributes.Resource, attributes.Subresource, err)
+		return false, "", fmt.Errorf("asking whether %s may %s %s/%s: %w", u.Name, attributes.Verb, attributes.Resource,
+			attributes.Subresource, err)
 	}
 	if review.Status.Allowed && !review.Status.Denied {
 		return true, "", nil
@@ -30,5 +33,6 @@ func (r Reviews) Allowed(ctx context.Context, u User, attributes authorizationv1
 		return false, why, nil
 	}
 	return false, fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q",
-		u.Name, attributes.Verb, attributes.Resource+"/"+attributes.Subresource, attributes.Group, attributes.Namespace), nil
+		u.Name, attributes.Verb, attributes.Resource+"/"+
+			attributes.Subresource, attributes.Group, attributes.Namespace), nil
 }

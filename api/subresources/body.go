@@ -57,7 +57,8 @@ func unreadable(err error) error {
 func dryRun(directives []string) (bool, error) {
 	for _, d := range directives {
 		if d != metav1.DryRunAll {
-			return false, apierrors.NewBadRequest(fmt.Sprintf("dryRun: %q is not known; only %q is", d, metav1.DryRunAll))
+			return false, apierrors.NewBadRequest(
+				fmt.Sprintf("dryRun: %q is not known; only %q is", d, metav1.DryRunAll))
 		}
 	}
 	return len(directives) > 0, nil

@@ -17,7 +17,8 @@ func (s *Service) serveOpen() error {
 		PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: Group + "/v1", Version: "v1"},
 	}
 	for _, v := range versions() {
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: Group + "/" + v, Version: v})
+		group.Versions = append(group.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: Group + "/" + v, Version: v})
 	}
 	const apis = "/apis"
 	s.open = map[string]http.HandlerFunc{
@@ -50,13 +51,15 @@ func constant(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { JSON(w, http.StatusOK, v) }
 }
 
-// resources is the discovery document of one version. Like KubeVirt's it names no verbs: kubectl does not list subresources.
+// resources is the discovery document of one version. Like KubeVirt's it names no verbs: kubectl does not list
+// subresources.
 func (s *Service) resources(version string) metav1.APIResourceList {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: Group + "/" + version,
 	}
 	for _, r := range s.table() {
-		list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.path(), Namespaced: true, Verbs: metav1.Verbs{}})
+		list.APIResources = append(list.APIResources,
+			metav1.APIResource{Name: r.path(), Namespaced: true, Verbs: metav1.Verbs{}})
 	}
 	return list
 }
@@ -64,7 +67,8 @@ func (s *Service) resources(version string) metav1.APIResourceList {
 // compatibleWith is the KubeVirt whose API this is.
 const compatibleWith = "v1.9.0"
 
-// gitVersion is a semantic version, which KubeVirt's clients compare with their own: that of the API, with this build's as its metadata.
+// gitVersion is a semantic version, which KubeVirt's clients compare with their own: that of the API, with this build's
+// as its metadata.
 func (s *Service) gitVersion() string {
 	build := strings.Map(func(c rune) rune {
 		switch {
@@ -105,7 +109,8 @@ func (s *Service) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
 	defer cancel()
 	if _, err := s.proxy.config(ctx); err != nil {
-		JSON(w, http.StatusInternalServerError, map[string]any{"apiserver": map[string]string{"connectivity": "failed", "error": err.Error()}})
+		JSON(w, http.StatusInternalServerError,
+			map[string]any{"apiserver": map[string]string{"connectivity": "failed", "error": err.Error()}})
 		return
 	}
 	JSON(w, http.StatusOK, map[string]any{"apiserver": map[string]string{"connectivity": "ok"}})

@@ -1,5 +1,5 @@
-// Package subresources serves the aggregated API subresources.kubevirt.io: what KubeVirt's clients ask of a virtual machine beyond its
-// object, such as start, pause and console.
+// Package subresources serves the aggregated API subresources.kubevirt.io: what KubeVirt's clients ask of a virtual
+// machine beyond its object, such as start, pause and console.
 //
 //	routes.go        every path there is, with its method, verb and handler, as one table
 //	serve.go         what becomes of a request before its handler: path, identity, authorisation

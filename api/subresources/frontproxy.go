@@ -30,8 +30,8 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// FrontProxy believes identities that come with the front proxy's certificate, and no others. It follows changes of its ConfigMap, and is
-// safe for concurrent use.
+// FrontProxy believes identities that come with the front proxy's certificate, and no others. It follows changes of its
+// ConfigMap, and is safe for concurrent use.
 type FrontProxy struct {
 	// Reader reads the ConfigMap; from a cache, for it is asked at each request.
 	Reader client.Reader
@@ -61,7 +61,8 @@ func (f *FrontProxy) Identify(r *http.Request, now time.Time) (User, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !config.believes(r.TLS.PeerCertificates, now) {
 		return User{}, errUnauthenticated
 	}
-	u := User{Name: firstOf(r.Header, config.user), UID: firstOf(r.Header, config.uid), Groups: allOf(r.Header, config.group)}
+	u := User{Name: firstOf(r.Header, config.user), UID: firstOf(r.Header, config.uid),
+		Groups: allOf(r.Header, config.group)}
 	switch {
 	case u.Name == "":
 		return User{}, &Plain{Code: http.StatusUnauthorized, Text: "a valid user header is required for authorization"}
@@ -100,7 +101,8 @@ func (f *FrontProxy) config(ctx context.Context) (*frontProxy, error) {
 func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 	p := &frontProxy{roots: x509.NewCertPool()}
 	if !p.roots.AppendCertsFromPEM([]byte(data["requestheader-client-ca-file"])) {
-		return nil, errors.New("requestheader-client-ca-file has no certificate: the API server's aggregation layer is not set up")
+		return nil, errors.New("requestheader-client-ca-file has no certificate: the API server's aggregation layer " +
+			"is not set up")
 	}
 	for _, f := range []struct {
 		key      string
@@ -118,7 +120,9 @@ func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 				return nil, fmt.Errorf("%s: %w", f.key, err)
 			}
 		}
-		if f.fallback != "" && !slices.ContainsFunc(*f.into, func(h string) bool { return strings.EqualFold(h, f.fallback) }) {
+		if f.fallback != "" && !slices.ContainsFunc(*f.into, func(h string) bool {
+			return strings.EqualFold(h, f.fallback)
+		}) {
 			*f.into = append(*f.into, f.fallback)
 		}
 	}
@@ -132,7 +136,8 @@ func (p *frontProxy) believes(chain []*x509.Certificate, now time.Time) bool {
 		between.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: p.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: p.roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	return err == nil && (len(p.allowed) == 0 || slices.Contains(p.allowed, chain[0].Subject.CommonName))
 }
@@ -154,7 +159,8 @@ func allOf(h http.Header, names []string) []string {
 	return all
 }
 
-// extraOf collects what headers with one of the prefixes say; the rest of a header's name is the key, escaped as in a URL.
+// extraOf collects what headers with one of the prefixes say; the rest of a header's name is the key, escaped as in a
+// URL.
 func extraOf(h http.Header, prefixes []string) map[string][]string {
 	extra := map[string][]string{}
 	for name, values := range h {

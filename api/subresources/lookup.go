@@ -48,7 +48,8 @@ func (l Lookup) VMI(ctx context.Context, namespace, name string) (*kubevirtv1.Vi
 	return vmi, nil
 }
 
-// InstanceOf answers with the instance of a VirtualMachine, or with KubeVirt's error. An instance that only has its name is none of its.
+// InstanceOf answers with the instance of a VirtualMachine, or with KubeVirt's error. An instance that only has its
+// name is none of its.
 func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
 	vm, err := l.VM(ctx, namespace, name)
 	if err != nil {
@@ -62,7 +63,8 @@ func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevi
 		return nil, err
 	}
 	if !slices.ContainsFunc(vmi.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == vm.UID }) {
-		return nil, apierrors.NewInternalError(fmt.Errorf("unable to retrieve vmi [%s] for vm: it is another owner's", name))
+		return nil, apierrors.NewInternalError(
+			fmt.Errorf("unable to retrieve vmi [%s] for vm: it is another owner's", name))
 	}
 	return vmi, nil
 }

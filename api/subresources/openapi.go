@@ -49,7 +49,8 @@ func (s *Service) describe(versions []string) *spec.Swagger {
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0",
 		Info: &spec.Info{InfoProps: spec.InfoProps{
-			Title: "KubeVirt API", Description: "Subresources of virtual machines, served by virtflow.", Version: s.gitVersion(),
+			Title: "KubeVirt API", Description: "Subresources of virtual machines, served by virtflow.",
+			Version: s.gitVersion(),
 		}},
 		Paths:       &spec.Paths{Paths: map[string]spec.PathItem{}},
 		Definitions: definitions(),
@@ -90,7 +91,8 @@ func (r Route) templates(version string) map[string][]string {
 
 func (r Route) describe(version string, parameters []string) spec.PathItem {
 	words := append([]string{version, strings.ToLower(r.Method), r.path()}, parameters[min(2, len(parameters)):]...)
-	operation := &spec.Operation{OperationProps: spec.OperationProps{ID: strings.NewReplacer("/", "-").Replace(strings.Join(words, "-"))}}
+	operation := &spec.Operation{
+		OperationProps: spec.OperationProps{ID: strings.NewReplacer("/", "-").Replace(strings.Join(words, "-"))}}
 	operation.Produces = []string{cmp.Or(r.Produces, "application/json")}
 	for _, p := range parameters {
 		operation.Parameters = append(operation.Parameters, spec.Parameter{
@@ -124,13 +126,16 @@ func (r Route) describe(version string, parameters []string) spec.PathItem {
 func bodies() map[string]string {
 	const vm, vmi = virtualMachines + "/", virtualMachineInstances + "/"
 	return map[string]string{
-		vm + "start": "StartOptions", vm + "stop": "StopOptions", vm + "restart": "RestartOptions", vm + "migrate": "MigrateOptions",
+		vm + "start": "StartOptions", vm + "stop": "StopOptions", vm + "restart": "RestartOptions",
+		vm + "migrate":   "MigrateOptions",
 		vm + "addvolume": "AddVolumeOptions", vm + "removevolume": "RemoveVolumeOptions",
 		vmi + "addvolume": "AddVolumeOptions", vmi + "removevolume": "RemoveVolumeOptions",
 		vm + "memorydump": "VirtualMachineMemoryDumpRequest", vm + "evacuate/cancel": "EvacuateCancelOptions",
-		vmi + "evacuate/cancel": "EvacuateCancelOptions", vmi + "pause": "PauseOptions", vmi + "unpause": "UnpauseOptions",
-		vmi + "freeze": "FreezeUnfreezeTimeout", vmi + "sev/setupsession": "SEVSessionOptions", vmi + "sev/injectlaunchsecret": "SEVSecretOptions",
-		expandVMSpec: "VirtualMachine",
+		vmi + "evacuate/cancel": "EvacuateCancelOptions", vmi + "pause": "PauseOptions",
+		vmi + "unpause": "UnpauseOptions",
+		vmi + "freeze":  "FreezeUnfreezeTimeout", vmi + "sev/setupsession": "SEVSessionOptions",
+		vmi + "sev/injectlaunchsecret": "SEVSecretOptions",
+		expandVMSpec:                   "VirtualMachine",
 	}
 }
 
@@ -138,13 +143,15 @@ func definition(kind string) string { return "v1." + kind }
 
 // definitions are the kinds that requests carry; KubeVirt's names.
 func definitions() spec.Definitions {
-	text, flag, number, object := *spec.StringProperty(), *spec.BoolProperty(), *spec.Int64Property(), spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
+	text, flag, number, object := *spec.StringProperty(), *spec.BoolProperty(), *spec.Int64Property(),
+		spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	texts := *spec.ArrayProperty(spec.StringProperty())
 	kinds := map[string]map[string]spec.Schema{
-		"StartOptions":                    {"paused": flag, "dryRun": texts},
-		"StopOptions":                     {"gracePeriod": number, "dryRun": texts},
-		"RestartOptions":                  {"gracePeriodSeconds": number, "dryRun": texts},
-		"MigrateOptions":                  {"addedNodeSelector": *spec.MapProperty(spec.StringProperty()), "dryRun": texts},
+		"StartOptions":   {"paused": flag, "dryRun": texts},
+		"StopOptions":    {"gracePeriod": number, "dryRun": texts},
+		"RestartOptions": {"gracePeriodSeconds": number, "dryRun": texts},
+		"MigrateOptions": {"addedNodeSelector": *spec.MapProperty(spec.StringProperty()),
+			"dryRun": texts},
 		"AddVolumeOptions":                {"name": text, "disk": object, "volumeSource": object, "dryRun": texts},
 		"RemoveVolumeOptions":             {"name": text, "dryRun": texts},
 		"VirtualMachineMemoryDumpRequest": {"claimName": text},
@@ -154,11 +161,13 @@ func definitions() spec.Definitions {
 		"FreezeUnfreezeTimeout":           {"unfreezeTimeout": text},
 		"SEVSessionOptions":               {"session": text, "dhCert": text},
 		"SEVSecretOptions":                {"header": text, "secret": text},
-		"VirtualMachine":                  {"apiVersion": text, "kind": text, "metadata": object, "spec": object, "status": object},
+		"VirtualMachine": {"apiVersion": text, "kind": text, "metadata": object, "spec": object,
+			"status": object},
 	}
 	all := spec.Definitions{}
 	for kind, properties := range kinds {
-		all[definition(kind)] = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: properties}}
+		all[definition(kind)] = spec.Schema{
+			SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: properties}}
 	}
 	return all
 }

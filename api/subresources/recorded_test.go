@@ -51,17 +51,22 @@ func readRecorded(t *testing.T, name string) []recorded {
 	return all
 }
 
-// scene makes what was there when a request was recorded: one run of requests, in which machines started and stopped meanwhile.
+// scene makes what was there when a request was recorded: one run of requests, in which machines started and stopped
+// meanwhile.
 func (r *rig) scene(c recorded) {
-	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
-	strategies := map[string]kubevirtv1.VirtualMachineRunStrategy{"g-always": always, "g-halted": halted, "g-manual": manual, "g-rerun": rerun, "g-once": once}
-	phases := map[string]kubevirtv1.VirtualMachineInstancePhase{"g-always": kubevirtv1.Running, "g-rerun": kubevirtv1.Running, "g-once": kubevirtv1.Running}
+	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted,
+		kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
+	strategies := map[string]kubevirtv1.VirtualMachineRunStrategy{"g-always": always, "g-halted": halted,
+		"g-manual": manual, "g-rerun": rerun, "g-once": once}
+	phases := map[string]kubevirtv1.VirtualMachineInstancePhase{"g-always": kubevirtv1.Running,
+		"g-rerun": kubevirtv1.Running, "g-once": kubevirtv1.Running}
 	underway := map[string]bool{}
 	begins := func(with ...string) bool {
 		return slices.ContainsFunc(with, func(p string) bool { return strings.HasPrefix(c.Title, p) })
 	}
 	switch {
-	case begins("start paused", "restart with wrong grace", "migrate", "addvolume g-", "removevolume absent g-", "removememorydump g-"):
+	case begins("start paused", "restart with wrong grace", "migrate", "addvolume g-", "removevolume absent g-",
+		"removememorydump g-"):
 		strategies["g-halted"], phases["g-halted"] = always, kubevirtv1.Pending
 		phases["g-manual"], underway["g-manual"] = kubevirtv1.VmPhaseUnset, true
 	case begins("restart forced"):
@@ -83,12 +88,14 @@ func (r *rig) scene(c recorded) {
 		r.vm(name, strategy, func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.Created = made
 			if underway[name] {
-				vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: kubevirtv1.StopRequest}, {Action: kubevirtv1.StartRequest}}
+				vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{
+					{Action: kubevirtv1.StopRequest}, {Action: kubevirtv1.StartRequest}}
 			}
 		})
 		if made {
 			r.vmi(name, phase, func(v *kubevirtv1.VirtualMachineInstance) {
-				v.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(r.getVM(name), kubevirtv1.VirtualMachineGroupVersionKind)}
+				v.OwnerReferences = []metav1.OwnerReference{
+					*metav1.NewControllerRef(r.getVM(name), kubevirtv1.VirtualMachineGroupVersionKind)}
 				v.Spec.TerminationGracePeriodSeconds = new(int64(0))
 				v.Status.NodeName = "kwok-node-1"
 			})
@@ -100,17 +107,20 @@ func (r *rig) scene(c recorded) {
 	})
 }
 
-// leastCompared is how many of the recorded cases have to be compared: with fewer the file is not the whole one, or too much is taken apart.
+// leastCompared is how many of the recorded cases have to be compared: with fewer the file is not the whole one, or too
+// much is taken apart.
 const leastCompared = 71
 
-// unsupported are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all the same.
+// unsupported are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all
+// the same.
 func unsupported() []string { return []string{"addvolume", "migrate"} }
 
-// apart says why a case is not compared: what asks a node (those of the recording were simulated, and no agent answered on them), what this project
-// cannot do yet, and what differs on purpose. Its own answer does not decide that.
+// apart says why a case is not compared: what asks a node (those of the recording were simulated, and no agent answered
+// on them), what this project cannot do yet, and what differs on purpose. Its own answer does not decide that.
 func apart(c recorded) string {
 	switch {
-	case strings.Contains(string(c.Response), "No virt-handler on node"), strings.Contains(string(c.Response), "dialing VM"):
+	case strings.Contains(string(c.Response), "No virt-handler on node"),
+		strings.Contains(string(c.Response), "dialing VM"):
 		return "node"
 	case slices.Contains(unsupported(), path.Base(c.Path)) && c.Code == http.StatusAccepted:
 		return "unsupported"
@@ -122,8 +132,8 @@ func apart(c recorded) string {
 	return ""
 }
 
-// TestRecordedCases compares with what KubeVirt v1.9.0 answered, over HTTPS, where VIRTFLOW_SUBRESOURCE_CASES names a file of recorded requests (JSON
-// lines, gzipped).
+// TestRecordedCases compares with what KubeVirt v1.9.0 answered, over HTTPS, where VIRTFLOW_SUBRESOURCE_CASES names a
+// file of recorded requests (JSON lines, gzipped).
 func TestRecordedCases(t *testing.T) {
 	name := os.Getenv("VIRTFLOW_SUBRESOURCE_CASES")
 	if name == "" {
@@ -167,11 +177,13 @@ func TestRecordedCases(t *testing.T) {
 			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and it is not served yet", c.Title, a.code, a.body))
 		}
 		if why == "" && (a.code != c.Code || !sameAnswer(t, c, a)) {
-			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and KubeVirt %d %.300s", c.Title, a.code, a.body, c.Code, c.Response))
+			differ = append(differ, fmt.Sprintf("%s: %d %.300s, and KubeVirt %d %.300s", c.Title, a.code, a.body,
+				c.Code, c.Response))
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "subresources, recorded: %d cases over HTTPS, %d apart (they ask a simulated node, or for what is unsupported); of the other %d agree %d in the code and %d in the answer\n",
+	fmt.Fprintf(&b, "subresources, recorded: %d cases over HTTPS, %d apart (they ask a simulated node, or for what "+
+		"is unsupported); of the other %d agree %d in the code and %d in the answer\n",
 		total.cases, total.apart, total.cases-total.apart, total.codes, total.texts)
 	for _, kind := range slices.Sorted(maps.Keys(rows)) {
 		x := rows[kind]
@@ -199,6 +211,7 @@ func sameAnswer(t *testing.T, c recorded, a answer) bool {
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
 		return false
 	}
-	return want.Kind == got.Kind && want.APIVersion == got.APIVersion && want.Message == got.Message && want.Reason == got.Reason &&
+	return want.Kind == got.Kind && want.APIVersion == got.APIVersion && want.Message == got.Message &&
+		want.Reason == got.Reason &&
 		equality.Semantic.DeepEqual(want.Details, got.Details)
 }

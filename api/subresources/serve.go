@@ -32,7 +32,8 @@ const Group = "subresources.kubevirt.io"
 // versions that are served, the preferred one first.
 func versions() []string { return []string{"v1", "v1alpha3"} }
 
-// Handler answers one request that has been authorised. What it returns is answered by Fail, unless the answer has begun.
+// Handler answers one request that has been authorised. What it returns is answered by Fail, unless the answer has
+// begun.
 type Handler func(w http.ResponseWriter, r *Request) error
 
 // Request is one request with what is known of it.
@@ -81,8 +82,10 @@ type Service struct {
 
 // New makes the API.
 func New(o Options) (*Service, error) {
-	s := &Service{sampler: &zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}, Options: o, Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
-	s.document = schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}), Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}
+	s := &Service{sampler: &zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}, Options: o,
+		Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
+	s.document = schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}),
+		Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}
 	s.routes = map[string]Route{}
 	for _, r := range s.table() {
 		s.routes[r.path()] = r
@@ -147,24 +150,27 @@ func (s *Service) note(route Route, r *Request, code int, took time.Duration, er
 	if r.Method != http.MethodGet {
 		event = s.Log.Info()
 	}
-	event.Err(err).Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).Str("subresource", route.Subresource).
+	event.Err(err).Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).
+		Str("subresource", route.Subresource).
 		Int("code", code).Dur("took", took).Msg("subresource")
 }
 
-// turnedAway records a request that was not let in. Anybody can make as many of these as they like, so they are counted, and written to the
-// log only as far as it samples them.
+// turnedAway records a request that was not let in. Anybody can make as many of these as they like, so they are
+// counted, and written to the log only as far as it samples them.
 func (s *Service) turnedAway(r *http.Request, code int, err error) {
 	if s.Refused != nil {
 		s.Refused(code)
 	}
 	log := s.Log.Sample(s.sampler)
-	log.Warn().Err(err).Int("code", code).Str("from", r.RemoteAddr).Str("method", r.Method).Str("path", fmt.Sprintf("%.256s", r.URL.Path)).
+	log.Warn().Err(err).Int("code", code).Str("from", r.RemoteAddr).Str("method", r.Method).
+		Str("path", fmt.Sprintf("%.256s", r.URL.Path)).
 		Msg("request was not let in")
 }
 
 var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Method Not Allowed"}
 
-// admit finds out what is asked for, by whom, and whether they may: in that order, so that an unauthenticated caller learns nothing.
+// admit finds out what is asked for, by whom, and whether they may: in that order, so that an unauthenticated caller
+// learns nothing.
 func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
 	user, err := s.proxy.Identify(r, time.Now())
 	if err != nil {
@@ -204,11 +210,13 @@ type asked struct {
 	rest                               []string
 }
 
-// parsePath takes /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE… apart, as KubeVirt's authoriser does.
+// parsePath takes /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE… apart, as KubeVirt's authoriser
+// does.
 func parsePath(path string) (asked, error) {
 	unknown := &Plain{Code: http.StatusUnauthorized, Text: "unknown api endpoint: " + path}
 	parts := strings.Split(path, "/")
-	if len(parts) < 7 || parts[0] != "" || parts[1] != "apis" || parts[2] != Group || parts[4] != "namespaces" || parts[5] == "" {
+	if len(parts) < 7 || parts[0] != "" || parts[1] != "apis" || parts[2] != Group || parts[4] != "namespaces" ||
+		parts[5] == "" {
 		return asked{}, unknown
 	}
 	if !served(parts[3]) {
@@ -270,7 +278,8 @@ func verbOf(method string) string {
 	}
 }
 
-// observed remembers the code of an answer. Unwrap lets http.ResponseController, and with it streams, reach the connection.
+// observed remembers the code of an answer. Unwrap lets http.ResponseController, and with it streams, reach the
+// connection.
 type observed struct {
 	http.ResponseWriter
 	code int

@@ -51,8 +51,9 @@ func newAuthority(t *testing.T) *authority {
 	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	require.NoError(t, err)
@@ -67,7 +68,8 @@ func (a *authority) client(t *testing.T, name string, change func(*x509.Certific
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if change != nil {
@@ -111,12 +113,14 @@ func newRig(t *testing.T) *rig {
 	r.allow = func(authorizationv1.SubjectAccessReviewSpec) bool { return true }
 	r.proxy = r.ca.client(t, "front-proxy-client", nil)
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, authorizationv1.AddToScheme, kubevirtv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, authorizationv1.AddToScheme,
+		kubevirtv1.AddToScheme} {
 		require.NoError(t, add(s))
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("ConfigMap"), authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"),
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"),
 		kubevirtv1.VirtualMachineGroupVersionKind, kubevirtv1.VirtualMachineInstanceGroupVersionKind,
 	} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
@@ -125,13 +129,15 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	r.client = interceptor.NewClient(real, interceptor.Funcs{
 		// The server in memory has no dry run.
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			options ...client.PatchOption) error {
 			if applied := (&client.PatchOptions{}).ApplyOptions(options); len(applied.DryRun) > 0 {
 				return nil
 			}
 			return c.Patch(ctx, o, p, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			if applied := (&client.SubResourcePatchOptions{}).ApplyOptions(options); len(applied.DryRun) > 0 {
 				return nil
 			}
@@ -159,11 +165,13 @@ func newRig(t *testing.T) *rig {
 		},
 	}))
 	toGuests := streams.New(streams.Options{
-		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: r.client}, Nodes: &streams.Nodes{Reader: r.client, Namespace: "virtflow", Label: "nobody"},
+		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: r.client},
+		Nodes: &streams.Nodes{Reader: r.client, Namespace: "virtflow", Label: "nobody"},
 	})
 	t.Cleanup(toGuests.Close)
 	service, err := subresources.New(subresources.Options{
-		Reader: r.client, Client: r.client, FrontProxy: r.client, Entities: r.entities, Version: "v0", Log: zerolog.Nop(),
+		Reader: r.client, Client: r.client, FrontProxy: r.client, Entities: r.entities, Version: "v0",
+		Log:     zerolog.Nop(),
 		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
 		Streams: toGuests.Handlers(),
 	})
@@ -209,7 +217,8 @@ func (r *rig) send(cert *tls.Certificate, headers http.Header, method, path, bod
 	content, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
 	require.Equal(r.t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-	a := answer{code: resp.StatusCode, again: resp.Header.Get("Retry-After"), kind: resp.Header.Get("Content-Type"), body: string(content)}
+	a := answer{code: resp.StatusCode, again: resp.Header.Get("Retry-After"), kind: resp.Header.Get("Content-Type"),
+		body: string(content)}
 	if a.kind == "application/json" && a.code >= 400 {
 		_ = json.Unmarshal(content, &a.status) //nolint:errcheck // not every error is a Status
 	}
@@ -217,7 +226,8 @@ func (r *rig) send(cert *tls.Certificate, headers http.Header, method, path, bod
 }
 
 func jane() http.Header {
-	return http.Header{"X-Remote-User": {"jane"}, "X-Remote-Group": {"devs", "system:authenticated"}, "X-Remote-Extra-Scopes%2fA": {"s"}}
+	return http.Header{"X-Remote-User": {"jane"}, "X-Remote-Group": {"devs", "system:authenticated"},
+		"X-Remote-Extra-Scopes%2fA": {"s"}}
 }
 
 // do makes a request as the front proxy does for jane.
@@ -244,10 +254,13 @@ func (r *rig) vm(name string, strategy kubevirtv1.VirtualMachineRunStrategy, cha
 	require.NoError(r.t, r.client.Status().Update(r.t.Context(), vm))
 }
 
-func (r *rig) vmi(name string, phase kubevirtv1.VirtualMachineInstancePhase, change func(*kubevirtv1.VirtualMachineInstance)) {
+func (r *rig) vmi(
+	name string, phase kubevirtv1.VirtualMachineInstancePhase, change func(*kubevirtv1.VirtualMachineInstance),
+) {
 	r.t.Helper()
 	vmi := &kubevirtv1.VirtualMachineInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Status: kubevirtv1.VirtualMachineInstanceStatus{Phase: phase},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Status:     kubevirtv1.VirtualMachineInstanceStatus{Phase: phase},
 	}
 	if change != nil {
 		change(vmi)

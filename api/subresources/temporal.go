@@ -15,8 +15,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older version. retryAfterUpdate is
-// when to ask again, in seconds: a rolling update takes a run to a newer worker with its next task.
+// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older
+// version. retryAfterUpdate is when to ask again, in seconds: a rolling update takes a run to a newer worker with its
+// next task.
 const (
 	unknownUpdate    = "unknown update "
 	retryAfterUpdate = 5
@@ -42,7 +43,8 @@ func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r con
 		WaitForStage: client.WorkflowUpdateStageAccepted,
 	})
 	if err != nil {
-		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not answer. It may still be done within half a minute.")
+		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not "+
+			"answer. It may still be done within half a minute.")
 	}
 	patient, stop := context.WithTimeout(ctx, contract.OperationAnswered)
 	defer stop()
@@ -65,13 +67,16 @@ func outcome(err error, late string) error {
 	case errors.As(err, &app) && app.Type() == ended:
 		return &Refusal{Type: contract.RefusedState, Message: "VMI is not running"}
 	case errors.As(err, &app) && strings.HasPrefix(app.Message(), unknownUpdate):
-		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does not know it; it is being replaced, or has to be.", retryAfterUpdate)
+		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does "+
+			"not know it; it is being replaced, or has to be.", retryAfterUpdate)
 	case errors.As(err, &app):
 		return &Refusal{Type: app.Type(), Message: app.Message()}
 	case errors.As(err, &busy):
-		return apierrors.NewTooManyRequests("Too much is asked of this instance, or of Temporal, at once: "+busy.Error()+".", 1)
+		return apierrors.NewTooManyRequests("Too much is asked of this instance, or of Temporal, at once: "+
+			busy.Error()+".", 1)
 	case errors.As(err, &none):
-		return Unavailable("The workflow of this instance is not there yet. It is started again within minutes when it was lost.")
+		return Unavailable("The workflow of this instance is not there yet. It is started again within minutes when " +
+			"it was lost.")
 	default:
 		return Unavailable(fmt.Sprintf("%s (%v)", late, err))
 	}

@@ -9,8 +9,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// What follows cannot be done yet. Each request is refused as KubeVirt refuses it where KubeVirt does, and otherwise by a sentence that says
-// what is missing; nothing is accepted and forgotten.
+// What follows cannot be done yet. Each request is refused as KubeVirt refuses it where KubeVirt does, and otherwise by
+// a sentence that says what is missing; nothing is accepted and forgotten.
 
 func (s *Service) migrateVM(_ http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.MigrateOptions
@@ -30,22 +30,31 @@ func (s *Service) migrateVM(_ http.ResponseWriter, r *Request) error {
 	return NotYet("Live migration is not supported yet.")
 }
 
-const noHotplug = "Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change spec.template.spec, and start it."
+const noHotplug = "Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change " +
+	"spec.template.spec, and start it."
 
 func (s *Service) addVolumeVM(_ http.ResponseWriter, r *Request) error {
-	return s.addVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) { return s.templateOf(r) })
+	return s.addVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
+		return s.templateOf(r)
+	})
 }
 
 func (s *Service) addVolumeVMI(_ http.ResponseWriter, r *Request) error {
-	return s.addVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) { return s.specOf(r) })
+	return s.addVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
+		return s.specOf(r)
+	})
 }
 
 func (s *Service) removeVolumeVM(_ http.ResponseWriter, r *Request) error {
-	return s.removeVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) { return s.templateOf(r) })
+	return s.removeVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
+		return s.templateOf(r)
+	})
 }
 
 func (s *Service) removeVolumeVMI(_ http.ResponseWriter, r *Request) error {
-	return s.removeVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) { return s.specOf(r) })
+	return s.removeVolume(r, func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
+		return s.specOf(r)
+	})
 }
 
 // templateOf answers with what a VM's instances are made from, and with how to say that it stands against a request.
@@ -78,7 +87,9 @@ func (s *Service) specOf(r *Request) (*kubevirtv1.VirtualMachineInstanceSpec, fu
 	return &vmi.Spec, func(why string) error { return VMIConflict(r.Name, why) }, nil
 }
 
-func (s *Service) addVolume(r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error)) error {
+func (s *Service) addVolume(
+	r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error),
+) error {
 	var o kubevirtv1.AddVolumeOptions
 	if err := decode(r, &o); err != nil {
 		return err
@@ -101,7 +112,9 @@ func (s *Service) addVolume(r *Request, about func() (*kubevirtv1.VirtualMachine
 	return NotYet(noHotplug)
 }
 
-func (s *Service) removeVolume(r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error)) error {
+func (s *Service) removeVolume(
+	r *Request, about func() (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error),
+) error {
 	var o kubevirtv1.RemoveVolumeOptions
 	if err := decode(r, &o); err != nil {
 		return err
@@ -124,7 +137,8 @@ func (s *Service) removeVolume(r *Request, about func() (*kubevirtv1.VirtualMach
 }
 
 func hotpluggable(v kubevirtv1.Volume) bool {
-	return v.DataVolume != nil && v.DataVolume.Hotpluggable || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.Hotpluggable
+	return v.DataVolume != nil && v.DataVolume.Hotpluggable || v.PersistentVolumeClaim != nil &&
+		v.PersistentVolumeClaim.Hotpluggable
 }
 
 func (s *Service) memoryDump(_ http.ResponseWriter, r *Request) error {
@@ -141,7 +155,9 @@ func (s *Service) memoryDump(_ http.ResponseWriter, r *Request) error {
 	case o.ClaimName == "" && waits == nil:
 		return apierrors.NewBadRequest("Memory dump requires claim name to be set")
 	case o.ClaimName != "" && waits != nil && waits.ClaimName != o.ClaimName:
-		return VMConflict(vm.Name, fmt.Sprintf("can't request memory dump for pvc [%s] while pvc [%s] is still associated as the memory dump pvc", o.ClaimName, waits.ClaimName))
+		return VMConflict(vm.Name,
+			fmt.Sprintf("can't request memory dump for pvc [%s] while pvc [%s] is still associated as the memory "+
+				"dump pvc", o.ClaimName, waits.ClaimName))
 	case vmi == nil:
 		return VMINotFound(vm.Name)
 	case vmi.Status.Phase != kubevirtv1.Running:
@@ -157,9 +173,11 @@ func (s *Service) removeMemoryDump(_ http.ResponseWriter, r *Request) error {
 	}
 	switch waits := vm.Status.MemoryDumpRequest; {
 	case waits == nil:
-		return VMConflict(vm.Name, fmt.Sprintf("can't remove memory dump association for vm %s, no association found", vm.Name))
+		return VMConflict(vm.Name,
+			fmt.Sprintf("can't remove memory dump association for vm %s, no association found", vm.Name))
 	case waits.Remove:
-		return VMConflict(vm.Name, fmt.Sprintf("memory dump remove request for pvc [%s] already exists", waits.ClaimName))
+		return VMConflict(vm.Name,
+			fmt.Sprintf("memory dump remove request for pvc [%s] already exists", waits.ClaimName))
 	}
 	return NotYet("Memory dumps are not supported yet.")
 }
@@ -178,7 +196,8 @@ func (s *Service) objectGraphVMI(_ http.ResponseWriter, r *Request) error {
 	return errNoObjectGraph
 }
 
-var errNoObjectGraph = apierrors.NewBadRequest("ObjectGraph feature gate not enabled: virtflow does not have that feature yet.")
+var errNoObjectGraph = apierrors.NewBadRequest(
+	"ObjectGraph feature gate not enabled: virtflow does not have that feature yet.")
 
 // sevRead refuses like KubeVirt: no VMI can ask for attestation yet.
 func (s *Service) sevRead(_ http.ResponseWriter, r *Request) error {

@@ -12,7 +12,8 @@ import (
 // Conditions under which KubeVirt starts nothing: a migration of volumes has gone wrong.
 const (
 	conditionManualRecovery = "ManualRecoveryRequired"
-	recoveryText            = "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; " +
+	recoveryText            = "VM recovery required: Volume migration failed, leaving some volumes pointing to " +
+		"non-consistent targets; " +
 		"manual intervention is needed to reassign them to their original volumes."
 )
 
@@ -27,7 +28,9 @@ type action struct {
 }
 
 // apply writes an action. Where the guest was given less time first, and the rest fails, it gets its time back.
-func (s *Service) apply(r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, todo action, dry bool) error {
+func (s *Service) apply(
+	r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, todo action, dry bool,
+) error {
 	var steps []step
 	if todo.strategy != "" {
 		steps = strategyPatch(vm, todo.strategy, r.User.Name)
@@ -44,8 +47,10 @@ func (s *Service) apply(r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirt
 	}
 	err := s.patchVM(r.Context(), vm, todo.strategy == "", dry, steps)
 	if err != nil && todo.grace != nil && !dry {
-		if back := s.patchGrace(context.WithoutCancel(r.Context()), vmi, vmi.Spec.TerminationGracePeriodSeconds, false); back != nil {
-			s.Log.Warn().Err(back).Str("namespace", vmi.Namespace).Str("name", vmi.Name).Msg("the guest's grace period stays short")
+		if back := s.patchGrace(context.WithoutCancel(r.Context()), vmi, vmi.Spec.TerminationGracePeriodSeconds,
+			false); back != nil {
+			s.Log.Warn().Err(back).Str("namespace", vmi.Namespace).Str("name", vmi.Name).
+				Msg("the guest's grace period stays short")
 		}
 	}
 	return err
@@ -94,7 +99,8 @@ func (s *Service) startVM(w http.ResponseWriter, r *Request) error {
 }
 
 func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, paused bool) (action, error) {
-	if vmi != nil && !vmi.IsFinal() && vmi.Status.Phase != kubevirtv1.Unknown && vmi.Status.Phase != kubevirtv1.VmPhaseUnset {
+	if vmi != nil && !vmi.IsFinal() && vmi.Status.Phase != kubevirtv1.Unknown &&
+		vmi.Status.Phase != kubevirtv1.VmPhaseUnset {
 		return action{}, VMConflict(vm.Name, "VM is already running")
 	}
 	if hasCondition(vm, conditionManualRecovery) {
@@ -172,7 +178,8 @@ func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineIns
 			return action{}, VMConflict(vm.Name, "VM is not running")
 		}
 		if now := vmi.Spec.TerminationGracePeriodSeconds; grace == nil || now != nil && *grace >= *now {
-			return action{}, VMConflict(vm.Name, fmt.Sprintf("%v only supports manual stop requests with a shorter graceperiod", strategy))
+			return action{}, VMConflict(vm.Name,
+				fmt.Sprintf("%v only supports manual stop requests with a shorter graceperiod", strategy))
 		}
 		todo.requests = []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi)}
 	case kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyManual:
@@ -227,12 +234,14 @@ func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachine
 		return action{}, err
 	}
 	if strategy == kubevirtv1.RunStrategyHalted || strategy == kubevirtv1.RunStrategyOnce {
-		return action{}, VMConflict(vm.Name, fmt.Sprintf("RunStategy %v does not support manual restart requests", strategy))
+		return action{}, VMConflict(vm.Name,
+			fmt.Sprintf("RunStategy %v does not support manual restart requests", strategy))
 	}
 	if vmi == nil {
 		return action{}, VMConflict(vm.Name, fmt.Sprintf("VM is not running: %v", kubevirtv1.RunStrategyHalted))
 	}
-	todo := action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi), {Action: kubevirtv1.StartRequest}}}
+	todo := action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi),
+		{Action: kubevirtv1.StartRequest}}}
 	if force {
 		todo.grace = new(int64(shortestGrace))
 	}

@@ -36,7 +36,8 @@ func accepted(t *testing.T, a answer) {
 func running(vm *kubevirtv1.VirtualMachine) { vm.Status.Created = true }
 
 func TestStart(t *testing.T) {
-	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
+	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted,
+		kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
 	start := []string{"Start"}
 	for name, c := range map[string]struct {
 		strategy kubevirtv1.VirtualMachineRunStrategy
@@ -49,25 +50,32 @@ func TestStart(t *testing.T) {
 		requests []string
 		paused   bool
 	}{
-		"halted":                {strategy: halted, becomes: always},
-		"halted, to be paused":  {strategy: halted, body: `{"paused":true}`, becomes: halted, requests: start, paused: true},
+		"halted": {strategy: halted, becomes: always},
+		"halted, to be paused": {strategy: halted, body: `{"paused":true}`, becomes: halted, requests: start,
+			paused: true},
 		"halted, only tried":    {strategy: halted, body: `{"dryRun":["All"]}`, becomes: halted},
 		"halted, going down":    {strategy: halted, instance: kubevirtv1.Running, refusal: "VM is already running"},
 		"halted, ended":         {strategy: halted, instance: kubevirtv1.Succeeded, becomes: always},
 		"manual":                {strategy: manual, becomes: manual, requests: start},
 		"manual, only tried":    {strategy: manual, body: `{"dryRun":["All"]}`, becomes: manual},
 		"manual, with a status": {strategy: manual, change: running, becomes: manual, requests: start},
-		"manual, ended":         {strategy: manual, instance: kubevirtv1.Failed, becomes: manual, requests: []string{"Stop", "Start"}},
-		"manual, runs":          {strategy: manual, instance: kubevirtv1.Scheduling, refusal: "VM is already running"},
-		"manual, not begun":     {strategy: manual, instance: "", becomes: manual, requests: start},
-		"rerun":                 {strategy: rerun, body: `{"paused":true}`, becomes: rerun, requests: start, paused: true},
-		"rerun, failed":         {strategy: rerun, instance: kubevirtv1.Failed, refusal: "RerunOnFailure does not support starting VM from failed state"},
-		"rerun, ended well":     {strategy: rerun, instance: kubevirtv1.Succeeded, becomes: rerun, requests: []string{"Stop", "Start"}},
-		"always":                {strategy: always, refusal: "Always does not support manual start requests"},
-		"always, runs":          {strategy: always, instance: kubevirtv1.Running, refusal: "VM is already running"},
-		"once":                  {strategy: once, refusal: "Once does not support manual start requests"},
-		"neither":               {becomes: always},
-		"running: false":        {change: func(vm *kubevirtv1.VirtualMachine) { vm.Spec.Running = new(false) }, becomes: always},
+		"manual, ended": {strategy: manual, instance: kubevirtv1.Failed, becomes: manual,
+			requests: []string{"Stop", "Start"}},
+		"manual, runs":      {strategy: manual, instance: kubevirtv1.Scheduling, refusal: "VM is already running"},
+		"manual, not begun": {strategy: manual, instance: "", becomes: manual, requests: start},
+		"rerun": {strategy: rerun, body: `{"paused":true}`, becomes: rerun, requests: start,
+			paused: true},
+		"rerun, failed": {strategy: rerun, instance: kubevirtv1.Failed,
+			refusal: "RerunOnFailure does not support starting VM from failed state"},
+		"rerun, ended well": {strategy: rerun, instance: kubevirtv1.Succeeded, becomes: rerun,
+			requests: []string{"Stop", "Start"}},
+		"always":       {strategy: always, refusal: "Always does not support manual start requests"},
+		"always, runs": {strategy: always, instance: kubevirtv1.Running, refusal: "VM is already running"},
+		"once":         {strategy: once, refusal: "Once does not support manual start requests"},
+		"neither":      {becomes: always},
+		"running: false": {change: func(vm *kubevirtv1.VirtualMachine) {
+			vm.Spec.Running = new(false)
+		}, becomes: always},
 		"has failed to start": {strategy: manual, change: func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{ConsecutiveFailCount: 3}
 		}, becomes: manual, requests: start},
@@ -75,8 +83,10 @@ func TestStart(t *testing.T) {
 			vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: "Start"}}
 		}, code: 500},
 		"needs somebody to look at": {strategy: halted, change: func(vm *kubevirtv1.VirtualMachine) {
-			vm.Status.Conditions = []kubevirtv1.VirtualMachineCondition{{Type: "ManualRecoveryRequired", Status: "True"}}
-		}, refusal: "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; manual intervention is needed to reassign them to their original volumes."},
+			vm.Status.Conditions = []kubevirtv1.VirtualMachineCondition{
+				{Type: "ManualRecoveryRequired", Status: "True"}}
+		}, refusal: "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent " +
+			"targets; manual intervention is needed to reassign them to their original volumes."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -93,7 +103,8 @@ func TestStart(t *testing.T) {
 				return
 			case c.code != 0:
 				require.Equal(t, c.code, a.code)
-				require.Equal(t, "Internal error occurred: unable to complete request: stop/start already underway", a.status.Message)
+				require.Equal(t, "Internal error occurred: unable to complete request: stop/start already underway",
+					a.status.Message)
 				return
 			}
 			accepted(t, a)
@@ -116,7 +127,8 @@ func TestStart(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
+	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted,
+		kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
 	const short = "Halted only supports manual stop requests with a shorter graceperiod"
 	for name, c := range map[string]struct {
 		strategy kubevirtv1.VirtualMachineRunStrategy
@@ -127,27 +139,36 @@ func TestStop(t *testing.T) {
 		stops    bool
 		grace    int64
 	}{
-		"always":                        {strategy: always, phase: kubevirtv1.Running, becomes: halted, grace: 30},
-		"always, at once":               {strategy: always, phase: kubevirtv1.Running, body: `{"gracePeriod":0}`, becomes: halted},
-		"always, only tried":            {strategy: always, phase: kubevirtv1.Running, body: `{"gracePeriod":0,"dryRun":["All"]}`, becomes: always, grace: 30},
-		"always, without an instance":   {strategy: always, becomes: halted},
-		"once":                          {strategy: once, phase: kubevirtv1.Running, becomes: halted, grace: 30},
-		"manual":                        {strategy: manual, phase: kubevirtv1.Running, becomes: manual, stops: true, grace: 30},
-		"manual, in seven seconds":      {strategy: manual, phase: kubevirtv1.Running, body: `{"gracePeriod":7}`, becomes: manual, stops: true, grace: 7},
-		"manual, ended":                 {strategy: manual, phase: kubevirtv1.Succeeded, refusal: "VM is not running"},
-		"manual, without an instance":   {strategy: manual, refusal: "VM is not running"},
-		"rerun":                         {strategy: rerun, phase: kubevirtv1.Scheduling, becomes: rerun, stops: true, grace: 30},
-		"rerun, without an instance":    {strategy: rerun, body: `{"gracePeriod":0}`, refusal: "VM is not running"},
-		"halted":                        {strategy: halted, refusal: "VM is not running"},
-		"halted, going down":            {strategy: halted, phase: kubevirtv1.Running, refusal: short},
-		"halted, not shorter":           {strategy: halted, phase: kubevirtv1.Running, body: `{"gracePeriod":30}`, refusal: short},
-		"halted, going down, but force": {strategy: halted, phase: kubevirtv1.Running, body: `{"gracePeriod":0}`, becomes: halted, stops: true},
+		"always": {strategy: always, phase: kubevirtv1.Running, becomes: halted, grace: 30},
+		"always, at once": {strategy: always, phase: kubevirtv1.Running, body: `{"gracePeriod":0}`,
+			becomes: halted},
+		"always, only tried": {strategy: always, phase: kubevirtv1.Running,
+			body: `{"gracePeriod":0,"dryRun":["All"]}`, becomes: always, grace: 30},
+		"always, without an instance": {strategy: always, becomes: halted},
+		"once":                        {strategy: once, phase: kubevirtv1.Running, becomes: halted, grace: 30},
+		"manual": {strategy: manual, phase: kubevirtv1.Running, becomes: manual, stops: true,
+			grace: 30},
+		"manual, in seven seconds": {strategy: manual, phase: kubevirtv1.Running, body: `{"gracePeriod":7}`,
+			becomes: manual, stops: true, grace: 7},
+		"manual, ended":               {strategy: manual, phase: kubevirtv1.Succeeded, refusal: "VM is not running"},
+		"manual, without an instance": {strategy: manual, refusal: "VM is not running"},
+		"rerun": {strategy: rerun, phase: kubevirtv1.Scheduling, becomes: rerun, stops: true,
+			grace: 30},
+		"rerun, without an instance": {strategy: rerun, body: `{"gracePeriod":0}`, refusal: "VM is not running"},
+		"halted":                     {strategy: halted, refusal: "VM is not running"},
+		"halted, going down":         {strategy: halted, phase: kubevirtv1.Running, refusal: short},
+		"halted, not shorter": {strategy: halted, phase: kubevirtv1.Running, body: `{"gracePeriod":30}`,
+			refusal: short},
+		"halted, going down, but force": {strategy: halted, phase: kubevirtv1.Running, body: `{"gracePeriod":0}`,
+			becomes: halted, stops: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.vm("web", c.strategy, running)
 			if c.phase != "" {
-				r.vmi("web", c.phase, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.TerminationGracePeriodSeconds = new(int64(30)) })
+				r.vmi("web", c.phase, func(vmi *kubevirtv1.VirtualMachineInstance) {
+					vmi.Spec.TerminationGracePeriodSeconds = new(int64(30))
+				})
 			}
 			a := r.do("PUT", "virtualmachines/web/stop", c.body)
 			vm := r.getVM("web")
@@ -179,7 +200,8 @@ func TestStop(t *testing.T) {
 func TestAStopReplacesWhatWaits(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyManual, func(vm *kubevirtv1.VirtualMachine) {
-		vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: "Stop", UID: new(vm.UID)}, {Action: "Start"}}
+		vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{
+			{Action: "Stop", UID: new(vm.UID)}, {Action: "Start"}}
 	})
 	r.vmi("web", kubevirtv1.Running, nil)
 	accepted(t, r.do("PUT", "virtualmachines/web/stop", ""))
@@ -210,11 +232,13 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, kubevirtv1.StartRequest, requests[1].Action)
 	a := r.do("PUT", path, `{"gracePeriodSeconds":0}`)
 	require.Equal(t, 500, a.code)
-	require.Equal(t, []metav1.StatusCause{{Message: "unable to complete request: stop/start already underway"}}, a.status.Details.Causes)
+	require.Equal(t, []metav1.StatusCause{{Message: "unable to complete request: stop/start already underway"}},
+		a.status.Details.Causes)
 	require.Nil(t, r.getVMI("web").Spec.TerminationGracePeriodSeconds, "nothing was written")
 	for _, s := range []kubevirtv1.VirtualMachineRunStrategy{kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyOnce} {
 		r.vm("vm-"+string(s[0]+32), s, nil)
-		refused(t, r.do("PUT", "virtualmachines/vm-"+string(s[0]+32)+"/restart", ""), "vm-"+string(s[0]+32), "RunStategy "+string(s)+" does not support manual restart requests")
+		refused(t, r.do("PUT", "virtualmachines/vm-"+string(s[0]+32)+"/restart", ""), "vm-"+string(s[0]+32),
+			"RunStategy "+string(s)+" does not support manual restart requests")
 	}
 }
 
@@ -223,7 +247,9 @@ func TestAForcedRestartThatFailsLeavesTheGracePeriod(t *testing.T) {
 	r := newRig(t)
 	const path = "virtualmachines/web/restart"
 	r.vm("web", kubevirtv1.RunStrategyAlways, running)
-	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.TerminationGracePeriodSeconds = new(int64(30)) })
+	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		vmi.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	})
 	r.kube.Intercept(func(q kube.Request) *kube.Fault {
 		if q.Call() == "PATCH virtualmachines/status" {
 			return &kube.Fault{Err: errors.New("connection refused")}
@@ -276,9 +302,11 @@ func TestExpandSpec(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(a.body), vm))
 	require.Equal(t, "default", vm.Namespace)
 	for body, text := range map[string]string{
-		"{":                                "Can not unmarshal Request body to struct, error: unexpected end of JSON input",
-		"":                                 "Can not unmarshal Request body to struct, error: unexpected end of JSON input",
-		`{"apiVersion":"v1","kind":"Pod"}`: "Object is not a valid VirtualMachine",
+		"{": "Can not unmarshal Request body to struct, error: unexpected end of " +
+			"JSON input",
+		"": "Can not unmarshal Request body to struct, error: unexpected end of " +
+			"JSON input",
+		`{"apiVersion":"v1","kind":"Pod"}`:                             "Object is not a valid VirtualMachine",
 		strings.Replace(given, `"name":"x"`, `"namespace":"other"`, 1): "VM namespace must be empty or default",
 		strings.Replace(given, "domain", "domian", 1):                  "Object is not a valid VirtualMachine",
 	} {
@@ -297,18 +325,22 @@ func TestEveryRouteKnowsWhatIsMissing(t *testing.T) {
 	vmi := `virtualmachineinstance.kubevirt.io "missing" not found`
 	volume := `{"name":"hp","disk":{"disk":{"bus":"scsi"}},"volumeSource":{"persistentVolumeClaim":{"claimName":"hp"}}}`
 	for path, body := range map[string]string{
-		"start": "", "stop": `{"gracePeriod":0}`, "restart": "", "migrate": "{}", "addvolume": volume, "removevolume": `{"name":"nope"}`,
-		"memorydump": `{"claimName":"c"}`, "removememorydump": "", "evacuate/cancel": "{}",
+		"start": "", "stop": `{"gracePeriod":0}`, "restart": "", "migrate": "{}", "addvolume": volume,
+		"removevolume": `{"name":"nope"}`,
+		"memorydump":   `{"claimName":"c"}`, "removememorydump": "", "evacuate/cancel": "{}",
 	} {
 		a := r.do("PUT", "virtualmachines/missing/"+path, body)
 		require.Equal(t, 404, a.code, path)
 		require.Equal(t, vm, a.status.Message, path)
-		require.Equal(t, &metav1.StatusDetails{Name: "missing", Group: "kubevirt.io", Kind: "virtualmachine"}, a.status.Details)
+		require.Equal(t, &metav1.StatusDetails{Name: "missing", Group: "kubevirt.io", Kind: "virtualmachine"},
+			a.status.Details)
 	}
 	for path, body := range map[string]string{
-		"pause": "", "unpause": "", "freeze": "", "unfreeze": "", "softreboot": "", "reset": "", "addvolume": volume, "removevolume": `{"name":"nope"}`,
-		"evacuate/cancel": "{}", "sev/setupsession": `{"session":"a","dhCert":"b"}`, "sev/injectlaunchsecret": `{"header":"a","secret":"b"}`,
-		"backup": "", "redefine-checkpoint": "",
+		"pause": "", "unpause": "", "freeze": "", "unfreeze": "", "softreboot": "", "reset": "", "addvolume": volume,
+		"removevolume":    `{"name":"nope"}`,
+		"evacuate/cancel": "{}", "sev/setupsession": `{"session":"a","dhCert":"b"}`,
+		"sev/injectlaunchsecret": `{"header":"a","secret":"b"}`,
+		"backup":                 "", "redefine-checkpoint": "",
 	} {
 		a := r.do("PUT", "virtualmachineinstances/missing/"+path, body)
 		require.Equal(t, 404, a.code, path)
@@ -331,7 +363,8 @@ func TestEveryRouteKnowsWhatIsMissing(t *testing.T) {
 	require.Empty(t, r.asked)
 }
 
-// TestWhatIsUnsupportedIsRefusedByName: KubeVirt's own refusal where it has one, and 501 with a sentence instead of an acceptance.
+// TestWhatIsUnsupportedIsRefusedByName: KubeVirt's own refusal where it has one, and 501 with a sentence instead of an
+// acceptance.
 func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
@@ -340,39 +373,61 @@ func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	})
 	r.vm("off", kubevirtv1.RunStrategyHalted, nil)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
-		vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: r.getVM("web").UID, Controller: new(true)}}
+		vmi.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: r.getVM("web").UID,
+				Controller: new(true)}}
 		vmi.Status.NodeName = "n"
 	})
 	r.vmi("off", kubevirtv1.Succeeded, nil)
 	volume := func(name string) string {
-		return `{"name":"` + name + `","disk":{"disk":{"bus":"scsi"}},"volumeSource":{"persistentVolumeClaim":{"claimName":"hp"}}}`
+		return `{"name":"` + name +
+			`","disk":{"disk":{"bus":"scsi"}},"volumeSource":{"persistentVolumeClaim":{"claimName":"hp"}}}`
 	}
 	for _, c := range []struct {
 		path, body string
 		code       int
 		text       string
 	}{
-		{"virtualmachines/off/migrate", "{}", 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "off": VM is not running`},
+		{"virtualmachines/off/migrate", "{}", 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "off": VM is not running`},
 		{"virtualmachines/web/migrate", "{}", 501, "Live migration is not supported yet."},
 		{"virtualmachines/web/addvolume", "", 400, "AddVolumeOptions requires name to be set"},
 		{"virtualmachines/web/addvolume", `{"name":"a"}`, 400, "AddVolumeOptions requires disk to not be nil"},
-		{"virtualmachines/web/addvolume", `{"name":"a","disk":{}}`, 400, "AddVolumeOptions requires VolumeSource to not be nil"},
-		{"virtualmachines/web/addvolume", volume("root"), 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to add volume [root] because volume with that name already exists`},
-		{"virtualmachines/web/addvolume", volume("hp"), 501, "Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change spec.template.spec, and start it."},
+		{"virtualmachines/web/addvolume", `{"name":"a","disk":{}}`, 400,
+			"AddVolumeOptions requires VolumeSource to not be nil"},
+		{"virtualmachines/web/addvolume", volume("root"), 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to add volume [root] because ` +
+				`volume with that name already exists`},
+		{"virtualmachines/web/addvolume", volume("hp"), 501,
+			"Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change " +
+				"spec.template.spec, and start it."},
 		{"virtualmachines/web/removevolume", "", 400, "RemoveVolumeOptions requires name to be set"},
-		{"virtualmachines/web/removevolume", `{"name":"nope"}`, 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to remove volume [nope] because it does not exist`},
-		{"virtualmachines/web/removevolume", `{"name":"root"}`, 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to remove volume [root] because it is not hotpluggable`},
+		{"virtualmachines/web/removevolume", `{"name":"nope"}`, 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to remove volume [nope] ` +
+				`because it does not exist`},
+		{"virtualmachines/web/removevolume", `{"name":"root"}`, 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": Unable to remove volume [root] ` +
+				`because it is not hotpluggable`},
 		{"virtualmachines/web/memorydump", "{}", 400, "Memory dump requires claim name to be set"},
-		{"virtualmachines/off/memorydump", `{"claimName":"c"}`, 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "off": VMI is not running`},
+		{"virtualmachines/off/memorydump", `{"claimName":"c"}`, 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "off": VMI is not running`},
 		{"virtualmachines/web/memorydump", `{"claimName":"c"}`, 501, "Memory dumps are not supported yet."},
-		{"virtualmachines/web/removememorydump", "", 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": can't remove memory dump association for vm web, no association found`},
+		{"virtualmachines/web/removememorydump", "", 409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": can't remove memory dump association ` +
+				`for vm web, no association found`},
 		{"virtualmachineinstances/web/addvolume", volume("hp"), 400, "VMI default/web is owned by a VM"},
-		{"virtualmachineinstances/off/addvolume", volume("hp"), 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": VMI is not running`},
+		{"virtualmachineinstances/off/addvolume", volume("hp"), 409,
+			`Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": VMI is not running`},
 		{"virtualmachineinstances/web/sev/setupsession", "{}", 400, "Session blob is required"},
 		{"virtualmachineinstances/web/sev/setupsession", `{"session":"a"}`, 400, "DH cert is required"},
-		{"virtualmachineinstances/web/backup", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": ChangedBlockTracking is not enabled`},
-		{"virtualmachineinstances/off/backup", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": VM is not running`},
-		{"virtualmachineinstances/off/redefine-checkpoint", "{}", 409, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": ChangedBlockTracking is not enabled`},
+		{"virtualmachineinstances/web/backup", "{}", 409,
+			`Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": ChangedBlockTracking is ` +
+				`not enabled`},
+		{"virtualmachineinstances/off/backup", "{}", 409,
+			`Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": VM is not running`},
+		{"virtualmachineinstances/off/redefine-checkpoint", "{}", 409,
+			`Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "off": ChangedBlockTracking is ` +
+				`not enabled`},
 		{"virtualmachineinstances/web/evacuate/cancel", "", 200, ""},
 		{"virtualmachines/web/evacuate/cancel", "{}", 200, ""},
 	} {
@@ -382,22 +437,29 @@ func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	}
 	require.Equal(t, http.StatusBadRequest, r.do("GET", "virtualmachines/web/objectgraph", "").code)
 	a := r.do("GET", "virtualmachineinstances/web/sev/fetchcertchain", "")
-	require.Equal(t, answer{code: 500, kind: "text/plain; charset=utf-8", body: `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": Attestation not requested for VMI`}, a)
+	require.Equal(t, answer{code: 500, kind: "text/plain; charset=utf-8",
+		body: `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": Attestation not ` +
+			`requested for VMI`}, a)
 	r.vm("gone", kubevirtv1.RunStrategyAlways, nil)
 	refused(t, r.do("PUT", "virtualmachines/gone/evacuate/cancel", "{}"), "gone", "VMI is not started")
 }
 
 func TestAnEvacuationIsTakenBack(t *testing.T) {
 	r := newRig(t)
-	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
+	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		vmi.Status.EvacuationNodeName = "n"
+	})
 	const path = "virtualmachineinstances/web/evacuate/cancel"
 	require.Equal(t, 409, r.do("PUT", path, `{"evacuationNodeName":"m"}`).code, "it is to leave another node")
 	require.Equal(t, 200, r.do("PUT", path, `{"evacuationNodeName":"n","dryRun":["All"]}`).code)
 	require.Equal(t, "n", r.getVMI("web").Status.EvacuationNodeName)
 	require.Equal(t, 200, r.do("PUT", path, `{"evacuationNodeName":"n"}`).code)
 	require.Empty(t, r.getVMI("web").Status.EvacuationNodeName)
-	r.vmi("other", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
-	require.Equal(t, 200, r.do("PUT", "virtualmachineinstances/other/evacuate/cancel", `{}`).code, "virtctl names no node")
+	r.vmi("other", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		vmi.Status.EvacuationNodeName = "n"
+	})
+	require.Equal(t, 200, r.do("PUT", "virtualmachineinstances/other/evacuate/cancel", `{}`).code,
+		"virtctl names no node")
 	require.Empty(t, r.getVMI("other").Status.EvacuationNodeName)
 }
 
@@ -405,7 +467,9 @@ func TestAnEvacuationIsTakenBack(t *testing.T) {
 func TestAnInstanceOfTheSameNameIsNotTheVMs(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, running)
-	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = "n" })
+	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		vmi.Status.EvacuationNodeName = "n"
+	})
 	a := r.do("PUT", "virtualmachines/web/evacuate/cancel", "{}")
 	require.Equal(t, 500, a.code)
 	require.Contains(t, a.status.Message, "unable to retrieve vmi [web] for vm")

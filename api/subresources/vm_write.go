@@ -31,7 +31,8 @@ var errUnderway = errors.New("unable to complete request: stop/start already und
 func strategyPatch(vm *kubevirtv1.VirtualMachine, to kubevirtv1.VirtualMachineRunStrategy, actor string) []step {
 	var steps []step
 	if vm.Spec.RunStrategy == nil && vm.Spec.Running != nil {
-		steps = []step{{"test", "/spec/running", *vm.Spec.Running}, {"replace", "/spec/running", to != kubevirtv1.RunStrategyHalted}}
+		steps = []step{{"test", "/spec/running", *vm.Spec.Running},
+			{"replace", "/spec/running", to != kubevirtv1.RunStrategyHalted}}
 	} else {
 		// A VM that says neither is Halted.
 		steps = []step{{"test", "/spec/runStrategy", vm.Spec.RunStrategy}, {"add", "/spec/runStrategy", to}}
@@ -41,12 +42,15 @@ func strategyPatch(vm *kubevirtv1.VirtualMachine, to kubevirtv1.VirtualMachineRu
 			step{"test", "/metadata/annotations", nil},
 			step{"add", "/metadata/annotations", map[string]string{contract.AnnotationRequestedBy: actor}})
 	}
-	return append(steps, step{"add", "/metadata/annotations/" + strings.ReplaceAll(contract.AnnotationRequestedBy, "/", "~1"), actor})
+	return append(steps, step{"add",
+		"/metadata/annotations/" + strings.ReplaceAll(contract.AnnotationRequestedBy, "/", "~1"), actor})
 }
 
-// requestPatch puts state change requests into a VM's status, and says who asked. A single Stop replaces what waits there; anything else
-// waits for nothing.
-func requestPatch(vm *kubevirtv1.VirtualMachine, actor string, requests ...kubevirtv1.VirtualMachineStateChangeRequest) ([]step, error) {
+// requestPatch puts state change requests into a VM's status, and says who asked. A single Stop replaces what waits
+// there; anything else waits for nothing.
+func requestPatch(
+	vm *kubevirtv1.VirtualMachine, actor string, requests ...kubevirtv1.VirtualMachineStateChangeRequest,
+) ([]step, error) {
 	for i := range requests {
 		if requests[i].Data == nil {
 			requests[i].Data = map[string]string{}
@@ -54,7 +58,8 @@ func requestPatch(vm *kubevirtv1.VirtualMachine, actor string, requests ...kubev
 		requests[i].Data[contract.AnnotationRequestedBy] = actor
 	}
 	if equality.Semantic.DeepEqual(vm.Status, kubevirtv1.VirtualMachineStatus{}) {
-		// There is nothing in the status that could be compared; a first status that was written meanwhile must not be lost.
+		// There is nothing in the status that could be compared; a first status that was written meanwhile must not be
+		// lost.
 		return []step{
 			{"test", "/metadata/resourceVersion", vm.ResourceVersion},
 			{"add", "/status", kubevirtv1.VirtualMachineStatus{StateChangeRequests: requests}},
@@ -66,7 +71,8 @@ func requestPatch(vm *kubevirtv1.VirtualMachine, actor string, requests ...kubev
 	case len(waiting) > 0 && !replaces:
 		return nil, errUnderway
 	case len(waiting) > 0:
-		steps = []step{{"test", "/status/stateChangeRequests", waiting}, {"replace", "/status/stateChangeRequests", requests}}
+		steps = []step{{"test", "/status/stateChangeRequests", waiting},
+			{"replace", "/status/stateChangeRequests", requests}}
 	default:
 		steps = []step{{"test", "/status/stateChangeRequests", nil}, {"add", "/status/stateChangeRequests", requests}}
 	}
@@ -108,7 +114,9 @@ func (s *Service) patchVM(ctx context.Context, vm *kubevirtv1.VirtualMachine, st
 }
 
 // patchGrace gives the guest of a VMI another grace period, in seconds; nil takes it away.
-func (s *Service) patchGrace(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, seconds *int64, dry bool) error {
+func (s *Service) patchGrace(
+	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, seconds *int64, dry bool,
+) error {
 	const path = "/spec/terminationGracePeriodSeconds"
 	steps := []step{{"test", "/metadata/uid", vmi.UID}, {"add", path, seconds}}
 	if seconds == nil {
@@ -122,7 +130,8 @@ func (s *Service) patchGrace(ctx context.Context, vmi *kubevirtv1.VirtualMachine
 	if dry {
 		options = append(options, client.DryRunAll)
 	}
-	object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
+	object := &kubevirtv1.VirtualMachineInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	return vmiWritten(vmi.Name, s.Client.Patch(ctx, object, patch, options...))
@@ -150,7 +159,8 @@ func rawPatch(steps []step) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
-// failedTest says that a patch was decided from what is no longer so. The API server calls that invalid, and does not say why.
+// failedTest says that a patch was decided from what is no longer so. The API server calls that invalid, and does not
+// say why.
 func failedTest(err error) bool {
 	var known apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &known) {

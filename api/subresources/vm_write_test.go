@@ -13,9 +13,11 @@ import (
 // TestAVMIThatIsNoLongerAsItWasRead is distinguished from one that cannot be written.
 func TestAVMIThatIsNoLongerAsItWasRead(t *testing.T) {
 	// What the API server answers to a patch whose test fails: it names no cause.
-	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", vmiResource, "web", "", 0, false)
+	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", vmiResource, "web", "", 0,
+		false)
 	invalid := &apierrors.StatusError{ErrStatus: metav1.Status{
-		Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "spec"}}},
+		Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "spec"}}},
 	}}
 	for name, c := range map[string]struct {
 		err  error

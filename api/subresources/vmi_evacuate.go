@@ -52,7 +52,8 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
 		defer cancel()
-		object := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
+		object := &kubevirtv1.VirtualMachineInstance{
+			ObjectMeta: metav1.ObjectMeta{Namespace: vmi.Namespace, Name: vmi.Name}}
 		if err := vmiWritten(vmi.Name, s.Client.Patch(ctx, object, patch, o...)); err != nil {
 			return err
 		}

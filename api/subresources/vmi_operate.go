@@ -16,14 +16,15 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// auditID is the header by which the API server names a request. A client that sets it itself may repeat a request without it being done
-// twice.
+// auditID is the header by which the API server names a request. A client that sets it itself may repeat a request
+// without it being done twice.
 const auditID = "Audit-Id"
 
 // Entities does operations on running instances.
 type Entities interface {
-	// Operate does one operation on an instance and answers when it is done. Doing it again under the same ID does nothing more. A refusal
-	// is answered by a *Refusal; other errors say, as they are to be answered, why it is not known to be done.
+	// Operate does one operation on an instance and answers when it is done. Doing it again under the same ID does
+	// nothing more. A refusal is answered by a *Refusal; other errors say, as they are to be answered, why it is not
+	// known to be done.
 	Operate(ctx context.Context, namespace, name, id string, o contract.InstanceRequest) error
 }
 
@@ -76,8 +77,8 @@ func (s *Service) reset(w http.ResponseWriter, r *Request) error {
 	return s.operate(w, r, nil, contract.InstanceRequest{Operation: contract.OperationReset})
 }
 
-// operate passes an operation on to the instance's entity, which decides: it knows the state of the guest before the status shows it. What
-// only the object says goes with the request.
+// operate passes an operation on to the instance's entity, which decides: it knows the state of the guest before the
+// status shows it. What only the object says goes with the request.
 func (s *Service) operate(w http.ResponseWriter, r *Request, directives []string, o contract.InstanceRequest) error {
 	dry, err := dryRun(directives)
 	if err != nil {
@@ -96,8 +97,10 @@ func (s *Service) operate(w http.ResponseWriter, r *Request, directives []string
 		o.Probed = true
 	}
 	if err := s.Entities.Operate(r.Context(), r.Namespace, r.Name, requestID(r, o), o); err != nil {
-		if no := (*Refusal)(nil); o.Operation == contract.OperationReset && !vmi.IsRunning() && errors.As(err, &no) && no.Type != contract.RefusedGone {
-			err = &Refusal{no.Type, fmt.Sprintf("Failed to reset non-running VMI with phase %s: %s", vmi.Status.Phase, no.Message)}
+		if no := (*Refusal)(nil); o.Operation == contract.OperationReset && !vmi.IsRunning() && errors.As(err, &no) &&
+			no.Type != contract.RefusedGone {
+			err = &Refusal{no.Type, fmt.Sprintf("Failed to reset non-running VMI with phase %s: %s", vmi.Status.Phase,
+				no.Message)}
 		}
 		return refused(r.Name, err)
 	}
@@ -111,7 +114,8 @@ func acpi(vmi *kubevirtv1.VirtualMachineInstance) bool {
 	return f == nil || f.ACPI.Enabled == nil || *f.ACPI.Enabled
 }
 
-// requestID is the same for a request that is repeated, and of nobody else's making: user, object and operation are part of it.
+// requestID is the same for a request that is repeated, and of nobody else's making: user, object and operation are
+// part of it.
 func requestID(r *Request, o contract.InstanceRequest) string {
 	id := r.Header.Get(auditID)
 	if id == "" {

@@ -27,7 +27,8 @@ func TestOperationsGoToTheEntity(t *testing.T) {
 		vmi.Spec.Domain.Features = &kubevirtv1.Features{ACPI: kubevirtv1.FeatureState{Enabled: new(false)}}
 	})
 	r.vmi("plain", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
-		vmi.Spec.LivenessProbe = &kubevirtv1.Probe{Handler: kubevirtv1.Handler{GuestAgentPing: &kubevirtv1.GuestAgentPing{}}}
+		vmi.Spec.LivenessProbe = &kubevirtv1.Probe{
+			Handler: kubevirtv1.Handler{GuestAgentPing: &kubevirtv1.GuestAgentPing{}}}
 	})
 	for path, want := range map[string]contract.InstanceRequest{
 		"web/pause":        {Operation: contract.OperationPause, Probed: true},
@@ -82,7 +83,8 @@ func TestARequestIsKnownByItsID(t *testing.T) {
 	first := ask("web", "reset", "jane", "a")
 	require.Equal(t, first, ask("web", "reset", "jane", "a"))
 	for _, other := range []string{
-		ask("web", "reset", "jane", "b"), ask("web", "reset", "joe", "a"), ask("web", "pause", "jane", "a"), ask("other", "reset", "jane", "a"),
+		ask("web", "reset", "jane", "b"), ask("web", "reset", "joe", "a"), ask("web", "pause", "jane", "a"),
+		ask("other", "reset", "jane", "a"),
 		ask("web", "reset", "jane", ""),
 	} {
 		require.NotEqual(t, first, other)
@@ -98,12 +100,16 @@ func TestWhatEntitiesSayIsWordedAsKubeVirt(t *testing.T) {
 		code    int
 		message string
 	}{
-		{&subresources.Refusal{Type: contract.RefusedState, Message: "VMI is already paused"}, 409, vmiConflict + "VMI is already paused"},
-		{&subresources.Refusal{Type: contract.RefusedProbed, Message: "probed"}, 403, `virtualmachineinstance.kubevirt.io "web" is forbidden: probed`},
+		{&subresources.Refusal{Type: contract.RefusedState, Message: "VMI is already paused"}, 409,
+			vmiConflict + "VMI is already paused"},
+		{&subresources.Refusal{Type: contract.RefusedProbed, Message: "probed"}, 403,
+			`virtualmachineinstance.kubevirt.io "web" is forbidden: probed`},
 		{&subresources.Refusal{Type: contract.RefusedPhase, Message: "Unable"}, 400, "Unable"},
-		{&subresources.Refusal{Type: contract.RefusedGone, Message: "gone"}, 404, `virtualmachineinstance.kubevirt.io "web" not found`},
+		{&subresources.Refusal{Type: contract.RefusedGone, Message: "gone"}, 404,
+			`virtualmachineinstance.kubevirt.io "web" not found`},
 		{&subresources.Refusal{Type: contract.RefusedAway, Message: "Nobody."}, 503, "Nobody."},
-		{&subresources.Refusal{Type: contract.RefusedFailed, Message: "no agent"}, 500, "Internal error occurred: no agent"},
+		{&subresources.Refusal{Type: contract.RefusedFailed, Message: "no agent"}, 500,
+			"Internal error occurred: no agent"},
 		{subresources.Unavailable("Temporal is away."), 503, "Temporal is away."},
 	} {
 		r.err = c.err
@@ -134,8 +140,8 @@ func (u *updates) UpdateWorkflow(ctx context.Context, o sdk.UpdateWorkflowOption
 
 func (u *updates) Get(context.Context, any) error { return u.fail }
 
-// TestAnUpdateThatTheWorkerDoesNotKnow: while a release is rolled out, an entity may be with a worker of the one before. The words are Temporal's
-// own.
+// TestAnUpdateThatTheWorkerDoesNotKnow: while a release is rolled out, an entity may be with a worker of the one
+// before. The words are Temporal's own.
 func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -152,7 +158,8 @@ func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, nil)
 	u := &updates{refuse: temporal.NewApplicationError(words.Error(), "errorString")}
-	r.err = subresources.Temporal{Client: u}.Operate(t.Context(), "default", "web", "id", contract.InstanceRequest{Operation: contract.OperationPause})
+	r.err = subresources.Temporal{Client: u}.Operate(t.Context(), "default", "web", "id",
+		contract.InstanceRequest{Operation: contract.OperationPause})
 	a := r.do("PUT", "virtualmachineinstances/web/pause", "")
 	require.Equal(t, 503, a.code)
 	require.Contains(t, a.status.Message, "of an older version")
@@ -174,7 +181,8 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	require.True(t, sent.NotAfter.After(time.Now()), "it must not be done when nobody waits for it any more")
 	request.NotAfter = sent.NotAfter
 	require.Equal(t, sdk.UpdateWorkflowOptions{
-		WorkflowID: "vmi/default/web", UpdateName: "pause", UpdateID: "id", Args: []any{request}, WaitForStage: sdk.WorkflowUpdateStageAccepted,
+		WorkflowID: "vmi/default/web", UpdateName: "pause", UpdateID: "id", Args: []any{request},
+		WaitForStage: sdk.WorkflowUpdateStageAccepted,
 	}, u.options)
 
 	var refusal *subresources.Refusal
@@ -195,5 +203,6 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	u.hang = true
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.ErrorContains(t, e.Operate(ctx, "default", "web", "id", request), "does not answer. It may still be done within half a minute.")
+	require.ErrorContains(t, e.Operate(ctx, "default", "web", "id", request),
+		"does not answer. It may still be done within half a minute.")
 }

@@ -7,8 +7,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain for all the same. The
-// launcher would say so too, but only after its pod has started. The prefix says where the spec is.
+// Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain
+// for all the same. The launcher would say so too, but only after its pod has started. The prefix says where the spec
+// is.
 func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuse := func(path, message string) {
@@ -28,7 +29,8 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			continue
 		}
 		if cloudInit != "" {
-			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i), ": a second cloud-init volume, beside "+cloudInit+", is not supported yet")
+			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i),
+				": a second cloud-init volume, beside "+cloudInit+", is not supported yet")
 			continue
 		}
 		cloudInit = v.Name

@@ -72,7 +72,8 @@ func podSettings() []Field {
 		{Path: "dnsConfig.**"},
 	}
 	for _, probe := range []string{"readinessProbe", "livenessProbe"} {
-		for _, f := range []string{"httpGet.**", "tcpSocket.**", "exec.command[]", "guestAgentPing.**", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"} {
+		for _, f := range []string{"httpGet.**", "tcpSocket.**", "exec.command[]", "guestAgentPing.**",
+			"initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"} {
 			fields = append(fields, Field{Path: probe + "." + f})
 		}
 	}

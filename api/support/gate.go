@@ -17,8 +17,8 @@ type Field struct {
 	Values []string
 }
 
-// Check compares an object with a list of supported fields and returns a cause for every set field that is not on it, in the order of
-// their paths. The prefix says where the object is, for example spec.template.spec.
+// Check compares an object with a list of supported fields and returns a cause for every set field that is not on it,
+// in the order of their paths. The prefix says where the object is, for example spec.template.spec.
 func Check(object any, fields []Field, prefix string) ([]metav1.StatusCause, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -114,15 +114,17 @@ func (w *walk) value(value any, at *node, path string) {
 			return
 		}
 	}
-	w.refuse(path, fmt.Sprintf("%s: %s is not supported yet (supported: %s)", path, s, strings.Join(at.field.Values, ", ")))
+	w.refuse(path, fmt.Sprintf("%s: %s is not supported yet (supported: %s)", path, s,
+		strings.Join(at.field.Values, ", ")))
 }
 
 func (w *walk) refuse(path, message string) {
-	w.causes = append(w.causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueNotSupported, Field: path, Message: message})
+	w.causes = append(w.causes,
+		metav1.StatusCause{Type: metav1.CauseTypeFieldValueNotSupported, Field: path, Message: message})
 }
 
-// empty is what says nothing: an absent value, or an empty list or text. An empty object may mean something ("tpm: {}"), and so may false
-// and 0, which the Go types leave out where they mean nothing.
+// empty is what says nothing: an absent value, or an empty list or text. An empty object may mean something ("tpm:
+// {}"), and so may false and 0, which the Go types leave out where they mean nothing.
 func empty(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -40,21 +40,26 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]
 	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
 	require.Equal(t, map[string]string{
-		"spec.domain.cpu.dedicatedCpuPlacement":        "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
-		"spec.domain.cpu.model":                        "spec.domain.cpu.model: Skylake is not supported yet (supported: host-model, host-passthrough)",
-		"spec.domain.devices.disks[1].lun":             "spec.domain.devices.disks[1].lun is not supported yet",
-		"spec.domain.devices.interfaces[0].model":      "spec.domain.devices.interfaces[0].model: igb is not supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",
-		"spec.domain.devices.interfaces[0].ports":      "spec.domain.devices.interfaces[0].ports is not supported yet",
-		"spec.domain.devices.tpm":                      "spec.domain.devices.tpm is not supported yet",
-		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not supported yet",
-		"spec.startStrategy":                           "spec.startStrategy is not supported yet",
-		"spec.volumes[1].persistentVolumeClaim":        "spec.volumes[1].persistentVolumeClaim is not supported yet",
+		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
+		"spec.domain.cpu.model": "spec.domain.cpu.model: Skylake is not supported yet " +
+			"(supported: host-model, host-passthrough)",
+		"spec.domain.devices.disks[1].lun": "spec.domain.devices.disks[1].lun is not supported yet",
+		"spec.domain.devices.interfaces[0].model": "spec.domain.devices.interfaces[0].model: igb is not " +
+			"supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",
+		"spec.domain.devices.interfaces[0].ports": "spec.domain.devices.interfaces[0].ports is not supported yet",
+		"spec.domain.devices.tpm":                 "spec.domain.devices.tpm is not supported yet",
+		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
+			"supported yet",
+		"spec.startStrategy":                    "spec.startStrategy is not supported yet",
+		"spec.volumes[1].persistentVolumeClaim": "spec.volumes[1].persistentVolumeClaim is not supported yet",
 	}, got)
 }
 
 func TestRunStrategies(t *testing.T) {
-	for strategy, supported := range map[string]bool{"Always": true, "Halted": true, "Once": true, "Manual": true, "RerunOnFailure": true, "WaitAsReceiver": false} {
-		got := check(t, `{"runStrategy": "`+strategy+`", "template": {"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}}`,
+	for strategy, supported := range map[string]bool{"Always": true, "Halted": true, "Once": true, "Manual": true,
+		"RerunOnFailure": true, "WaitAsReceiver": false} {
+		got := check(t, `{"runStrategy": "`+strategy+
+			`", "template": {"metadata": {"labels": {"a": "b"}, "creationTimestamp": null}}}`,
 			VMSpec(), &kubevirtv1.VirtualMachineSpec{})
 		require.Equal(t, supported, len(got) == 0, "%s: %v", strategy, got)
 	}
@@ -62,7 +67,8 @@ func TestRunStrategies(t *testing.T) {
 
 func TestAnEmptyConfigurationSaysNothing(t *testing.T) {
 	require.Empty(t, check(t, `{}`, Configuration(), &kubevirtv1.KubeVirtSpec{}))
-	require.Contains(t, check(t, `{"configuration": {"developerConfiguration": {"featureGates": ["Snapshot"]}}}`, Configuration(), &kubevirtv1.KubeVirtSpec{}),
+	require.Contains(t, check(t, `{"configuration": {"developerConfiguration": {"featureGates": ["Snapshot"]}}}`,
+		Configuration(), &kubevirtv1.KubeVirtSpec{}),
 		"spec.configuration.developerConfiguration.featureGates")
 }
 
@@ -97,7 +103,8 @@ func exists(at reflect.Type, parts []string) bool {
 	case reflect.Struct:
 		for f := range at.Fields() {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == parts[0] && exists(f.Type, parts[1:]) || name == "" && strings.Contains(options, "inline") && exists(f.Type, parts) {
+			if name == parts[0] && exists(f.Type, parts[1:]) || name == "" && strings.Contains(options, "inline") &&
+				exists(f.Type, parts) {
 				return true
 			}
 		}
@@ -107,8 +114,10 @@ func exists(at reflect.Type, parts []string) bool {
 
 func TestProbesOfEveryKindAreServed(t *testing.T) {
 	for _, probe := range []string{
-		`{"httpGet": {"port": 80}}`, `{"tcpSocket": {"port": 22}}`, `{"guestAgentPing": {}}`, `{"exec": {"command": ["test", "-e", "/run/ready"]}, "timeoutSeconds": 3}`,
+		`{"httpGet": {"port": 80}}`, `{"tcpSocket": {"port": 22}}`, `{"guestAgentPing": {}}`,
+		`{"exec": {"command": ["test", "-e", "/run/ready"]}, "timeoutSeconds": 3}`,
 	} {
-		require.Empty(t, check(t, `{"readinessProbe": `+probe+`, "livenessProbe": `+probe+`}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{}), probe)
+		require.Empty(t, check(t, `{"readinessProbe": `+probe+`, "livenessProbe": `+probe+`}`, VMISpec(),
+			&kubevirtv1.VirtualMachineInstanceSpec{}), probe)
 	}
 }

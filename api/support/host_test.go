@@ -8,10 +8,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestNothingOfTheHost: no field through which a VM would have something of its host, or a file that somebody else prepared, is on the list.
+// TestNothingOfTheHost: no field through which a VM would have something of its host, or a file that somebody else
+// prepared, is on the list.
 func TestNothingOfTheHost(t *testing.T) {
 	for field, spec := range map[string]string{
-		"spec.volumes[0].hostDisk":              `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: DiskOrCreate}}]`,
+		"spec.volumes[0].hostDisk": `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: ` +
+			`DiskOrCreate}}]`,
 		"spec.volumes[0].downwardMetrics":       `volumes: [{name: a, downwardMetrics: {}}]`,
 		"spec.volumes[0].persistentVolumeClaim": `volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]`,
 		"spec.volumes[0].dataVolume":            `volumes: [{name: a, dataVolume: {name: b}}]`,
@@ -21,8 +23,9 @@ func TestNothingOfTheHost(t *testing.T) {
 		"spec.domain.devices.hostDevices":       `domain: {devices: {hostDevices: [{name: a, deviceName: b/c}]}}`,
 		"spec.domain.devices.gpus":              `domain: {devices: {gpus: [{name: a, deviceName: b/c}]}}`,
 		"spec.domain.devices.filesystems":       `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,
-		"spec.domain.firmware.kernelBoot":       `domain: {firmware: {kernelBoot: {container: {image: a, kernelPath: /../../etc/shadow}}}}`,
-		"spec.domain.launchSecurity":            `domain: {launchSecurity: {sev: {}}}`,
+		"spec.domain.firmware.kernelBoot": `domain: {firmware: {kernelBoot: {container: {image: a, kernelPath: ` +
+			`/../../etc/shadow}}}}`,
+		"spec.domain.launchSecurity": `domain: {launchSecurity: {sev: {}}}`,
 	} {
 		t.Run(field, func(t *testing.T) {
 			var s kubevirtv1.VirtualMachineInstanceSpec

@@ -9,7 +9,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Approval refuses an annotation that asks for approval of something that is not there to be approved: it would be waited for by nobody.
+// Approval refuses an annotation that asks for approval of something that is not there to be approved: it would be
+// waited for by nobody.
 func Approval(annotations map[string]string) []metav1.StatusCause {
 	list, ok := annotations[contract.AnnotationApproval]
 	if !ok {

@@ -37,7 +37,8 @@ func architectureRules(s subject) []metav1.StatusCause {
 	}
 	causes := s.apply(all[i].rules)
 	if v := s.spec.Domain.Devices.Video; v != nil && !slices.Contains(all[i].videos, v.Type) {
-		causes = append(causes, unsupported(s.domain("devices", "video", "type"), "video model '%s' is not supported on %s architecture", v.Type, all[i].name)...)
+		causes = append(causes, unsupported(s.domain("devices", "video", "type"),
+			"video model '%s' is not supported on %s architecture", v.Type, all[i].name)...)
 	}
 	return causes
 }
@@ -67,21 +68,24 @@ func armBootloader(s subject) []metav1.StatusCause {
 	if f := s.spec.Domain.Firmware; f == nil || f.Bootloader == nil || f.Bootloader.BIOS == nil {
 		return nil
 	}
-	return unsupported(s.domain("firmware", "bootloader", "bios"), "Arm64 does not support bios boot, please change to uefi boot")
+	return unsupported(s.domain("firmware", "bootloader", "bios"),
+		"Arm64 does not support bios boot, please change to uefi boot")
 }
 
 func armCPUModel(s subject) []metav1.StatusCause {
 	if c := s.spec.Domain.CPU; c == nil || c.Model == "" || c.Model == kubevirtv1.CPUModeHostPassthrough {
 		return nil
 	}
-	return unsupported(s.cpuPath("model"), "currently, %s is the only model supported on Arm64", kubevirtv1.CPUModeHostPassthrough)
+	return unsupported(s.cpuPath("model"), "currently, %s is the only model supported on Arm64",
+		kubevirtv1.CPUModeHostPassthrough)
 }
 
 func armDiskBuses(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	check := func(i int, kind string, bus kubevirtv1.DiskBus) {
 		if bus != "" && bus != kubevirtv1.DiskBusVirtio && bus != kubevirtv1.DiskBusSCSI {
-			causes = append(causes, unsupported(s.disk(i).Child(kind, "bus"), "Arm64 not support this disk bus type, please use virtio or scsi")...)
+			causes = append(causes, unsupported(s.disk(i).Child(kind, "bus"),
+				"Arm64 not support this disk bus type, please use virtio or scsi")...)
 		}
 	}
 	for i, d := range s.spec.Domain.Devices.Disks {

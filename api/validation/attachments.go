@@ -39,9 +39,11 @@ func (s subject) diskVolume(i int, d *kubevirtv1.Disk, v *kubevirtv1.Volume) []m
 	case v == nil && d.CDRom == nil:
 		return invalid(p.Child("name"), "%s '%s' not found.", p.Child("Name"), d.Name)
 	case v == nil && !s.cluster.Enabled(defaults.GateDeclarativeHotplug):
-		return invalid(p.Child("name"), "%s feature gate not enabled, cannot define an empty CD-ROM disk", defaults.GateDeclarativeHotplug)
+		return invalid(p.Child("name"), "%s feature gate not enabled, cannot define an empty CD-ROM disk",
+			defaults.GateDeclarativeHotplug)
 	case v != nil && d.LUN != nil && v.PersistentVolumeClaim == nil && v.DataVolume == nil:
-		return invalid(p.Child("lun"), "%s can only be mapped to a DataVolume or PersistentVolumeClaim volume.", p.Child("lun"))
+		return invalid(p.Child("lun"), "%s can only be mapped to a DataVolume or PersistentVolumeClaim volume.",
+			p.Child("lun"))
 	default:
 		return nil
 	}
@@ -56,7 +58,8 @@ func (s subject) downwardMetricsDisk(i int, d *kubevirtv1.Disk, v *kubevirtv1.Vo
 	case d.Disk == nil:
 		return required(p, "DownwardMetrics volume must be mapped to a disk, but disk is not set on %s.", p)
 	case d.Disk.Bus != kubevirtv1.DiskBusVirtio && d.Disk.Bus != "":
-		return invalid(p.Child("bus"), "DownwardMetrics volume must be mapped to virtio bus, but %s is set to %s", p.Child("bus"), d.Disk.Bus)
+		return invalid(p.Child("bus"), "DownwardMetrics volume must be mapped to virtio bus, but %s is set to %s",
+			p.Child("bus"), d.Disk.Bus)
 	default:
 		return nil
 	}
@@ -76,7 +79,8 @@ func interfaceBootOrder(s subject) []metav1.StatusCause {
 		case n.BootOrder == nil:
 			continue
 		case *n.BootOrder < 1: // KubeVirt gives the path of the spec
-			causes = append(causes, invalid(s.path.Index(i).Child("bootOrder"), "%s must have a boot order > 0, if supplied", s.path.Index(i))...)
+			causes = append(causes, invalid(s.path.Index(i).Child("bootOrder"),
+				"%s must have a boot order > 0, if supplied", s.path.Index(i))...)
 			continue
 		case orders[*n.BootOrder]:
 			p := s.iface(i).Child("bootOrder")
@@ -109,14 +113,17 @@ func volumesUsed(s subject) []metav1.StatusCause {
 			continue
 		}
 		if disks[v.Name] {
-			causes = append(causes, invalid(p, "ContainerPath volume '%s' must be mapped to a filesystem, not a disk", v.Name)...)
+			causes = append(causes, invalid(p, "ContainerPath volume '%s' must be mapped to a filesystem, not a disk",
+				v.Name)...)
 		}
 		if !filesystems[v.Name] {
-			causes = append(causes, invalid(p, "ContainerPath volume '%s' must have a matching filesystem defined in spec.domain.devices.filesystems", v.Name)...)
+			causes = append(causes, invalid(p,
+				"ContainerPath volume '%s' must have a matching filesystem defined in spec.domain.devices.filesystems", v.Name)...)
 		}
 		for _, reserved := range []string{"/var/run/kubevirt", "/var/run/libvirt"} {
 			if strings.HasPrefix(v.ContainerPath.Path, reserved) {
-				causes = append(causes, invalid(p.Child("containerPath", "path"), "ContainerPath volume '%s' uses reserved path prefix '%s'", v.Name, reserved)...)
+				causes = append(causes, invalid(p.Child("containerPath", "path"),
+					"ContainerPath volume '%s' uses reserved path prefix '%s'", v.Name, reserved)...)
 				break
 			}
 		}

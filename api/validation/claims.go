@@ -55,7 +55,8 @@ func claimedDevices(s subject) []metav1.StatusCause {
 	claim := func(kind string, at *field.Path, first map[string]int) {
 		for _, key := range slices.Sorted(maps.Keys(first)) {
 			if o, ok := owners[key]; ok {
-				shared = append(shared, duplicate(at.Index(first[key]), "duplicate claimName/requestName pair %q between %s[%d] and %s[%d]",
+				shared = append(shared, duplicate(at.Index(first[key]),
+					"duplicate claimName/requestName pair %q between %s[%d] and %s[%d]",
 					key, o.kind, o.index, kind, first[key])...)
 				continue
 			}
@@ -74,7 +75,8 @@ func claimedDevices(s subject) []metav1.StatusCause {
 	for name := range used {
 		if !s.hasClaim(name) {
 			return append(causes, invalid(s.path.Child("resourceClaims"),
-				"vmi.spec.resourceClaims must specify all claims used in vmi.spec.domain.devices.gpus and vmi.spec.domain.devices.hostDevices")...)
+				"vmi.spec.resourceClaims must specify all claims used in vmi.spec.domain.devices.gpus and "+
+					"vmi.spec.domain.devices.hostDevices")...)
 		}
 	}
 	return causes
@@ -98,17 +100,20 @@ func has[V any](m map[string]V, key string) bool {
 	return ok
 }
 
-// devices checks one list. It adds the names of the claims that are used, and returns which device is the first of each claim and request.
+// devices checks one list. It adds the names of the claims that are used, and returns which device is the first of each
+// claim and request.
 func (s subject) devices(l deviceList, used map[string]bool) ([]metav1.StatusCause, map[string]int) {
 	p := s.domain("devices", l.field)
 	claimed := slices.ContainsFunc(l.devices, device.claimed)
 	named := slices.ContainsFunc(l.devices, func(d device) bool { return !d.claimed() })
 	if l.oneWay && claimed && named {
-		return invalid(p, "vmi.spec.domain.devices.%s contains both DRA and non-DRA %ss; each %s must be either DRA or non-DRA", l.field, l.kind, l.kind), nil
+		return invalid(p, "vmi.spec.domain.devices.%s contains both DRA and non-DRA %ss; each %s must be either DRA "+
+			"or non-DRA", l.field, l.kind, l.kind), nil
 	}
 	causes := namedDevices(p, l)
 	if claimed && !s.cluster.Enabled(l.gate) {
-		return append(causes, invalid(p, "vmi.spec.domain.devices.%s contains DRA enabled %ss but feature gate is not enabled", l.field, l.kind)...), nil
+		return append(causes, invalid(p,
+			"vmi.spec.domain.devices.%s contains DRA enabled %ss but feature gate is not enabled", l.field, l.kind)...), nil
 	}
 	first := map[string]int{}
 	for _, d := range l.devices {
@@ -142,10 +147,12 @@ func namedDevices(p *field.Path, l deviceList) []metav1.StatusCause {
 		switch {
 		case d.claimed():
 		case d.name == "":
-			causes = append(causes, required(p, "vmi.spec.domain.devices.%s contains %ss without deviceName or claimRequest; "+
-				"each %s must specify either a deviceName or a claimRequest", l.field, l.kind, l.kind)...)
+			causes = append(causes, required(p,
+				"vmi.spec.domain.devices.%s contains %ss without deviceName or claimRequest; "+
+					"each %s must specify either a deviceName or a claimRequest", l.field, l.kind, l.kind)...)
 		case d.claim != nil:
-			causes = append(causes, invalid(p, "vmi.spec.domain.devices.%s contains %ss with both deviceName and claimRequest", l.field, l.kind)...)
+			causes = append(causes, invalid(p,
+				"vmi.spec.domain.devices.%s contains %ss with both deviceName and claimRequest", l.field, l.kind)...)
 		}
 	}
 	return causes
@@ -162,12 +169,15 @@ func resourceClaims(s subject) []metav1.StatusCause {
 		case known[c.Name]:
 			causes = append(causes, duplicate(p.Child("name"), "duplicate resourceClaims name %q", c.Name)...)
 		case len(errs) > 0:
-			causes = append(causes, invalid(p.Child("name"), "%s does not conform to the kubernetes DNS_LABEL rules: %s", p.Child("name"), strings.Join(errs, ", "))...)
+			causes = append(causes, invalid(p.Child("name"),
+				"%s does not conform to the kubernetes DNS_LABEL rules: %s", p.Child("name"), strings.Join(errs,
+					", "))...)
 		}
 		known[c.Name] = true
 		switch {
 		case c.ResourceClaimName != nil && c.ResourceClaimTemplateName != nil:
-			causes = append(causes, invalid(p, "at most one of resourceClaimName or resourceClaimTemplateName may be specified")...)
+			causes = append(causes, invalid(p,
+				"at most one of resourceClaimName or resourceClaimTemplateName may be specified")...)
 		case c.ResourceClaimName == nil && c.ResourceClaimTemplateName == nil:
 			causes = append(causes, invalid(p, "must specify one of: resourceClaimName, resourceClaimTemplateName")...)
 		}

@@ -24,7 +24,8 @@ func userData(inline, encoded string, secret *corev1.LocalObjectReference) paylo
 }
 
 func networkData(inline, encoded string, secret *corev1.LocalObjectReference) payload {
-	return payload{"networkdata", "networkDataBase64", "NetworkDataSecretRef", "networkdata source", inline, encoded, secret}
+	return payload{"networkdata", "networkDataBase64", "NetworkDataSecretRef", "networkdata source", inline, encoded,
+		secret}
 }
 
 func cloudInit(s subject, i int) []metav1.StatusCause {
@@ -32,11 +33,13 @@ func cloudInit(s subject, i int) []metav1.StatusCause {
 	switch {
 	case v.CloudInitNoCloud != nil:
 		c := v.CloudInitNoCloud
-		return cloudInitSource(s.volume(i), "cloudInitNoCloud", userData(c.UserData, c.UserDataBase64, c.UserDataSecretRef),
+		return cloudInitSource(s.volume(i), "cloudInitNoCloud",
+			userData(c.UserData, c.UserDataBase64, c.UserDataSecretRef),
 			networkData(c.NetworkData, c.NetworkDataBase64, c.NetworkDataSecretRef))
 	case v.CloudInitConfigDrive != nil:
 		c := v.CloudInitConfigDrive
-		return cloudInitSource(s.volume(i), "cloudInitConfigDrive", userData(c.UserData, c.UserDataBase64, c.UserDataSecretRef),
+		return cloudInitSource(s.volume(i), "cloudInitConfigDrive",
+			userData(c.UserData, c.UserDataBase64, c.UserDataSecretRef),
 			networkData(c.NetworkData, c.NetworkDataBase64, c.NetworkDataSecretRef))
 	default:
 		return nil
@@ -58,7 +61,8 @@ func cloudInitSource(volume *field.Path, source string, payloads ...payload) []m
 			if err != nil {
 				// The doubled path is KubeVirt's.
 				full := p.Child(d.base64Field)
-				causes = append(causes, invalid(full, "%s.%s.%s is not a valid base64 value.", full, source, d.base64Field)...)
+				causes = append(causes, invalid(full, "%s.%s.%s is not a valid base64 value.", full, source,
+					d.base64Field)...)
 			}
 			size = len(decoded)
 		}
@@ -70,12 +74,14 @@ func cloudInitSource(volume *field.Path, source string, payloads ...payload) []m
 			causes = append(causes, invalid(p, "%s must have only one %s set.", p, d.sourceKind)...)
 		}
 		if size > maxInlineCloudInit {
-			causes = append(causes, invalid(p, "%s %s exceeds %d byte limit. Should use %s for larger data.", p, d.kind, maxInlineCloudInit, d.secretField)...)
+			causes = append(causes, invalid(p, "%s %s exceeds %d byte limit. Should use %s for larger data.", p, d.kind,
+				maxInlineCloudInit, d.secretField)...)
 		}
 		total += forms
 	}
 	if total == 0 {
-		causes = append(causes, invalid(p, "%s must have at least one userdatasource or one networkdatasource set.", p)...)
+		causes = append(causes, invalid(p, "%s must have at least one userdatasource or one networkdatasource set.",
+			p)...)
 	}
 	return causes
 }

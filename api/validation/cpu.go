@@ -78,14 +78,16 @@ func guaranteedMemory(s subject) []metav1.StatusCause {
 }
 
 func (s subject) cpuCounts() (request, limit, topology int64) {
-	return s.spec.Domain.Resources.Requests.Cpu().Value(), s.spec.Domain.Resources.Limits.Cpu().Value(), vCPUs(s.spec.Domain.CPU)
+	return s.spec.Domain.Resources.Requests.Cpu().Value(), s.spec.Domain.Resources.Limits.Cpu().Value(),
+		vCPUs(s.spec.Domain.CPU)
 }
 
 func dedicatedCount(s subject) []metav1.StatusCause {
 	if request, limit, topology := s.cpuCounts(); request != 0 || limit != 0 || topology != 0 {
 		return nil
 	}
-	return invalid(s.cpuPath("dedicatedCpuPlacement"), "either %s or %s or %s must be provided when DedicatedCPUPlacement is true ",
+	return invalid(s.cpuPath("dedicatedCpuPlacement"),
+		"either %s or %s or %s must be provided when DedicatedCPUPlacement is true ",
 		s.domain("resources", "requests", "cpu"), s.domain("resources", "limits", "cpu"), s.cpuPath("cores"))
 }
 
@@ -103,7 +105,8 @@ func oneNumberOfCPUs(s subject) []metav1.StatusCause {
 	if request <= 0 && limit <= 0 || topology == 0 || request == topology || limit == topology {
 		return nil
 	}
-	return invalid(s.cpuPath("dedicatedCpuPlacement"), "%s or %s must not be provided at the same time with %s when DedicatedCPUPlacement is true ",
+	return invalid(s.cpuPath("dedicatedCpuPlacement"),
+		"%s or %s must not be provided at the same time with %s when DedicatedCPUPlacement is true ",
 		s.domain("resources", "requests", "cpu"), s.domain("resources", "limits", "cpu"), s.cpuPath("cores"))
 }
 
@@ -113,7 +116,8 @@ func armThreads(s subject) []metav1.StatusCause {
 		return nil
 	}
 	p := s.path.Child("architecture")
-	return invalid(p, "threads must not be greater than 1 at %s (got %d) when %s is arm64", s.cpuPath("threads"), threads, p)
+	return invalid(p, "threads must not be greater than 1 at %s (got %d) when %s is arm64", s.cpuPath("threads"),
+		threads, p)
 }
 
 func dedicatedThreads(s subject) []metav1.StatusCause {
@@ -121,7 +125,8 @@ func dedicatedThreads(s subject) []metav1.StatusCause {
 	if threads <= 2 {
 		return nil
 	}
-	return invalid(s.cpuPath("dedicatedCpuPlacement"), "Not more than two threads must be provided at %s (got %d) when DedicatedCPUPlacement is true",
+	return invalid(s.cpuPath("dedicatedCpuPlacement"),
+		"Not more than two threads must be provided at %s (got %d) when DedicatedCPUPlacement is true",
 		s.cpuPath("threads"), threads)
 }
 
@@ -152,10 +157,12 @@ func numa(s subject) []metav1.StatusCause {
 	p := s.domain("cpu", "numa", "guestMappingPassthrough")
 	var causes []metav1.StatusCause
 	if !s.spec.Domain.CPU.DedicatedCPUPlacement {
-		causes = append(causes, invalid(p, "%s must be set to true when NUMA topology strategy is set in %s", s.cpuPath("dedicatedCpuPlacement"), p)...)
+		causes = append(causes, invalid(p, "%s must be set to true when NUMA topology strategy is set in %s",
+			s.cpuPath("dedicatedCpuPlacement"), p)...)
 	}
 	if s.spec.Domain.Memory == nil || s.spec.Domain.Memory.Hugepages == nil {
-		causes = append(causes, invalid(p, "%s must be requested when NUMA topology strategy is set in %s", s.domain("memory", "hugepages"), p)...)
+		causes = append(causes, invalid(p, "%s must be requested when NUMA topology strategy is set in %s",
+			s.domain("memory", "hugepages"), p)...)
 	}
 	return causes
 }
@@ -164,7 +171,8 @@ func isolatedEmulatorThread(s subject) []metav1.StatusCause {
 	if cpu := s.spec.Domain.CPU; cpu == nil || !cpu.IsolateEmulatorThread || cpu.DedicatedCPUPlacement {
 		return nil
 	}
-	return invalid(s.cpuPath("isolateEmulatorThread"), "IsolateEmulatorThread should be only set in combination with DedicatedCPUPlacement")
+	return invalid(s.cpuPath("isolateEmulatorThread"),
+		"IsolateEmulatorThread should be only set in combination with DedicatedCPUPlacement")
 }
 
 func cpuFeatures(s subject) []metav1.StatusCause {

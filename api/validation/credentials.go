@@ -19,7 +19,8 @@ func accessCredentials(s subject) []metav1.StatusCause {
 		if c.UserPassword != nil {
 			at := p.Child("userPassword")
 			causes = append(causes, oneOf(at.Child("source"), p, "source", c.UserPassword.Source.Secret != nil)...)
-			causes = append(causes, oneOf(at.Child("propagationMethod"), p, "propagationMethod", c.UserPassword.PropagationMethod.QemuGuestAgent != nil)...)
+			causes = append(causes, oneOf(at.Child("propagationMethod"), p, "propagationMethod",
+				c.UserPassword.PropagationMethod.QemuGuestAgent != nil)...)
 		}
 		causes = append(causes, oneOf(p, p, "access credential type", c.SSHPublicKey != nil, c.UserPassword != nil)...)
 	}
@@ -30,17 +31,25 @@ func (s subject) sshKey(p *field.Path, k *kubevirtv1.SSHPublicKeyAccessCredentia
 	m := k.PropagationMethod
 	at := p.Child("sshPublicKey", "propagationMethod")
 	var causes []metav1.StatusCause
-	if m.NoCloud != nil && !slices.ContainsFunc(s.spec.Volumes, func(v kubevirtv1.Volume) bool { return v.CloudInitNoCloud != nil }) {
-		causes = append(causes, invalid(at, "%s requires a noCloud volume to exist when the noCloud propagationMethod is in use.", p)...)
+	if m.NoCloud != nil && !slices.ContainsFunc(s.spec.Volumes, func(v kubevirtv1.Volume) bool {
+		return v.CloudInitNoCloud != nil
+	}) {
+		causes = append(causes, invalid(at,
+			"%s requires a noCloud volume to exist when the noCloud propagationMethod is in use.", p)...)
 	}
-	if m.ConfigDrive != nil && !slices.ContainsFunc(s.spec.Volumes, func(v kubevirtv1.Volume) bool { return v.CloudInitConfigDrive != nil }) {
-		causes = append(causes, invalid(at, "%s requires a configDrive volume to exist when the configDrive propagationMethod is in use.", p)...)
+	if m.ConfigDrive != nil && !slices.ContainsFunc(s.spec.Volumes, func(v kubevirtv1.Volume) bool {
+		return v.CloudInitConfigDrive != nil
+	}) {
+		causes = append(causes, invalid(at,
+			"%s requires a configDrive volume to exist when the configDrive propagationMethod is in use.", p)...)
 	}
 	if m.QemuGuestAgent != nil && len(m.QemuGuestAgent.Users) == 0 {
-		causes = append(causes, invalid(at.Child("qemuGuestAgent", "users"), "%s requires at least one user to be present in the users list", p)...)
+		causes = append(causes, invalid(at.Child("qemuGuestAgent", "users"),
+			"%s requires at least one user to be present in the users list", p)...)
 	}
 	causes = append(causes, oneOf(p.Child("sshPublicKey", "source"), p, "source", k.Source.Secret != nil)...)
-	return append(causes, oneOf(at, p, "propagationMethod", m.NoCloud != nil, m.ConfigDrive != nil, m.QemuGuestAgent != nil)...)
+	return append(causes, oneOf(at, p, "propagationMethod", m.NoCloud != nil, m.ConfigDrive != nil,
+		m.QemuGuestAgent != nil)...)
 }
 
 func oneOf(at, p *field.Path, what string, set ...bool) []metav1.StatusCause {

@@ -27,7 +27,8 @@ func gpuDisplays(s subject) []metav1.StatusCause {
 	displays := 0
 	for _, g := range s.spec.Domain.Devices.GPUs {
 		o := g.VirtualGPUOptions
-		if o != nil && o.Display != nil && on(o.Display.Enabled) && (o.Display.RamFB == nil || isTrue(o.Display.RamFB.Enabled)) {
+		if o != nil && o.Display != nil && on(o.Display.Enabled) &&
+			(o.Display.RamFB == nil || isTrue(o.Display.RamFB.Enabled)) {
 			displays++
 		}
 	}
@@ -63,22 +64,27 @@ func vsock(s subject) []metav1.StatusCause {
 	if !isTrue(s.spec.Domain.Devices.AutoattachVSOCK) || s.cluster.Enabled(defaults.GateVSOCK) {
 		return nil
 	}
-	return invalid(s.domain("devices", "autoattachVSOCK"), "%s feature gate is not enabled in kubevirt-config", defaults.GateVSOCK)
+	return invalid(s.domain("devices", "autoattachVSOCK"), "%s feature gate is not enabled in kubevirt-config",
+		defaults.GateVSOCK)
 }
 
 func persistentReservation(s subject) []metav1.StatusCause {
-	reserved := slices.ContainsFunc(s.spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool { return d.LUN != nil && d.LUN.Reservation })
+	reserved := slices.ContainsFunc(s.spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool {
+		return d.LUN != nil && d.LUN.Reservation
+	})
 	if !reserved || s.cluster.PersistentReservation() {
 		return nil
 	}
-	return invalid(s.domain("devices", "disks", "luns", "reservation"), "persistent reservation is not enabled in kubevirt config")
+	return invalid(s.domain("devices", "disks", "luns", "reservation"),
+		"persistent reservation is not enabled in kubevirt config")
 }
 
 func downwardMetricsDevice(s subject) []metav1.StatusCause {
 	if s.spec.Domain.Devices.DownwardMetrics == nil || s.cluster.Enabled(defaults.GateDownwardMetrics) {
 		return nil
 	}
-	return invalid(s.domain("devices", "downwardMetrics"), "downwardMetrics virtio serial is not allowed: DownwardMetrics feature gate is not enabled")
+	return invalid(s.domain("devices", "downwardMetrics"),
+		"downwardMetrics virtio serial is not allowed: DownwardMetrics feature gate is not enabled")
 }
 
 func filesystems(s subject) []metav1.StatusCause {
@@ -92,7 +98,8 @@ func filesystems(s subject) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, f := range s.spec.Domain.Devices.Filesystems {
 		if storage[f.Name] {
-			causes = append(causes, invalid(s.domain("devices", "filesystems"), "virtiofs is not allowed: virtiofs feature gate is not enabled for PVC")...)
+			causes = append(causes, invalid(s.domain("devices", "filesystems"),
+				"virtiofs is not allowed: virtiofs feature gate is not enabled for PVC")...)
 		}
 	}
 	return causes
@@ -102,7 +109,8 @@ func video(s subject) []metav1.StatusCause {
 	if s.spec.Domain.Devices.Video == nil || !isFalse(s.spec.Domain.Devices.AutoattachGraphicsDevice) {
 		return nil
 	}
-	return invalid(s.path.Child("video"), "Video configuration is not allowed when autoattachGraphicsDevice is set to false")
+	return invalid(s.path.Child("video"),
+		"Video configuration is not allowed when autoattachGraphicsDevice is set to false")
 }
 
 func panicDevices(s subject) []metav1.StatusCause {
@@ -130,7 +138,8 @@ func launchSecurity(s subject) []metav1.StatusCause {
 	case l == nil || s.spec.Architecture == s390x:
 		return nil
 	case s.spec.Architecture != amd64:
-		return invalid(s.path.Child("architecture"), "No launchSecurity support for architecture: %s", s.spec.Architecture)
+		return invalid(s.path.Child("architecture"), "No launchSecurity support for architecture: %s",
+			s.spec.Architecture)
 	}
 	var kinds []string
 	gate := defaults.GateSEV
@@ -161,7 +170,8 @@ func (s subject) encrypted(kind string, l *kubevirtv1.LaunchSecurity) []metav1.S
 		}
 	}
 	d := &s.spec.Domain
-	refuse(l.TDX != nil && d.Features != nil && d.Features.SMM != nil && on(d.Features.SMM.Enabled), "TDX does not work along with SMM")
+	refuse(l.TDX != nil && d.Features != nil && d.Features.SMM != nil && on(d.Features.SMM.Enabled),
+		"TDX does not work along with SMM")
 	if d.Firmware == nil || d.Firmware.Bootloader == nil || d.Firmware.Bootloader.EFI == nil {
 		refuse(true, "%s requires OVMF (UEFI)", kind)
 	} else {
@@ -170,7 +180,8 @@ func (s subject) encrypted(kind string, l *kubevirtv1.LaunchSecurity) []metav1.S
 		refuse(l.SEV == nil && isTrue(efi.Persistent), "%s does not work along with Persistent EFI variables", kind)
 	}
 	paused := s.spec.StartStrategy != nil && *s.spec.StartStrategy == kubevirtv1.StartStrategyPaused
-	refuse(l.SEV != nil && l.SEV.Attestation != nil && !paused, "SEV attestation requires VMI StartStrategy '%s'", kubevirtv1.StartStrategyPaused)
+	refuse(l.SEV != nil && l.SEV.Attestation != nil && !paused, "SEV attestation requires VMI StartStrategy '%s'",
+		kubevirtv1.StartStrategyPaused)
 	for _, f := range d.Devices.Interfaces {
 		refuse(f.BootOrder != nil, "%s does not work with bootable NICs: %s", kind, f.Name)
 	}

@@ -42,7 +42,8 @@ func (s subject) disk(i int) *field.Path { return s.domain("devices", "disks").I
 
 // doubled is the path of a disk as KubeVirt writes it in some places.
 func (s subject) doubled(i int, more ...string) *field.Path {
-	p := field.NewPath(s.domain("devices", "disks").String()).Child("domain", append([]string{"devices", "disks"}, more...)...)
+	p := field.NewPath(s.domain("devices", "disks").String()).
+		Child("domain", append([]string{"devices", "disks"}, more...)...)
 	return p.Index(i)
 }
 
@@ -53,7 +54,8 @@ func diskNameDiffers(s subject, i int) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for j := range min(i, maxSameNames) {
 		if s.diskOf(j).Name == s.diskOf(i).Name {
-			causes = append(causes, invalid(s.disk(i).Child("name"), "%s and %s must not have the same Name.", s.disk(i), s.disk(j))...)
+			causes = append(causes, invalid(s.disk(i).Child("name"), "%s and %s must not have the same Name.",
+				s.disk(i), s.disk(j))...)
 		}
 	}
 	return causes
@@ -80,10 +82,12 @@ func diskPCIAddress(s subject, i int) []metav1.StatusCause {
 	at := s.doubled(i, "disk")
 	var causes []metav1.StatusCause
 	if d.Bus != kubevirtv1.DiskBusVirtio {
-		causes = invalid(at.Child("pciAddress"), "disk %s - setting a PCI address is only possible with bus type virtio.", at.Child("name"))
+		causes = invalid(at.Child("pciAddress"),
+			"disk %s - setting a PCI address is only possible with bus type virtio.", at.Child("name"))
 	}
 	if !isPCIAddress(d.PciAddress) {
-		causes = append(causes, invalid(at.Child("pciAddress"), "disk %s has malformed PCI address (%s).", at.Child("name"), d.PciAddress)...)
+		causes = append(causes, invalid(at.Child("pciAddress"), "disk %s has malformed PCI address (%s).",
+			at.Child("name"), d.PciAddress)...)
 	}
 	return causes
 }
@@ -133,7 +137,8 @@ func diskBus(s subject, i int) []metav1.StatusCause {
 	case "ide":
 		causes = invalid(p, "IDE bus is not supported")
 	default:
-		causes = invalid(p, "%s is set with an unrecognized bus %s, must be one of: [virtio scsi sata usb]", s.disk(i), bus)
+		causes = invalid(p, "%s is set with an unrecognized bus %s, must be one of: [virtio scsi sata usb]", s.disk(i),
+			bus)
 	}
 	if isTrue(d.DedicatedIOThread) && bus != kubevirtv1.DiskBusVirtio {
 		causes = append(causes, unsupported(s.doubled(i), "IOThreads are not supported for disks on a %s bus", bus)...)
@@ -145,14 +150,16 @@ func diskSerial(s subject, i int, allowed *regexp.Regexp) []metav1.StatusCause {
 	if serial := s.diskOf(i).Serial; serial == "" || allowed.MatchString(serial) {
 		return nil
 	}
-	return invalid(s.disk(i).Child("serial"), "%s must be made up of the following characters [A-Za-z0-9_.+-], if specified", s.disk(i))
+	return invalid(s.disk(i).Child("serial"),
+		"%s must be made up of the following characters [A-Za-z0-9_.+-], if specified", s.disk(i))
 }
 
 func diskSerialLength(s subject, i int) []metav1.StatusCause {
 	if utf8.RuneCountInString(s.diskOf(i).Serial) <= maxSerial {
 		return nil
 	}
-	return invalid(s.disk(i).Child("serial"), "%s must be less than or equal to %d in length, if specified", s.disk(i), maxSerial)
+	return invalid(s.disk(i).Child("serial"), "%s must be less than or equal to %d in length, if specified", s.disk(i),
+		maxSerial)
 }
 
 func diskCache(s subject, i int) []metav1.StatusCause {
@@ -170,7 +177,8 @@ func diskIO(s subject, i int) []metav1.StatusCause {
 	case "", kubevirtv1.IONative, kubevirtv1.IOThreads:
 		return nil
 	default:
-		return unsupported(s.doubled(i).Child("io"), "Disk IO mode for %s is not supported. Supported modes are: native, threads.", s.domain("devices", "disks"))
+		return unsupported(s.doubled(i).Child("io"),
+			"Disk IO mode for %s is not supported. Supported modes are: native, threads.", s.domain("devices", "disks"))
 	}
 }
 
@@ -180,7 +188,8 @@ func diskErrorPolicy(s subject, i int) []metav1.StatusCause {
 		return nil
 	}
 	switch *e {
-	case kubevirtv1.DiskErrorPolicyStop, kubevirtv1.DiskErrorPolicyIgnore, kubevirtv1.DiskErrorPolicyReport, kubevirtv1.DiskErrorPolicyEnospace:
+	case kubevirtv1.DiskErrorPolicyStop, kubevirtv1.DiskErrorPolicyIgnore, kubevirtv1.DiskErrorPolicyReport,
+		kubevirtv1.DiskErrorPolicyEnospace:
 		return nil
 	default:
 		p := s.disk(i).Child("errorPolicy")
@@ -210,11 +219,13 @@ func diskBlockSize(s subject, i int) []metav1.StatusCause {
 	_, bus := target(d)
 	switch {
 	case c.Logical > c.Physical:
-		return invalid(custom.Child("logical"), "Logical size %d must be the same or less than the physical size of %d", c.Logical, c.Physical)
+		return invalid(custom.Child("logical"), "Logical size %d must be the same or less than the physical size of %d",
+			c.Logical, c.Physical)
 	case bus == kubevirtv1.DiskBusSATA && c.Logical != minBlockSize:
 		return invalid(custom.Child("logical"), "Logical size %d must be %d for SATA devices", c.Logical, minBlockSize)
 	case c.DiscardGranularity != nil && c.Logical != 0 && *c.DiscardGranularity%c.Logical != 0:
-		return invalid(custom.Child("discardGranularity"), "Discard granularity %d must be multiples of logical size %d", *c.DiscardGranularity, c.Logical)
+		return invalid(custom.Child("discardGranularity"),
+			"Discard granularity %d must be multiples of logical size %d", *c.DiscardGranularity, c.Logical)
 	}
 	return append(blockSize(custom.Child("logical"), c.Logical), blockSize(custom.Child("physical"), c.Physical)...)
 }

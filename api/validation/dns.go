@@ -19,11 +19,13 @@ const (
 )
 
 func dnsPolicy(s subject) []metav1.StatusCause {
-	known := []corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone, ""}
+	known := []corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault,
+		corev1.DNSNone, ""}
 	if slices.Contains(known, s.spec.DNSPolicy) {
 		return nil
 	}
-	return unsupported(s.path.Child("dnsPolicy"), "DNSPolicy: %s is not supported, valid values: %v", s.spec.DNSPolicy, known)
+	return unsupported(s.path.Child("dnsPolicy"), "DNSPolicy: %s is not supported, valid values: %v", s.spec.DNSPolicy,
+		known)
 }
 
 // dnsConfig names fields without their place, as KubeVirt does.
@@ -43,7 +45,8 @@ func dnsConfig(s subject) []metav1.StatusCause {
 	}
 	var causes []metav1.StatusCause
 	if len(c.Nameservers) > maxNameservers {
-		causes = append(causes, invalid(nameservers, "must not have more than %d nameservers: %s", maxNameservers, c.Nameservers)...)
+		causes = append(causes, invalid(nameservers, "must not have more than %d nameservers: %s", maxNameservers,
+			c.Nameservers)...)
 	}
 	for _, ns := range c.Nameservers {
 		if net.ParseIP(ns) == nil {
@@ -54,7 +57,8 @@ func dnsConfig(s subject) []metav1.StatusCause {
 		causes = append(causes, invalid(searches, "must not have more than %d search paths", maxSearches)...)
 	}
 	if len(strings.Join(c.Searches, " ")) > maxSearchCharacters {
-		causes = append(causes, invalid(searches, "must not have more than %d characters (including spaces) in the search list", maxSearchCharacters)...)
+		causes = append(causes, invalid(searches,
+			"must not have more than %d characters (including spaces) in the search list", maxSearchCharacters)...)
 	}
 	for _, search := range c.Searches {
 		for _, message := range validation.IsDNS1123Subdomain(search) {

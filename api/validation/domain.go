@@ -75,7 +75,8 @@ func ioThreadsPolicy(s subject) []metav1.StatusCause {
 	case kubevirtv1.IOThreadsPolicySupplementalPool:
 		t := s.spec.Domain.IOThreads
 		if t == nil || t.SupplementalPoolThreadCount == nil || *t.SupplementalPoolThreadCount < 1 {
-			return invalid(s.domain("ioThreads", "count"), "the number of iothreads needs to be set and positive for the dedicated policy")
+			return invalid(s.domain("ioThreads", "count"),
+				"the number of iothreads needs to be set and positive for the dedicated policy")
 		}
 		return nil
 	default:
@@ -92,7 +93,8 @@ func startStrategy(s subject) []metav1.StatusCause {
 		return invalid(p, "%s is set with an unrecognized option: %s", p, *s.spec.StartStrategy)
 	}
 	if s.spec.LivenessProbe != nil {
-		return invalid(p, "either %s or %s should be provided.Pausing VMI with LivenessProbe is not supported", p, s.path.Child("livenessProbe"))
+		return invalid(p, "either %s or %s should be provided.Pausing VMI with LivenessProbe is not supported", p,
+			s.path.Child("livenessProbe"))
 	}
 	return nil
 }
@@ -124,14 +126,16 @@ func serviceAccount(s subject) []metav1.StatusCause {
 	}
 	for _, v := range s.spec.Volumes {
 		if v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName != name {
-			return append(causes, invalid(p, "spec.serviceAccountName %q and serviceAccount volume %q must reference the same service account",
+			return append(causes, invalid(p,
+				"spec.serviceAccountName %q and serviceAccount volume %q must reference the same service account",
 				name, v.ServiceAccount.ServiceAccountName)...)
 		}
 	}
 	return causes
 }
 
-// gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when the user is no longer there to read it.
+// gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when the user is no longer
+// there to read it.
 func gracePeriod(s subject) []metav1.StatusCause {
 	if g := s.spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		p := s.path.Child("terminationGracePeriodSeconds")
@@ -144,7 +148,8 @@ func rebootPolicy(s subject) []metav1.StatusCause {
 	if s.spec.Domain.RebootPolicy == nil || s.cluster.Enabled(defaults.GateRebootPolicy) {
 		return nil
 	}
-	return invalid(s.domain("rebootPolicy"), "RebootPolicy is specified but the %s feature gate is not enabled", defaults.GateRebootPolicy)
+	return invalid(s.domain("rebootPolicy"), "RebootPolicy is specified but the %s feature gate is not enabled",
+		defaults.GateRebootPolicy)
 }
 
 // acpiTables come from Secrets.
@@ -199,7 +204,8 @@ func kernelBoot(s subject) []metav1.StatusCause {
 		causes = append(causes, required(c.Child("image"), "%s must be defined with an image", c)...)
 	}
 	if k.Container.InitrdPath == "" && k.Container.KernelPath == "" {
-		causes = append(causes, required(c, "%s must be defined with at least one of the following: kernelPath, initrdPath", c)...)
+		causes = append(causes, required(c,
+			"%s must be defined with at least one of the following: kernelPath, initrdPath", c)...)
 	}
 	causes = append(causes, filePath(c.Child("kernelPath"), k.Container.KernelPath)...)
 	return append(causes, filePath(c.Child("initrdPath"), k.Container.InitrdPath)...)
@@ -208,7 +214,8 @@ func kernelBoot(s subject) []metav1.StatusCause {
 // secureBoot keeps its variables in system management mode.
 func secureBoot(s subject) []metav1.StatusCause {
 	d := &s.spec.Domain
-	secure := d.Firmware != nil && d.Firmware.Bootloader != nil && d.Firmware.Bootloader.EFI != nil && on(d.Firmware.Bootloader.EFI.SecureBoot)
+	secure := d.Firmware != nil && d.Firmware.Bootloader != nil && d.Firmware.Bootloader.EFI != nil &&
+		on(d.Firmware.Bootloader.EFI.SecureBoot)
 	smm := d.Features != nil && d.Features.SMM != nil && on(d.Features.SMM.Enabled)
 	tdx := d.LaunchSecurity != nil && d.LaunchSecurity.TDX != nil
 	if !secure || smm || tdx {

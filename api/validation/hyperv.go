@@ -20,12 +20,15 @@ func hyperv(s subject) []metav1.StatusCause {
 	for _, d := range defaults.HypervDependencies(f.Hyperv) {
 		if d.Wanted() && !d.Met() {
 			at := doubled.Child(d.Name)
-			causes = append(causes, invalid(at, "'%s' requires '%s', which was disabled.", at, doubled.Child(d.Requires))...)
+			causes = append(causes, invalid(at, "'%s' requires '%s', which was disabled.", at,
+				doubled.Child(d.Requires))...)
 		}
 	}
 	causes = append(causes, s.evmcs()...)
 	if f.HypervPassthrough != nil {
-		causes = append(causes, invalid(p, "Cannot explicitly set hyperV features if HypervPassthrough is being used. Please use either HyperV or HypervPassthrough.")...)
+		causes = append(causes, invalid(p,
+			"Cannot explicitly set hyperV features if HypervPassthrough is being used. Please use either HyperV or "+
+				"HypervPassthrough.")...)
 	}
 	return causes
 }
@@ -44,7 +47,8 @@ func (s subject) evmcs() []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for i, c := range cpu.Features {
 		if c.Name == defaults.VMXFeature && c.Policy != defaults.RequirePolicy {
-			causes = append(causes, invalid(p.Index(i).Child("policy"), "%s cpu feature has to be set to %s policy", defaults.VMXFeature, defaults.RequirePolicy)...)
+			causes = append(causes, invalid(p.Index(i).Child("policy"), "%s cpu feature has to be set to %s policy",
+				defaults.VMXFeature, defaults.RequirePolicy)...)
 		}
 	}
 	return causes

@@ -58,29 +58,36 @@ func (s subject) networkOf(name string) kubevirtv1.Network {
 func interfaceState(s subject, i int) []metav1.StatusCause {
 	f, p := s.ifaceOf(i), s.iface(i).Child("state")
 	var causes []metav1.StatusCause
-	known := []kubevirtv1.InterfaceState{"", kubevirtv1.InterfaceStateAbsent, kubevirtv1.InterfaceStateLinkDown, kubevirtv1.InterfaceStateLinkUp}
+	known := []kubevirtv1.InterfaceState{"", kubevirtv1.InterfaceStateAbsent, kubevirtv1.InterfaceStateLinkDown,
+		kubevirtv1.InterfaceStateLinkUp}
 	if !slices.Contains(known, f.State) {
 		causes = append(causes, invalid(p, "logical %s interface state value is unsupported: %s", f.Name, f.State)...)
 	}
 	if f.SRIOV != nil && (f.State == kubevirtv1.InterfaceStateLinkDown || f.State == kubevirtv1.InterfaceStateLinkUp) {
-		causes = append(causes, invalid(p, "%q interface's state %q is not supported for SR-IOV NICs", f.Name, f.State)...)
+		causes = append(causes, invalid(p, "%q interface's state %q is not supported for SR-IOV NICs", f.Name,
+			f.State)...)
 	}
 	if f.State != kubevirtv1.InterfaceStateAbsent {
 		return causes
 	}
 	if f.Bridge == nil {
-		causes = append(causes, invalid(p, "%q interface's state %q is supported only for bridge binding", f.Name, f.State)...)
+		causes = append(causes, invalid(p, "%q interface's state %q is supported only for bridge binding", f.Name,
+			f.State)...)
 	}
-	first := slices.IndexFunc(s.spec.Networks, func(n kubevirtv1.Network) bool { return n.Pod != nil || n.Multus != nil && n.Multus.Default })
+	first := slices.IndexFunc(s.spec.Networks, func(n kubevirtv1.Network) bool {
+		return n.Pod != nil || n.Multus != nil && n.Multus.Default
+	})
 	if first >= 0 && s.spec.Networks[first].Name == f.Name {
-		causes = append(causes, invalid(p, "%q interface's state %q is not supported on default networks", f.Name, f.State)...)
+		causes = append(causes, invalid(p, "%q interface's state %q is not supported on default networks", f.Name,
+			f.State)...)
 	}
 	return causes
 }
 
 func oneBinding(s subject, i int) []metav1.StatusCause {
 	f, bindings := s.ifaceOf(i), 0
-	for _, set := range []bool{f.Bridge != nil, f.Masquerade != nil, f.SRIOV != nil, f.PasstBinding != nil, f.Binding != nil} {
+	for _, set := range []bool{f.Bridge != nil, f.Masquerade != nil, f.SRIOV != nil, f.PasstBinding != nil,
+		f.Binding != nil} {
 		if set {
 			bindings++
 		}
@@ -128,7 +135,8 @@ func passtBinding(s subject, i int) []metav1.StatusCause {
 		causes = invalid(s.iface(i).Child("name"), "PasstBinding feature gate is not enabled")
 	}
 	if n := s.networkOf(f.Name); n.Pod == nil {
-		causes = append(causes, invalid(s.iface(i).Child("name"), "PasstBinding interface only implemented with pod network")...)
+		causes = append(causes, invalid(s.iface(i).Child("name"),
+			"PasstBinding interface only implemented with pod network")...)
 	}
 	return causes
 }
@@ -138,7 +146,8 @@ func interfaceNamesDiffer(s subject) []metav1.StatusCause {
 	known := map[string]bool{}
 	for i, f := range s.spec.Domain.Devices.Interfaces {
 		if known[f.Name] {
-			causes = append(causes, duplicate(s.iface(i).Child("name"), "Only one interface can be connected to one specific network")...)
+			causes = append(causes, duplicate(s.iface(i).Child("name"),
+				"Only one interface can be connected to one specific network")...)
 		}
 		known[f.Name] = true
 	}
@@ -164,7 +173,8 @@ func interfaceName(s subject, i int, allowed *regexp.Regexp) []metav1.StatusCaus
 	if allowed.MatchString(s.ifaceOf(i).Name) {
 		return nil
 	}
-	return invalid(s.iface(i).Child("name"), "Network interface name can only contain alphabetical characters, numbers, dashes (-) or underscores (_)")
+	return invalid(s.iface(i).Child("name"),
+		"Network interface name can only contain alphabetical characters, numbers, dashes (-) or underscores (_)")
 }
 
 func interfaceModel(s subject, i int) []metav1.StatusCause {
@@ -173,7 +183,8 @@ func interfaceModel(s subject, i int) []metav1.StatusCause {
 	if slices.Contains(models, model) {
 		return nil
 	}
-	return unsupported(s.iface(i).Child("model"), "interface %s uses model %s that is not supported.", s.iface(i).Child("name"), model)
+	return unsupported(s.iface(i).Child("model"), "interface %s uses model %s that is not supported.",
+		s.iface(i).Child("name"), model)
 }
 
 const macLength = 6
@@ -200,5 +211,6 @@ func interfacePCIAddress(s subject, i int) []metav1.StatusCause {
 	if address == "" || isPCIAddress(address) {
 		return nil
 	}
-	return invalid(s.iface(i).Child("pciAddress"), "interface %s has malformed PCI address (%s).", s.iface(i).Child("name"), address)
+	return invalid(s.iface(i).Child("pciAddress"), "interface %s has malformed PCI address (%s).",
+		s.iface(i).Child("name"), address)
 }

@@ -16,16 +16,18 @@ type matcher struct {
 
 func matchers(s *kubevirtv1.VirtualMachineSpec) (instancetype, preference *matcher) {
 	if i := s.Instancetype; i != nil {
-		instancetype = &matcher{specPath().Child("instancetype"), "Instancetype", i.Name, i.Kind, i.RevisionName, i.InferFromVolume, i.InferFromVolumeFailurePolicy}
+		instancetype = &matcher{specPath().Child("instancetype"), "Instancetype", i.Name, i.Kind, i.RevisionName,
+			i.InferFromVolume, i.InferFromVolumeFailurePolicy}
 	}
 	if p := s.Preference; p != nil {
-		preference = &matcher{specPath().Child("preference"), "Preference", p.Name, p.Kind, p.RevisionName, p.InferFromVolume, p.InferFromVolumeFailurePolicy}
+		preference = &matcher{specPath().Child("preference"), "Preference", p.Name, p.Kind, p.RevisionName,
+			p.InferFromVolume, p.InferFromVolumeFailurePolicy}
 	}
 	return instancetype, preference
 }
 
-// Matchers checks a VM's references to an instance type and a preference. Old is nil when the VM is created. The first reference that is
-// wrong is reported alone.
+// Matchers checks a VM's references to an instance type and a preference. Old is nil when the VM is created. The first
+// reference that is wrong is reported alone.
 func Matchers(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	instancetype, preference := matchers(&vm.Spec)
 	if old != nil {
@@ -58,16 +60,21 @@ func (m *matcher) check() []metav1.StatusCause {
 	}
 	var causes []metav1.StatusCause
 	if m.name == "" && m.inferred == "" {
-		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, m.path, "Either Name or InferFromVolume should be provided within the %sMatcher", m.kindName))
+		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, m.path,
+			"Either Name or InferFromVolume should be provided within the %sMatcher", m.kindName))
 	}
 	if m.inferred != "" && m.name != "" {
-		causes = append(causes, unsupported(m.path.Child("name"), "Name already set, should be cleared before setting inferFromVolume")...)
+		causes = append(causes, unsupported(m.path.Child("name"),
+			"Name already set, should be cleared before setting inferFromVolume")...)
 	}
 	if m.inferred != "" && m.kind != "" {
-		causes = append(causes, unsupported(m.path.Child("kind"), "Kind already set, should be cleared before setting inferFromVolume")...)
+		causes = append(causes, unsupported(m.path.Child("kind"),
+			"Kind already set, should be cleared before setting inferFromVolume")...)
 	}
-	if p := m.policy; p != nil && *p != kubevirtv1.IgnoreInferFromVolumeFailure && *p != kubevirtv1.RejectInferFromVolumeFailure {
-		causes = append(causes, invalid(m.path.Child("inferFromVolumeFailurePolicy"), "Invalid value '%s' for InferFromVolumeFailurePolicy", *p)...)
+	if p := m.policy; p != nil && *p != kubevirtv1.IgnoreInferFromVolumeFailure &&
+		*p != kubevirtv1.RejectInferFromVolumeFailure {
+		causes = append(causes, invalid(m.path.Child("inferFromVolumeFailurePolicy"),
+			"Invalid value '%s' for InferFromVolumeFailurePolicy", *p)...)
 	}
 	return causes
 }

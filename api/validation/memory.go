@@ -65,9 +65,11 @@ func hugepages(s subject) []metav1.StatusCause {
 	p := s.domain("resources", "requests", "memory")
 	switch {
 	case memory != 0 && memory < size.Value():
-		return invalid(p, "%s '%s' must be equal to or larger than page size %s '%s'", p, request, sizePath, m.Hugepages.PageSize)
+		return invalid(p, "%s '%s' must be equal to or larger than page size %s '%s'", p, request, sizePath,
+			m.Hugepages.PageSize)
 	case size.Value() == 0 || memory%size.Value() != 0: // a page of nothing fits nowhere
-		return invalid(p, "%s '%s' is not a multiple of the page size %s '%s'", p, request, sizePath, m.Hugepages.PageSize)
+		return invalid(p, "%s '%s' is not a multiple of the page size %s '%s'", p, request, sizePath,
+			m.Hugepages.PageSize)
 	}
 	return nil
 }
@@ -83,7 +85,8 @@ func guestMemoryLimit(s subject) []metav1.StatusCause {
 		return nil
 	}
 	p := s.domain("memory", "guest")
-	return invalid(p, "%s '%s' must be equal to or less than the memory limit %s '%s'", p, m.Guest, s.domain("resources", "limits", "memory"), limit)
+	return invalid(p, "%s '%s' must be equal to or less than the memory limit %s '%s'", p, m.Guest,
+		s.domain("resources", "limits", "memory"), limit)
 }
 
 func someMemory(s subject) []metav1.StatusCause {
@@ -91,7 +94,8 @@ func someMemory(s subject) []metav1.StatusCause {
 	if m != nil && (m.Guest != nil || m.Hugepages != nil) || s.spec.Domain.Resources.Requests.Memory().Value() != 0 {
 		return nil
 	}
-	return required(nowhere{}, "no memory requested, at least one of '%s', '%s' or '%s' must be set", s.domain("memory", "guest"),
+	return required(nowhere{}, "no memory requested, at least one of '%s', '%s' or '%s' must be set",
+		s.domain("memory", "guest"),
 		s.domain("memory", "hugepages", "pageSize"), s.domain("resources", "requests", "memory"))
 }
 
@@ -106,8 +110,10 @@ func guestMemory(s subject) []metav1.StatusCause {
 }
 
 func reservedOverhead(s subject) []metav1.StatusCause {
-	if m := s.spec.Domain.Memory; m == nil || m.ReservedOverhead == nil || s.cluster.Enabled(defaults.GateReservedOverhead) {
+	if m := s.spec.Domain.Memory; m == nil || m.ReservedOverhead == nil ||
+		s.cluster.Enabled(defaults.GateReservedOverhead) {
 		return nil
 	}
-	return invalid(s.domain("memory", "reservedOverhead"), "Reserved overhead memlock feature gate is not enabled in kubevirt-config")
+	return invalid(s.domain("memory", "reservedOverhead"),
+		"Reserved overhead memlock feature gate is not enabled in kubevirt-config")
 }

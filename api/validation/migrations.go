@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// Migration applies KubeVirt's rules for a new VirtualMachineInstanceMigration that need nothing but itself. Controller says that virtflow's
-// own scheduler of migrations makes it.
+// Migration applies KubeVirt's rules for a new VirtualMachineInstanceMigration that need nothing but itself. Controller
+// says that virtflow's own scheduler of migrations makes it.
 func Migration(m *kubevirtv1.VirtualMachineInstanceMigration, controller bool) []metav1.StatusCause {
 	switch {
 	case m.Spec.VMIName == "":
@@ -23,15 +23,19 @@ func Migration(m *kubevirtv1.VirtualMachineInstanceMigration, controller bool) [
 }
 
 // MigrationBetweenClusters applies the rules for a migration of which only one half is here.
-func MigrationBetweenClusters(m *kubevirtv1.VirtualMachineInstanceMigration, cluster defaults.Cluster) []metav1.StatusCause {
+func MigrationBetweenClusters(
+	m *kubevirtv1.VirtualMachineInstanceMigration, cluster defaults.Cluster,
+) []metav1.StatusCause {
 	to, from := m.Spec.SendTo, m.Spec.Receive
 	switch {
 	case to == nil && from == nil:
 		return nil
 	case !cluster.Enabled(defaults.GateDecentralizedLive):
-		return unsupported(nowhere{}, "%s feature gate is not enabled in kubevirt resource", defaults.GateDecentralizedLive)
+		return unsupported(nowhere{}, "%s feature gate is not enabled in kubevirt resource",
+			defaults.GateDecentralizedLive)
 	case to != nil && from != nil && to.MigrationID != from.MigrationID:
-		return invalid(nowhere{}, "sendTo migrationID %s does not match receive migrationID %s", to.MigrationID, from.MigrationID)
+		return invalid(nowhere{}, "sendTo migrationID %s does not match receive migrationID %s", to.MigrationID,
+			from.MigrationID)
 	default:
 		return nil
 	}

@@ -29,7 +29,8 @@ func oneDefaultNetwork(s subject) []metav1.StatusCause {
 		causes = append(causes, invalid(s.path.Child("networks"), "Multus CNI should only have one default network")...)
 	}
 	if pods > 0 && multus > 0 {
-		causes = append(causes, invalid(s.path.Child("networks"), "Pod network cannot be defined when Multus default network is defined")...)
+		causes = append(causes, invalid(s.path.Child("networks"),
+			"Pod network cannot be defined when Multus default network is defined")...)
 	}
 	return causes
 }
@@ -68,7 +69,8 @@ func networkNames(s subject) []metav1.StatusCause {
 	known := map[string]bool{}
 	for i, n := range s.spec.Networks {
 		if known[n.Name] {
-			causes = append(causes, duplicate(s.network(i).Child("name"), "Network with name %q already exists, every network must have a unique name", n.Name)...)
+			causes = append(causes, duplicate(s.network(i).Child("name"),
+				"Network with name %q already exists, every network must have a unique name", n.Name)...)
 		}
 		known[n.Name] = true
 	}
@@ -102,7 +104,8 @@ func claimedNetworks(s subject) []metav1.StatusCause {
 	case !claims:
 		return nil
 	case !s.cluster.Enabled(defaults.GateNetworkDevicesWithDRA):
-		return invalid(p, "vmi.spec.networks contains DRA networks but NetworkDevicesWithDRA feature gate is not enabled")
+		return invalid(p, "vmi.spec.networks contains DRA networks but NetworkDevicesWithDRA feature gate is "+
+			"not enabled")
 	case multus:
 		return invalid(p, "mixing Multus and DRA resourceClaim networks in the same VMI is not supported")
 	}
@@ -121,7 +124,8 @@ func (s subject) claimedNetwork(i int, n kubevirtv1.Network, first map[string]in
 	for _, f := range s.spec.Domain.Devices.Interfaces {
 		if f.Name == n.Name {
 			if f.SRIOV == nil && f.Binding == nil {
-				causes = append(causes, invalid(s.domain("devices", "interfaces"), "DRA network %q requires an SR-IOV or binding plugin interface", n.Name)...)
+				causes = append(causes, invalid(s.domain("devices", "interfaces"),
+					"DRA network %q requires an SR-IOV or binding plugin interface", n.Name)...)
 			}
 			break
 		}

@@ -57,12 +57,14 @@ func utilityVolumes(old, vmi *kubevirtv1.VirtualMachineInstance, cluster default
 			causes = append(causes, required(p.Child("name"), "UtilityVolume 'name' must be set")...)
 		}
 		if j, ok := first[u.Name]; ok {
-			causes = append(causes, duplicate(p.Child("name"), "%s and %s must not have the same Name.", p, list.Index(j))...)
+			causes = append(causes, duplicate(p.Child("name"), "%s and %s must not have the same Name.", p,
+				list.Index(j))...)
 		} else {
 			first[u.Name] = i
 		}
 		if j, ok := volumes[u.Name]; ok {
-			causes = append(causes, duplicate(p.Child("name"), "%s conflicts with %s. UtilityVolume names must be unique across both volumes and utilityVolumes.",
+			causes = append(causes, duplicate(p.Child("name"),
+				"%s conflicts with %s. UtilityVolume names must be unique across both volumes and utilityVolumes.",
 				p, field.NewPath("spec", "volumes").Index(j))...)
 		}
 		if u.ClaimName == "" {
@@ -78,7 +80,8 @@ func utilityVolumes(old, vmi *kubevirtv1.VirtualMachineInstance, cluster default
 	}
 	for _, u := range vmi.Spec.UtilityVolumes {
 		if permanent[u.Name] {
-			return invalid(nowhere{}, "utility volume %s cannot be a permanent volume, utility volumes must always be hotplug", u.Name)
+			return invalid(nowhere{},
+				"utility volume %s cannot be a permanent volume, utility volumes must always be hotplug", u.Name)
 		}
 	}
 	for _, u := range vmi.Spec.UtilityVolumes {
@@ -231,7 +234,8 @@ func pluggedDisk(d *kubevirtv1.Disk, name, prefix string, at interface{ String()
 	_, bus := target(d)
 	switch {
 	case d.Disk != nil && bus != kubevirtv1.DiskBusSCSI && bus != kubevirtv1.DiskBusVirtio:
-		return invalid(at, "%s for disk [%s] requires bus to be 'scsi' or 'virtio'. [%s] is not permitted.", prefix, name, bus)
+		return invalid(at, "%s for disk [%s] requires bus to be 'scsi' or 'virtio'. [%s] is not permitted.", prefix,
+			name, bus)
 	case d.Disk == nil && d.LUN != nil && bus != kubevirtv1.DiskBusSCSI:
 		return invalid(at, "%s for LUN [%s] requires bus to be 'scsi'. [%s] is not permitted.", prefix, name, bus)
 	case d.Disk == nil && d.LUN == nil:

@@ -109,7 +109,8 @@ func rangesOfPorts(p *field.Path, ranges []kubevirtv1.PortRange) []metav1.Status
 		})
 		for j := 1; j < len(list); j++ {
 			if a, b := list[j-1], list[j]; b.Start <= a.End {
-				causes = append(causes, invalid(p, "%s portRanges [%d-%d] and [%d-%d] overlap", protocol, a.Start, a.End, b.Start, b.End)...)
+				causes = append(causes, invalid(p, "%s portRanges [%d-%d] and [%d-%d] overlap", protocol, a.Start,
+					a.End, b.Start, b.End)...)
 			}
 		}
 	}
@@ -132,7 +133,8 @@ func dhcpOptions(s subject, i int) []metav1.StatusCause {
 	}
 	for _, p := range o.PrivateOptions {
 		if p.Option < firstPrivateDHCP || p.Option > lastPrivateDHCP {
-			causes = append(causes, invalid(s.path, "provided DHCPPrivateOptions are out of range, must be in range 224 to 254")...)
+			causes = append(causes, invalid(s.path,
+				"provided DHCPPrivateOptions are out of range, must be in range 224 to 254")...)
 		}
 	}
 	return causes
@@ -146,7 +148,8 @@ func ntpServers(s subject, i int) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for j, address := range o.NTPServers {
 		if net.ParseIP(address).To4() == nil {
-			causes = append(causes, invalid(s.iface(i).Child("dhcpOptions", "ntpServers").Index(j), "NTP servers must be a list of valid IPv4 addresses.")...)
+			causes = append(causes, invalid(s.iface(i).Child("dhcpOptions", "ntpServers").Index(j),
+				"NTP servers must be a list of valid IPv4 addresses.")...)
 		}
 	}
 	return causes

@@ -25,7 +25,8 @@ func probes(s subject) []metav1.StatusCause {
 			continue
 		}
 		handlers := 0
-		for _, set := range []bool{n.probe.HTTPGet != nil, n.probe.TCPSocket != nil, n.probe.Exec != nil, n.probe.GuestAgentPing != nil} {
+		for _, set := range []bool{n.probe.HTTPGet != nil, n.probe.TCPSocket != nil, n.probe.Exec != nil,
+			n.probe.GuestAgentPing != nil} {
 			if set {
 				handlers++
 			}

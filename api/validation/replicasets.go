@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ReplicaSet applies KubeVirt's rules for a VirtualMachineInstanceReplicaSet; its template's spec is checked as it stands. Every field may
-// change later: KubeVirt makes none immutable.
+// ReplicaSet applies KubeVirt's rules for a VirtualMachineInstanceReplicaSet; its template's spec is checked as it
+// stands. Every field may change later: KubeVirt makes none immutable.
 func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster) []metav1.StatusCause {
 	spec := specPath()
 	if set.Spec.Template == nil {
@@ -27,23 +27,30 @@ func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaul
 	return causes
 }
 
-// OwnReplicaSet applies the rules that are not KubeVirt's. KubeVirt finds some of them when it makes the instances; the template's spec has
-// been filled in (expanded) as theirs would be.
-func OwnReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
+// OwnReplicaSet applies the rules that are not KubeVirt's. KubeVirt finds some of them when it makes the instances; the
+// template's spec has been filled in (expanded) as theirs would be.
+func OwnReplicaSet(
+	set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kubevirtv1.VirtualMachineInstanceSpec,
+	cluster defaults.Cluster,
+) []metav1.StatusCause {
 	spec := specPath()
 	s := subject{spec: expanded, path: TemplatePath(), cluster: cluster}
 	causes := s.apply(specRules())
 	causes = append(causes, s.apply(instanceRules())...)
 	causes = append(causes, s.apply(ownRules())...)
-	causes = append(causes, metadata(spec.Child("template", "metadata"), &set.Spec.Template.ObjectMeta, cluster, false)...)
+	causes = append(causes, metadata(spec.Child("template", "metadata"), &set.Spec.Template.ObjectMeta, cluster,
+		false)...)
 	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil && selector.Empty() {
-		// KubeVirt takes it and then does nothing for it, since the template has no labels, or everything in the namespace would match.
+		// KubeVirt takes it and then does nothing for it, since the template has no labels, or everything in the
+		// namespace would match.
 		causes = append(causes, invalid(spec.Child("selector"), "selector must not be empty")...)
 	}
 	if r := set.Spec.Replicas; r != nil && *r < 0 {
-		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d' must be greater than or equal to 0.", spec.Child("replicas"), *r)...)
+		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d' must be greater than or equal to 0.",
+			spec.Child("replicas"), *r)...)
 	} else if r != nil && *r > contract.MaxReplicas {
-		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d': a replica set can have %d replicas at most; make several sets for more.",
+		causes = append(causes, invalid(spec.Child("replicas"),
+			"%s '%d': a replica set can have %d replicas at most; make several sets for more.",
 			spec.Child("replicas"), *r, contract.MaxReplicas)...)
 	}
 	return causes

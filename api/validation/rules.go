@@ -143,12 +143,16 @@ func ownRules() []rule {
 }
 
 // Spec applies KubeVirt's rules for a VMI's spec that stands at path.
-func Spec(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
+func Spec(
+	path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster,
+) []metav1.StatusCause {
 	return subject{spec: spec, path: path, cluster: cluster}.apply(specRules())
 }
 
 // Startable lists what KubeVirt would accept although it could never start. Path is where the spec is.
-func Startable(path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster) []metav1.StatusCause {
+func Startable(
+	path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster,
+) []metav1.StatusCause {
 	s := subject{spec: spec, path: path, cluster: cluster}
 	return append(s.apply(ownRules()), someMemory(s)...)
 }

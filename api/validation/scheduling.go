@@ -23,11 +23,13 @@ func affinity(s subject) []metav1.StatusCause {
 		errs = append(errs, nodeAffinity(n, s.path.Child("nodeAffinity"))...)
 	}
 	if p := a.PodAffinity; p != nil {
-		errs = append(errs, podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+		errs = append(errs, podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			p.PreferredDuringSchedulingIgnoredDuringExecution,
 			s.path.Child("podAffinity"))...)
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		errs = append(errs, podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+		errs = append(errs, podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			p.PreferredDuringSchedulingIgnoredDuringExecution,
 			s.path.Child("podAntiAffinity"))...)
 	}
 	return causesOf(errs)
@@ -38,13 +40,14 @@ func causesOf(errs field.ErrorList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, e := range errs {
 		e.Detail = olderWords(e.Detail)
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: e.Field, Message: e.Error()})
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: e.Field,
+			Message: e.Error()})
 	}
 	return causes
 }
 
-// olderWords are those of the release of Kubernetes' rules that KubeVirt is built with: the key of a label is a qualified name, and lengths are
-// counted in characters.
+// olderWords are those of the release of Kubernetes' rules that KubeVirt is built with: the key of a label is a
+// qualified name, and lengths are counted in characters.
 func olderWords(text string) string {
 	return strings.NewReplacer(
 		"a valid label key must consist of", "a qualified name must consist of",
@@ -105,11 +108,13 @@ func nodeExpression(r corev1.NodeSelectorRequirement, p *field.Path) field.Error
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			errs = append(errs, field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+			errs = append(errs, field.Forbidden(values,
+				"may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+			errs = append(errs, field.Required(values,
+				"must be specified single value when `operator` is 'Lt' or 'Gt'"))
 		}
 	default:
 		errs = append(errs, field.Invalid(p.Child("operator"), r.Operator, "not a valid selector operator"))
@@ -122,7 +127,8 @@ func nodeField(r corev1.NodeSelectorRequirement, p *field.Path) field.ErrorList 
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(p.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			errs = append(errs, field.Required(p.Child("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	default:
 		errs = append(errs, field.Invalid(p.Child("operator"), r.Operator, "not a valid selector operator"))
@@ -152,8 +158,10 @@ func podTerms(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinity
 }
 
 func podTerm(t corev1.PodAffinityTerm, p *field.Path) field.ErrorList {
-	errs := metavalidation.ValidateLabelSelector(t.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, p.Child("labelSelector"))
-	errs = append(errs, metavalidation.ValidateLabelSelector(t.NamespaceSelector, metavalidation.LabelSelectorValidationOptions{}, p.Child("namespaceSelector"))...)
+	errs := metavalidation.ValidateLabelSelector(t.LabelSelector, metavalidation.LabelSelectorValidationOptions{},
+		p.Child("labelSelector"))
+	errs = append(errs, metavalidation.ValidateLabelSelector(t.NamespaceSelector,
+		metavalidation.LabelSelectorValidationOptions{}, p.Child("namespaceSelector"))...)
 	for _, n := range t.Namespaces {
 		for _, message := range apivalidation.ValidateNamespaceName(n, false) {
 			errs = append(errs, field.Invalid(p.Child("namespace"), n, message))
@@ -190,10 +198,12 @@ func topologySpread(s subject) []metav1.StatusCause {
 			errs = append(errs, field.NotSupported(p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable,
 				[]string{string(corev1.DoNotSchedule), string(corev1.ScheduleAnyway)}))
 		}
-		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, list.Child("labelSelector"))...)
+		errs = append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector,
+			metavalidation.LabelSelectorValidationOptions{}, list.Child("labelSelector"))...)
 		k := kind{c.TopologyKey, c.WhenUnsatisfiable}
 		if left[k]--; left[k] > 0 { // it comes again further down
-			errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable)))
+			errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"),
+				fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable)))
 		}
 	}
 	return causesOf(errs)

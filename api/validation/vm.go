@@ -22,7 +22,8 @@ type machineRule struct {
 	apply func(machineSubject) []metav1.StatusCause
 }
 
-// machineSubject is a VM whose template's spec has been filled in as its VMI's would be. Own says that virtflow itself writes it.
+// machineSubject is a VM whose template's spec has been filled in as its VMI's would be. Own says that virtflow itself
+// writes it.
 type machineSubject struct {
 	vm       *kubevirtv1.VirtualMachine
 	expanded *kubevirtv1.VirtualMachineInstanceSpec
@@ -40,8 +41,11 @@ func machineRules() []machineRule {
 	}
 }
 
-// VM applies KubeVirt's rules for a VirtualMachine whose template's spec has been filled in (expanded), as its VMI's would be.
-func VM(vm *kubevirtv1.VirtualMachine, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster, own bool) []metav1.StatusCause {
+// VM applies KubeVirt's rules for a VirtualMachine whose template's spec has been filled in (expanded), as its VMI's
+// would be.
+func VM(
+	vm *kubevirtv1.VirtualMachine, expanded *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster, own bool,
+) []metav1.StatusCause {
 	if vm.Spec.Template == nil {
 		return required(field.NewPath("spec", "template"), "missing virtual machine template.")
 	}
@@ -66,7 +70,8 @@ func templateSpec(s machineSubject) []metav1.StatusCause {
 	return Spec(TemplatePath(), s.expanded, s.cluster)
 }
 
-// Discontinued lists bindings that KubeVirt no longer has. They are reported alone, only when a VM is created, and at the paths of a VMI.
+// Discontinued lists bindings that KubeVirt no longer has. They are reported alone, only when a VM is created, and at
+// the paths of a VMI.
 func Discontinued(spec *kubevirtv1.VirtualMachineInstanceSpec) []metav1.StatusCause {
 	s := subject{spec: spec, path: specPath()}
 	var causes []metav1.StatusCause
@@ -91,7 +96,9 @@ func runStrategy(m machineSubject) []metav1.StatusCause {
 	s, spec := &m.vm.Spec, specPath()
 	var causes []metav1.StatusCause
 	if s.Running != nil && s.RunStrategy != nil {
-		causes = invalid(spec.Child("running"), "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead")
+		causes = invalid(spec.Child("running"),
+			"Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use "+
+				"RunStrategy instead")
 	}
 	if s.Running == nil && s.RunStrategy == nil {
 		causes = invalid(spec.Child("running"), "RunStrategy must be specified")
@@ -107,7 +114,8 @@ func runStrategy(m machineSubject) []metav1.StatusCause {
 		if m.cluster.Enabled(defaults.GateDecentralizedLive) {
 			return causes
 		}
-		return append(causes, invalid(spec.Child("runStrategy"), "Invalid RunStrategy (%s), %s feature gate is not enabled in kubevirt resource",
+		return append(causes, invalid(spec.Child("runStrategy"),
+			"Invalid RunStrategy (%s), %s feature gate is not enabled in kubevirt resource",
 			*s.RunStrategy, defaults.GateDecentralizedLive)...)
 	default:
 		return append(causes, invalid(spec.Child("runStrategy"), "Invalid RunStrategy (%s)", *s.RunStrategy)...)
@@ -149,7 +157,8 @@ func dataVolumeTemplates(m machineSubject) []metav1.StatusCause {
 			continue
 		}
 		if !used[t.Name] {
-			causes = append(causes, required(p, "DataVolumeTemplate entry %s must be referenced in the VMI template's 'volumes' list", p)...)
+			causes = append(causes, required(p,
+				"DataVolumeTemplate entry %s must be referenced in the VMI template's 'volumes' list", p)...)
 		}
 	}
 	return causes
@@ -160,11 +169,13 @@ func dataVolumeTemplate(p *field.Path, t *kubevirtv1.DataVolumeTemplateSpec) []m
 	populated := false
 	switch {
 	case t.Name == "":
-		return required(p.Child("name"), "'name' field must not be empty for DataVolumeTemplate entry %s.", p.Child("name"))
+		return required(p.Child("name"), "'name' field must not be empty for DataVolumeTemplate entry %s.",
+			p.Child("name"))
 	case s.PVC == nil && s.Storage == nil:
 		return invalid(p.Child("PVC", "Storage"), "Missing Data volume PVC or Storage")
 	case s.PVC != nil && s.Storage != nil:
-		return invalid(p.Child("PVC", "Storage"), "Duplicate storage definition, both target storage and target pvc defined")
+		return invalid(p.Child("PVC", "Storage"),
+			"Duplicate storage definition, both target storage and target pvc defined")
 	case s.PVC != nil:
 		populated = externally(s.PVC.DataSource, s.PVC.DataSourceRef)
 	default:
@@ -175,7 +186,8 @@ func dataVolumeTemplate(p *field.Path, t *kubevirtv1.DataVolumeTemplateSpec) []m
 	case populated && sourced:
 		return invalid(p.Child("source"), "External population is incompatible with Source and SourceRef")
 	case !populated && !sourced:
-		return invalid(p.Child("source", "sourceRef"), "Data volume should have either Source, SourceRef, or be externally populated")
+		return invalid(p.Child("source", "sourceRef"),
+			"Data volume should have either Source, SourceRef, or be externally populated")
 	case s.Source == nil:
 		return nil
 	default:

@@ -17,7 +17,8 @@ const (
 	annotationHooks = "hooks.kubevirt.io/hookSidecars"
 )
 
-// VMI applies KubeVirt's rules for a VirtualMachineInstance that is being created. Own says that virtflow itself creates it.
+// VMI applies KubeVirt's rules for a VirtualMachineInstance that is being created. Own says that virtflow itself
+// creates it.
 func VMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	s := subject{spec: &vmi.Spec, path: specPath(), cluster: cluster}
 	// KubeVirt reports networks first, and then once more among the rest.
@@ -38,7 +39,8 @@ func OwnVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, ow
 	return append(causes, reservedAnnotation(vmi.Annotations, nil)...)
 }
 
-// VMIUpdate applies the rules for changing a VMI: only virtflow itself changes the spec, and only what a running guest can follow.
+// VMIUpdate applies the rules for changing a VMI: only virtflow itself changes the spec, and only what a running guest
+// can follow.
 func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	changed := !equality.Semantic.DeepEqual(old.Spec, vmi.Spec)
 	switch {
@@ -63,18 +65,22 @@ func metadata(p *field.Path, m *metav1.ObjectMeta, cluster defaults.Cluster, own
 	}
 	annotations := p.Child("annotations")
 	if m.Annotations[kubevirtv1.IgnitionAnnotation] != "" && !cluster.Enabled(defaults.GateIgnition) {
-		causes = append(causes, invalid(annotations, "ExperimentalIgnitionSupport feature gate is not enabled in kubevirt-config, invalid entry %s",
+		causes = append(causes, invalid(annotations,
+			"ExperimentalIgnitionSupport feature gate is not enabled in kubevirt-config, invalid entry %s",
 			annotations.Child(kubevirtv1.IgnitionAnnotation))...)
 	}
 	if m.Annotations[annotationHooks] != "" && !cluster.Enabled(defaults.GateSidecar) {
-		causes = append(causes, invalid(annotations, "sidecar feature gate is not enabled in kubevirt-config, invalid entry %s",
+		causes = append(causes, invalid(annotations,
+			"sidecar feature gate is not enabled in kubevirt-config, invalid entry %s",
 			annotations.Child(annotationHooks))...)
 	}
 	return causes
 }
 
 // reservedLabels may be set by virtflow alone: it acts on them.
-func reservedLabels(labels, old map[string]string, at interface{ String() string }, message string) []metav1.StatusCause {
+func reservedLabels(
+	labels, old map[string]string, at interface{ String() string }, message string,
+) []metav1.StatusCause {
 	for _, name := range []string{
 		kubevirtv1.CreatedByLabel, kubevirtv1.MigrationJobLabel, kubevirtv1.NodeNameLabel,
 		kubevirtv1.MigrationTargetNodeNameLabel, kubevirtv1.NodeSchedulable, kubevirtv1.InstallStrategyLabel,

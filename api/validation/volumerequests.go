@@ -11,9 +11,11 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// VolumeRequests checks the requests in a VM's status to add and to remove volumes. Only the first finding is reported. VMI is the VM's
-// running instance; nil: there is none.
-func VolumeRequests(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
+// VolumeRequests checks the requests in a VM's status to add and to remove volumes. Only the first finding is reported.
+// VMI is the VM's running instance; nil: there is none.
+func VolumeRequests(
+	vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster,
+) []metav1.StatusCause {
 	if len(vm.Status.VolumeRequests) == 0 || vm.Spec.Template == nil {
 		return nil
 	}
@@ -94,10 +96,12 @@ func (r *requests) checkAdd(p *field.Path, add *kubevirtv1.AddVolumeOptions) []m
 		}
 	}
 	if there, ok := r.template[add.Name]; ok && !equality.Semantic.DeepEqual(v, there) {
-		return invalid(p, "AddVolume request for [%s] conflicts with an existing volume of the same name on the vmi template.", add.Name)
+		return invalid(p, "AddVolume request for [%s] conflicts with an existing volume of the same name on the vmi "+
+			"template.", add.Name)
 	}
 	if there, ok := r.running[add.Name]; ok && !equality.Semantic.DeepEqual(v, there) {
-		return invalid(p, "AddVolume request for [%s] conflicts with an existing volume of the same name on currently running vmi", add.Name)
+		return invalid(p, "AddVolume request for [%s] conflicts with an existing volume of the same name on "+
+			"currently running vmi", add.Name)
 	}
 	r.added[add.Name] = true
 	return nil
@@ -107,7 +111,9 @@ func (r *requests) checkAdd(p *field.Path, add *kubevirtv1.AddVolumeOptions) []m
 func applyRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, request *kubevirtv1.VirtualMachineVolumeRequest) {
 	if remove := request.RemoveVolumeOptions; remove != nil {
 		spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v kubevirtv1.Volume) bool { return v.Name == remove.Name })
-		spec.Domain.Devices.Disks = slices.DeleteFunc(spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool { return d.Name == remove.Name })
+		spec.Domain.Devices.Disks = slices.DeleteFunc(spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool {
+			return d.Name == remove.Name
+		})
 		return
 	}
 	add := request.AddVolumeOptions

@@ -31,7 +31,8 @@ func (s subject) volume(i int) *field.Path { return s.path.Child("volumes").Inde
 func volumeNameDiffers(s subject, i int) []metav1.StatusCause {
 	for j := range min(i, maxSameNames) {
 		if s.spec.Volumes[j].Name == s.spec.Volumes[i].Name {
-			return invalid(s.volume(i).Child("name"), "%s and %s must not have the same Name.", s.volume(i), s.volume(j))
+			return invalid(s.volume(i).Child("name"), "%s and %s must not have the same Name.", s.volume(i),
+				s.volume(j))
 		}
 	}
 	return nil
@@ -77,14 +78,17 @@ func hostDisk(s subject, i int) []metav1.StatusCause {
 		causes = append(causes, invalid(s.volume(i), "HostDisk feature gate is not enabled")...)
 	}
 	if h.Path == "" {
-		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, p.Child("path"), "%s is required for hostDisk volume", p.Child("path")))
+		causes = append(causes, cause(metav1.CauseTypeFieldValueNotFound, p.Child("path"),
+			"%s is required for hostDisk volume", p.Child("path")))
 	}
 	if h.Type != kubevirtv1.HostDiskExists && h.Type != kubevirtv1.HostDiskExistsOrCreate {
-		causes = append(causes, invalid(p.Child("type"), "%s has invalid value '%s', allowed are '%s' or '%s'", p.Child("type"), h.Type,
+		causes = append(causes, invalid(p.Child("type"), "%s has invalid value '%s', allowed are '%s' or '%s'",
+			p.Child("type"), h.Type,
 			kubevirtv1.HostDiskExists, kubevirtv1.HostDiskExistsOrCreate)...)
 	}
 	if h.Type == kubevirtv1.HostDiskExists && !h.Capacity.IsZero() {
-		causes = append(causes, invalid(p.Child("capacity"), "%s is allowed to pass only with %s equal to '%s'", p.Child("capacity"), p.Child("type"),
+		causes = append(causes, invalid(p.Child("capacity"), "%s is allowed to pass only with %s equal to '%s'",
+			p.Child("capacity"), p.Child("type"),
 			kubevirtv1.HostDiskExistsOrCreate)...)
 	}
 	return causes
@@ -100,7 +104,8 @@ func volumeSourceNamed(s subject, i int) []metav1.StatusCause {
 	}
 	need(v.ConfigMap != nil && v.ConfigMap.Name == "", p.Child("configMap", "name"))
 	need(v.Secret != nil && v.Secret.SecretName == "", p.Child("secret", "secretName"))
-	need(v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName == "", p.Child("serviceAccount", "serviceAccountName"))
+	need(v.ServiceAccount != nil && v.ServiceAccount.ServiceAccountName == "",
+		p.Child("serviceAccount", "serviceAccountName"))
 	return causes
 }
 
@@ -159,5 +164,6 @@ func noUtilityVolumes(s subject) []metav1.StatusCause {
 	if s.spec.UtilityVolumes == nil {
 		return nil
 	}
-	return invalid(s.path.Child("utilityVolumes"), "cannot create VMI with utility volumes in spec, utility volumes can only be added via hotplug")
+	return invalid(s.path.Child("utilityVolumes"),
+		"cannot create VMI with utility volumes in spec, utility volumes can only be added via hotplug")
 }

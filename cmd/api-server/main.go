@@ -12,6 +12,7 @@ import (
 func main() {
 	process.Main(func() *cobra.Command {
 		var o server.Options
-		return process.NewCommand("api-server", "Admission webhooks of virtflow, and the API subresources.kubevirt.io", o.AddFlags, o.Run)
+		return process.NewCommand("api-server", "Admission webhooks of virtflow, and the API subresources.kubevirt.io",
+			o.AddFlags, o.Run)
 	})
 }

@@ -24,7 +24,8 @@ const name = "control-worker"
 func main() {
 	process.Main(func() *cobra.Command {
 		var o options
-		return process.NewCommand(name, "runs virtflow's workflows and the activities that talk to Kubernetes", o.addFlags, o.run)
+		return process.NewCommand(name, "runs virtflow's workflows and the activities that talk to Kubernetes",
+			o.addFlags, o.run)
 	})
 }
 
@@ -39,13 +40,17 @@ type options struct {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	o.control.Temporal.AddFlags(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's own service account")
-	f.StringVar(&o.namespace, "namespace", "", "namespace that virtflow runs in, with the KubeVirt object; empty: the pod's own, else virtflow")
+	f.StringVar(&o.namespace, "namespace", "",
+		"namespace that virtflow runs in, with the KubeVirt object; empty: the pod's own, else virtflow")
 	f.StringVar(&o.launcherImage, "launcher-image", "", "image of the launcher that each VM's pod runs")
-	f.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "pull policy of the launcher image where the KubeVirt object names none")
+	f.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent),
+		"pull policy of the launcher image where the KubeVirt object names none")
 	f.IntVar(&o.control.MaxConcurrent, "max-concurrent", control.DefaultMaxConcurrent(runtime.GOMAXPROCS(0)),
-		"at most that many workflow tasks, local activities and other activities, each, are in hand at a time; what is more waits in Temporal")
+		"at most that many workflow tasks, local activities and other activities, each, are in hand at a time; what "+
+			"is more waits in Temporal")
 	f.IntVar(&o.control.CachedWorkflows, "cached-workflows", 10000,
-		"workflows kept in memory between their tasks, some 20 to 50 KB each; one that is not is replayed at its next task. 0: each task replays")
+		"workflows kept in memory between their tasks, some 20 to 50 KB each; one that is not is replayed at its "+
+			"next task. 0: each task replays")
 }
 
 func (o *options) run(ctx context.Context, p *process.Process) error {

@@ -31,8 +31,10 @@ func command() *cobra.Command {
 	)
 	flags := func(f *pflag.FlagSet) {
 		temporal.AddFlags(f)
-		f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the service account of the pod this runs in")
-		f.StringVar(&namespace, "namespace", "", "namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
+		f.StringVar(&kubeconfig, "kubeconfig", "",
+			"kubeconfig file; empty: the service account of the pod this runs in")
+		f.StringVar(&namespace, "namespace", "",
+			"namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
 		f.StringVar(&identity, "identity", "", "name of this process in the leader's lease; empty: the host name")
 		f.IntVar(&workers, "workers", 16, "how many workflows are sent something at once")
 	}

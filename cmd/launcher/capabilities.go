@@ -28,12 +28,13 @@ const (
 	findLimit = 2 * time.Minute
 )
 
-// capabilitiesCommand writes what this host offers guests to a file, for the node worker. Failing to find it out is no error of the process:
-// the guests of this node need their node worker all the same.
+// capabilitiesCommand writes what this host offers guests to a file, for the node worker. Failing to find it out is no
+// error of the process: the guests of this node need their node worker all the same.
 func capabilitiesCommand(o *options) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "capabilities", Short: "Writes what libvirt and QEMU offer guests on this host", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Use: "capabilities", Short: "Writes what libvirt and QEMU offer guests on this host", Args: cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), findLimit)
 			defer cancel()
@@ -47,7 +48,8 @@ func capabilitiesCommand(o *options) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&output, "output", "", "file to write; as root, libvirt then runs as the launchers' user. Without it the answer is printed")
+	f.StringVar(&output, "output", "",
+		"file to write; as root, libvirt then runs as the launchers' user. Without it the answer is printed")
 	o.add(f)
 	return cmd
 }
@@ -99,7 +101,8 @@ func (o *options) printCapabilities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// libvirt waits until the emulator that it tried out is gone: this process has to reap it, as the first one of a launcher's pod does.
+	// libvirt waits until the emulator that it tried out is gone: this process has to reap it, as the first one of a
+	// launcher's pod does.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("taking over orphans: %w", err)
 	}
@@ -112,7 +115,8 @@ func (o *options) printCapabilities(ctx context.Context) error {
 	problem := kvm.Judge(ctx, tryKVM(processes))
 	log.Info().Bool("kvm", problem == nil).AnErr("why", problem).Msg("finding out what this host offers guests")
 	found, err := capabilities.Find(ctx, libvirtd.New(loop, libvirtd.Config{
-		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities, Domain: "none",
+		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
+		Domain: "none",
 	}, processes, log), problem == nil)
 	if err != nil {
 		return err

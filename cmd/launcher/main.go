@@ -65,21 +65,27 @@ func probeCommand() *cobra.Command {
 func (o *options) add(f *pflag.FlagSet) {
 	c := &o.launcher
 	f.StringVar(&c.VMIFile, "vmi", "/etc/virtflow/vmi.json", "file with the VirtualMachineInstance as JSON")
-	f.StringVar(&c.TerminationMessage, "termination-message", "/dev/termination-log", "file for the reason why the launcher ended")
+	f.StringVar(&c.TerminationMessage, "termination-message", "/dev/termination-log",
+		"file for the reason why the launcher ended")
 	f.StringVar(&c.Socket, "socket", "/run/virtflow/sockets/launcher.sock", "Unix socket to serve on")
 	f.StringVar(&c.Private, "private-dir", "/run/virtflow/private", "writable directory for libvirt, sockets and logs")
 	f.StringVar(&c.Disks, "disks-dir", "/run/virtflow/disks", "writable directory for disks")
-	f.StringVar(&c.ContainerDisks, "container-disks-dir", "/run/virtflow/container-disks", "directory with the image of each containerDisk")
-	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init", "directory with the inline cloud-init data of each volume")
-	f.StringVar(&c.UserData, "user-data-dir", "/run/virtflow/user-data", "directory with the user's own Secret with the user data of each volume")
-	f.StringVar(&c.NetworkData, "network-data-dir", "/run/virtflow/network-data", "directory with the user's own Secret with the network data of each volume")
+	f.StringVar(&c.ContainerDisks, "container-disks-dir", "/run/virtflow/container-disks",
+		"directory with the image of each containerDisk")
+	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init",
+		"directory with the inline cloud-init data of each volume")
+	f.StringVar(&c.UserData, "user-data-dir", "/run/virtflow/user-data",
+		"directory with the user's own Secret with the user data of each volume")
+	f.StringVar(&c.NetworkData, "network-data-dir", "/run/virtflow/network-data",
+		"directory with the user's own Secret with the network data of each volume")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",
 		"emulate the guest's CPU where KVM does not work (also environment variable ALLOW_EMULATION)")
 	f.StringVar(&o.daemon, "libvirtd", "/usr/sbin/libvirtd", "libvirtd program")
 	f.StringVar(&o.qemuImg, "qemu-img", "/usr/bin/qemu-img", "qemu-img program")
-	f.StringVar(&o.capabilities, "capabilities-dir", "/usr/share/virtflow/capabilities", "directory with libvirt's capabilities cache of the emulator")
+	f.StringVar(&o.capabilities, "capabilities-dir", "/usr/share/virtflow/capabilities",
+		"directory with libvirt's capabilities cache of the emulator")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of this pod (also environment variable POD_UID)")
 }
 

@@ -11,7 +11,8 @@ import (
 func main() {
 	process.Main(func() *cobra.Command {
 		var f gateway.Flags
-		return process.NewCommand("node-gateway", "lets each node reach its own tasks and virtual machines in Temporal, and nothing else",
+		return process.NewCommand("node-gateway",
+			"lets each node reach its own tasks and virtual machines in Temporal, and nothing else",
 			f.AddFlags, f.Run)
 	})
 }

@@ -13,7 +13,8 @@ func main() { process.Main(command) }
 
 func command() *cobra.Command {
 	var o node.Options
-	cmd := process.NewCommand("node-worker", "starts and watches the virtual machines of one node, and gives them network and devices",
+	cmd := process.NewCommand("node-worker",
+		"starts and watches the virtual machines of one node, and gives them network and devices",
 		o.AddFlags, o.Run)
 	cmd.AddCommand(kvm.TrialCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true

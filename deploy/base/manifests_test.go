@@ -94,10 +94,12 @@ func templates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	return out
 }
 
-// TestPodsRunWhereTheirImagesDo: they are built for Linux on amd64 only, and so are the guests that a node worker is for.
+// TestPodsRunWhereTheirImagesDo: they are built for Linux on amd64 only, and so are the guests that a node worker is
+// for.
 func TestPodsRunWhereTheirImagesDo(t *testing.T) {
 	for name, template := range templates(t) {
-		require.Equal(t, map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}, template.Spec.NodeSelector, name)
+		require.Equal(t, map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
+			template.Spec.NodeSelector, name)
 	}
 }
 
@@ -128,13 +130,15 @@ func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
 	}
 }
 
-// TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal: no certificate for it, and a token that opens nothing but the gateway.
+// TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal: no certificate for it, and a token that opens nothing but the
+// gateway.
 func TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal(t *testing.T) {
 	pod := templates(t)[nodeWorker].Spec
 	tokens := 0
 	for _, v := range pod.Volumes {
 		if v.Secret != nil {
-			require.Equal(t, "virtflow-node-access", v.Secret.SecretName, "it shows whom streams come to, and is no use for anything else")
+			require.Equal(t, "virtflow-node-access", v.Secret.SecretName,
+				"it shows whom streams come to, and is no use for anything else")
 		}
 		if v.Projected == nil {
 			continue
@@ -191,7 +195,8 @@ func TestNoRoleGivesMoreThanItNames(t *testing.T) {
 				require.NotContains(t, r.Verbs, v, name)
 			}
 			if slices.Contains(r.Resources, "secrets") {
-				require.True(t, len(r.ResourceNames) > 0 || slices.Equal(r.Verbs, []string{"create"}), "%s may read every Secret", name)
+				require.True(t, len(r.ResourceNames) > 0 || slices.Equal(r.Verbs, []string{"create"}),
+					"%s may read every Secret", name)
 			}
 		}
 	}
@@ -253,11 +258,13 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 		switch o := o.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:
 			for _, w := range o.Webhooks {
-				hooks = append(hooks, hook{called(w.Name, w.ClientConfig), w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
+				hooks = append(hooks, hook{called(w.Name, w.ClientConfig), w.FailurePolicy, w.TimeoutSeconds,
+					w.MatchConditions, operations(w.Rules)})
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
 			for _, w := range o.Webhooks {
-				hooks = append(hooks, hook{called(w.Name, w.ClientConfig), w.FailurePolicy, w.TimeoutSeconds, w.MatchConditions, operations(w.Rules)})
+				hooks = append(hooks, hook{called(w.Name, w.ClientConfig), w.FailurePolicy, w.TimeoutSeconds,
+					w.MatchConditions, operations(w.Rules)})
 			}
 		}
 	}
@@ -269,18 +276,22 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 			require.Equal(t, int32(1), *h.timeout)
 		} else {
 			require.Equal(t, admissionregistrationv1.Fail, *h.policy)
-			require.NotContains(t, h.operations, admissionregistrationv1.Delete, "%s: a deletion depends on nobody", h.path)
+			require.NotContains(t, h.operations, admissionregistrationv1.Delete, "%s: a deletion depends on nobody",
+				h.path)
 		}
 		require.LessOrEqual(t, *h.timeout, int32(5))
 		require.Contains(t, h.conditions[0].Expression, "system:serviceaccount:virtflow:virtflow-control-worker")
 		if slices.Contains(h.operations, admissionregistrationv1.Update) && slices.Contains([]string{
-			admission.PathMutateVM, admission.PathMutateVMI, admission.PathMutateVMIRS, admission.PathValidateVM, admission.PathValidateVMIPatch,
+			admission.PathMutateVM, admission.PathMutateVMI, admission.PathMutateVMIRS, admission.PathValidateVM,
+			admission.PathValidateVMIPatch,
 			admission.PathValidateVMIRS, admission.PathValidateVMIMUpdate,
 		}, h.path) {
-			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name, "%s: who takes a finalizer away waits for nobody", h.path)
+			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name,
+				"%s: who takes a finalizer away waits for nobody", h.path)
 		}
 		if h.path == admission.PathValidateEviction {
-			require.Contains(t, h.conditions[1].Expression, `request.name.startsWith("virt-launcher-")`, "others' pods never wait for virtflow")
+			require.Contains(t, h.conditions[1].Expression, `request.name.startsWith("virt-launcher-")`,
+				"others' pods never wait for virtflow")
 		}
 	}
 }
@@ -371,13 +382,15 @@ func TestWhoReachesTheNodeWorkers(t *testing.T) {
 	require.Len(t, readers, 1)
 }
 
-// TestRemovingVirtflowRemovesAllOfIt: the manual names everything that does not go with the namespace. Definitions go by their own manifests.
+// TestRemovingVirtflowRemovesAllOfIt: the manual names everything that does not go with the namespace. Definitions go
+// by their own manifests.
 func TestRemovingVirtflowRemovesAllOfIt(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/uninstall.md")
 	require.NoError(t, err)
 	commands := strings.Split(string(manual), "\n")
 	namespaced := []string{
-		"ConfigMap", "DaemonSet", "Deployment", "KubeVirt", "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
+		"ConfigMap", "DaemonSet", "Deployment", "KubeVirt", "NetworkPolicy", "PodDisruptionBudget", "Role",
+		"RoleBinding", "Secret", "Service", "ServiceAccount",
 	}
 	seen := 0
 	documents(t, "*.yaml", func(file string, asJSON []byte) {
@@ -390,7 +403,9 @@ func TestRemovingVirtflowRemovesAllOfIt(t *testing.T) {
 		seen++
 		require.True(t, slices.ContainsFunc(commands, func(line string) bool {
 			words := strings.Fields(line)
-			return len(words) > 3 && words[0] == "kubectl" && slices.Contains(strings.Split(words[2], ","), strings.ToLower(o.Kind)) && slices.Contains(words[3:], o.Name)
+			return len(words) > 3 && words[0] == "kubectl" &&
+				slices.Contains(strings.Split(words[2], ","), strings.ToLower(o.Kind)) &&
+				slices.Contains(words[3:], o.Name)
 		}), "no command of docs/uninstall.md deletes %s %s", o.Kind, o.Name)
 	})
 	require.Greater(t, seen, 20)

@@ -22,7 +22,8 @@ func policies(t *testing.T) map[string]*admissionregistrationv1.ValidatingAdmiss
 			require.Equal(t, admissionregistrationv1.Fail, *o.Spec.FailurePolicy, o.Name)
 			out[o.Name] = o
 		case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-			require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, o.Spec.ValidationActions)
+			require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+				o.Spec.ValidationActions)
 			require.Nil(t, o.Spec.MatchResources, "a binding that is narrowed protects less than it says")
 			bound[o.Spec.PolicyName] = true
 		}
@@ -48,8 +49,10 @@ func TestThePolicyForNodesPermitsWhatIsWritten(t *testing.T) {
 	}
 	require.Regexp(t, own, contract.LabelSchedulable)
 	for _, key := range []string{
-		corev1.LabelHostname, corev1.LabelTopologyZone, "node-role.kubernetes.io/control-plane", "node-restriction.kubernetes.io/tenant", "example.com/tenant",
-		"kubevirt.io/schedulable-not", "xkubevirt.io/schedulable", "evilvirtflow.io/x", "kubevirt.io", "cpu-model.node.kubevirt.io.example.com/x",
+		corev1.LabelHostname, corev1.LabelTopologyZone, "node-role.kubernetes.io/control-plane",
+		"node-restriction.kubernetes.io/tenant", "example.com/tenant",
+		"kubevirt.io/schedulable-not", "xkubevirt.io/schedulable", "evilvirtflow.io/x", "kubevirt.io",
+		"cpu-model.node.kubevirt.io.example.com/x",
 	} {
 		require.NotRegexp(t, own, key)
 	}

@@ -22,7 +22,8 @@ func clusterVerbs() []*cobra.Command {
 	down.Flags().BoolVar(&purge, "purge", false, "delete the cluster's state, too")
 	return []*cobra.Command{
 		{
-			Use: "up", Short: "Build what is missing, start what does not run, wait until it is usable", Args: cobra.NoArgs,
+			Use: "up", Short: "Build what is missing, start what does not run, wait until it is usable",
+			Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Up(ctx) }),
 		},
 		down,
@@ -38,38 +39,52 @@ func clusterVerbs() []*cobra.Command {
 			}),
 		},
 		{
-			Use: "kill PROCESS", Short: "Kill a process as a crash would; it is started again", Args: cobra.ExactArgs(1),
-			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Kill(ctx, args[0]) }),
+			Use: "kill PROCESS", Short: "Kill a process as a crash would; it is started again",
+			Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				return c.Kill(ctx, args[0])
+			}),
 		},
 		{
-			Use: "restart PROCESS", Short: "Stop a process in an orderly way and start it again", Args: cobra.ExactArgs(1),
-			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Restart(ctx, args[0]) }),
+			Use: "restart PROCESS", Short: "Stop a process in an orderly way and start it again",
+			Args: cobra.ExactArgs(1),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				return c.Restart(ctx, args[0])
+			}),
 		},
 		{
 			Use: "stop PROCESS", Short: "Stop a process in an orderly way, until start", Args: cobra.ExactArgs(1),
-			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Stop(ctx, args[0]) }),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				return c.Stop(ctx, args[0])
+			}),
 		},
 		{
 			Use: "start PROCESS", Short: "Start a process that was stopped", Args: cobra.ExactArgs(1),
-			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error { return c.Start(ctx, args[0]) }),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
+				return c.Start(ctx, args[0])
+			}),
 		},
 		{
 			Use: "tools", Short: "Build temporal, tctl and virtctl and put them beside kubectl", Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Tools(ctx) }),
 		},
 		{
-			Use: "packages SET", Short: "Install the Debian packages of a set: cluster, test, launcher or generate", Args: cobra.ExactArgs(1),
+			Use: "packages SET", Short: "Install the Debian packages of a set: cluster, test, launcher or generate",
+			Args:      cobra.ExactArgs(1),
 			ValidArgs: []string{"cluster", "test", "launcher", "generate"},
 			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
-				set, ok := map[string][]string{"cluster": debian.Cluster(), "test": debian.Test(), "launcher": debian.Launcher(), "generate": debian.Generate()}[args[0]]
+				set, ok := map[string][]string{"cluster": debian.Cluster(), "test": debian.Test(),
+					"launcher": debian.Launcher(), "generate": debian.Generate()}[args[0]]
 				if !ok {
-					return fmt.Errorf("there is no set of packages %q: give cluster, test, launcher or generate", args[0])
+					return fmt.Errorf("there is no set of packages %q: give cluster, test, launcher or generate",
+						args[0])
 				}
 				return c.InstallPackages(ctx, set)
 			}),
 		},
 		{
-			Use: "build PART...", Short: "Build parts into the cache and print their folders", Args: cobra.MinimumNArgs(1),
+			Use: "build PART...", Short: "Build parts into the cache and print their folders",
+			Args:      cobra.MinimumNArgs(1),
 			ValidArgs: partNames(),
 			RunE:      with(build),
 		},

@@ -24,21 +24,24 @@ func deliverVerbs() []*cobra.Command {
 		return cmd
 	}
 	return []*cobra.Command{
-		verb("images", "Build the images and import them into every node", func(ctx context.Context, d deliver.Delivery) error {
-			_, err := d.Images(ctx)
-			return err
-		}),
-		verb("deploy", "Build and import the images, apply the manifests, wait for the rollouts", func(ctx context.Context, d deliver.Delivery) error {
-			return d.Deploy(ctx)
-		}),
-		verb("demo", "Bring up the cluster and virtflow, and run a virtual machine", func(ctx context.Context, d deliver.Delivery) error {
-			if err := d.Cluster.Up(ctx); err != nil {
+		verb("images", "Build the images and import them into every node",
+			func(ctx context.Context, d deliver.Delivery) error {
+				_, err := d.Images(ctx)
 				return err
-			}
-			if err := d.Deploy(ctx); err != nil {
-				return err
-			}
-			return d.Demo(ctx)
-		}),
+			}),
+		verb("deploy", "Build and import the images, apply the manifests, wait for the rollouts",
+			func(ctx context.Context, d deliver.Delivery) error {
+				return d.Deploy(ctx)
+			}),
+		verb("demo", "Bring up the cluster and virtflow, and run a virtual machine",
+			func(ctx context.Context, d deliver.Delivery) error {
+				if err := d.Cluster.Up(ctx); err != nil {
+					return err
+				}
+				if err := d.Deploy(ctx); err != nil {
+					return err
+				}
+				return d.Demo(ctx)
+			}),
 	}
 }

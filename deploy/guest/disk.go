@@ -28,8 +28,8 @@ func diskKiB(content int64) int64 {
 	return (content/1024 + spare + track) / track * track
 }
 
-// writeDisk makes dir/disk.img: one FAT file system over the whole disk, bootable by BIOS with syslinux. It is raw, not a
-// compressed qcow2, which takes the guest twice as long to read.
+// writeDisk makes dir/disk.img: one FAT file system over the whole disk, bootable by BIOS with syslinux. It is raw, not
+// a compressed qcow2, which takes the guest twice as long to read.
 func writeDisk(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "syslinux.cfg"), []byte(bootMenu), 0o644); err != nil {
 		return fmt.Errorf("make the guest's disk: %w", err)
@@ -56,7 +56,8 @@ func writeDisk(ctx context.Context, dir string) error {
 	}
 	steps := [][]string{
 		{"/sbin/mkfs.vfat", "--invariant", "-n", "GUEST", image},
-		{"mcopy", "-m", "-i", image, filepath.Join(dir, files[0]), filepath.Join(dir, files[1]), filepath.Join(dir, files[2]), "::"},
+		{"mcopy", "-m", "-i", image, filepath.Join(dir, files[0]), filepath.Join(dir, files[1]),
+			filepath.Join(dir, files[2]), "::"},
 		{"syslinux", "--install", image},
 	}
 	for _, step := range steps {

@@ -30,7 +30,8 @@ const CommandLine = "console=tty0 console=ttyS0 quiet loglevel=3"
 // smaller, but has no AHCI, and sata is the bus that disks get by default.
 const Kernel = "linux-image-amd64"
 
-// MinimumMiB is the least memory that the guest starts with: with 96 MiB the kernel finds no room to unpack the initramfs.
+// MinimumMiB is the least memory that the guest starts with: with 96 MiB the kernel finds no room to unpack the
+// initramfs.
 const MinimumMiB = 128
 
 // Packages are what the guest is made of, beside the kernel.
@@ -81,7 +82,8 @@ func Build(ctx context.Context, root, kernel, dir string) error {
 // assemble puts the guest's root file system together.
 func assemble(ctx context.Context, root closure.Root, kernel string) (*tree.Tree, error) {
 	t := tree.New()
-	for _, dir := range []string{"dev", "proc", "sys", "run", "mnt", "var/log", "etc/dropbear", "usr/bin", "usr/sbin", "usr/lib64", "lib/modules"} {
+	for _, dir := range []string{"dev", "proc", "sys", "run", "mnt", "var/log", "etc/dropbear", "usr/bin", "usr/sbin",
+		"usr/lib64", "lib/modules"} {
 		t.Dir(dir, 0o755)
 	}
 	t.Dir("tmp", 0o1777)

@@ -9,7 +9,8 @@ import (
 )
 
 func TestParseDepends(t *testing.T) {
-	require.Equal(t, []string{"libahci", "libata"}, parseDepends([]byte("license=GPL\x00depends=libahci,libata\x00name=ahci\x00")))
+	require.Equal(t, []string{"libahci", "libata"},
+		parseDepends([]byte("license=GPL\x00depends=libahci,libata\x00name=ahci\x00")))
 	require.Empty(t, parseDepends([]byte("depends=\x00name=libata\x00")))
 }
 
@@ -26,10 +27,13 @@ func TestCloudConfig(t *testing.T) {
 		t.Skip("busybox, whose awk the guest uses, is not installed")
 	}
 	cases := []struct{ name, config, want string }{
-		{"words", "hostname: h\npassword: 'it''s'\nchpasswd: { expire: False }\nssh_pwauth: True\n", "hostname\th\npassword\tit's\n"},
+		{"words", "hostname: h\npassword: 'it''s'\nchpasswd: { expire: False }\nssh_pwauth: True\n",
+			"hostname\th\npassword\tit's\n"},
 		{"keys", "ssh_authorized_keys:\n  - ssh-ed25519 AAAA me\n", "key\tssh-ed25519 AAAA me\n"},
-		{"chpasswd", "chpasswd:\n  list: |\n    root:a\n    user:b\n  expire: False\n", "chpasswd\troot:a\nchpasswd\tuser:b\n"},
-		{"runcmd", "runcmd:\n  - echo hi # why\n  - [ sh, -c, \"echo 'a, b'\" ]\n", "run\techo hi\nrun\t'sh' '-c' 'echo '\\''a, b'\\'''\n"},
+		{"chpasswd", "chpasswd:\n  list: |\n    root:a\n    user:b\n  expire: False\n",
+			"chpasswd\troot:a\nchpasswd\tuser:b\n"},
+		{"runcmd", "runcmd:\n  - echo hi # why\n  - [ sh, -c, \"echo 'a, b'\" ]\n",
+			"run\techo hi\nrun\t'sh' '-c' 'echo '\\''a, b'\\'''\n"},
 		{"unknown", "write_files:\n  - path: /x\n    content: y\n", "unknown\twrite_files\n"},
 	}
 	for _, c := range cases {

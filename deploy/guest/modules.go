@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// wantedModules are the kernel modules that the guest loads, with what they depend on, at every boot: the disk and network
-// models that a VirtualMachine may ask for, the file systems, and what the power button and the guest agent need.
+// wantedModules are the kernel modules that the guest loads, with what they depend on, at every boot: the disk and
+// network models that a VirtualMachine may ask for, the file systems, and what the power button and the guest agent
+// need.
 func wantedModules() []string {
 	return []string{
 		"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_balloon", "virtio_console", "virtio_rng",

@@ -41,7 +41,8 @@ func command() *cobra.Command {
 	var only []string
 	var overlay string
 	root.PersistentFlags().StringSliceVar(&only, "only", nil, "names of the images, separated by commas (default: all)")
-	root.PersistentFlags().StringVar(&overlay, "overlay", "", "a file that replaces source files, as for `go build -overlay`")
+	root.PersistentFlags().StringVar(&overlay, "overlay", "",
+		"a file that replaces source files, as for `go build -overlay`")
 	root.AddCommand(
 		&cobra.Command{
 			Use:   "build",
@@ -52,9 +53,10 @@ func command() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use:   "verify",
-			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks (needs root)",
-			Args:  cobra.NoArgs,
+			Use: "verify",
+			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks " +
+				"(needs root)",
+			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return verify(cmd.Context())
 			},
@@ -111,7 +113,8 @@ func newBuilder() (*recipes.Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}).
+	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly,
+		NoColor: os.Getenv("NO_COLOR") != ""}).
 		With().Timestamp().Logger()
 	return recipes.NewBuilder(dir, log)
 }

@@ -19,6 +19,7 @@ func verify(ctx context.Context) error {
 	if err := recipes.Verify(ctx, builder); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	fmt.Printf("The test guest boots, reboots and shuts down in the launcher's root (%s).\n", time.Since(started).Round(time.Second))
+	fmt.Printf("The test guest boots, reboots and shuts down in the launcher's root (%s).\n",
+		time.Since(started).Round(time.Second))
 	return nil
 }

@@ -22,7 +22,8 @@ import (
 
 const accessCAName = "virtflow-node-access-ca"
 
-// AccessOptions say where the certificates between the API server and the node workers are kept. Both Secrets must exist, empty at first.
+// AccessOptions say where the certificates between the API server and the node workers are kept. Both Secrets must
+// exist, empty at first.
 type AccessOptions struct {
 	// Own has the CA with its key, and the API server's client certificate. Nobody else may read it.
 	Own types.NamespacedName
@@ -30,8 +31,8 @@ type AccessOptions struct {
 	Nodes types.NamespacedName
 }
 
-// Access keeps the certificates by which the API server and the node workers know each other: a CA of their own, and one certificate for each
-// role, good for that role only. It is safe for concurrent use, in one process and in several.
+// Access keeps the certificates by which the API server and the node workers know each other: a CA of their own, and
+// one certificate for each role, good for that role only. It is safe for concurrent use, in one process and in several.
 type Access struct {
 	AccessOptions
 	reader  client.Reader
@@ -72,13 +73,17 @@ func (a *Access) Refresh(ctx context.Context) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundleOf(own))
 	a.current.Store(&tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: wire.ServerName, NextProtos: []string{"http/1.1"},
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: roots,
+		ServerName: wire.ServerName, NextProtos: []string{"http/1.1"},
 	})
 	return nil
 }
 
-// keep reads a Secret, and writes it where renew has changed it. When another replica was faster, the next refresh finds what it wrote.
-func (a *Access) keep(ctx context.Context, name types.NamespacedName, renew func(*corev1.Secret) (string, error)) (*corev1.Secret, error) {
+// keep reads a Secret, and writes it where renew has changed it. When another replica was faster, the next refresh
+// finds what it wrote.
+func (a *Access) keep(
+	ctx context.Context, name types.NamespacedName, renew func(*corev1.Secret) (string, error),
+) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := a.reader.Get(ctx, name, secret); err != nil {
 		return nil, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", name, err)
@@ -96,7 +101,8 @@ func (a *Access) keep(ctx context.Context, name types.NamespacedName, renew func
 		}
 		return nil, fmt.Errorf("writing Secret %s: %w", name, err)
 	}
-	a.log.Info().Str("namespace", name.Namespace).Str("name", name.Name).Str("renewed", renewed).Msg("certificate renewed")
+	a.log.Info().Str("namespace", name.Namespace).Str("name", name.Name).Str("renewed", renewed).
+		Msg("certificate renewed")
 	return secret, nil
 }
 

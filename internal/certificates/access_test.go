@@ -23,7 +23,8 @@ import (
 
 func accessNames() AccessOptions {
 	return AccessOptions{
-		Own: types.NamespacedName{Namespace: "virtflow", Name: "own"}, Nodes: types.NamespacedName{Namespace: "virtflow", Name: "nodes"},
+		Own:   types.NamespacedName{Namespace: "virtflow", Name: "own"},
+		Nodes: types.NamespacedName{Namespace: "virtflow", Name: "nodes"},
 	}
 }
 
@@ -60,8 +61,11 @@ func shakeHands(t *testing.T, clientConfig *tls.Config, mounted *corev1.Secret, 
 	defer a.Close()
 	defer b.Close()
 	server := tls.Server(a, &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known, Time: clock,
-		VerifyConnection: func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(wire.ClientName) },
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs: known, Time: clock,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return s.PeerCertificates[0].VerifyHostname(wire.ClientName)
+		},
 	})
 	clientConfig = clientConfig.Clone()
 	clientConfig.Time = clock
@@ -100,7 +104,8 @@ func TestAccessCertificates(t *testing.T) {
 	asNode.Certificates = []tls.Certificate{pair}
 	require.Error(t, shakeHands(t, asNode, nodes, now))
 	impostor := nodes.DeepCopy()
-	impostor.Data[corev1.TLSCertKey], impostor.Data[corev1.TLSPrivateKeyKey] = own.Data[corev1.TLSCertKey], own.Data[corev1.TLSPrivateKeyKey]
+	impostor.Data[corev1.TLSCertKey], impostor.Data[corev1.TLSPrivateKeyKey] = own.Data[corev1.TLSCertKey],
+		own.Data[corev1.TLSPrivateKeyKey]
 	require.Error(t, shakeHands(t, config, impostor, now))
 
 	// Another replica uses the same; nothing is written without need.

@@ -22,7 +22,8 @@ import (
 // After an error it is tried again after accessPause, and then after up to accessPauses.
 const accessPause, accessPauses = time.Second, time.Minute
 
-// Secrets are watched each by its name, which is all that RBAC permits: a manager's own cache has one selector for all. It is a reader of them.
+// Secrets are watched each by its name, which is all that RBAC permits: a manager's own cache has one selector for all.
+// It is a reader of them.
 type Secrets struct {
 	caches map[types.NamespacedName]cache.Cache
 }
@@ -34,7 +35,8 @@ func WatchSecrets(mgr ctrl.Manager, names ...types.NamespacedName) (*Secrets, er
 		only := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", name.Name)}
 		c, err := cache.New(mgr.GetConfig(), cache.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{name.Namespace: only}}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{name.Namespace: only}}},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("setting up the watch of Secret %s: %w", name, err)
@@ -66,7 +68,8 @@ func (s *Secrets) List(context.Context, client.ObjectList, ...client.ListOption)
 	return errors.New("the Secrets that are watched are read by their names")
 }
 
-// SetUp has a manager call the Access whenever one of its Secrets changes, and now and then for their age. Every replica does it.
+// SetUp has a manager call the Access whenever one of its Secrets changes, and now and then for their age. Every
+// replica does it.
 func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	everyReplica := false
 	b := ctrl.NewControllerManagedBy(mgr).Named("access-certificates")
@@ -78,7 +81,8 @@ func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	}
 	err := b.WithOptions(controller.Options{
 		NeedLeaderElection: &everyReplica,
-		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](accessPause, accessPauses),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](accessPause,
+			accessPauses),
 	}).Complete(a)
 	if err != nil {
 		return fmt.Errorf("setting up the certificates for access to nodes: %w", err)
@@ -86,7 +90,8 @@ func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	return nil
 }
 
-// Reconcile renews what is about to end, and puts into use what is new. When another replica was faster, its write is on its way here.
+// Reconcile renews what is about to end, and puts into use what is new. When another replica was faster, its write is
+// on its way here.
 func (a *Access) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return reconcile.Result{}, err

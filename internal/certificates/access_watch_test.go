@@ -44,7 +44,8 @@ func TestAccessWatchesItsSecrets(t *testing.T) {
 	require.NoError(t, err)
 	secrets, err := WatchSecrets(mgr, names.Own, names.Nodes)
 	require.NoError(t, err)
-	require.ErrorContains(t, secrets.Get(t.Context(), types.NamespacedName{Namespace: "virtflow", Name: "somebody-elses"}, &corev1.Secret{}), "not among the Secrets")
+	require.ErrorContains(t, secrets.Get(t.Context(),
+		types.NamespacedName{Namespace: "virtflow", Name: "somebody-elses"}, &corev1.Secret{}), "not among the Secrets")
 	a := NewAccess(secrets, mgr.GetClient(), names, zerolog.Nop())
 	require.NoError(t, a.SetUp(mgr, secrets))
 	ended := make(chan error, 1)

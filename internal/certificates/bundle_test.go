@@ -22,11 +22,13 @@ func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
 	bundle := types.NamespacedName{Namespace: "virtflow", Name: "ca"}
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "ca"}, Data: map[string]string{"other": "stays"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "ca"},
+			Data: map[string]string{"other": "stays"}},
 	).Build()
 	start := func() *Rotator {
 		k := NewRotator(c, Options{
-			Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "door", Bundle: bundle, Keys: []string{"a.key", "b.key"},
+			Secret: types.NamespacedName{Namespace: "virtflow", Name: "cert"}, Service: "door", Bundle: bundle,
+			Keys: []string{"a.key", "b.key"},
 		}, zerolog.Nop())
 		k.now = func() time.Time { return now }
 		require.Nil(t, k.Key("a.key"))
@@ -43,7 +45,8 @@ func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
 	first, second := start(), start()
 	require.Len(t, first.Key("a.key"), KeySize)
 	require.NotEqual(t, first.Key("a.key"), first.Key("b.key"))
-	require.Equal(t, first.Key("a.key"), second.Key("a.key"), "replicas, and the same one after a restart, have the same keys")
+	require.Equal(t, first.Key("a.key"), second.Key("a.key"),
+		"replicas, and the same one after a restart, have the same keys")
 	require.Nil(t, first.Key("c.key"))
 
 	verify := func(k *Rotator) {

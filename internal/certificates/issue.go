@@ -24,8 +24,8 @@ const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	certLife = 90 * 24 * time.Hour
 	ahead    = 30 * 24 * time.Hour
-	// spread is how long something new is given to reach everybody before it is used: the kubelet takes a minute or two to bring a mounted
-	// ConfigMap or Secret up to date.
+	// spread is how long something new is given to reach everybody before it is used: the kubelet takes a minute or two
+	// to bring a mounted ConfigMap or Secret up to date.
 	spread = time.Hour
 )
 
@@ -43,8 +43,8 @@ func (k *Rotator) issuer() *issuer {
 	}}
 }
 
-// renew puts a new CA or certificate into a Secret when the one there is missing, broken, for another name, or about to end. It says
-// which, or "". A new CA signs nothing until everybody knows it.
+// renew puts a new CA or certificate into a Secret when the one there is missing, broken, for another name, or about to
+// end. It says which, or "". A new CA signs nothing until everybody knows it.
 func (i *issuer) renew(secret *corev1.Secret, now time.Time) (string, error) {
 	made, err := i.renewCA(secret, now)
 	if err != nil {
@@ -73,14 +73,15 @@ func (i *issuer) renewCA(secret *corev1.Secret, now time.Time) (string, error) {
 	return "ca", nil
 }
 
-// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the one there is good for a while. While a new CA is
-// on its way to everybody, one of the CA before it goes on.
+// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the one there is good for a
+// while. While a new CA is on its way to everybody, one of the CA before it goes on.
 func (i *issuer) renewLeaf(secret, own *corev1.Secret, now time.Time) (string, error) {
 	ca, cert, key := own.Data, secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 	if ok, _ := rotator.ValidCert(ca[keyCA], cert, key, i.DNSName, i.ExtKeyUsages, now.Add(ahead)); ok {
 		return "", nil
 	}
-	if ok, _ := rotator.ValidCert(ca[keyPreviousCA], cert, key, i.DNSName, i.ExtKeyUsages, now); ok && isNew(ca[keyCA], now) {
+	if ok, _ := rotator.ValidCert(ca[keyPreviousCA], cert, key, i.DNSName, i.ExtKeyUsages, now); ok &&
+		isNew(ca[keyCA], now) {
 		return "", nil
 	}
 	signer, err := parseCA(ca[keyCA], ca[keyCAKey])

@@ -26,8 +26,8 @@ type keys struct {
 func previousOf(name string) string { return name + "-previous" }
 func madeOf(name string) string     { return name + "-made" }
 
-// Key is the random key of that name to close something with, or nil while there is none. One that was made lately is not used yet: other
-// replicas may not know it.
+// Key is the random key of that name to close something with, or nil while there is none. One that was made lately is
+// not used yet: other replicas may not know it.
 func (k *Rotator) Key(name string) []byte {
 	of := k.keysOf(name)
 	if len(of.previous) > 0 && k.now().Before(of.made.Add(spread)) {

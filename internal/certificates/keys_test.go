@@ -16,7 +16,8 @@ import (
 func TestAKeyIsReplaced(t *testing.T) {
 	now := time.Now()
 	name := types.NamespacedName{Namespace: "virtflow", Name: "cert"}
-	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}).Build()
+	c := fake.NewClientBuilder().
+		WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}).Build()
 	start := func() *Rotator {
 		k := NewRotator(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
 		k.now = func() time.Time { return now }
@@ -66,7 +67,8 @@ func TestAKeyOfBeforeStays(t *testing.T) {
 	old := make([]byte, KeySize)
 	old[0] = 1
 	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string][]byte{"a.key": old},
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		Data:       map[string][]byte{"a.key": old},
 	}).Build()
 	k := NewRotator(c, Options{Secret: name, Service: "door", Keys: []string{"a.key"}}, zerolog.Nop())
 	k.now = func() time.Time { return now }

@@ -33,16 +33,17 @@ type Options struct {
 	Secret types.NamespacedName
 	// Service is the name of the Service in front of this process, in the Secret's namespace.
 	Service string
-	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA; empty: there are none.
+	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA; empty: there are
+	// none.
 	MutatingWebhooks   string
 	ValidatingWebhooks string
 	// APIServices are the names of those that get it too.
 	APIServices []string
-	// Bundle is the ConfigMap that gets the CA, under BundleKey, for clients that have no Kubernetes credentials; no name: none. It must
-	// exist, empty at first.
+	// Bundle is the ConfigMap that gets the CA, under BundleKey, for clients that have no Kubernetes credentials; no
+	// name: none. It must exist, empty at first.
 	Bundle types.NamespacedName
-	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all replicas and across
-	// restarts. Each is replaced after keyLife; the one before it is kept until then.
+	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all
+	// replicas and across restarts. Each is replaced after keyLife; the one before it is kept until then.
 	Keys []string
 }
 
@@ -76,9 +77,10 @@ func (k *Rotator) SetUp(mgr ctrl.Manager) error {
 		b = b.Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always)
 	}
 	if len(k.APIServices) > 0 {
-		b = b.Watches(NewAPIService(""), always, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return slices.Contains(k.APIServices, o.GetName())
-		})))
+		b = b.Watches(NewAPIService(""), always,
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+				return slices.Contains(k.APIServices, o.GetName())
+			})))
 	}
 	if k.Bundle.Name != "" {
 		b = b.Watches(&corev1.ConfigMap{}, always)
@@ -113,7 +115,8 @@ func (k *Rotator) Ready(context.Context) error {
 func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
+		return reconcile.Result{},
+			fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
 	}
 	secret = secret.DeepCopy()
 	renewed, err := k.issuer().renew(secret, k.now())
@@ -132,14 +135,15 @@ func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 			}
 			return reconcile.Result{}, fmt.Errorf("writing Secret %s: %w", k.Secret, err)
 		}
-		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).Msg("certificate renewed")
+		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).
+			Msg("certificate renewed")
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("loading the certificate in Secret %s: %w", k.Secret, err)
 	}
-	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts nobody, and while there is
-	// nothing in use yet, those who do trust it need not wait for the others.
+	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts
+	// nobody, and while there is nothing in use yet, those who do trust it need not wait for the others.
 	webhooks, others := k.trust(ctx, bundleOf(secret))
 	err = errors.Join(webhooks, others)
 	if err != nil && k.current.Load() != nil && !allMissing(webhooks, others) {
@@ -153,8 +157,8 @@ func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return reconcile.Result{RequeueAfter: checkInterval}, err
 }
 
-// trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the others. What is not a
-// webhook comes separately.
+// trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the
+// others. What is not a webhook comes separately.
 func (k *Rotator) trust(ctx context.Context, bundle []byte) (webhooks, others error) {
 	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
@@ -225,8 +229,8 @@ func (k *Rotator) patch(ctx context.Context, changed, from client.Object, same b
 	return nil
 }
 
-// trustFrom writes the CA into one webhook's configuration, and says whether it was there already. A webhook that the API server reaches by
-// another Service, such as its own, trusts somebody else's.
+// trustFrom writes the CA into one webhook's configuration, and says whether it was there already. A webhook that the
+// API server reaches by another Service, such as its own, trusts somebody else's.
 func (k *Rotator) trustFrom(c *admissionregistrationv1.WebhookClientConfig, bundle []byte) (same bool) {
 	if s := c.Service; s != nil && (s.Name != k.Service || s.Namespace != k.Secret.Namespace) {
 		return true

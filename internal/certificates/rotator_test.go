@@ -27,10 +27,12 @@ func setUp(t *testing.T, at *time.Time) (*Rotator, client.Client) {
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a.x.y"}, {Name: "b.x.y"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"},
+			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "a.x.y"}, {Name: "b.x.y"}},
 		},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "c.x.y"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"},
+			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "c.x.y"}},
 		},
 		NewAPIService("v1.x.y"),
 	).Build()
@@ -73,7 +75,8 @@ func bundles(t *testing.T, c client.Client) [][]byte {
 	require.NoError(t, err)
 	bundle, err := base64.StdEncoding.DecodeString(text)
 	require.NoError(t, err)
-	return [][]byte{bundle, m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle, v.Webhooks[0].ClientConfig.CABundle}
+	return [][]byte{bundle, m.Webhooks[0].ClientConfig.CABundle, m.Webhooks[1].ClientConfig.CABundle,
+		v.Webhooks[0].ClientConfig.CABundle}
 }
 
 func do(t *testing.T, k *Rotator) {
@@ -124,7 +127,8 @@ func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestANewCAIsKnownBeforeItIsUsed: whoever has not read the new bundle yet still knows what is shown, and whoever has knows what comes.
+// TestANewCAIsKnownBeforeItIsUsed: whoever has not read the new bundle yet still knows what is shown, and whoever has
+// knows what comes.
 func TestANewCAIsKnownBeforeItIsUsed(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
@@ -168,7 +172,8 @@ func TestANewCAIsKnownBeforeItIsUsed(t *testing.T) {
 func TestAMissingSecretIsNamed(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
-	require.NoError(t, c.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}}))
+	require.NoError(t, c.Delete(context.Background(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "cert"}}))
 	_, err := k.Reconcile(context.Background(), reconcile.Request{})
 	require.ErrorContains(t, err, "reading Secret virtflow/cert")
 }

@@ -2,7 +2,8 @@ package defaults
 
 import kubevirtv1 "kubevirt.io/api/core/v1"
 
-// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings reads it.
+// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings
+// reads it.
 type Cluster struct {
 	Configuration kubevirtv1.KubeVirtConfiguration
 	// Architecture is that of a VM that does not name one.

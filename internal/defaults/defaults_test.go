@@ -30,8 +30,10 @@ func TestVMIGetsWhatItNeedsToRun(t *testing.T) {
 	vmi.Spec.Domain.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}
 	vmi.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
 	vmi.Spec.Volumes = []kubevirtv1.Volume{
-		{Name: "root", VolumeSource: kubevirtv1.VolumeSource{ContainerDisk: &kubevirtv1.ContainerDiskSource{Image: "registry/guest"}}},
-		{Name: "more", VolumeSource: kubevirtv1.VolumeSource{ContainerDisk: &kubevirtv1.ContainerDiskSource{Image: "registry/guest:v1"}}},
+		{Name: "root", VolumeSource: kubevirtv1.VolumeSource{
+			ContainerDisk: &kubevirtv1.ContainerDiskSource{Image: "registry/guest"}}},
+		{Name: "more", VolumeSource: kubevirtv1.VolumeSource{
+			ContainerDisk: &kubevirtv1.ContainerDiskSource{Image: "registry/guest:v1"}}},
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, CreateVMI(vmi, staged(), now))
@@ -105,7 +107,8 @@ func TestBridgeIsKubeVirtsDefaultAndMayBeForbidden(t *testing.T) {
 	forbidden := Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{PermitBridgeInterfaceOnPodNetwork: &no},
 	}}
-	require.EqualError(t, Spec(&kubevirtv1.VirtualMachineInstanceSpec{}, forbidden), "bridge interface is not enabled in kubevirt-config")
+	require.EqualError(t, Spec(&kubevirtv1.VirtualMachineInstanceSpec{}, forbidden),
+		"bridge interface is not enabled in kubevirt-config")
 }
 
 func TestVMKeepsItsIdentities(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // kubevirtCPURequest is KubeVirt's own request for each CPU.
 const kubevirtCPURequest = "100m"
 
-// cpuRequest copies a limit that stands alone, and applies the cluster's own request where that is not KubeVirt's 100m (which the pod's
-// rendering computes from the number of virtual CPUs).
+// cpuRequest copies a limit that stands alone, and applies the cluster's own request where that is not KubeVirt's 100m
+// (which the pod's rendering computes from the number of virtual CPUs).
 func cpuRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	r := &spec.Domain.Resources
 	set := func(q resource.Quantity) {

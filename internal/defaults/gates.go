@@ -32,7 +32,8 @@ const (
 // onByDefault are the gates that are on until they are disabled by name.
 func onByDefault() []string {
 	return []string{
-		GateDeclarativeHotplug, GateGPUsWithDRA, GateHostDevicesWithDRA, GateNodeRestriction, GatePasstBinding, GateRebootPolicy, GateSEV,
+		GateDeclarativeHotplug, GateGPUsWithDRA, GateHostDevicesWithDRA, GateNodeRestriction, GatePasstBinding,
+		GateRebootPolicy, GateSEV,
 	}
 }
 

@@ -103,7 +103,8 @@ func DropHotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Clus
 	if cpu := spec.Domain.CPU; cpu.MaxSockets == given.Domain.CPU.MaxSockets {
 		cpu.MaxSockets = 0
 	}
-	if m := spec.Domain.Memory; m != nil && m.MaxGuest != nil && given.Domain.Memory.MaxGuest != nil && m.MaxGuest.Equal(*given.Domain.Memory.MaxGuest) {
+	if m := spec.Domain.Memory; m != nil && m.MaxGuest != nil && given.Domain.Memory.MaxGuest != nil &&
+		m.MaxGuest.Equal(*given.Domain.Memory.MaxGuest) {
 		m.MaxGuest = nil
 	}
 }

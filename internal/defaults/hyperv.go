@@ -86,5 +86,6 @@ func requireVMX(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 			return
 		}
 	}
-	spec.Domain.CPU.Features = append(spec.Domain.CPU.Features, kubevirtv1.CPUFeature{Name: VMXFeature, Policy: RequirePolicy})
+	spec.Domain.CPU.Features = append(spec.Domain.CPU.Features,
+		kubevirtv1.CPUFeature{Name: VMXFeature, Policy: RequirePolicy})
 }

@@ -7,8 +7,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Infer reads a VM's instance type or its preference from one of its volumes where it asks for that, as far as the VM itself has it. What only
-// the volume's claim could say stays as it is: instance types and preferences are refused by validation.
+// Infer reads a VM's instance type or its preference from one of its volumes where it asks for that, as far as the VM
+// itself has it. What only the volume's claim could say stays as it is: instance types and preferences are refused by
+// validation.
 func Infer(vm *kubevirtv1.VirtualMachine) error {
 	if i := vm.Spec.Instancetype; i != nil {
 		forget, err := infer(vm, i.InferFromVolume, i.InferFromVolumeFailurePolicy)
@@ -31,7 +32,9 @@ func Infer(vm *kubevirtv1.VirtualMachine) error {
 	return nil
 }
 
-func infer(vm *kubevirtv1.VirtualMachine, from string, policy *kubevirtv1.InferFromVolumeFailurePolicy) (forget bool, err error) {
+func infer(
+	vm *kubevirtv1.VirtualMachine, from string, policy *kubevirtv1.InferFromVolumeFailurePolicy,
+) (forget bool, err error) {
 	if from == "" || vm.Spec.Template == nil {
 		return false, nil
 	}
@@ -50,7 +53,8 @@ func infer(vm *kubevirtv1.VirtualMachine, from string, policy *kubevirtv1.InferF
 	return false, fmt.Errorf("unable to find volume %s to infer defaults", from)
 }
 
-// inferable says why nothing can be inferred from a volume, whatever there is in the cluster, in KubeVirt's words, or nil.
+// inferable says why nothing can be inferred from a volume, whatever there is in the cluster, in KubeVirt's words, or
+// nil.
 func inferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -69,7 +73,8 @@ func inferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
 		case t.Spec.SourceRef == nil:
 			return errors.New("unable to infer defaults from DataVolumeSpec as DataVolumeSource is not supported")
 		case t.Spec.SourceRef.Kind != "DataSource":
-			return fmt.Errorf("unable to infer defaults from DataVolumeSourceRef as Kind %s is not supported", t.Spec.SourceRef.Kind)
+			return fmt.Errorf("unable to infer defaults from DataVolumeSourceRef as Kind %s is not supported",
+				t.Spec.SourceRef.Kind)
 		default:
 			return nil
 		}

@@ -16,8 +16,8 @@ const AnnotationPCITopology = "kubevirt.io/pci-topology-version"
 
 const pciTopologyVersion = "v3"
 
-// CreateVM fills in a VirtualMachine that is being created. The firmware's identities are made here so that they outlive each VMI; the
-// finalizer is added here because it would otherwise cost a write of its own.
+// CreateVM fills in a VirtualMachine that is being created. The firmware's identities are made here so that they
+// outlive each VMI; the finalizer is added here because it would otherwise cost a write of its own.
 func CreateVM(vm *kubevirtv1.VirtualMachine, cluster Cluster) {
 	if !slices.Contains(vm.Finalizers, contract.FinalizerVM) {
 		vm.Finalizers = append(vm.Finalizers, contract.FinalizerVM)

@@ -14,8 +14,8 @@ import (
 // runtimeUser is the uid that every launcher runs as, as KubeVirt's do.
 const runtimeUser = 107
 
-// CreateVMI fills in a VirtualMachineInstance that is being created: spec, annotations, finalizer, and the first status. The error is for
-// the user: the cluster's configuration contradicts itself for this VMI.
+// CreateVMI fills in a VirtualMachineInstance that is being created: spec, annotations, finalizer, and the first
+// status. The error is for the user: the cluster's configuration contradicts itself for this VMI.
 func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time.Time) error {
 	if err := Instance(vmi, cluster); err != nil {
 		return err
@@ -95,10 +95,11 @@ func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now ti
 		s.RuntimeUser = runtimeUser
 	}
 	s.Phase = kubevirtv1.Pending
-	s.PhaseTransitionTimestamps = append(s.PhaseTransitionTimestamps, kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{
-		Phase:                    kubevirtv1.Pending,
-		PhaseTransitionTimestamp: metav1.NewTime(now),
-	})
+	s.PhaseTransitionTimestamps = append(s.PhaseTransitionTimestamps,
+		kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{
+			Phase:                    kubevirtv1.Pending,
+			PhaseTransitionTimestamp: metav1.NewTime(now),
+		})
 }
 
 // podNetwork connects a VMI that says nothing of networks to the pod network.

@@ -35,7 +35,8 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%s has %d in flight, and may not have more", e.Owner, e.InFlight)
 }
 
-// Acquire counts one more in flight, for every owner; release takes it off again, once. Otherwise the error is an *ExceededError.
+// Acquire counts one more in flight, for every owner; release takes it off again, once. Otherwise the error is an
+// *ExceededError.
 func (l *Limit) Acquire(limit int, quotas ...Quota) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

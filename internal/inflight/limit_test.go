@@ -11,7 +11,8 @@ import (
 func TestEachOwnerHasItsQuota(t *testing.T) {
 	var p inflight.Limit
 	take := func(user, namespace string) (func(), error) {
-		return p.Acquire(4, inflight.Quota{Owner: "user " + user, Max: 2}, inflight.Quota{Owner: "namespace " + namespace, Max: 3})
+		return p.Acquire(4, inflight.Quota{Owner: "user " + user, Max: 2},
+			inflight.Quota{Owner: "namespace " + namespace, Max: 3})
 	}
 	first, err := take("anna", "a")
 	require.NoError(t, err)
@@ -25,7 +26,8 @@ func TestEachOwnerHasItsQuota(t *testing.T) {
 	require.NoError(t, err)
 	_, err = take("otto", "a")
 	require.ErrorAs(t, err, &full)
-	require.Equal(t, inflight.ExceededError{Owner: "namespace a", InFlight: 3}, *full, "another user of a namespace that is full")
+	require.Equal(t, inflight.ExceededError{Owner: "namespace a", InFlight: 3}, *full,
+		"another user of a namespace that is full")
 	_, err = take("otto", "b")
 	require.NoError(t, err)
 	_, err = take("uma", "c")

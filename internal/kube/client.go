@@ -28,9 +28,11 @@ type VMClient = gentype.ClientWithList[*kubevirt.VirtualMachine, *kubevirt.Virtu
 type VMIClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstance, *kubevirt.VirtualMachineInstanceList]
 
 // ReplicaSetClient reads and writes VirtualMachineInstanceReplicaSets of one namespace.
-type ReplicaSetClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceReplicaSet, *kubevirt.VirtualMachineInstanceReplicaSetList]
+type ReplicaSetClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceReplicaSet,
+	*kubevirt.VirtualMachineInstanceReplicaSetList]
 
-// KubeVirtClient reads and writes KubeVirt objects, which hold the settings of the cluster's administrator, of one namespace.
+// KubeVirtClient reads and writes KubeVirt objects, which hold the settings of the cluster's administrator, of one
+// namespace.
 type KubeVirtClient = gentype.ClientWithList[*kubevirt.KubeVirt, *kubevirt.KubeVirtList]
 
 // Client is a typed client of kubevirt.io/v1. It is safe for concurrent use.

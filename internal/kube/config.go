@@ -13,13 +13,13 @@ import (
 // serviceAccountNamespace is where the kubelet says in which namespace a pod runs.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// noLimit lets requests go out at once. Limiting their rate is for the API server's priority and fairness, which knows what else it has to do; a
-// limiter here makes requests wait in this process until their time is over, and be repeated. What a process has in flight is bounded by
-// what it works on at a time.
+// noLimit lets requests go out at once. Limiting their rate is for the API server's priority and fairness, which knows
+// what else it has to do; a limiter here makes requests wait in this process until their time is over, and be repeated.
+// What a process has in flight is bounded by what it works on at a time.
 const noLimit = -1
 
-// LoadConfig says how to reach the API server: by a kubeconfig file, or (empty path) as a pod does. The user agent is what the
-// API server's audit log shows, for example virtflow-crdwatch.
+// LoadConfig says how to reach the API server: by a kubeconfig file, or (empty path) as a pod does. The user agent is
+// what the API server's audit log shows, for example virtflow-crdwatch.
 func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 	var config *rest.Config
 	var err error
@@ -39,8 +39,9 @@ func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// LeaseConfig is for a client that only elects leaders: it shares no limit and no answer that is late with other requests. A request ends
-// in half of the time in which a lease has to be renewed, so that there is time for another one.
+// LeaseConfig is for a client that only elects leaders: it shares no limit and no answer that is late with other
+// requests. A request ends in half of the time in which a lease has to be renewed, so that there is time for another
+// one.
 func LeaseConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.UserAgent += "/leader-election"

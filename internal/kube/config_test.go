@@ -25,7 +25,8 @@ func TestNoRequestWaitsHere(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(api.Config{
-		Clusters: map[string]*api.Cluster{"c": {Server: server.URL}}, Contexts: map[string]*api.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
+		Clusters: map[string]*api.Cluster{"c": {Server: server.URL}},
+		Contexts: map[string]*api.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
 	}, file))
 	config, err := LoadConfig(file, "virtflow-test")
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 // Trial says why KVM cannot run a guest, within limit; nil: it can. It is Try with all but the limit given.
 type Trial func(ctx context.Context, limit time.Duration) error
 
-// trialLimits are for trials one after the other, 30 s in all. A virtual CPU needs less than 1 ms to halt; on a node where everything boots at
-// once, starting the process that runs it may take seconds.
+// trialLimits are for trials one after the other, 30 s in all. A virtual CPU needs less than 1 ms to halt; on a node
+// where everything boots at once, starting the process that runs it may take seconds.
 func trialLimits() wait.Backoff { return wait.Backoff{Duration: 2 * time.Second, Factor: 2, Steps: 4} }
 
 // Judge tries again, with more time, while a trial gets no answer.
@@ -27,19 +27,22 @@ func Judge(ctx context.Context, try Trial) error {
 }
 
 const (
-	// recheck is how long a judgement stands before the next. A module that is loaded, or taken away, shows after that long at most.
+	// recheck is how long a judgement stands before the next. A module that is loaded, or taken away, shows after that
+	// long at most.
 	recheck = time.Minute
 	// recheckSilent is the longest pause where KVM does not answer: each trial there keeps a CPU busy for up to 16 s.
 	recheckSilent = 15 * time.Minute
 )
 
-// Watch judges again and again until ctx ends, and tells each change: nil once KVM works, else why it does not. Known is what was found
-// before, and is not told.
+// Watch judges again and again until ctx ends, and tells each change: nil once KVM works, else why it does not. Known
+// is what was found before, and is not told.
 func Watch(ctx context.Context, try Trial, known error, changed func(error)) {
 	watch(ctx, try, known, changed, time.After)
 }
 
-func watch(ctx context.Context, try Trial, known error, changed func(error), after func(time.Duration) <-chan time.Time) {
+func watch(
+	ctx context.Context, try Trial, known error, changed func(error), after func(time.Duration) <-chan time.Time,
+) {
 	pauses := wait.Backoff{Duration: 2 * time.Second, Factor: 2, Steps: 20, Cap: recheckSilent}
 	for {
 		pause := recheck

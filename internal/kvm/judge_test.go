@@ -43,14 +43,16 @@ func TestJudgeGivesABusyMachineMoreTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &script{answers: c.answers}
 			require.Equal(t, c.want, Judge(t.Context(), s.try))
-			require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}[:c.trials], s.limits)
+			require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second,
+				16 * time.Second}[:c.trials], s.limits)
 		})
 	}
 }
 
 func TestWatchTellsEachChange(t *testing.T) {
 	absent := errors.New("open /dev/kvm: no such file or directory")
-	s := &script{answers: []error{absent, nil, nil, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, nil}}
+	s := &script{answers: []error{absent, nil, nil, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer,
+		nil}}
 	var told []error
 	var pauses []time.Duration
 	ctx, stop := context.WithCancel(t.Context())

@@ -45,7 +45,8 @@ type memoryRegion struct {
 	guest, size, userspacePtr uint64
 }
 
-// trial makes a virtual machine with one CPU that halts, and runs it. It hangs where KVM does: give it a process of its own.
+// trial makes a virtual machine with one CPU that halts, and runs it. It hangs where KVM does: give it a process of its
+// own.
 func trial(device string) error {
 	runtime.LockOSThread() // a virtual CPU belongs to a thread
 	kvm, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)

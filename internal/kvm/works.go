@@ -23,7 +23,8 @@ var ErrNoAnswer = errors.New("a virtual CPU did not halt in time") //nolint:goch
 // TrialCommand is to be part of each program that names itself to a Judge.
 func TrialCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: trialCommand + " DEVICE", Short: "Runs a virtual CPU with KVM until it halts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: trialCommand + " DEVICE", Short: "Runs a virtual CPU with KVM until it halts", Hidden: true,
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return trial(args[0]) },
 	}
 }
@@ -31,8 +32,8 @@ func TrialCommand() *cobra.Command {
 // Runner runs a command to its end.
 type Runner func(*exec.Cmd) error
 
-// Try says why KVM cannot run a guest here; nil: it can. Program is one that has the TrialCommand. A trial that takes longer than limit
-// gives ErrNoAnswer; every other error is what is true now.
+// Try says why KVM cannot run a guest here; nil: it can. Program is one that has the TrialCommand. A trial that takes
+// longer than limit gives ErrNoAnswer; every other error is what is true now.
 func Try(ctx context.Context, program, device string, limit time.Duration, run Runner) error {
 	f, err := os.OpenFile(device, os.O_RDWR, 0) //nolint:gosec // a device's path, from our own code
 	if err != nil {

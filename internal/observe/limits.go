@@ -58,7 +58,8 @@ func moment(t *metav1.Time) *time.Time {
 
 func condition(kind, status, reason, message string, changed metav1.Time) contract.Condition {
 	return contract.Condition{
-		Type: word(kind), Status: word(status), Reason: word(reason), Message: Cut(message, maxMessage), LastTransitionTime: moment(&changed),
+		Type: word(kind), Status: word(status), Reason: word(reason), Message: Cut(message, maxMessage),
+		LastTransitionTime: moment(&changed),
 	}
 }
 

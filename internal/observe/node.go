@@ -35,7 +35,8 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 // NodeState observes what a VMI is to know of the node that its pod is on.
 func NodeState(node *corev1.Node, podUID string) contract.NodeState {
 	s := contract.NodeState{
-		PodUID: podUID, Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, OutOfService: outOfService(node),
+		PodUID: podUID, Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion,
+		OutOfService: outOfService(node),
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -109,7 +110,8 @@ func OwnedLabels(labels map[string]string) map[string]string {
 }
 
 func ownedLabel(key string) bool {
-	for _, prefix := range []string{"kubevirt.io/", "virtflow.io/", "cpu-vendor.node.kubevirt.io/", "scheduling.node.kubevirt.io/"} {
+	for _, prefix := range []string{"kubevirt.io/", "virtflow.io/", "cpu-vendor.node.kubevirt.io/",
+		"scheduling.node.kubevirt.io/"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}

@@ -39,7 +39,8 @@ func TestVMIsCapped(t *testing.T) {
 	vm.Annotations = map[string]string{contract.AnnotationRequestedBy: long}
 	for range 100 {
 		vm.Finalizers = append(vm.Finalizers, long)
-		vm.Status.StateChangeRequests = append(vm.Status.StateChangeRequests, kubevirt.VirtualMachineStateChangeRequest{Action: "Start", Data: map[string]string{"paused": long}})
+		vm.Status.StateChangeRequests = append(vm.Status.StateChangeRequests,
+			kubevirt.VirtualMachineStateChangeRequest{Action: "Start", Data: map[string]string{"paused": long}})
 	}
 	o := VM(vm)
 	require.LessOrEqual(t, len(o.Actor), maxWord)
@@ -53,12 +54,15 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("x", 3600)))
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
 		UID: "i", ResourceVersion: "7", Finalizers: []string{contract.FinalizerVMI},
-		Annotations:     map[string]string{contract.AnnotationVMGeneration: "3"},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "v", Name: "web"}, kubevirt.VirtualMachineGroupVersionKind)},
+		Annotations: map[string]string{contract.AnnotationVMGeneration: "3"},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "v", Name: "web"},
+				kubevirt.VirtualMachineGroupVersionKind)},
 	}}
 	vmi.Status.Phase = kubevirt.Scheduling
 	vmi.Status.NodeName = "node1"
-	vmi.Status.PhaseTransitionTimestamps = []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{{Phase: kubevirt.Pending, PhaseTransitionTimestamp: now}}
+	vmi.Status.PhaseTransitionTimestamps = []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{
+		{Phase: kubevirt.Pending, PhaseTransitionTimestamp: now}}
 	o := VMI(vmi)
 	require.Equal(t, "v", o.OwnerUID)
 	require.EqualValues(t, 3, o.VMGeneration)
@@ -80,7 +84,8 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 		v.Status.Phase = kubevirt.Running
 		return v
 	}())), "the VMI's entity wrote that itself")
-	newer.Status.Conditions = append(newer.Status.Conditions, kubevirt.VirtualMachineInstanceCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable"})
+	newer.Status.Conditions = append(newer.Status.Conditions,
+		kubevirt.VirtualMachineInstanceCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable"})
 	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))), "what is wrong counts")
 	newer.Status.Phase = kubevirt.Running
 	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))))
@@ -89,9 +94,11 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 
 func launcher(change func(*corev1.Pod)) contract.PodObservation {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "virt-launcher-web-abcde", UID: "p", Finalizers: []string{contract.FinalizerPod}, OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "i", Name: "web"}, kubevirt.VirtualMachineInstanceGroupVersionKind),
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: "virt-launcher-web-abcde", UID: "p",
+			Finalizers: []string{contract.FinalizerPod}, OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "i", Name: "web"},
+					kubevirt.VirtualMachineInstanceGroupVersionKind),
+			}},
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: ComputeContainer, Image: "launcher:1"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
@@ -105,8 +112,10 @@ func running(pod *corev1.Pod) {
 	pod.Spec.NodeName = "node1"
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: ComputeContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: ComputeContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady"}}
 }
 
 func with(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
@@ -120,12 +129,15 @@ func with(changes ...func(*corev1.Pod)) func(*corev1.Pod) {
 func TestSignificantPod(t *testing.T) {
 	waiting := func(reason string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: ComputeContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: ComputeContainer, State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
 		}
 	}
 	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: kind, Status: status, Reason: reason})
 		}
 	}
 	placed := func(p *corev1.Pod) { p.Spec.NodeName = "node1" }
@@ -133,24 +145,45 @@ func TestSignificantPod(t *testing.T) {
 		before, after func(*corev1.Pod)
 		want          bool
 	}{
-		"nothing":                       {nil, nil, false},
-		"a new version":                 {nil, func(p *corev1.Pod) { p.ResourceVersion = "9" }, false},
-		"a node assigned":               {nil, placed, false},
-		"containers being created":      {placed, with(placed, waiting("ContainerCreating"), condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")), false},
-		"cannot be placed":              {nil, condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"), true},
-		"can be placed after all":       {condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"), with(placed, condition(corev1.PodScheduled, corev1.ConditionTrue, "")), true},
-		"no such image":                 {placed, with(placed, waiting("ErrImagePull")), true},
-		"runs":                          {placed, running, true},
-		"the gate written by ourselves": {running, with(running, condition(contract.ConditionUnpaused, corev1.ConditionTrue, "NotPaused")), false},
-		"ready":                         {running, func(p *corev1.Pod) { running(p); p.Status.Conditions[0].Status = corev1.ConditionTrue }, true},
-		"not ready for another reason":  {running, func(p *corev1.Pod) { running(p); p.Status.Conditions[0].Reason = "ContainersNotReady" }, true},
-		"another address":               {running, func(p *corev1.Pod) { running(p); p.Status.PodIPs[0].IP = "10.0.0.2" }, true},
-		"being deleted":                 {running, func(p *corev1.Pod) { running(p); p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
-		"released":                      {running, func(p *corev1.Pod) { running(p); p.Finalizers = nil }, true},
-		"somebody else's finalizer":     {running, func(p *corev1.Pod) { running(p); p.Finalizers = append(p.Finalizers, "x/y") }, false},
+		"nothing":         {nil, nil, false},
+		"a new version":   {nil, func(p *corev1.Pod) { p.ResourceVersion = "9" }, false},
+		"a node assigned": {nil, placed, false},
+		"containers being created": {placed,
+			with(placed, waiting("ContainerCreating"),
+				condition(corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")), false},
+		"cannot be placed": {nil, condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"),
+			true},
+		"can be placed after all": {condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable"),
+			with(placed, condition(corev1.PodScheduled, corev1.ConditionTrue, "")), true},
+		"no such image": {placed, with(placed, waiting("ErrImagePull")), true},
+		"runs":          {placed, running, true},
+		"the gate written by ourselves": {running,
+			with(running, condition(contract.ConditionUnpaused, corev1.ConditionTrue, "NotPaused")), false},
+		"ready": {running, func(p *corev1.Pod) {
+			running(p)
+			p.Status.Conditions[0].Status = corev1.ConditionTrue
+		}, true},
+		"not ready for another reason": {running, func(p *corev1.Pod) {
+			running(p)
+			p.Status.Conditions[0].Reason = "ContainersNotReady"
+		}, true},
+		"another address": {running, func(p *corev1.Pod) {
+			running(p)
+			p.Status.PodIPs[0].IP = "10.0.0.2"
+		}, true},
+		"being deleted": {running, func(p *corev1.Pod) {
+			running(p)
+			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}, true},
+		"released": {running, func(p *corev1.Pod) { running(p); p.Finalizers = nil }, true},
+		"somebody else's finalizer": {running, func(p *corev1.Pod) {
+			running(p)
+			p.Finalizers = append(p.Finalizers, "x/y")
+		}, false},
 		"ended": {running, func(p *corev1.Pod) {
 			running(p)
-			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0, Message: `{"reason":"Shutdown"}`}}
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 0, Message: `{"reason":"Shutdown"}`}}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +207,8 @@ func TestPod(t *testing.T) {
 }
 
 func TestNode(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n", Labels: map[string]string{contract.LabelSchedulable: "true", "kubernetes.io/hostname": "x"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n",
+		Labels: map[string]string{contract.LabelSchedulable: "true", "kubernetes.io/hostname": "x"}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	o := Node(node, true)
 	require.True(t, o.Ready)
@@ -190,21 +224,31 @@ func TestUnproven(t *testing.T) {
 	compute := func(s corev1.ContainerState) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: ComputeContainer, State: s}}
 	}
-	runs, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-	collected := []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonPodGC}}
-	evicted := []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
+	runs, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	collected := []corev1.PodCondition{
+		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reasonPodGC}}
+	evicted := []corev1.PodCondition{
+		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
 	for name, c := range map[string]struct {
 		status corev1.PodStatus
 		want   bool
 	}{
-		"runs":                                 {corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: compute(runs)}, false},
-		"ended":                                {corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: compute(ended)}, false},
-		"refused by the kubelet":               {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}, false},
-		"evicted by the kubelet":               {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: evicted, ContainerStatuses: compute(ended)}, false},
-		"collected, last seen running":         {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(runs)}, true},
-		"out of service, last seen running":    {corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: compute(runs)}, true},
-		"collected, never seen":                {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected}, true},
-		"collected after its kubelet had said": {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(ended)}, false},
+		"runs": {
+			corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: compute(runs)}, false},
+		"ended": {
+			corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: compute(ended)}, false},
+		"refused by the kubelet": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}, false},
+		"evicted by the kubelet": {
+			corev1.PodStatus{Phase: corev1.PodFailed, Conditions: evicted, ContainerStatuses: compute(ended)}, false},
+		"collected, last seen running": {
+			corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(runs)}, true},
+		"out of service, last seen running": {
+			corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: compute(runs)}, true},
+		"collected, never seen": {corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected},
+			true},
+		"collected after its kubelet had said": {
+			corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(ended)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, launcher(func(p *corev1.Pod) { p.Status = c.status }).Unproven)
@@ -214,8 +258,10 @@ func TestUnproven(t *testing.T) {
 
 // TestOrdinalsThatNobodyGave: a user may have written anything.
 func TestOrdinalsThatNobodyGave(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "x": 0, "1073741824": 1 << 30, "1073741825": 0, "2147483648": 0, "99999999999999999999": 0} {
-		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.AnnotationReplica: text}}}
+	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "x": 0, "1073741824": 1 << 30, "1073741825": 0,
+		"2147483648": 0, "99999999999999999999": 0} {
+		vmi := &kubevirt.VirtualMachineInstance{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{contract.AnnotationReplica: text}}}
 		require.Equal(t, want, Ordinal(vmi), "%q", text)
 	}
 }
@@ -226,7 +272,8 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: &kubevirt.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 	}}
-	for n, want := range map[int32]string{1000: "", 1001: "it asks for 1001 replicas, and a set can have 1000 at most"} {
+	for n, want := range map[int32]string{1000: "",
+		1001: "it asks for 1001 replicas, and a set can have 1000 at most"} {
 		set.Spec.Replicas = &n
 		require.Equal(t, want, ReplicaSet(set).Unusable)
 	}
@@ -237,8 +284,9 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 func TestAnOwnerIsWhatThePodIsControlledBy(t *testing.T) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace:   "a",
-		Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "another"},
+		Namespace: "a",
+		Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+			contract.LabelCreatedBy: "another"},
 		Annotations: map[string]string{contract.AnnotationDomain: "db"},
 		OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: "web", UID: "u", Controller: &yes},

@@ -84,7 +84,8 @@ func unproven(status *corev1.PodStatus) bool {
 	}
 	collected := false
 	for _, c := range status.Conditions {
-		collected = collected || c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reasonPodGC
+		collected = collected || c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason == reasonPodGC
 	}
 	for _, c := range status.ContainerStatuses {
 		if c.Name == ComputeContainer {
@@ -147,7 +148,8 @@ func GonePod(uid, name, vmiUID string) contract.PodObservation {
 // NewPod is what a VMI entity assumes of a launcher pod that it has just made.
 func NewPod(o contract.PodObservation) contract.PodObservation {
 	return contract.PodObservation{
-		UID: o.UID, Name: o.Name, VMIUID: o.VMIUID, Phase: string(corev1.PodPending), Finalizers: []string{contract.FinalizerPod},
+		UID: o.UID, Name: o.Name, VMIUID: o.VMIUID, Phase: string(corev1.PodPending),
+		Finalizers: []string{contract.FinalizerPod},
 	}
 }
 

@@ -36,7 +36,8 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 	case !selector.Matches(labels.Set(set.Spec.Template.ObjectMeta.Labels)):
 		o.Unusable = "its selector does not match the labels of its template"
 	case o.Replicas > contract.MaxReplicas: // its scale subresource passes the webhook by
-		o.Unusable = fmt.Sprintf("it asks for %d replicas, and a set can have %d at most", o.Replicas, contract.MaxReplicas)
+		o.Unusable = fmt.Sprintf("it asks for %d replicas, and a set can have %d at most", o.Replicas,
+			contract.MaxReplicas)
 	}
 	if err == nil {
 		o.Selector = selector.String()
@@ -51,7 +52,8 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 		if i == maxConditions {
 			break
 		}
-		o.Conditions = append(o.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
+		o.Conditions = append(o.Conditions,
+			condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 	}
 	return o
 }
@@ -140,5 +142,6 @@ func SameReplica(a, b contract.ReplicaObservation) bool {
 
 // CountsAsReplica says whether a replica is one of those that status.replicas counts.
 func CountsAsReplica(o contract.ReplicaObservation, set string) bool {
-	return o.OwnerUID == set && o.Matches && !o.Deleting && !o.Terminating && o.Phase != "Succeeded" && o.Phase != "Failed"
+	return o.OwnerUID == set && o.Matches && !o.Deleting && !o.Terminating && o.Phase != "Succeeded" &&
+		o.Phase != "Failed"
 }

@@ -12,7 +12,8 @@ import (
 // writes into the status: it knows.
 func SameVM(a, b contract.VMObservation) bool {
 	for _, o := range []*contract.VMObservation{&a, &b} {
-		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil, 0, false, nil
+		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil,
+			0, false, nil
 	}
 	return reflect.DeepEqual(a, b)
 }

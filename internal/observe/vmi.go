@@ -34,14 +34,16 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		if i == maxConditions {
 			break
 		}
-		o.Conditions = append(o.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
+		o.Conditions = append(o.Conditions,
+			condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 	}
 	for i, t := range vmi.Status.PhaseTransitionTimestamps {
 		if t.Phase == kubevirt.Running {
 			o.EverRan = true
 		}
 		if i < maxPhaseTimes {
-			o.PhaseTimes = append(o.PhaseTimes, contract.PhaseTime{Phase: word(string(t.Phase)), Time: t.PhaseTransitionTimestamp.UTC()})
+			o.PhaseTimes = append(o.PhaseTimes,
+				contract.PhaseTime{Phase: word(string(t.Phase)), Time: t.PhaseTransitionTimestamp.UTC()})
 		}
 	}
 	return o
@@ -56,8 +58,10 @@ func GoneVMI(uid string) contract.VMIObservation {
 // less often.
 func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
-		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp, OwnerUID: o.OwnerUID, Phase: o.Phase,
-		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision, GracePeriodSeconds: o.GracePeriodSeconds,
+		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp,
+		OwnerUID: o.OwnerUID, Phase: o.Phase,
+		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
+		GracePeriodSeconds: o.GracePeriodSeconds,
 	}
 	if o.Phase == string(kubevirt.Running) {
 		out.NodeName = o.NodeName

@@ -63,7 +63,9 @@ func OpenAuthority(dir, commonName string) (*Authority, error) {
 	return a, writePair(dir, "ca", a.cert, a.key)
 }
 
-func (a *Authority) sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, life time.Duration) (*x509.Certificate, error) {
+func (a *Authority) sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey, life time.Duration,
+) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, fmt.Errorf("draw a serial number: %w", err)

@@ -41,13 +41,15 @@ type Options struct {
 	MetricsAddress string
 }
 
-// NewCommand makes the command of one process. addFlags may be nil. The HTTP port opens before run is called and closes after it.
+// NewCommand makes the command of one process. addFlags may be nil. The HTTP port opens before run is called and closes
+// after it.
 func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cobra.Command {
 	var o Options
 	cmd := &cobra.Command{
-		Use:           name,
-		Short:         short,
-		Long:          short + "\n\nEvery flag may also be given as an environment variable: --some-flag is " + EnvPrefix + "SOME_FLAG.",
+		Use:   name,
+		Short: short,
+		Long: short + "\n\nEvery flag may also be given as an environment variable: --some-flag is " +
+			EnvPrefix + "SOME_FLAG.",
 		Args:          cobra.NoArgs,
 		Version:       Version,
 		SilenceUsage:  true,
@@ -65,8 +67,9 @@ func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cob
 	return cmd
 }
 
-// Main makes a command and runs it as a process: SIGTERM and SIGINT end its context, an error is printed and makes the exit code 1. It is all
-// that a main function does, so that the signals are handled before anything else is done: nobody repeats one that came too early.
+// Main makes a command and runs it as a process: SIGTERM and SIGINT end its context, an error is printed and makes the
+// exit code 1. It is all that a main function does, so that the signals are handled before anything else is done:
+// nobody repeats one that came too early.
 func Main(command func() *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	cmd := command()

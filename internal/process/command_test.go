@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestASignalBeforeTheStartOfWork ends the process in good order: without a handler it would be killed, or as the first process of a
-// container not even hear the signal.
+// TestASignalBeforeTheStartOfWork ends the process in good order: without a handler it would be killed, or as the first
+// process of a container not even hear the signal.
 func TestASignalBeforeTheStartOfWork(t *testing.T) {
 	var said bytes.Buffer
 	cmd := exec.Command("/proc/self/exe")

@@ -17,8 +17,8 @@ import (
 // Check says what is wrong, or nil. It must answer within a second or so.
 type Check func(ctx context.Context) error
 
-// Health holds the checks of /healthz (should this process be restarted?) and /readyz (should it be given work?). It is safe for
-// concurrent use.
+// Health holds the checks of /healthz (should this process be restarted?) and /readyz (should it be given work?). It is
+// safe for concurrent use.
 type Health struct {
 	mu    sync.Mutex
 	live  map[string]Check
@@ -91,7 +91,8 @@ func serve(address string, p *Process) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address: %w", err)
 	}
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		MaxHeaderBytes: 16 << 10}
 	go func() {
 		if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			p.Log.Error().Err(err).Msg("metrics server ended")

@@ -6,11 +6,13 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// finalizerOrphan is on an object that is being deleted with its dependents orphaned (metav1.FinalizerOrphanDependents).
+// finalizerOrphan is on an object that is being deleted with its dependents orphaned
+// (metav1.FinalizerOrphanDependents).
 const finalizerOrphan = "orphan"
 
-// Desired is what a VM asks for. vmi is its instance (nil: there is none), and last the run strategy that the VM's status told
-// last ("": none), by which a strategy is new or not. ok is false for a strategy that nothing is done about.
+// Desired is what a VM asks for. vmi is its instance (nil: there is none), and last the run strategy that the VM's
+// status told last ("": none), by which a strategy is new or not. ok is false for a strategy that nothing is done
+// about.
 func Desired(vm *contract.VMObservation, vmi *contract.VMIObservation, last string) (a Action, ok bool) {
 	situation := SituationOf(vmi)
 	if Deleted(vm) {
@@ -65,8 +67,8 @@ func RequestOf(vm *contract.VMObservation, vmi *contract.VMIObservation) Request
 	}
 }
 
-// Pending are a VM's state change requests without the first ones that have been met or no longer make sense: KubeVirt's
-// trimming. A stop that is left names the present instance.
+// Pending are a VM's state change requests without the first ones that have been met or no longer make sense:
+// KubeVirt's trimming. A stop that is left names the present instance.
 func Pending(vm *contract.VMObservation, vmi *contract.VMIObservation) []contract.StateChangeRequest {
 	situation := SituationOf(vmi)
 	reqs := vm.StateChangeRequests

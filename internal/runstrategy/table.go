@@ -12,7 +12,8 @@ const (
 	Manual         Strategy = "Manual"
 	Halted         Strategy = "Halted"
 	Once           Strategy = "Once"
-	// WaitAsReceiver is refused at admission: no instance can be received yet. Nothing is done about a VM that has it all the same.
+	// WaitAsReceiver is refused at admission: no instance can be received yet. Nothing is done about a VM that has it
+	// all the same.
 	WaitAsReceiver Strategy = "WaitAsReceiver"
 	// Contradictory stands for a VM that sets both spec.running and spec.runStrategy.
 	Contradictory Strategy = contract.RunStrategyContradictory
@@ -50,7 +51,8 @@ type Action struct {
 	Rerun bool
 	// AfterBackOff says that a start waits for the back-off after instances that never ran.
 	AfterBackOff bool
-	// Once says that a start is made only if the strategy is new to this VM: its status told of another one, or of none.
+	// Once says that a start is made only if the strategy is new to this VM: its status told of another one, or of
+	// none.
 	Once bool
 	Why  string
 }
@@ -96,7 +98,8 @@ func Table() []Row {
 		{RerunOnFailure, Deleting, NoRequest, nothing},
 		{RerunOnFailure, Succeeded, NoRequest, stop("the guest powered off, and did not fail")},
 		{RerunOnFailure, Failed, NoRequest, Action{Rerun: true, Why: "the guest failed"}},
-		{RerunOnFailure, Failed, StartRequest, stop("the guest failed; it is started again after its instance is gone")},
+		{RerunOnFailure, Failed, StartRequest,
+			stop("the guest failed; it is started again after its instance is gone")},
 		{RerunOnFailure, Failed, StopRequest, stop(stopAsked)},
 		{RerunOnFailure, Failed, RestartRequest, stop(restartAsked)},
 
@@ -148,11 +151,13 @@ func Lookup(strategy Strategy, situation Situation, request Request) (a Action, 
 // BacksOff says whether instances that never ran are counted under a strategy.
 func BacksOff(s Strategy) bool { return s == Always || s == RerunOnFailure || s == Once }
 
-// Unserved is why nothing is done about a VM: its strategy, as KubeVirt's controller would complain about it, or as virtflow has to.
+// Unserved is why nothing is done about a VM: its strategy, as KubeVirt's controller would complain about it, or as
+// virtflow has to.
 func Unserved(s Strategy) (reason, message string) {
 	switch s {
 	case WaitAsReceiver:
-		return "UnsupportedSyncError", "run strategy WaitAsReceiver is not supported yet: no instance can be received from another cluster"
+		return "UnsupportedSyncError",
+			"run strategy WaitAsReceiver is not supported yet: no instance can be received from another cluster"
 	case Contradictory:
 		return "FailedCreate", "running and runstrategy are mutually exclusive"
 	default:

@@ -15,8 +15,8 @@ var (
 	requests   = []Request{NoRequest, StartRequest, StopRequest, RestartRequest}
 )
 
-// TestStrategyTable checks the table itself: every strategy answers every situation once, no row is there twice or can never match, and
-// whoever asks for something says why.
+// TestStrategyTable checks the table itself: every strategy answers every situation once, no row is there twice or can
+// never match, and whoever asks for something says why.
 func TestStrategyTable(t *testing.T) {
 	type cell struct {
 		strategy  Strategy
@@ -109,9 +109,11 @@ func TestEveryCell(t *testing.T) {
 	require.Equal(t, 100, cells)
 }
 
-// TestRequestsAreTrimmedAsKubeVirtDoes: the first request goes when it has been met or makes no sense, and with it those behind it that do not.
+// TestRequestsAreTrimmedAsKubeVirtDoes: the first request goes when it has been met or makes no sense, and with it
+// those behind it that do not.
 func TestRequestsAreTrimmedAsKubeVirtDoes(t *testing.T) {
-	start, stop, other, nobody := contract.StateChangeRequest{Action: "Start"}, contract.StateChangeRequest{Action: "Stop", UID: "i"},
+	start, stop, other, nobody := contract.StateChangeRequest{Action: "Start"},
+		contract.StateChangeRequest{Action: "Stop", UID: "i"},
 		contract.StateChangeRequest{Action: "Stop", UID: "another"}, contract.StateChangeRequest{Action: "Stop"}
 	type list = []contract.StateChangeRequest
 	for name, c := range map[string]struct {
@@ -173,20 +175,33 @@ func TestDesired(t *testing.T) {
 		want      contract.Operation
 		unknown   bool
 	}{
-		"halted, and it runs":             {vm: vm{RunStrategy: "Halted"}, situation: Alive, want: contract.OperationStop},
-		"always, and it runs":             {vm: vm{RunStrategy: "Always"}, situation: Alive},
-		"always, and there is none":       {vm: vm{RunStrategy: "Always"}, situation: Absent, want: contract.OperationStart},
-		"a stop of it is requested":       {vm: vm{RunStrategy: "Manual", StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "i"}}}, situation: Alive, want: contract.OperationStop},
-		"a stop of another is requested":  {vm: vm{RunStrategy: "Manual", StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "j"}}}, situation: Alive},
-		"RerunOnFailure is new":           {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent, last: "Halted", want: contract.OperationStart},
-		"RerunOnFailure is not new":       {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent, last: "RerunOnFailure"},
-		"being deleted, and it runs":      {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Alive, want: contract.OperationStop},
-		"being deleted, and it has ended": {vm: vm{RunStrategy: "Once", DeletionTimestamp: &now}, situation: Succeeded, want: contract.OperationStop},
-		"being deleted, and it goes":      {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Deleting},
-		"being deleted, there is none":    {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Absent},
-		"being deleted, orphaning it":     {vm: vm{RunStrategy: "Halted", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}, situation: Alive},
-		"gone":                            {vm: vm{Gone: true}, situation: Alive, want: contract.OperationStop},
-		"a strategy that nobody knows":    {vm: vm{RunStrategy: "Sometimes"}, situation: Alive, unknown: true},
+		"halted, and it runs": {vm: vm{RunStrategy: "Halted"}, situation: Alive,
+			want: contract.OperationStop},
+		"always, and it runs": {vm: vm{RunStrategy: "Always"}, situation: Alive},
+		"always, and there is none": {vm: vm{RunStrategy: "Always"}, situation: Absent,
+			want: contract.OperationStart},
+		"a stop of it is requested": {
+			vm: vm{RunStrategy: "Manual",
+				StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "i"}}}, situation: Alive,
+			want: contract.OperationStop},
+		"a stop of another is requested": {
+			vm: vm{RunStrategy: "Manual",
+				StateChangeRequests: []contract.StateChangeRequest{{Action: "Stop", UID: "j"}}}, situation: Alive},
+		"RerunOnFailure is new": {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent, last: "Halted",
+			want: contract.OperationStart},
+		"RerunOnFailure is not new": {vm: vm{RunStrategy: "RerunOnFailure"}, situation: Absent,
+			last: "RerunOnFailure"},
+		"being deleted, and it runs": {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Alive,
+			want: contract.OperationStop},
+		"being deleted, and it has ended": {vm: vm{RunStrategy: "Once", DeletionTimestamp: &now}, situation: Succeeded,
+			want: contract.OperationStop},
+		"being deleted, and it goes": {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now},
+			situation: Deleting},
+		"being deleted, there is none": {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Absent},
+		"being deleted, orphaning it": {
+			vm: vm{RunStrategy: "Halted", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}, situation: Alive},
+		"gone":                         {vm: vm{Gone: true}, situation: Alive, want: contract.OperationStop},
+		"a strategy that nobody knows": {vm: vm{RunStrategy: "Sometimes"}, situation: Alive, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, known := Desired(&c.vm, instance(c.situation), c.last)

@@ -33,8 +33,8 @@ type Settings struct {
 	NodeSelectors map[string]string
 	// PullPolicy of the launcher image; "" for the process's own.
 	PullPolicy corev1.PullPolicy
-	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they are looked up in
-	// the namespace of the pod; the kubelet passes over one that is not there.
+	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they
+	// are looked up in the namespace of the pod; the kubelet passes over one that is not there.
 	PullSecrets []corev1.LocalObjectReference
 }
 

@@ -23,8 +23,9 @@ type Watcher struct {
 // NewWatcher follows the KubeVirt object in a namespace; nothing happens before Run.
 func NewWatcher(client *kube.Client, namespace string) *Watcher {
 	return &Watcher{
-		informer: cache.NewSharedIndexInformer(client.ListWatch(kube.ResourceKubeVirt, namespace, ObjectName), &kubevirt.KubeVirt{}, 0, nil),
-		key:      namespace + "/" + ObjectName,
+		informer: cache.NewSharedIndexInformer(client.ListWatch(kube.ResourceKubeVirt, namespace, ObjectName),
+			&kubevirt.KubeVirt{}, 0, nil),
+		key: namespace + "/" + ObjectName,
 	}
 }
 

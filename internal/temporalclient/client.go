@@ -31,7 +31,8 @@ type Options struct {
 	TLSKey        string
 	TLSServerName string
 	APIKeyFile    string
-	// NoWorkerHeartbeats leaves out what workers tell Temporal about themselves; a node gateway lets none of it through.
+	// NoWorkerHeartbeats leaves out what workers tell Temporal about themselves; a node gateway lets none of it
+	// through.
 	NoWorkerHeartbeats bool
 	// Interceptors see each attempt of a call.
 	Interceptors []grpc.UnaryClientInterceptor
@@ -44,8 +45,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.TLSCA, "temporal-tls-ca", "", "PEM file with the CA of Temporal's certificate; empty: the system's")
 	f.StringVar(&o.TLSCert, "temporal-tls-cert", "", "PEM file with the client certificate")
 	f.StringVar(&o.TLSKey, "temporal-tls-key", "", "PEM file with the client's private key")
-	f.StringVar(&o.TLSServerName, "temporal-tls-server-name", "", "name expected in Temporal's certificate, where it is not the address")
-	f.StringVar(&o.APIKeyFile, "temporal-api-key-file", "", "file with an API key (read anew for each call), instead of a client certificate")
+	f.StringVar(&o.TLSServerName, "temporal-tls-server-name", "",
+		"name expected in Temporal's certificate, where it is not the address")
+	f.StringVar(&o.APIKeyFile, "temporal-api-key-file", "",
+		"file with an API key (read anew for each call), instead of a client certificate")
 }
 
 // ClientOptions are those of the Temporal SDK; the caller may add interceptors.
@@ -67,9 +70,11 @@ func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, id
 		if err != nil {
 			return client.Options{}, err
 		}
-		opts.ConnectionOptions = client.ConnectionOptions{TLS: t, DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(o.transport(t))}}
+		opts.ConnectionOptions = client.ConnectionOptions{TLS: t,
+			DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(o.transport(t))}}
 	}
-	opts.ConnectionOptions.DialOptions = append(opts.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(o.Interceptors...))
+	opts.ConnectionOptions.DialOptions = append(opts.ConnectionOptions.DialOptions,
+		grpc.WithChainUnaryInterceptor(o.Interceptors...))
 	if o.NoWorkerHeartbeats {
 		opts.WorkerHeartbeatInterval = -1
 	}
@@ -82,7 +87,9 @@ func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, id
 }
 
 // Dial connects and retries until Temporal answers or ctx ends: a process that starts before Temporal waits for it.
-func (o *Options) Dial(ctx context.Context, log zerolog.Logger, reg *prometheus.Registry, identity string) (client.Client, error) {
+func (o *Options) Dial(
+	ctx context.Context, log zerolog.Logger, reg *prometheus.Registry, identity string,
+) (client.Client, error) {
 	opts, err := o.ClientOptions(log, reg, identity)
 	if err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ const (
 	maxAnswer = 16 << 20
 )
 
-// Connect makes a plain gRPC connection to Temporal's frontend, without what the SDK adds to one. It connects when it is first used, and
-// again whenever it is lost.
+// Connect makes a plain gRPC connection to Temporal's frontend, without what the SDK adds to one. It connects when it
+// is first used, and again whenever it is lost.
 func (o *Options) Connect(extra ...grpc.UnaryClientInterceptor) (*grpc.ClientConn, error) {
 	if o.Address == "" {
 		return nil, errors.New("--temporal-address is not set: give host:port of Temporal's frontend")
@@ -37,19 +37,22 @@ func (o *Options) Connect(extra ...grpc.UnaryClientInterceptor) (*grpc.ClientCon
 		secure = o.transport(t)
 	}
 	if o.APIKeyFile != "" {
-		extra = append(extra, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		extra = append(extra, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+			next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			key, err := o.apiKey()
 			if err != nil {
 				return err
 			}
-			return next(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key), method, req, reply, cc, opts...)
+			return next(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key), method, req, reply, cc,
+				opts...)
 		})
 	}
 	c, err := grpc.NewClient(o.Address,
 		grpc.WithTransportCredentials(secure),
 		grpc.WithChainUnaryInterceptor(extra...),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(
+			keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Temporal at %s: %w", o.Address, err)
@@ -67,7 +70,9 @@ type rereading struct {
 	config func() (*tls.Config, error)
 }
 
-func (r rereading) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (r rereading) ClientHandshake(
+	ctx context.Context, authority string, c net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	t, err := r.config()
 	if err != nil {
 		return nil, nil, err

@@ -40,7 +40,8 @@ func TestANewCA(t *testing.T) {
 	require.NoError(t, err)
 	defer plain.Close()
 	ask := func() codes.Code {
-		_, err := workflowservice.NewWorkflowServiceClient(plain).GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{}, grpc.WaitForReady(true))
+		_, err := workflowservice.NewWorkflowServiceClient(plain).
+			GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{}, grpc.WaitForReady(true))
 		return status.Code(err)
 	}
 	require.Equal(t, codes.Unimplemented, ask(), "it is reached, and does nothing")
@@ -67,7 +68,8 @@ func authority(t *testing.T) string {
 	dir := t.TempDir()
 	ca, err := pki.OpenAuthority(dir, "test")
 	require.NoError(t, err)
-	require.NoError(t, ca.Ensure(pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, ClientToo: true}))
+	require.NoError(t, ca.Ensure(
+		pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, ClientToo: true}))
 	return dir
 }
 

@@ -1,3 +1,3 @@
-// Package temporalclient connects a process to Temporal: address, namespace, mutual TLS with certificates that are read again
-// when they change, or an API key, Prometheus metrics and structured logs.
+// Package temporalclient connects a process to Temporal: address, namespace, mutual TLS with certificates that are read
+// again when they change, or an API key, Prometheus metrics and structured logs.
 package temporalclient

@@ -35,8 +35,9 @@ func Retry() wait.DelayFunc {
 	return b.DelayWithReset(clock.RealClock{}, steadyTime)
 }
 
-// Polling keeps a worker of the SDK polling a task queue. The SDK ends a worker for good when its namespace is not found for two minutes, as
-// when Temporal's database is gone; Polling then makes another one. It is safe for concurrent use.
+// Polling keeps a worker of the SDK polling a task queue. The SDK ends a worker for good when its namespace is not
+// found for two minutes, as when Temporal's database is gone; Polling then makes another one. It is safe for concurrent
+// use.
 type Polling struct {
 	queue   string
 	log     zerolog.Logger
@@ -51,7 +52,8 @@ type Polling struct {
 func NewPolling(queue string, log zerolog.Logger, reg prometheus.Registerer) *Polling {
 	labels := prometheus.Labels{"task_queue": queue}
 	p := &Polling{
-		queue: queue, log: log.With().Str("task_queue", queue).Logger(), problem: errors.New("no worker was started yet"),
+		queue: queue, log: log.With().Str("task_queue", queue).Logger(),
+		problem: errors.New("no worker was started yet"),
 		polling: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "virtflow_temporal_polling", ConstLabels: labels,
 			Help: "1 while this process polls the task queue, otherwise 0.",
@@ -77,9 +79,11 @@ func (p *Polling) Ready(context.Context) error {
 	return nil
 }
 
-// Run polls until ctx ends, then lets the worker finish what it has in hand. Before each worker, check says whether there is any point in
-// it; newWorker makes one, with what it runs, and with onFatal as its option OnFatalError.
-func (p *Polling) Run(ctx context.Context, check func(context.Context) error, newWorker func(onFatal func(error)) worker.Worker) {
+// Run polls until ctx ends, then lets the worker finish what it has in hand. Before each worker, check says whether
+// there is any point in it; newWorker makes one, with what it runs, and with onFatal as its option OnFatalError.
+func (p *Polling) Run(
+	ctx context.Context, check func(context.Context) error, newWorker func(onFatal func(error)) worker.Worker,
+) {
 	_ = Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if err := check(ctx); err != nil {
 			p.set(err)
@@ -145,7 +149,8 @@ func (p *Polling) set(problem error) {
 func NamespaceExists(ctx context.Context, c client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	_, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	_, err := c.WorkflowService().
+		DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if err != nil {
 		return fmt.Errorf("looking at the Temporal namespace %s: %w", namespace, err)
 	}

@@ -24,8 +24,8 @@ type ending struct {
 func (e *ending) Start() error { return e.start }
 func (e *ending) Stop()        { e.stopped.Store(true) }
 
-// TestPollingGoesOn: a worker that the SDK has ended, or that could not start, is stopped and replaced, and the health check says meanwhile
-// what is wrong.
+// TestPollingGoesOn: a worker that the SDK has ended, or that could not start, is stopped and replaced, and the health
+// check says meanwhile what is wrong.
 func TestPollingGoesOn(t *testing.T) {
 	var log bytes.Buffer
 	p := NewPolling("queue", zerolog.New(&log), nil)

@@ -59,25 +59,32 @@ func TestExec(t *testing.T) {
 		code   int32
 		output string
 	}{
-		"success":          {[]string{`{"return":{"exited":false}}`, `{"return":{"exited":true,"exitcode":0,"out-data":"` + out + `"}}`}, 0, "out"},
-		"failure":          {[]string{`{"return":{"exited":true,"exitcode":3,"out-data":"` + out + `","err-data":"` + fault + `"}}`}, 3, "outerr"},
-		"killed":           {[]string{`{"return":{"exited":true,"signal":9}}`}, 137, ""},
-		"too much to keep": {[]string{`{"return":{"exited":true,"exitcode":0,"out-data":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20)) + `"}}`}, 0, strings.Repeat("\x00", agent.MaxOutput)},
+		"success": {[]string{`{"return":{"exited":false}}`,
+			`{"return":{"exited":true,"exitcode":0,"out-data":"` + out + `"}}`}, 0, "out"},
+		"failure": {[]string{`{"return":{"exited":true,"exitcode":3,"out-data":"` + out + `","err-data":"` +
+			fault + `"}}`}, 3, "outerr"},
+		"killed": {[]string{`{"return":{"exited":true,"signal":9}}`}, 137, ""},
+		"too much to keep": {[]string{`{"return":{"exited":true,"exitcode":0,"out-data":"` +
+			base64.StdEncoding.EncodeToString(make([]byte, 1<<20)) + `"}}`}, 0,
+			strings.Repeat("\x00", agent.MaxOutput)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`}, "guest-exec-status": c.status}}
+			s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`},
+				"guest-exec-status": c.status}}
 			r, err := agent.Exec(context.Background(), s, "/bin/check", []string{"a b"}, time.Minute)
 			require.NoError(t, err)
 			require.Equal(t, c.code, r.ExitCode)
 			require.Equal(t, c.output, string(r.Output))
-			require.JSONEq(t, `{"execute":"guest-exec","arguments":{"path":"/bin/check","arg":["a b"],"capture-output":true}}`, s.asked[0])
+			require.JSONEq(t, `{"execute":"guest-exec","arguments":{"path":"/bin/check","arg":["a `+
+				`b"],"capture-output":true}}`, s.asked[0])
 			require.JSONEq(t, `{"execute":"guest-exec-status","arguments":{"pid":7}}`, s.asked[1])
 		})
 	}
 }
 
 func TestExecThatDoesNotEnd(t *testing.T) {
-	s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`}, "guest-exec-status": {`{"return":{"exited":false}}`}}}
+	s := &scripted{answer: map[string][]string{"guest-exec": {`{"return":{"pid":7}}`},
+		"guest-exec-status": {`{"return":{"exited":false}}`}}}
 	_, err := agent.Exec(context.Background(), s, "sleep", nil, time.Millisecond)
 	require.ErrorIs(t, err, agent.ErrTimeout)
 }
@@ -120,8 +127,9 @@ func poll(t *testing.T, s *scripted, every agent.Intervals) (*agent.Poller, chan
 
 func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
-		"guest-info":       {goodCommands},
-		"guest-get-osinfo": {`{"return":{"id":"debian","name":"Debian","version-id":"12","pretty-name":"Debian 12","kernel-release":"6.1","machine":"x86_64"}}`},
+		"guest-info": {goodCommands},
+		"guest-get-osinfo": {`{"return":{"id":"debian","name":"Debian","version-id":"12","pretty-name":"Debian ` +
+			`12","kernel-release":"6.1","machine":"x86_64"}}`},
 		"guest-network-get-interfaces": {
 			`{"return":[{"name":"lo","hardware-address":"00:00:00:00:00:00"},{"name":"eth0","hardware-address":"02:00:00:AA:00:01","ip-addresses":[]}]}`,
 			`{"return":[{"name":"eth0","hardware-address":"02:00:00:aa:00:01","ip-addresses":[{"ip-address":"10.0.2.2"},{"ip-address":"fe80::1%eth0"},{"ip-address":"no"}]}]}`,
@@ -132,7 +140,8 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 	first := <-heard
 	require.True(t, first.connected)
 	require.True(t, proto.Equal(&rpc.GuestInfo{
-		Os:         &rpc.GuestOS{Id: "debian", Name: "Debian", VersionId: "12", PrettyName: "Debian 12", KernelRelease: "6.1", Machine: "x86_64"},
+		Os: &rpc.GuestOS{Id: "debian", Name: "Debian", VersionId: "12", PrettyName: "Debian 12",
+			KernelRelease: "6.1", Machine: "x86_64"},
 		Interfaces: []*rpc.GuestInterface{{Mac: "02:00:00:aa:00:01", Name: "eth0"}},
 	}, first.info), "%v", first.info)
 
@@ -143,12 +152,16 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, last.info.GetInterfaces()[0].GetAddresses())
 }
 
-// TestAFrozenGuestIsOnlyAskedWhetherItStillIs: its agent has no other commands then, which says nothing about what it supports.
+// TestAFrozenGuestIsOnlyAskedWhetherItStillIs: its agent has no other commands then, which says nothing about what it
+// supports.
 func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
-		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`, `{"return":"frozen"}`, `{"return":"frozen"}`, `{"return":"thawed"}`},
+		"guest-info": {goodCommands},
+		"guest-fsfreeze-status": {`{"return":"thawed"}`, `{"return":"frozen"}`, `{"return":"frozen"}`,
+			`{"return":"thawed"}`},
 	}}
-	p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Nanosecond, Frozen: time.Millisecond})
+	p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Nanosecond,
+		Frozen: time.Millisecond})
 	p.Connected(true)
 	require.False(t, (<-heard).frozen)
 	s.set("guest-info", strings.ReplaceAll(goodCommands, `"enabled":true`, `"enabled":false`))
@@ -163,7 +176,8 @@ func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
 	require.Empty(t, last.info.GetAgentProblem())
 }
 
-// TestAReboot: nothing is frozen in a guest that boots, whether or not its agent says so, and what it says of itself counts again.
+// TestAReboot: nothing is frozen in a guest that boots, whether or not its agent says so, and what it says of itself
+// counts again.
 func TestAReboot(t *testing.T) {
 	for name, c := range map[string]struct {
 		connected bool
@@ -177,7 +191,8 @@ func TestAReboot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{answer: map[string][]string{"guest-fsfreeze-status": {`{"return":"frozen"}`}}}
-			p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Hour, Frozen: time.Hour})
+			p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Hour,
+				Frozen: time.Hour})
 			p.Connected(true)
 			require.True(t, (<-heard).frozen)
 			if !c.connected {
@@ -195,7 +210,9 @@ func TestAReboot(t *testing.T) {
 }
 
 func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
-	s := &scripted{answer: map[string][]string{"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`, `"guest-get-users","enabled":false`, 1)}}}
+	s := &scripted{answer: map[string][]string{
+		"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`,
+			`"guest-get-users","enabled":false`, 1)}}}
 	p, heard := poll(t, s, agent.KubeVirtIntervals())
 	p.Connected(true)
 	require.Equal(t, agent.NotSupported, (<-heard).info.GetAgentProblem())
@@ -213,7 +230,8 @@ func TestWhatAGuestSaysIsCutToSize(t *testing.T) {
 	long := strings.Repeat("é\\n\\u001b", 1<<16)
 	var list []string
 	for range 1000 {
-		list = append(list, `{"name":"`+long+`","hardware-address":"02:00:00:aa:00:01","ip-addresses":[`+strings.Repeat(`{"ip-address":"10.0.0.1"},`, 1000)+`{"ip-address":"10.0.0.2"}]}`)
+		list = append(list, `{"name":"`+long+`","hardware-address":"02:00:00:aa:00:01","ip-addresses":[`+
+			strings.Repeat(`{"ip-address":"10.0.0.1"},`, 1000)+`{"ip-address":"10.0.0.2"}]}`)
 	}
 	s := &scripted{answer: map[string][]string{
 		"guest-info": {goodCommands}, "guest-get-osinfo": {`{"return":{"id":"` + long + `"}}`},

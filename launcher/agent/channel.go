@@ -11,8 +11,8 @@ import (
 
 // Channel leads to the agent. Package libvirtd has the real one.
 type Channel interface {
-	// AgentCommand sends one command, as JSON, and returns the answer. The timeout is in whole seconds, of which it takes at least one.
-	// An error wraps guest.ErrSilent when no answer came.
+	// AgentCommand sends one command, as JSON, and returns the answer. The timeout is in whole seconds, of which it
+	// takes at least one. An error wraps guest.ErrSilent when no answer came.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 }
 
@@ -88,7 +88,8 @@ func Exec(ctx context.Context, c Channel, command string, arguments []string, ti
 			Out      []byte `json:"out-data"` // base64 in JSON
 			Err      []byte `json:"err-data"`
 		}
-		if err := call(c, "guest-exec-status", map[string]any{"pid": started.PID}, time.Until(end), &status); err != nil {
+		if err := call(c, "guest-exec-status", map[string]any{"pid": started.PID}, time.Until(end),
+			&status); err != nil {
 			return Result{}, err
 		}
 		if status.Exited {

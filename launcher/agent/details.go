@@ -22,11 +22,12 @@ const (
 	maxDisks       = 16
 )
 
-// detailsAge is how old an answer may be: whoever asks all the time must not keep the agent from what else it has to do.
+// detailsAge is how old an answer may be: whoever asks all the time must not keep the agent from what else it has to
+// do.
 const detailsAge = 5 * time.Second
 
-// Details is everything that KubeVirt's guestosinfo, userlist and filesystemlist tell. It is safe for concurrent use: however many ask, the
-// agent is asked once.
+// Details is everything that KubeVirt's guestosinfo, userlist and filesystemlist tell. It is safe for concurrent use:
+// however many ask, the agent is asked once.
 type Details struct {
 	channel Channel
 	now     func() time.Time
@@ -41,9 +42,9 @@ type Details struct {
 // NewDetails makes one that knows nothing yet.
 func NewDetails(c Channel) *Details { return &Details{channel: c, now: time.Now} }
 
-// Ask is what the agent says, or said some seconds ago; the answer must not be changed. What it does not say now, as it does not while the
-// guest is frozen, is what it said before, and a list that it never told is marked as unknown. It fails when the agent has never answered, and
-// when ctx ends.
+// Ask is what the agent says, or said some seconds ago; the answer must not be changed. What it does not say now, as it
+// does not while the guest is frozen, is what it said before, and a list that it never told is marked as unknown. It
+// fails when the agent has never answered, and when ctx ends.
 func (d *Details) Ask(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 	if known, err, ok := d.recent(); ok {
 		return known, err
@@ -86,8 +87,8 @@ func (d *Details) ask() (any, error) {
 	return next, err
 }
 
-// details asks for everything. What is not answered is as it was before, which may be nil. The error is that of an agent which says nothing
-// at all and never has.
+// details asks for everything. What is not answered is as it was before, which may be nil. The error is that of an
+// agent which says nothing at all and never has.
 func details(c Channel, before *rpc.GuestDetailsResponse) (*rpc.GuestDetailsResponse, error) {
 	d := &rpc.GuestDetailsResponse{UsersUnknown: "it was not asked", FileSystemsUnknown: "it was not asked"}
 	if before != nil {
@@ -203,7 +204,8 @@ func fileSystems(c Channel, d *rpc.GuestDetailsResponse) error {
 	d.FileSystems, d.FileSystemsUnknown = nil, ""
 	for _, f := range list[:min(len(list), maxFileSystems)] {
 		found := &rpc.GuestFileSystem{
-			DiskName: clean(f.Name), MountPoint: clean(f.Mount), Type: clean(f.Type), UsedBytes: f.Used, TotalBytes: f.Total,
+			DiskName: clean(f.Name), MountPoint: clean(f.Mount), Type: clean(f.Type), UsedBytes: f.Used,
+			TotalBytes: f.Total,
 		}
 		for _, disk := range f.Disks[:min(len(f.Disks), maxDisks)] {
 			found.Disks = append(found.Disks, &rpc.GuestDisk{Serial: clean(disk.Serial), BusType: clean(disk.Bus)})

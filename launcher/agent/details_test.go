@@ -19,10 +19,12 @@ import (
 // talkative answers everything.
 func talkative() *scripted {
 	return &scripted{answer: map[string][]string{
-		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`}, "guest-get-host-name": {`{"return":{"host-name":"web"}}`},
-		"guest-get-osinfo": {`{"return":{"id":"debian"}}`}, "guest-get-timezone": {`{"return":{"zone":"UTC","offset":0}}`},
-		"guest-get-users":  {`{"return":[{"user":"root","login-time":1}]}`},
-		"guest-get-fsinfo": {`{"return":[{"name":"vda1","mountpoint":"/","type":"ext4","used-bytes":1,"total-bytes":2,"disk":[]}]}`},
+		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`},
+		"guest-get-host-name": {`{"return":{"host-name":"web"}}`},
+		"guest-get-osinfo":    {`{"return":{"id":"debian"}}`},
+		"guest-get-timezone":  {`{"return":{"zone":"UTC","offset":0}}`},
+		"guest-get-users":     {`{"return":[{"user":"root","login-time":1}]}`},
+		"guest-get-fsinfo":    {`{"return":[{"name":"vda1","mountpoint":"/","type":"ext4","used-bytes":1,"total-bytes":2,"disk":[]}]}`},
 	}}
 }
 
@@ -35,7 +37,8 @@ func TestDetailsOfAFrozenGuestAreThoseOfBefore(t *testing.T) {
 		require.Equal(t, "root", first.GetUsers()[0].GetName())
 
 		// Its agent knows hardly a command then.
-		for _, command := range []string{"guest-get-host-name", "guest-get-osinfo", "guest-get-timezone", "guest-get-users", "guest-get-fsinfo"} {
+		for _, command := range []string{"guest-get-host-name", "guest-get-osinfo", "guest-get-timezone",
+			"guest-get-users", "guest-get-fsinfo"} {
 			s.set(command)
 		}
 		s.set("guest-fsfreeze-status", `{"return":"frozen"}`)

@@ -2,7 +2,8 @@ package agent
 
 import "time"
 
-// Freeze has the guest write everything out and hold all writing to its file systems until Thaw. Freezing what is frozen succeeds.
+// Freeze has the guest write everything out and hold all writing to its file systems until Thaw. Freezing what is
+// frozen succeeds.
 func Freeze(c Channel, timeout time.Duration) error {
 	frozen, err := Frozen(c, timeout)
 	if err != nil || frozen {

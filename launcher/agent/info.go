@@ -18,7 +18,8 @@ const (
 	maxAddresses  = 8
 )
 
-// lookTimeout is how long the agent may take for each answer. One that is silent for so long is not asked for more this time.
+// lookTimeout is how long the agent may take for each answer. One that is silent for so long is not asked for more this
+// time.
 const lookTimeout = 5 * time.Second
 
 // NotSupported is KubeVirt's word for an agent that lacks one of the required commands.
@@ -27,7 +28,8 @@ const NotSupported = "This guest agent doesn't support required basic commands"
 // required are the commands without which KubeVirt takes an agent for unsupported.
 func required() []string {
 	return []string{
-		"guest-ping", "guest-get-time", "guest-info", "guest-shutdown", "guest-network-get-interfaces", "guest-get-fsinfo",
+		"guest-ping", "guest-get-time", "guest-info", "guest-shutdown", "guest-network-get-interfaces",
+		"guest-get-fsinfo",
 		"guest-get-host-name", "guest-get-users", "guest-get-timezone", "guest-get-osinfo",
 	}
 }
@@ -71,7 +73,8 @@ func operatingSystem(c Channel) (*rpc.GuestOS, error) {
 	}
 	text := clean
 	return &rpc.GuestOS{
-		Id: text(os.ID), Name: text(os.Name), Version: text(os.Version), VersionId: text(os.VersionID), PrettyName: text(os.PrettyName),
+		Id: text(os.ID), Name: text(os.Name), Version: text(os.Version), VersionId: text(os.VersionID),
+		PrettyName:    text(os.PrettyName),
 		KernelRelease: text(os.KernelRelease), KernelVersion: text(os.KernelVersion), Machine: text(os.Machine),
 	}, nil
 }
@@ -97,7 +100,8 @@ func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 		found := &rpc.GuestInterface{Mac: mac.String(), Name: clean(i.Name)}
 		for _, a := range i.Addresses {
 			address, err := netip.ParseAddr(a.Address)
-			if err != nil || len(found.GetAddresses()) == maxAddresses || slices.Contains(found.GetAddresses(), address.WithZone("").String()) {
+			if err != nil || len(found.GetAddresses()) == maxAddresses ||
+				slices.Contains(found.GetAddresses(), address.WithZone("").String()) {
 				continue
 			}
 			found.Addresses = append(found.Addresses, address.WithZone("").String())

@@ -11,9 +11,11 @@ import (
 
 // Intervals are how often the guest is asked while its agent is connected.
 type Intervals struct {
-	// First is the pause after the look that comes with the connection: by then a guest that was still booting has its addresses.
+	// First is the pause after the look that comes with the connection: by then a guest that was still booting has its
+	// addresses.
 	First time.Duration
-	// System is the pause between looks at the operating system and the interfaces, Version that between looks at the agent itself.
+	// System is the pause between looks at the operating system and the interfaces, Version that between looks at the
+	// agent itself.
 	System, Version time.Duration
 	// Frozen is the pause between looks at whether a frozen guest still is.
 	Frozen time.Duration
@@ -21,11 +23,12 @@ type Intervals struct {
 
 // KubeVirtIntervals are KubeVirt's.
 func KubeVirtIntervals() Intervals {
-	return Intervals{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second, Frozen: 5 * time.Second}
+	return Intervals{First: 10 * time.Second, System: 120 * time.Second, Version: 300 * time.Second,
+		Frozen: 5 * time.Second}
 }
 
-// Poller asks the agent while it is connected, and tells what it learns. A connection is told together with the first answers: one change
-// instead of several.
+// Poller asks the agent while it is connected, and tells what it learns. A connection is told together with the first
+// answers: one change instead of several.
 type Poller struct {
 	channel   Channel
 	every     Intervals
@@ -42,8 +45,11 @@ type Poller struct {
 }
 
 // NewPoller makes one; tell is called from Run only. The info may be nil, and must not be changed.
-func NewPoller(channel Channel, every Intervals, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger) *Poller {
-	return &Poller{channel: channel, every: every, tell: tell, log: log, connected: make(chan bool, 1), operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
+func NewPoller(
+	channel Channel, every Intervals, tell func(connected bool, info *rpc.GuestInfo, frozen bool), log zerolog.Logger,
+) *Poller {
+	return &Poller{channel: channel, every: every, tell: tell, log: log, connected: make(chan bool, 1),
+		operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
 }
 
 // Connected notes whether the agent is connected. One caller at a time.
@@ -63,7 +69,8 @@ func (p *Poller) Operated() {
 	}
 }
 
-// Rebooted has the poller forget that the guest is frozen: what was frozen went with the system that was. Any number of callers at a time.
+// Rebooted has the poller forget that the guest is frozen: what was frozen went with the system that was. Any number of
+// callers at a time.
 func (p *Poller) Rebooted() {
 	select {
 	case p.rebooted <- struct{}{}:
@@ -106,7 +113,8 @@ func (p *Poller) Run(ctx context.Context) {
 			if !p.frozen {
 				continue
 			}
-			// At once: no agent may answer for long, or ever. One that does knows better, for it may have been frozen again since.
+			// At once: no agent may answer for long, or ever. One that does knows better, for it may have been frozen
+			// again since.
 			p.frozen = false
 			if connected {
 				p.tell(connected, p.info, p.frozen)
@@ -139,7 +147,8 @@ func (p *Poller) look() {
 	if p.lookFrozen(); p.frozen {
 		return
 	}
-	next := &rpc.GuestInfo{AgentProblem: p.info.GetAgentProblem(), Os: p.info.GetOs(), Interfaces: p.info.GetInterfaces()}
+	next := &rpc.GuestInfo{AgentProblem: p.info.GetAgentProblem(), Os: p.info.GetOs(),
+		Interfaces: p.info.GetInterfaces()}
 	if p.checked.IsZero() || time.Since(p.checked) >= p.every.Version {
 		text, err := problem(p.channel)
 		if err != nil {

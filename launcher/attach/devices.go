@@ -47,7 +47,8 @@ func NewDevices(sockets map[rpc.Device]string) *Devices {
 	return d
 }
 
-// Session is a connection with a device. Read and Write are those of the device; after a newer session took over they fail, and Err says so.
+// Session is a connection with a device. Read and Write are those of the device; after a newer session took over they
+// fail, and Err says so.
 type Session struct {
 	net.Conn
 	devices   *Devices
@@ -70,7 +71,8 @@ func (d *Devices) Open(ctx context.Context, device rpc.Device, preserve bool) (*
 	if !d.free(device, preserve) {
 		return nil, ErrBusy
 	}
-	// QEMU is on this machine: it connects at once or not at all, and a serial port takes its next client when the one before is gone.
+	// QEMU is on this machine: it connects at once or not at all, and a serial port takes its next client when the one
+	// before is gone.
 	conn, err := connect(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDevice, err)

@@ -24,8 +24,8 @@ const (
 	rfbNameLimit = 4 << 10
 )
 
-// MoveCursor moves the guest's pointer into a corner of its screen, as KubeVirt does, which wakes a dark screen. Sessions are not
-// disturbed: it shares the screen with them.
+// MoveCursor moves the guest's pointer into a corner of its screen, as KubeVirt does, which wakes a dark screen.
+// Sessions are not disturbed: it shares the screen with them.
 func (d *Devices) MoveCursor(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: wakeTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", d.sockets[rpc.Device_DEVICE_VNC])

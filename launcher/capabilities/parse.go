@@ -13,7 +13,8 @@ import (
 // architecture as libvirt names it; others are not supported.
 const architecture = "x86_64"
 
-// From reads libvirt's answers: the host's capabilities, those of a domain of the given type, and the host model with all its features.
+// From reads libvirt's answers: the host's capabilities, those of a domain of the given type, and the host model with
+// all its features.
 func From(host, guest, baseline, virtType string) (contract.HostCapabilities, error) {
 	out := contract.HostCapabilities{VirtType: virtType}
 	var caps libvirtxml.Caps

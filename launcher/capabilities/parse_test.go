@@ -18,20 +18,23 @@ const guest = `<domainCapabilities><cpu><mode name='host-passthrough' supported=
 <vendor>AMD</vendor><feature policy='require' name='x2apic'/><feature policy='disable' name='svm'/></mode>
 <mode name='custom' supported='yes'><model usable='yes'>Nehalem</model><model usable='no'>Skylake-Client</model></mode></cpu></domainCapabilities>`
 
-const baseline = `<cpu mode='custom' match='exact'><model>EPYC-Rome</model><feature policy='require' name='sse4.1'/><feature policy='require' name='aes'/><feature policy='disable' name='svm'/></cpu>`
+const baseline = `<cpu mode='custom' match='exact'><model>EPYC-Rome</model><feature policy='require' ` +
+	`name='sse4.1'/><feature policy='require' name='aes'/><feature policy='disable' name='svm'/></cpu>`
 
 func TestFrom(t *testing.T) {
 	with, err := capabilities.From(host, guest, baseline, "kvm")
 	require.NoError(t, err)
 	require.Equal(t, contract.HostCapabilities{
-		VirtType: "kvm", MachineTypes: []string{"pc-q35-7.1", "pc-q35-7.2", "q35"}, CPUModels: []string{"Nehalem"}, CPUFeatures: []string{"aes", "sse4.1"},
-		HostModel: "EPYC-Rome", HostModelFeatures: []string{"x2apic"}, TSCFrequency: 2400000000, TSCScalable: true,
+		VirtType: "kvm", MachineTypes: []string{"pc-q35-7.1", "pc-q35-7.2", "q35"}, CPUModels: []string{"Nehalem"},
+		CPUFeatures: []string{"aes", "sse4.1"},
+		HostModel:   "EPYC-Rome", HostModelFeatures: []string{"x2apic"}, TSCFrequency: 2400000000, TSCScalable: true,
 	}, with)
 
 	// Emulated guests get nothing of the host's.
 	without, err := capabilities.From(host, guest, baseline, "qemu")
 	require.NoError(t, err)
-	with.VirtType, with.HostModel, with.HostModelFeatures, with.TSCFrequency, with.TSCScalable = "qemu", "Nehalem", nil, 0, false
+	with.VirtType, with.HostModel, with.HostModelFeatures, with.TSCFrequency, with.TSCScalable = "qemu", "Nehalem", nil,
+		0, false
 	require.Equal(t, with, without)
 
 	_, err = capabilities.From("<", guest, baseline, "kvm")

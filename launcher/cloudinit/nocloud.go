@@ -27,8 +27,8 @@ type NoCloud struct {
 	NetworkConfig []byte
 }
 
-// WriteNoCloud writes the image to path, readable for nobody else. It holds the user's secrets and must stay in the pod. While it is made its
-// parts lie in the temporary directory.
+// WriteNoCloud writes the image to path, readable for nobody else. It holds the user's secrets and must stay in the
+// pod. While it is made its parts lie in the temporary directory.
 func WriteNoCloud(path string, n NoCloud) error {
 	meta, err := json.Marshal(n.MetaData)
 	if err != nil {

@@ -42,6 +42,7 @@ func TestTheImageHoldsWhatCloudInitLooksFor(t *testing.T) {
 		got[c.Name()] = string(b)
 	}
 	require.Equal(t, map[string]string{
-		"meta-data": `{"instance-id":"i-1","local-hostname":"vm1"}`, "user-data": "#cloud-config\n", "network-config": "version: 2\n",
+		"meta-data": `{"instance-id":"i-1","local-hostname":"vm1"}`, "user-data": "#cloud-config\n",
+		"network-config": "version: 2\n",
 	}, got)
 }

@@ -167,8 +167,8 @@ func Printable(line []byte) string {
 	return string(bytes.ToValidUTF8(bytes.TrimSpace(out), []byte("?")))
 }
 
-// skipEscape returns the index of an escape sequence's last byte. Of those there are CSI (ESC [ … letter), OSC (ESC ] … BEL) and short
-// ones.
+// skipEscape returns the index of an escape sequence's last byte. Of those there are CSI (ESC [ … letter), OSC (ESC ] …
+// BEL) and short ones.
 func skipEscape(line []byte, i int) int {
 	if i+1 >= len(line) {
 		return i

@@ -66,8 +66,9 @@ func TestLinesComeOutAndTheFileStaysSmall(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain": "plain", "a\tb": "a b", "\x1b]0;title\x07text": "text", "\x1b[?25ltext\x1b[0m": "text", "bad \xff utf8": "bad ? utf8",
-		"\x1b": "", "\x1b[": "", "null\x00byte": "nullbyte", "\x1bctext": "text",
+		"plain": "plain", "a\tb": "a b", "\x1b]0;title\x07text": "text", "\x1b[?25ltext\x1b[0m": "text",
+		"bad \xff utf8": "bad ? utf8",
+		"\x1b":          "", "\x1b[": "", "null\x00byte": "nullbyte", "\x1bctext": "text",
 	} {
 		require.Equal(t, want, console.Printable([]byte(in)), "%q", in)
 	}

@@ -32,8 +32,8 @@ type Lease struct {
 	Options   *v1.DHCPOptions
 }
 
-// Reply answers a guest's message; nil: nothing is to be said. Only the guest's own address is served, so that nothing else on the bridge
-// takes its lease.
+// Reply answers a guest's message; nil: nothing is to be said. Only the guest's own address is served, so that nothing
+// else on the bridge takes its lease.
 func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	if request.OpCode != dhcpv4.OpcodeBootRequest || request.ClientHWAddr.String() != l.MAC.String() {
 		return nil, nil
@@ -60,7 +60,8 @@ func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 		}
 		return reply, nil
 	}
-	options := []dhcpv4.Modifier{dhcpv4.WithMessageType(kind), dhcpv4.WithYourIP(l.Address.IP), dhcpv4.WithServerIP(l.Gateway)}
+	options := []dhcpv4.Modifier{dhcpv4.WithMessageType(kind), dhcpv4.WithYourIP(l.Address.IP),
+		dhcpv4.WithServerIP(l.Gateway)}
 	for _, o := range l.options() {
 		options = append(options, dhcpv4.WithOption(o))
 	}

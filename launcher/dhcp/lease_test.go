@@ -16,9 +16,12 @@ func lease(t *testing.T) dhcp.Lease {
 	mac, err := net.ParseMAC("02:00:00:00:00:01")
 	require.NoError(t, err)
 	return dhcp.Lease{
-		Interface: "k6t-eth0", MAC: mac, Address: net.IPNet{IP: net.IPv4(10, 0, 2, 2), Mask: net.CIDRMask(24, 32)}, Gateway: net.IPv4(10, 0, 2, 1),
-		MTU: 1450, Hostname: "vm1", DNS: []net.IP{net.IPv4(10, 212, 0, 10)}, Search: []string{"default.svc.cluster.local", "cluster.local"},
-		Options: &v1.DHCPOptions{NTPServers: []string{"192.0.2.1", "not an address"}, PrivateOptions: []v1.DHCPPrivateOptions{{Option: 240, Value: "x"}, {Option: 6, Value: "y"}}},
+		Interface: "k6t-eth0", MAC: mac, Address: net.IPNet{IP: net.IPv4(10, 0, 2, 2), Mask: net.CIDRMask(24, 32)},
+		Gateway: net.IPv4(10, 0, 2, 1),
+		MTU:     1450, Hostname: "vm1", DNS: []net.IP{net.IPv4(10, 212, 0, 10)},
+		Search: []string{"default.svc.cluster.local", "cluster.local"},
+		Options: &v1.DHCPOptions{NTPServers: []string{"192.0.2.1", "not an address"},
+			PrivateOptions: []v1.DHCPPrivateOptions{{Option: 240, Value: "x"}, {Option: 6, Value: "y"}}},
 	}
 }
 
@@ -66,7 +69,9 @@ func TestAnotherAddressIsRefused(t *testing.T) {
 }
 
 func TestResolver(t *testing.T) {
-	servers, search := dhcp.Resolver("# x\nnameserver 10.212.0.10\nnameserver fd00::1\nsearch default.svc.cluster.local svc.cluster.local\noptions ndots:5\n")
+	servers, search := dhcp.Resolver(
+		"# x\nnameserver 10.212.0.10\nnameserver fd00::1\nsearch default.svc.cluster.local " +
+			"svc.cluster.local\noptions ndots:5\n")
 	require.Len(t, servers, 1)
 	require.Equal(t, []string{"default.svc.cluster.local", "svc.cluster.local"}, search)
 	require.Equal(t, "sub.default.svc.cluster.local", dhcp.WithSubdomain(search, "sub", "default")[0])

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A guest that asks more often than this is read no faster, and what does not fit into the socket's buffer is dropped by the kernel: a flood of
-// requests costs the launcher next to nothing. A client asks a handful of times when it boots, and then twice an hour or so.
+// A guest that asks more often than this is read no faster, and what does not fit into the socket's buffer is dropped
+// by the kernel: a flood of requests costs the launcher next to nothing. A client asks a handful of times when it
+// boots, and then twice an hour or so.
 const (
 	requestsPerSecond = 5
 	requestsAtOnce    = 20

@@ -24,8 +24,8 @@ func Resolver(conf string) (servers []net.IP, search []string) {
 	return servers, search
 }
 
-// WithSubdomain puts the domain of a VMI with spec.subdomain first, as KubeVirt does: its pod's name is then found in the headless Service of
-// that name.
+// WithSubdomain puts the domain of a VMI with spec.subdomain first, as KubeVirt does: its pod's name is then found in
+// the headless Service of that name.
 func WithSubdomain(search []string, subdomain, namespace string) []string {
 	if subdomain == "" {
 		return search

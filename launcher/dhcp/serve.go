@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Serve starts answering on the lease's interface and returns; it stops when ctx ends. Port 67 has to be allowed to this user in the network
-// namespace (net.ipv4.ip_unprivileged_port_start).
+// Serve starts answering on the lease's interface and returns; it stops when ctx ends. Port 67 has to be allowed to
+// this user in the network namespace (net.ipv4.ip_unprivileged_port_start).
 func Serve(ctx context.Context, l Lease, log zerolog.Logger) error {
 	address := &net.UDPAddr{Port: dhcpv4.ServerPort}
 	conn, err := server4.NewIPv4UDPConn(l.Interface, address)

@@ -32,7 +32,8 @@ func fakeQemuImg(t *testing.T, info string) program {
 	t.Helper()
 	dir := t.TempDir()
 	p := program{path: filepath.Join(dir, "qemu-img")}
-	script := "#!/bin/sh\necho \"$@\" >> " + dir + "/calls\n[ \"$1\" = info ] && { echo '" + info + "'; exit; }\nfor last; do :; done\n" +
+	script := "#!/bin/sh\necho \"$@\" >> " + dir + "/calls\n[ \"$1\" = info ] && { echo '" + info +
+		"'; exit; }\nfor last; do :; done\n" +
 		"case \"$last\" in */*) : > \"$last\";; *) eval f=\\${$(($#-1))}; : > \"$f\";; esac\n"
 	require.NoError(t, os.WriteFile(p.path, []byte(script), 0o700)) //nolint:gosec // it is run
 	return p
@@ -49,7 +50,8 @@ func vmi(t *testing.T, spec string) *v1.VirtualMachineInstance {
 func directories(t *testing.T) disk.Directories {
 	t.Helper()
 	dir := t.TempDir()
-	at := disk.Directories{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"), Disks: filepath.Join(dir, "disks"),
+	at := disk.Directories{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"),
+		Disks:    filepath.Join(dir, "disks"),
 		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data")}
 	for _, d := range []string{at.Images, at.CloudInit, at.Disks} {
 		require.NoError(t, os.Mkdir(d, 0o700))
@@ -88,14 +90,22 @@ func TestContainerDiskMistakes(t *testing.T) {
 		info  string
 		want  string
 	}{
-		"no folder":        {want: "no file found in folder /disk, no disk present"},
-		"two files":        {files: []string{"disk/a", "disk/b"}, want: "more than one file found in folder /disk, only one disk is allowed"},
-		"unknown format":   {files: []string{"disk/a"}, info: `{"format":"vmdk"}`, want: "unsupported image format: vmdk"},
-		"a backing file":   {files: []string{"disk/a"}, info: `{"format":"qcow2","backing-filename":"/etc/passwd"}`, want: "expected no backing file, but found /etc/passwd"},
-		"a data file":      {files: []string{"disk/a"}, info: `{"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"/etc/passwd"}}}`, want: "expected no data file, but found /etc/passwd"},
-		"not the path":     {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`, want: "no file found at path /b"},
-		"path leaves it":   {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`, want: "no file found at path /etc/passwd"},
-		"path is a folder": {files: []string{"disk/a"}, spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
+		"no folder": {want: "no file found in folder /disk, no disk present"},
+		"two files": {files: []string{"disk/a", "disk/b"},
+			want: "more than one file found in folder /disk, only one disk is allowed"},
+		"unknown format": {files: []string{"disk/a"}, info: `{"format":"vmdk"}`,
+			want: "unsupported image format: vmdk"},
+		"a backing file": {files: []string{"disk/a"}, info: `{"format":"qcow2","backing-filename":"/etc/passwd"}`,
+			want: "expected no backing file, but found /etc/passwd"},
+		"a data file": {files: []string{"disk/a"},
+			info: `{"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"/etc/passwd"}}}`,
+			want: "expected no data file, but found /etc/passwd"},
+		"not the path": {files: []string{"disk/a"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`, want: "no file found at path /b"},
+		"path leaves it": {files: []string{"disk/a"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`, want: "no file found at path /etc/passwd"},
+		"path is a folder": {files: []string{"disk/a"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := directories(t)
@@ -141,7 +151,8 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 }
 
 func TestCloudInitDataOfAUsersSecret(t *testing.T) {
-	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"}, {"networkData"}} {
+	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"},
+		{"networkData"}} {
 		at := directories(t)
 		spec := ""
 		for _, key := range keys {
@@ -154,7 +165,9 @@ func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 			require.NoError(t, os.WriteFile(file, []byte("content of "+key), 0o600))
 		}
-		path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{`+spec[1:]+`}}]}`, "")
+		path, err := prepare(t, at,
+			`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{`+spec[1:]+
+				`}}]}`, "")
 		require.NoError(t, err, keys)
 		iso, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -174,7 +187,8 @@ func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte("content: "+content), 0o600))
 	}
-	path, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{"secretRef":{"name":"u"},"networkData":"inline"}}]}`, "")
+	path, err := prepare(t, at,
+		`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{"secretRef":{"name":"u"},"networkData":"inline"}}]}`, "")
 	require.NoError(t, err)
 	iso, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 // imageFolder is where a containerDisk keeps its image unless its path says otherwise.
 const imageFolder = "disk"
 
-// find returns the path of a containerDisk's image. The image's author controls what is beneath the volume's source, so nothing outside of
-// it is reached through links.
+// find returns the path of a containerDisk's image. The image's author controls what is beneath the volume's source, so
+// nothing outside of it is reached through links.
 func find(v Volume) (string, error) {
 	root, err := os.OpenRoot(v.Source)
 	if err != nil {

@@ -44,7 +44,8 @@ type Volume struct {
 	Size int64
 }
 
-// Error says what is wrong with a volume, in the words that KubeVirt uses where it has some. Trying again does not help.
+// Error says what is wrong with a volume, in the words that KubeVirt uses where it has some. Trying again does not
+// help.
 type Error struct {
 	Volume  string
 	Problem string
@@ -108,8 +109,9 @@ func planVolume(v *v1.Volume, at Directories) (Volume, error) {
 // noCloudVolume: a Secret of the user's wins over what is inline.
 func noCloudVolume(v *v1.Volume, at Directories) Volume {
 	out := Volume{
-		Name: v.Name, Kind: NoCloud, UserData: filepath.Join(at.CloudInit, v.Name), NetworkData: filepath.Join(at.CloudInit, v.Name),
-		Path: filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
+		Name: v.Name, Kind: NoCloud, UserData: filepath.Join(at.CloudInit, v.Name),
+		NetworkData: filepath.Join(at.CloudInit, v.Name),
+		Path:        filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
 	}
 	if v.CloudInitNoCloud.UserDataSecretRef != nil {
 		out.UserData = filepath.Join(at.UserData, v.Name)

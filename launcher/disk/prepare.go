@@ -15,7 +15,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own Secret may have.
+// Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own
+// Secret may have.
 const (
 	keyUserData        = "userdata"
 	keyUserDataAlso    = "userData"
@@ -33,9 +34,11 @@ func NewPreparer(program string, run Starter) *Preparer {
 	return &Preparer{img: qemuImg{program: program, run: run}}
 }
 
-// Prepare makes every volume and returns them by name. What somebody has to change in the VMI or in an image is an *Error; other errors
-// may pass.
-func (p *Preparer) Prepare(ctx context.Context, vmi *v1.VirtualMachineInstance, volumes []Volume) (map[string]domain.Volume, error) {
+// Prepare makes every volume and returns them by name. What somebody has to change in the VMI or in an image is an
+// *Error; other errors may pass.
+func (p *Preparer) Prepare(
+	ctx context.Context, vmi *v1.VirtualMachineInstance, volumes []Volume,
+) (map[string]domain.Volume, error) {
 	out := make(map[string]domain.Volume, len(volumes))
 	for _, v := range volumes {
 		made, err := p.prepare(ctx, vmi, v)
@@ -100,7 +103,8 @@ func noCloud(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error) {
 		return domain.Volume{}, failed(v.Name,
 			"userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source")
 	}
-	meta := cloudinit.MetaData{InstanceID: domain.UUID(vmi), LocalHostname: domain.Hostname(vmi), InstanceType: instanceType(vmi)}
+	meta := cloudinit.MetaData{InstanceID: domain.UUID(vmi), LocalHostname: domain.Hostname(vmi),
+		InstanceType: instanceType(vmi)}
 	err = once(v.Path, func(path string) error {
 		return cloudinit.WriteNoCloud(path, cloudinit.NoCloud{MetaData: meta, UserData: user, NetworkConfig: network})
 	})
@@ -121,8 +125,8 @@ func instanceType(vmi *v1.VirtualMachineInstance) string {
 	return ""
 }
 
-// once makes a file under another name and renames it, so that a file of the final name is always whole and is made one time only: a guest
-// may have written to it since.
+// once makes a file under another name and renames it, so that a file of the final name is always whole and is made one
+// time only: a guest may have written to it since.
 func once(path string, build func(path string) error) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

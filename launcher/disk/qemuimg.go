@@ -35,7 +35,8 @@ type imageInfo struct {
 	} `json:"format-specific"`
 }
 
-// dataFile is where a qcow2 image keeps its content outside of itself; none: "". Like a backing file it may be any that the launcher can read.
+// dataFile is where a qcow2 image keeps its content outside of itself; none: "". Like a backing file it may be any that
+// the launcher can read.
 func (i imageInfo) dataFile() string { return i.Specific.Data.DataFile }
 
 // qemuImg runs the qemu-img program.

@@ -5,8 +5,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Build makes the domain. Every error is an *InvalidError, except that a missing Volume or Interface in the input is one too: the
-// caller prepares them before.
+// Build makes the domain. Every error is an *InvalidError, except that a missing Volume or Interface in the input is
+// one too: the caller prepares them before.
 func Build(in Input) (*libvirtxml.Domain, error) {
 	if err := Supported(in.VMI); err != nil {
 		return nil, err

@@ -34,8 +34,9 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 		},
 		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", PodInterface: "eth0", MTU: 1450}},
 		Paths: domain.Paths{
-			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0", SerialLog: "/run/virtflow/private/virt-serial0.log",
-			VNC: "/run/virtflow/private/virt-vnc", Agent: "/run/virtflow/private/virt-agent",
+			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0",
+			SerialLog: "/run/virtflow/private/virt-serial0.log",
+			VNC:       "/run/virtflow/private/virt-vnc", Agent: "/run/virtflow/private/virt-agent",
 		},
 	}
 	return in
@@ -48,7 +49,8 @@ func TestGolden(t *testing.T) {
 		kvm  bool
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
-		"kvm":      {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`, kvm: true},
+		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
+			kvm: true},
 		"typical": {spec: `{"domain":{` + guest + `,"cpu":{"cores":2},"firmware":{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223","serial":"s-1"},
 			"chassis":{"sku":"x"},"features":{"acpi":{},"smm":{"enabled":true}},"clock":{"utc":{},"timer":{"rtc":{"tickPolicy":"catchup"}}},
 			"devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},{"name":"scratch","serial":"abc","disk":{"bus":"virtio"}},
@@ -130,9 +132,11 @@ func TestHostname(t *testing.T) {
 // TestCloudInitDataOnEveryBus: on SATA, KubeVirt's default, QEMU starts no disk that cannot be written.
 func TestCloudInitDataOnEveryBus(t *testing.T) {
 	for device, readOnly := range map[string]bool{
-		`"disk":{}`: false, `"disk":{"bus":"sata"}`: false, `"disk":{"bus":"virtio"}`: true, `"disk":{"bus":"scsi"}`: true, `"cdrom":{}`: true, `"cdrom":{"bus":"sata"}`: true,
+		`"disk":{}`: false, `"disk":{"bus":"sata"}`: false, `"disk":{"bus":"virtio"}`: true,
+		`"disk":{"bus":"scsi"}`: true, `"cdrom":{}`: true, `"cdrom":{"bus":"sata"}`: true,
 	} {
-		d, err := domain.Build(input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"seed",`+device+`}]}}}`)))
+		d, err := domain.Build(input(
+			read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"seed",`+device+`}]}}}`)))
 		require.NoError(t, err, device)
 		require.Len(t, d.Devices.Disks, 1)
 		require.Equal(t, readOnly, d.Devices.Disks[0].ReadOnly != nil, device)
@@ -145,7 +149,8 @@ func TestDiskNamesGoOnAfterZ(t *testing.T) {
 	for i := range 28 {
 		name := "d" + string(rune('a'+i/26)) + string(rune('a'+i%26))
 		in.Volumes[name] = domain.Volume{Path: "/" + name, Format: "raw"}
-		vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks, v1.Disk{Name: name, DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}})
+		vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks,
+			v1.Disk{Name: name, DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}})
 	}
 	d, err := domain.Build(in)
 	require.NoError(t, err)

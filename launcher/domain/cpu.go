@@ -5,8 +5,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// EmulatedModel is the CPU that emulation shows where the spec asks for the host's: what it offers is in software, so the host's
-// features say nothing. It is the least model that current distributions (x86-64-v2) boot on.
+// EmulatedModel is the CPU that emulation shows where the spec asks for the host's: what it offers is in software, so
+// the host's features say nothing. It is the least model that current distributions (x86-64-v2) boot on.
 const EmulatedModel = "Nehalem"
 
 func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *libvirtxml.DomainCPU {
@@ -71,17 +71,20 @@ func timers(t *v1.Timer) []libvirtxml.DomainTimer {
 	var out []libvirtxml.DomainTimer
 	if t.RTC != nil {
 		out = append(out, libvirtxml.DomainTimer{
-			Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track), Present: yesNo(unlessFalse(t.RTC.Enabled)),
+			Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track),
+			Present: yesNo(unlessFalse(t.RTC.Enabled)),
 		})
 	}
 	if t.PIT != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy), Present: yesNo(unlessFalse(t.PIT.Enabled))})
+		out = append(out, libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy),
+			Present: yesNo(unlessFalse(t.PIT.Enabled))})
 	}
 	if t.KVM != nil {
 		out = append(out, libvirtxml.DomainTimer{Name: "kvmclock", Present: yesNo(unlessFalse(t.KVM.Enabled))})
 	}
 	if t.HPET != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy), Present: yesNo(unlessFalse(t.HPET.Enabled))})
+		out = append(out, libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy),
+			Present: yesNo(unlessFalse(t.HPET.Enabled))})
 	}
 	if t.Hyperv != nil {
 		out = append(out, libvirtxml.DomainTimer{Name: "hypervclock", Present: yesNo(unlessFalse(t.Hyperv.Enabled))})

@@ -30,7 +30,8 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	}
 	if unlessFalse(spec.Devices.AutoattachSerialConsole) {
 		source := unixSource(in.Paths.Serial)
-		list.Serials = []libvirtxml.DomainSerial{{Source: source, Target: &libvirtxml.DomainSerialTarget{Port: ptr(uint(0))}}}
+		list.Serials = []libvirtxml.DomainSerial{
+			{Source: source, Target: &libvirtxml.DomainSerialTarget{Port: ptr(uint(0))}}}
 		list.Consoles = []libvirtxml.DomainConsole{{
 			Source: unixSource(in.Paths.Serial),
 			Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: ptr(uint(0))},
@@ -41,9 +42,11 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	}
 	if unlessFalse(spec.Devices.AutoattachGraphicsDevice) {
 		list.Graphics = []libvirtxml.DomainGraphic{{VNC: &libvirtxml.DomainGraphicVNC{
-			Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: in.Paths.VNC}}},
+			Listeners: []libvirtxml.DomainGraphicListener{
+				{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: in.Paths.VNC}}},
 		}}}
-		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga", Heads: 1, VRam: videoMemoryKiB}}}
+		list.Videos = []libvirtxml.DomainVideo{
+			{Model: libvirtxml.DomainVideoModel{Type: "vga", Heads: 1, VRam: videoMemoryKiB}}}
 	} else {
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "none"}}}
 	}
@@ -78,7 +81,8 @@ func controllers(spec *v1.DomainSpec) []libvirtxml.DomainController {
 	if !spec.Devices.DisableHotplug || hasBus(spec, "scsi") {
 		list = append(list, libvirtxml.DomainController{Type: "scsi", Index: ptr(uint(0)), Model: virtioModel(spec)})
 	}
-	return append(list, libvirtxml.DomainController{Type: "virtio-serial", Index: ptr(uint(0)), Model: virtioModel(spec)})
+	return append(list, libvirtxml.DomainController{Type: "virtio-serial", Index: ptr(uint(0)),
+		Model: virtioModel(spec)})
 }
 
 func needsUSB(spec *v1.DomainSpec) bool {
@@ -107,7 +111,8 @@ func balloon(spec *v1.DomainSpec) *libvirtxml.DomainMemBalloon {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
 	return &libvirtxml.DomainMemBalloon{
-		Model: virtioModel(spec), FreePageReporting: "on", Stats: &libvirtxml.DomainMemBalloonStats{Period: balloonStatsSeconds},
+		Model: virtioModel(spec), FreePageReporting: "on",
+		Stats: &libvirtxml.DomainMemBalloonStats{Period: balloonStatsSeconds},
 	}
 }
 

@@ -67,7 +67,9 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 	return out, threads.count(), nil
 }
 
-func buildDisk(field string, disk *v1.Disk, volume Volume, spec *v1.DomainSpec, names diskNames, vcpus uint) (*libvirtxml.DomainDisk, error) {
+func buildDisk(
+	field string, disk *v1.Disk, volume Volume, spec *v1.DomainSpec, names diskNames, vcpus uint,
+) (*libvirtxml.DomainDisk, error) {
 	d := &libvirtxml.DomainDisk{
 		Device: "disk",
 		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: volume.Format, ErrorPolicy: "stop", Discard: "unmap"},
@@ -93,7 +95,8 @@ func buildDisk(field string, disk *v1.Disk, volume Volume, spec *v1.DomainSpec, 
 			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
 		}
 	}
-	// QEMU has no disk on SATA that cannot be written; what the guest writes there is the pod's own copy, and nobody reads it.
+	// QEMU has no disk on SATA that cannot be written; what the guest writes there is the pod's own copy, and nobody
+	// reads it.
 	if readOnly || volume.ReadOnly && (d.Device != "disk" || d.Target.Bus != busSATA) {
 		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
@@ -128,8 +131,8 @@ func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
 	}
 }
 
-// setCache: unless the spec says otherwise the host's page cache is left out where the file system can do that, so that guests'
-// disks do not fill the pod's memory.
+// setCache: unless the spec says otherwise the host's page cache is left out where the file system can do that, so that
+// guests' disks do not fill the pod's memory.
 func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volume) error {
 	d.Driver.Cache = string(disk.Cache)
 	switch {
@@ -138,7 +141,8 @@ func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volu
 	case disk.Cache == "":
 		d.Driver.Cache = string(v1.CacheWriteThrough)
 	case disk.Cache == v1.CacheNone && !volume.DirectIO:
-		return invalid(field+".cache", "Unable to use 'none' cache mode, file system where %s is stored does not support direct I/O", volume.Path)
+		return invalid(field+".cache",
+			"Unable to use 'none' cache mode, file system where %s is stored does not support direct I/O", volume.Path)
 	}
 	d.Driver.IO = string(disk.IO)
 	if disk.IO == v1.IONative && d.Driver.Cache != string(v1.CacheNone) {

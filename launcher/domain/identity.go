@@ -15,8 +15,8 @@ const firmwareNamespace = "6a1a24a1-4061-4607-8bf4-a3963d0c5895"
 // Name is the libvirt name of a VMI's domain: <namespace>_<name>, as KubeVirt's.
 func Name(vmi *v1.VirtualMachineInstance) string { return vmi.Namespace + "_" + vmi.Name }
 
-// UUID is the domain's UUID, which the guest sees as its machine's: firmware.uuid, or one derived from the VMI's name as KubeVirt
-// does, so that it stays the same when the VM is started again.
+// UUID is the domain's UUID, which the guest sees as its machine's: firmware.uuid, or one derived from the VMI's name
+// as KubeVirt does, so that it stays the same when the VM is started again.
 func UUID(vmi *v1.VirtualMachineInstance) string {
 	if f := vmi.Spec.Domain.Firmware; f != nil && f.UUID != "" {
 		return string(f.UUID)
@@ -24,8 +24,9 @@ func UUID(vmi *v1.VirtualMachineInstance) string {
 	return uuid.NewSHA1(uuid.MustParse(firmwareNamespace), []byte(vmi.Name)).String()
 }
 
-// MAC is the hardware address of an interface: the one in the spec, or one derived from the machine's UUID, namespace and the interface's name, so
-// that a VM that is started again keeps it. Derived addresses are locally administered and unicast.
+// MAC is the hardware address of an interface: the one in the spec, or one derived from the machine's UUID, namespace
+// and the interface's name, so that a VM that is started again keeps it. Derived addresses are locally administered and
+// unicast.
 func MAC(vmi *v1.VirtualMachineInstance, iface *v1.Interface) string {
 	if iface.MacAddress != "" {
 		return strings.ToLower(strings.ReplaceAll(iface.MacAddress, "-", ":"))
@@ -36,8 +37,8 @@ func MAC(vmi *v1.VirtualMachineInstance, iface *v1.Interface) string {
 	return hw.String()
 }
 
-// Hostname is the guest's name as cloud-init and DHCP tell it: spec.hostname or the VMI's name, up to the first dot, at most 63
-// characters.
+// Hostname is the guest's name as cloud-init and DHCP tell it: spec.hostname or the VMI's name, up to the first dot, at
+// most 63 characters.
 func Hostname(vmi *v1.VirtualMachineInstance) string {
 	name := vmi.Spec.Hostname
 	if name == "" {

@@ -6,8 +6,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Supported refuses the parts of a VMI that no domain is built for yet: nothing is accepted and then ignored. The admission webhook
-// says the same earlier and for more fields; a VMI that came another way ends here.
+// Supported refuses the parts of a VMI that no domain is built for yet: nothing is accepted and then ignored. The
+// admission webhook says the same earlier and for more fields; a VMI that came another way ends here.
 func Supported(vmi *v1.VirtualMachineInstance) error {
 	if a := vmi.Spec.Architecture; a != "" && a != "amd64" {
 		return invalid("spec.architecture", "%q is not supported, only amd64", a)
@@ -49,7 +49,8 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 	}
 	for i := range devices.Interfaces {
 		if devices.Interfaces[i].Masquerade == nil {
-			return invalid(fmt.Sprintf("spec.domain.devices.interfaces[%d]", i), "only the masquerade binding is supported yet")
+			return invalid(fmt.Sprintf("spec.domain.devices.interfaces[%d]", i),
+				"only the masquerade binding is supported yet")
 		}
 	}
 	return nil

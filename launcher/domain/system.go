@@ -8,14 +8,16 @@ import (
 
 const (
 	defaultMachine = "q35"
-	// tbCacheMiB is the size of QEMU's cache of translated code under emulation. QEMU's own default may take a quarter of the pod's
-	// memory; less than this doubles a guest's boot time.
+	// tbCacheMiB is the size of QEMU's cache of translated code under emulation. QEMU's own default may take a quarter
+	// of the pod's memory; less than this doubles a guest's boot time.
 	tbCacheMiB = 64
-	// startPausedBootMenuMillis gives a person who resumes a VM that was started paused the time to enter its boot menu.
+	// startPausedBootMenuMillis gives a person who resumes a VM that was started paused the time to enter its boot
+	// menu.
 	startPausedBootMenuMillis = "10000"
 )
 
-// GuestMemory is the memory that the guest sees, in bytes: memory.guest, else what the container requests, else its limit.
+// GuestMemory is the memory that the guest sees, in bytes: memory.guest, else what the container requests, else its
+// limit.
 func GuestMemory(vmi *v1.VirtualMachineInstance) (int64, error) {
 	spec := &vmi.Spec.Domain
 	if spec.Memory != nil && spec.Memory.Guest != nil {
@@ -29,10 +31,12 @@ func GuestMemory(vmi *v1.VirtualMachineInstance) (int64, error) {
 			return q.Value(), nil
 		}
 	}
-	return 0, invalid("spec.domain.memory.guest", "no memory was given, here or in spec.domain.resources.requests.memory")
+	return 0, invalid("spec.domain.memory.guest",
+		"no memory was given, here or in spec.domain.resources.requests.memory")
 }
 
-// Topology is the guest's sockets, cores and threads. Without any in the spec, the CPU limit or request (rounded up) are sockets.
+// Topology is the guest's sockets, cores and threads. Without any in the spec, the CPU limit or request (rounded up)
+// are sockets.
 func Topology(vmi *v1.VirtualMachineInstance) libvirtxml.DomainCPUTopology {
 	spec := &vmi.Spec.Domain
 	t := libvirtxml.DomainCPUTopology{Sockets: 1, Cores: 1, Threads: 1}
@@ -97,7 +101,8 @@ func sysInfo(vmi *v1.VirtualMachineInstance) []libvirtxml.DomainSysInfo {
 	if c := spec.Chassis; c != nil {
 		chassis := &libvirtxml.DomainSysInfoChassis{}
 		for _, e := range []libvirtxml.DomainSysInfoEntry{
-			{Name: "manufacturer", Value: c.Manufacturer}, {Name: "version", Value: c.Version}, {Name: "serial", Value: c.Serial},
+			{Name: "manufacturer", Value: c.Manufacturer}, {Name: "version", Value: c.Version},
+			{Name: "serial", Value: c.Serial},
 			{Name: "asset", Value: c.Asset}, {Name: "sku", Value: c.Sku},
 		} {
 			if e.Value != "" {
@@ -118,7 +123,8 @@ func features(spec *v1.DomainSpec, kvm bool) *libvirtxml.DomainFeatureList {
 		VMPort: &libvirtxml.DomainFeatureState{State: "off"},
 	}
 	if !kvm {
-		list.TCG = &libvirtxml.DomainFeatureTCG{TBCache: &libvirtxml.DomainFeatureTCGTBCache{Unit: "MiB", Size: tbCacheMiB}}
+		list.TCG = &libvirtxml.DomainFeatureTCG{
+			TBCache: &libvirtxml.DomainFeatureTCGTBCache{Unit: "MiB", Size: tbCacheMiB}}
 	}
 	if needsSMM(spec) {
 		list.SMM = &libvirtxml.DomainFeatureSMM{State: "on"}

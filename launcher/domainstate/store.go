@@ -57,8 +57,8 @@ func (s *Store) Domain() *rpc.Domain {
 	return s.domain
 }
 
-// Next waits until there is a state newer than the given sequence. It skips states that were replaced meanwhile. It returns nil when
-// there will be none.
+// Next waits until there is a state newer than the given sequence. It skips states that were replaced meanwhile. It
+// returns nil when there will be none.
 func (s *Store) Next(ctx context.Context, after uint64) (*rpc.Domain, error) {
 	for {
 		s.mu.Lock()

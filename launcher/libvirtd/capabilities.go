@@ -15,8 +15,8 @@ const (
 	hostMachine      = "q35"
 )
 
-// Capabilities returns what libvirt says of the host, of domains of a type (kvm or qemu), and of the CPU that such a domain can have, with all
-// its features; all as XML.
+// Capabilities returns what libvirt says of the host, of domains of a type (kvm or qemu), and of the CPU that such a
+// domain can have, with all its features; all as XML.
 func (l *Libvirt) Capabilities(virtType string) (host, domain, baseline string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,14 +26,16 @@ func (l *Libvirt) Capabilities(virtType string) (host, domain, baseline string, 
 	if host, err = l.conn.GetCapabilities(); err != nil {
 		return "", "", "", fmt.Errorf("asking for the host's capabilities: %w", err)
 	}
-	if domain, err = l.conn.GetDomainCapabilities(l.cfg.Emulator, hostArchitecture, hostMachine, virtType, 0); err != nil {
+	if domain, err = l.conn.GetDomainCapabilities(l.cfg.Emulator, hostArchitecture, hostMachine, virtType,
+		0); err != nil {
 		return "", "", "", fmt.Errorf("asking for the capabilities of %s domains: %w", virtType, err)
 	}
 	cpu, err := hostModel(domain)
 	if err != nil {
 		return "", "", "", err
 	}
-	baseline, err = l.conn.BaselineHypervisorCPU(l.cfg.Emulator, hostArchitecture, hostMachine, virtType, []string{cpu}, libvirt.CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+	baseline, err = l.conn.BaselineHypervisorCPU(l.cfg.Emulator, hostArchitecture, hostMachine, virtType, []string{cpu},
+		libvirt.CONNECT_BASELINE_CPU_EXPAND_FEATURES)
 	if err != nil {
 		return "", "", "", fmt.Errorf("asking for the CPU features of %s domains: %w", virtType, err)
 	}
@@ -53,7 +55,8 @@ func hostModel(domain string) (string, error) {
 		if mode.Name != "host-model" || len(mode.Models) == 0 {
 			continue
 		}
-		cpu := libvirtxml.DomainCPU{Model: &libvirtxml.DomainCPUModel{Value: mode.Models[0].Name, Fallback: "forbid"}, Vendor: mode.Vendor}
+		cpu := libvirtxml.DomainCPU{Model: &libvirtxml.DomainCPUModel{Value: mode.Models[0].Name, Fallback: "forbid"},
+			Vendor: mode.Vendor}
 		for _, f := range mode.Features {
 			cpu.Features = append(cpu.Features, libvirtxml.DomainCPUFeature(f))
 		}

@@ -18,8 +18,8 @@ type Config struct {
 	Emulator string // the QEMU program
 	// Private is a writable directory of this pod for everything that libvirt keeps.
 	Private string
-	// Capabilities is a directory with libvirt's cached capabilities of the emulator, made with the image; empty or missing: libvirt
-	// finds them out, which takes up to 4 s.
+	// Capabilities is a directory with libvirt's cached capabilities of the emulator, made with the image; empty or
+	// missing: libvirt finds them out, which takes up to 4 s.
 	Capabilities string
 	// HostUUID tells two pods' daemons apart: equal ones refuse to migrate to each other. The pod's UID will do.
 	HostUUID string
@@ -71,7 +71,8 @@ max_workers = 5
 prio_workers = 2
 `
 
-// qemuSettings: the pod confines QEMU, so libvirt has nothing to add; without virtlogd the daemon's files carry its output.
+// qemuSettings: the pod confines QEMU, so libvirt has nothing to add; without virtlogd the daemon's files carry its
+// output.
 const qemuSettings = `stdio_handler = "file"
 security_driver = "none"
 cgroup_controllers = [ ]
@@ -84,7 +85,8 @@ max_core = 0
 // write makes the directories, the configuration, and the capabilities cache.
 func (c Config) write() error {
 	for _, dir := range []string{
-		filepath.Join(c.runtimeDir(), "libvirt"), filepath.Join(c.configDir(), "libvirt", "qemu"), c.capabilitiesCache(), c.dataDir(), c.homeDir(),
+		filepath.Join(c.runtimeDir(), "libvirt"), filepath.Join(c.configDir(), "libvirt", "qemu"),
+		c.capabilitiesCache(), c.dataDir(), c.homeDir(),
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("making libvirt's directories: %w", err)
@@ -112,8 +114,8 @@ func (c Config) capabilitiesCache() string {
 	return filepath.Join(c.cacheDir(), "libvirt", "qemu", "cache", "capabilities")
 }
 
-// writeCapabilities copies the cache that came with the image. libvirt believes it only with the change times of the emulator and of the
-// daemon, which every node gives anew when it unpacks the image.
+// writeCapabilities copies the cache that came with the image. libvirt believes it only with the change times of the
+// emulator and of the daemon, which every node gives anew when it unpacks the image.
 func (c Config) writeCapabilities() error {
 	files, err := filepath.Glob(filepath.Join(c.Capabilities, "*.xml"))
 	if err != nil || c.Capabilities == "" || len(files) == 0 {
@@ -141,7 +143,8 @@ func (c Config) writeCapabilities() error {
 }
 
 func withChangeTimes(capabilities string, qemu, self int64) string {
-	out := regexp.MustCompile(`<qemuctime>\d+`).ReplaceAllString(capabilities, "<qemuctime>"+strconv.FormatInt(qemu, 10))
+	out := regexp.MustCompile(`<qemuctime>\d+`).
+		ReplaceAllString(capabilities, "<qemuctime>"+strconv.FormatInt(qemu, 10))
 	return regexp.MustCompile(`<selfctime>\d+`).ReplaceAllString(out, "<selfctime>"+strconv.FormatInt(self, 10))
 }
 

@@ -77,17 +77,20 @@ type Libvirt struct {
 func New(_ *EventLoop, cfg Config, processes Processes, log zerolog.Logger) *Libvirt {
 	return &Libvirt{
 		cfg: cfg, processes: processes, log: log, last: guest.Status{State: guest.Absent},
-		kick: make(chan struct{}, 1), changes: make(chan guest.Status, 1), reboots: make(chan struct{}, 1), ready: make(chan struct{}),
+		kick: make(chan struct{}, 1), changes: make(chan guest.Status, 1), reboots: make(chan struct{}, 1),
+		ready: make(chan struct{}),
 	}
 }
 
 // Ready is closed once the daemon answered for the first time.
 func (l *Libvirt) Ready() <-chan struct{} { return l.ready }
 
-// Changes delivers the status of the domain each time it differs; states that were replaced before they were read are left out.
+// Changes delivers the status of the domain each time it differs; states that were replaced before they were read are
+// left out.
 func (l *Libvirt) Changes() <-chan guest.Status { return l.changes }
 
-// Reboots tells that the guest was reset, once for all resets since it was last read. What happens while libvirt is not connected is not told.
+// Reboots tells that the guest was reset, once for all resets since it was last read. What happens while libvirt is not
+// connected is not told.
 func (l *Libvirt) Reboots() <-chan struct{} { return l.reboots }
 
 // Run keeps the daemon running and connected until ctx ends. It fails only if the daemon cannot even be set up.
@@ -203,8 +206,8 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 	}
 }
 
-// watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that there is news. Every
-// registration holds the connection, also a broken one, until unwatch is called.
+// watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that
+// there is news. Every registration holds the connection, also a broken one, until unwatch is called.
 func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch func(), err error) {
 	ended := make(chan struct{})
 	var once sync.Once
@@ -214,22 +217,26 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 			u()
 		}
 	}
-	err = conn.RegisterCloseCallback(func(*libvirt.Connect, libvirt.ConnectCloseReason) { once.Do(func() { close(ended) }) })
+	err = conn.RegisterCloseCallback(func(*libvirt.Connect, libvirt.ConnectCloseReason) {
+		once.Do(func() { close(ended) })
+	})
 	if err != nil {
 		return ended, unwatch, fmt.Errorf("watching the connection to libvirtd: %w", err)
 	}
 	undo = append(undo, func() { _ = conn.UnregisterCloseCallback() })
-	id, err := conn.DomainEventLifecycleRegister(nil, func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
-		l.log.Debug().Stringer("event", e).Msg("domain event")
-		l.nudge()
-	})
+	id, err := conn.DomainEventLifecycleRegister(nil,
+		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
+			l.log.Debug().Stringer("event", e).Msg("domain event")
+			l.nudge()
+		})
 	if err != nil {
 		return ended, unwatch, fmt.Errorf("watching the domain: %w", err)
 	}
 	undo = append(undo, func() { _ = conn.DomainEventDeregister(id) })
-	agent, err := conn.DomainEventAgentLifecycleRegister(nil, func(*libvirt.Connect, *libvirt.Domain, *libvirt.DomainEventAgentLifecycle) {
-		l.nudge()
-	})
+	agent, err := conn.DomainEventAgentLifecycleRegister(nil,
+		func(*libvirt.Connect, *libvirt.Domain, *libvirt.DomainEventAgentLifecycle) {
+			l.nudge()
+		})
 	if err != nil {
 		return ended, unwatch, fmt.Errorf("watching the guest agent: %w", err)
 	}
@@ -247,8 +254,9 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 	return ended, unwatch, nil
 }
 
-// A daemon that has just started finds its domains again in the background: one whose QEMU has died meanwhile is listed as running at first, and
-// goes without an event. So the state is read again for a while after each connection, in growing steps.
+// A daemon that has just started finds its domains again in the background: one whose QEMU has died meanwhile is listed
+// as running at first, and goes without an event. So the state is read again for a while after each connection, in
+// growing steps.
 const (
 	firstLook = 100 * time.Millisecond
 	lastLook  = 15 * time.Second

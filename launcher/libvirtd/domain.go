@@ -29,8 +29,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // killWait is how long a killed QEMU may take to disappear; a process in the kernel's hands cannot be hurried.
 const killWait = 10 * time.Second
 
-// Start defines the domain and starts it, unless it runs or has run: then it leaves it as it is. It returns the machine type that
-// libvirt chose, where it is known. Errors are guest.ErrUnavailable or a *RefusedError.
+// Start defines the domain and starts it, unless it runs or has run: then it leaves it as it is. It returns the machine
+// type that libvirt chose, where it is known. Errors are guest.ErrUnavailable or a *RefusedError.
 func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,8 @@ func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	return status.MachineType, nil
 }
 
-// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is resumed first.
+// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is
+// resumed first.
 func (l *Libvirt) Shutdown(context.Context) error {
 	d, err := l.handle()
 	if err != nil {
@@ -95,8 +96,8 @@ func (l *Libvirt) Shutdown(context.Context) error {
 	return nil
 }
 
-// Destroy ends QEMU: gently through libvirt, or, when that does not answer before ctx ends, by killing the process. It returns nil when
-// the domain is about to be reported as ended.
+// Destroy ends QEMU: gently through libvirt, or, when that does not answer before ctx ends, by killing the process. It
+// returns nil when the domain is about to be reported as ended.
 func (l *Libvirt) Destroy(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- l.destroy() }()
@@ -139,7 +140,8 @@ func (l *Libvirt) kill() error {
 		return fmt.Errorf("reading %s: %w", l.cfg.pidFile(), err)
 	}
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	if program, err := os.Readlink(proc + "/exe"); err == nil && filepath.Base(program) == filepath.Base(l.cfg.Emulator) {
+	if program, err := os.Readlink(proc + "/exe"); err == nil &&
+		filepath.Base(program) == filepath.Base(l.cfg.Emulator) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("killing QEMU: %w", err)
 		}

@@ -46,9 +46,12 @@ func (l *Libvirt) Reset() error {
 	return l.operate("resetting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reset(0) })
 }
 
-// Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent: libvirt's own way waits a minute for the guest to do it.
+// Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent: libvirt's own way waits a minute for
+// the guest to do it.
 func (l *Libvirt) Reboot() error {
-	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reboot(libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN) })
+	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error {
+		return d.Reboot(libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN)
+	})
 }
 
 // operate does something to the domain, unless it has ended. Errors are guest.ErrUnavailable or a *RefusedError.

@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// stateOf translates libvirt's state and reason. started: the domain has been running, so being shut off without a reason means that
-// libvirt missed its end rather than that it was only defined.
+// stateOf translates libvirt's state and reason. started: the domain has been running, so being shut off without a
+// reason means that libvirt missed its end rather than that it was only defined.
 func stateOf(state libvirt.DomainState, reason int, started bool) guest.State {
 	switch state {
 	case libvirt.DOMAIN_RUNNING, libvirt.DOMAIN_BLOCKED:
@@ -51,7 +51,9 @@ func pauseReason(state libvirt.DomainState, reason int) guest.PauseReason {
 
 // fullDisk says that one of the disks has run out of space.
 func fullDisk(disks []libvirt.DomainDiskError) bool {
-	return slices.ContainsFunc(disks, func(d libvirt.DomainDiskError) bool { return d.Error == libvirt.DOMAIN_DISK_ERROR_NO_SPACE })
+	return slices.ContainsFunc(disks, func(d libvirt.DomainDiskError) bool {
+		return d.Error == libvirt.DOMAIN_DISK_ERROR_NO_SPACE
+	})
 }
 
 func shutoff(reason libvirt.DomainShutoffReason, started bool) guest.State {

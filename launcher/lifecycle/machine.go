@@ -37,7 +37,8 @@ func (m *Machine) Ran() bool { return m.ran }
 // Reason says why it Ended.
 func (m *Machine) Reason() string { return m.reason }
 
-// ExitCode is the launcher's for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest powered off or was ended.
+// ExitCode is the launcher's for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest powered off or
+// was ended.
 func ExitCode(reason string) int {
 	switch reason {
 	case contract.ReasonShutdown, contract.ReasonDestroyed, contract.ReasonNeverRan:

@@ -54,8 +54,8 @@ type Step struct {
 	Reason string // of End
 }
 
-// Table is the whole decision: every state has an entry for every input. Entries that keep the state and do nothing say that the input
-// means nothing there.
+// Table is the whole decision: every state has an entry for every input. Entries that keep the state and do nothing say
+// that the input means nothing there.
 func Table() map[State]map[Input]Step {
 	starting := row(Starting, map[Input]Step{
 		StartDone:      {Next: Running},
@@ -127,7 +127,8 @@ func Table() map[State]map[Input]Step {
 // Inputs lists all inputs.
 func Inputs() []Input {
 	return []Input{
-		StartAsked, StartDone, StartRefused, StartRetryable, Stop, StopNow, GracePeriodExpired, Again, GuestOff, GuestKilled, GuestCrashed, GuestGone,
+		StartAsked, StartDone, StartRefused, StartRetryable, Stop, StopNow, GracePeriodExpired, Again, GuestOff,
+		GuestKilled, GuestCrashed, GuestGone,
 	}
 }
 

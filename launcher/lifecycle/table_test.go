@@ -16,7 +16,8 @@ func TestTableHasNoHoles(t *testing.T) {
 			step, ok := row[in]
 			require.True(t, ok, "%s × %s", state, in)
 			require.Contains(t, table, step.Next, "%s × %s", state, in)
-			require.Equal(t, step.Next == lifecycle.Ended && state != lifecycle.Ended, step.Do == lifecycle.End, "%s × %s", state, in)
+			require.Equal(t, step.Next == lifecycle.Ended && state != lifecycle.Ended, step.Do == lifecycle.End,
+				"%s × %s", state, in)
 			require.Equal(t, step.Do == lifecycle.End, step.Reason != "", "%s × %s", state, in)
 		}
 		require.Len(t, row, len(lifecycle.Inputs()), "%s", state)
@@ -29,7 +30,8 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 	for state := range table {
 		for _, stop := range []lifecycle.Input{lifecycle.Stop, lifecycle.StopNow} {
 			s := state
-			for _, in := range []lifecycle.Input{stop, lifecycle.StartDone, lifecycle.Again, lifecycle.GracePeriodExpired, lifecycle.Again, lifecycle.GuestKilled} {
+			for _, in := range []lifecycle.Input{stop, lifecycle.StartDone, lifecycle.Again,
+				lifecycle.GracePeriodExpired, lifecycle.Again, lifecycle.GuestKilled} {
 				s = table[s][in].Next
 			}
 			require.Equal(t, lifecycle.Ended, s, "from %s after %s", state, stop)
@@ -39,9 +41,11 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 
 func TestStories(t *testing.T) {
 	const (
-		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused, lifecycle.StartRetryable
-		stop, now, over, again      = lifecycle.Stop, lifecycle.StopNow, lifecycle.GracePeriodExpired, lifecycle.Again
-		off, killed, crashed, gone  = lifecycle.GuestOff, lifecycle.GuestKilled, lifecycle.GuestCrashed, lifecycle.GuestGone
+		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused,
+			lifecycle.StartRetryable
+		stop, now, over, again     = lifecycle.Stop, lifecycle.StopNow, lifecycle.GracePeriodExpired, lifecycle.Again
+		off, killed, crashed, gone = lifecycle.GuestOff, lifecycle.GuestKilled, lifecycle.GuestCrashed,
+			lifecycle.GuestGone
 	)
 	for name, c := range map[string]struct {
 		in     []lifecycle.Input
@@ -50,22 +54,38 @@ func TestStories(t *testing.T) {
 		ran    bool
 		exit   int
 	}{
-		"guest powers off by itself":        {in: []lifecycle.Input{ask, done, off}, reason: contract.ReasonShutdown, ran: true},
-		"asked to stop, guest obeys":        {in: []lifecycle.Input{ask, done, stop, again, off}, do: []lifecycle.Action{lifecycle.Shutdown, lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
-		"guest ignores the power button":    {in: []lifecycle.Input{ask, done, stop, over, killed}, do: []lifecycle.Action{lifecycle.Shutdown, lifecycle.Destroy}, reason: contract.ReasonDestroyed, ran: true},
-		"no grace at all":                   {in: []lifecycle.Input{ask, done, now, killed}, do: []lifecycle.Action{lifecycle.Destroy}, reason: contract.ReasonDestroyed, ran: true},
-		"killed behind libvirt's back":      {in: []lifecycle.Input{ask, done, stop, over, again, crashed}, do: []lifecycle.Action{lifecycle.Shutdown, lifecycle.Destroy, lifecycle.Destroy}, reason: contract.ReasonDestroyed, ran: true},
-		"QEMU dies":                         {in: []lifecycle.Input{ask, done, crashed}, reason: contract.ReasonCrashed, ran: true, exit: 1},
-		"gone while nobody looked":          {in: []lifecycle.Input{ask, done, gone}, reason: contract.ReasonCrashed, ran: true, exit: 1},
-		"gone while it was shutting down":   {in: []lifecycle.Input{ask, done, stop, gone}, do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
+		"guest powers off by itself": {in: []lifecycle.Input{ask, done, off}, reason: contract.ReasonShutdown,
+			ran: true},
+		"asked to stop, guest obeys": {in: []lifecycle.Input{ask, done, stop, again, off},
+			do: []lifecycle.Action{lifecycle.Shutdown, lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
+		"guest ignores the power button": {in: []lifecycle.Input{ask, done, stop, over, killed},
+			do: []lifecycle.Action{lifecycle.Shutdown, lifecycle.Destroy}, reason: contract.ReasonDestroyed, ran: true},
+		"no grace at all": {in: []lifecycle.Input{ask, done, now, killed},
+			do: []lifecycle.Action{lifecycle.Destroy}, reason: contract.ReasonDestroyed, ran: true},
+		"killed behind libvirt's back": {in: []lifecycle.Input{ask, done, stop, over, again, crashed},
+			do:     []lifecycle.Action{lifecycle.Shutdown, lifecycle.Destroy, lifecycle.Destroy},
+			reason: contract.ReasonDestroyed, ran: true},
+		"QEMU dies": {in: []lifecycle.Input{ask, done, crashed}, reason: contract.ReasonCrashed,
+			ran: true, exit: 1},
+		"gone while nobody looked": {in: []lifecycle.Input{ask, done, gone}, reason: contract.ReasonCrashed,
+			ran: true, exit: 1},
+		"gone while it was shutting down": {in: []lifecycle.Input{ask, done, stop, gone},
+			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
 		"stopped before anything was asked": {in: []lifecycle.Input{stop}, reason: contract.ReasonNeverRan},
-		"stopped while starting":            {in: []lifecycle.Input{ask, stop, done, off}, do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
-		"stopped while a start fails":       {in: []lifecycle.Input{ask, stop, refused}, reason: contract.ReasonNeverRan},
-		"cannot be started":                 {in: []lifecycle.Input{ask, refused}, reason: contract.ReasonFailed, exit: 1},
-		"started at the second attempt":     {in: []lifecycle.Input{ask, passing, ask, done, off}, do: []lifecycle.Action{lifecycle.Start}, reason: contract.ReasonShutdown, ran: true},
-		"asked twice":                       {in: []lifecycle.Input{ask, ask, done, ask, off}, reason: contract.ReasonShutdown, ran: true},
-		"over before the start answered":    {in: []lifecycle.Input{ask, off, done}, reason: contract.ReasonShutdown, ran: true},
-		"told to stop again":                {in: []lifecycle.Input{ask, done, stop, stop, off}, do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
+		"stopped while starting": {in: []lifecycle.Input{ask, stop, done, off},
+			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
+		"stopped while a start fails": {in: []lifecycle.Input{ask, stop, refused},
+			reason: contract.ReasonNeverRan},
+		"cannot be started": {in: []lifecycle.Input{ask, refused}, reason: contract.ReasonFailed,
+			exit: 1},
+		"started at the second attempt": {in: []lifecycle.Input{ask, passing, ask, done, off},
+			do: []lifecycle.Action{lifecycle.Start}, reason: contract.ReasonShutdown, ran: true},
+		"asked twice": {in: []lifecycle.Input{ask, ask, done, ask, off},
+			reason: contract.ReasonShutdown, ran: true},
+		"over before the start answered": {in: []lifecycle.Input{ask, off, done}, reason: contract.ReasonShutdown,
+			ran: true},
+		"told to stop again": {in: []lifecycle.Input{ask, done, stop, stop, off},
+			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := lifecycle.New()

@@ -58,7 +58,8 @@ func NewCommand() *cobra.Command {
 		timeoutInSeconds int32
 	)
 	cmd := &cobra.Command{
-		Use: Name, Short: "Asks the guest's agent for a sign of life, or has it run a command and ends with its exit code",
+		Use: Name, Short: "Asks the guest's agent for a sign of life, or has it run a command and ends with its " +
+			"exit code",
 		Args: cobra.ArbitraryArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -94,8 +95,12 @@ func Ping(ctx context.Context, launcher rpc.LauncherClient, timeoutSeconds int32
 }
 
 // Exec runs a command in the guest and writes what it wrote. A command that fails is a *FailedError.
-func Exec(ctx context.Context, launcher rpc.LauncherClient, out io.Writer, command string, arguments []string, timeoutSeconds int32) error {
-	r, err := launcher.GuestExec(ctx, &rpc.GuestExecRequest{Command: command, Arguments: arguments, TimeoutSeconds: timeoutSeconds})
+func Exec(
+	ctx context.Context, launcher rpc.LauncherClient, out io.Writer, command string, arguments []string,
+	timeoutSeconds int32,
+) error {
+	r, err := launcher.GuestExec(ctx,
+		&rpc.GuestExecRequest{Command: command, Arguments: arguments, TimeoutSeconds: timeoutSeconds})
 	if err != nil {
 		return fmt.Errorf("failed executing the command: %s", status.Convert(err).Message())
 	}

@@ -17,7 +17,8 @@ import (
 // probe runs the launcher's own command, as the kubelet does.
 func (p *pod) probe(arguments ...string) (output string, code int) {
 	p.t.Helper()
-	cmd := exec.Command(launcherBinary(p.t), append([]string{"probe", "--socket", p.at("sockets/l.sock"), "--timeout-seconds", "10"}, arguments...)...)
+	cmd := exec.Command(launcherBinary(p.t),
+		append([]string{"probe", "--socket", p.at("sockets/l.sock"), "--timeout-seconds", "10"}, arguments...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		require.ErrorAs(p.t, err, new(*exec.ExitError))
@@ -42,7 +43,8 @@ func TestProbesAskTheGuestsAgent(t *testing.T) {
 	out, code = p.probe("--command", "sh", "--", "-c", "kill -9 $$")
 	require.Equal(t, 137, code, out)
 
-	_, err := p.client.GuestExec(p.context(), &rpc.GuestExecRequest{Command: "sleep", Arguments: []string{"600"}, TimeoutSeconds: 1})
+	_, err := p.client.GuestExec(p.context(),
+		&rpc.GuestExecRequest{Command: "sleep", Arguments: []string{"600"}, TimeoutSeconds: 1})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err), "%v", err)
 	_, code = p.probe("--guest-agent-ping")
 	require.Zero(t, code, "a command that goes on does not keep the agent")
@@ -56,7 +58,8 @@ func TestWhatTheGuestSaysOfItself(t *testing.T) {
 		devices["interfaces"] = []any{map[string]any{"name": "default", "masquerade": map[string]any{}}}
 	}), namespace)
 	started := p.bootWith(&rpc.PodInterface{
-		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0", GuestAddress: "10.0.2.2/24", Gateway: "10.0.2.1",
+		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0",
+		GuestAddress: "10.0.2.2/24", Gateway: "10.0.2.1",
 	})
 	var d *rpc.Domain
 	p.eventually("the agent is connected", func() bool {

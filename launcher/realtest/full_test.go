@@ -22,7 +22,8 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 	})
 	mount := func(options string) {
 		out, err := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(pid), //nolint:gosec // a test's own
-			"mount", "-t", "tmpfs", "-o", options+",uid="+strconv.Itoa(nobody)+",gid="+strconv.Itoa(nobody), "small", p.at("disks")).CombinedOutput()
+			"mount", "-t", "tmpfs", "-o", options+",uid="+strconv.Itoa(nobody)+",gid="+
+				strconv.Itoa(nobody), "small", p.at("disks")).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 	mount("size=4m")
@@ -35,7 +36,9 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 			return err == nil && d.GetState() == state && d.GetPauseReason() == why
 		}
 	}
-	p.eventually("the guest is paused for want of space", shows(rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_NO_SPACE))
+	p.eventually("the guest is paused for want of space",
+		shows(rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_NO_SPACE))
 	mount("remount,size=64m")
-	p.eventually("the guest goes on", shows(rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED))
+	p.eventually("the guest goes on",
+		shows(rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED))
 }

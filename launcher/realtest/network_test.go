@@ -22,8 +22,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// podNetwork makes a network namespace as the node's worker prepares it: a bridge with the gateway's address and a tap for the launcher's
-// user.
+// podNetwork makes a network namespace as the node's worker prepares it: a bridge with the gateway's address and a tap
+// for the launcher's user.
 func podNetwork(t *testing.T) string {
 	t.Helper()
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
@@ -54,7 +54,8 @@ func TestTheGuestGetsItsAddressAndAnswers(t *testing.T) {
 		devices["interfaces"] = []any{map[string]any{"name": "default", "masquerade": map[string]any{}}}
 	}), namespace)
 	d := p.bootWith(&rpc.PodInterface{
-		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0", GuestAddress: "10.0.2.2/24", Gateway: "10.0.2.1",
+		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0",
+		GuestAddress: "10.0.2.2/24", Gateway: "10.0.2.1",
 	})
 	require.Len(t, d.GetInterfaces(), 1)
 	require.Equal(t, "default", d.GetInterfaces()[0].GetName())

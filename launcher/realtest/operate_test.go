@@ -38,7 +38,8 @@ func (p *pod) agentUp() {
 
 func TestPauseAndGoOn(t *testing.T) {
 	p := newPod(t, vmi(nil))
-	for _, o := range []rpc.Operation{rpc.Operation_OPERATION_PAUSE, rpc.Operation_OPERATION_RESET, rpc.Operation_OPERATION_UNSPECIFIED} {
+	for _, o := range []rpc.Operation{rpc.Operation_OPERATION_PAUSE, rpc.Operation_OPERATION_RESET,
+		rpc.Operation_OPERATION_UNSPECIFIED} {
 		p.refused(o)
 	}
 	p.boot()
@@ -90,7 +91,8 @@ func TestFreezeAndThaw(t *testing.T) {
 	p.boot()
 	p.agentUp()
 	// Without a file system on a disk there is nothing to freeze.
-	out, code := p.probe("--command", "sh", "--", "-c", "mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
+	out, code := p.probe("--command", "sh", "--", "-c",
+		"mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
 	require.Zero(t, code, out)
 	frozen := func() bool { _, code := p.probe("--command", "true"); return code != 0 }
 	for range 2 {
@@ -101,7 +103,8 @@ func TestFreezeAndThaw(t *testing.T) {
 	require.False(t, frozen())
 	p.operate(rpc.Operation_OPERATION_THAW)
 
-	_, err := p.client.Operate(p.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_FREEZE, ThawAfterSeconds: 1})
+	_, err := p.client.Operate(p.context(),
+		&rpc.OperateRequest{Operation: rpc.Operation_OPERATION_FREEZE, ThawAfterSeconds: 1})
 	require.NoError(t, err)
 	p.eventually("it thaws by itself", func() bool { return !frozen() })
 	p.eventually("and says so", func() bool {
@@ -119,7 +122,8 @@ func TestNothingIsFrozenAfterAReset(t *testing.T) {
 		func() { p.shell("reboot -f") }, // by itself
 	} {
 		p.agentUp()
-		out, code := p.probe("--command", "sh", "--", "-c", "mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
+		out, code := p.probe("--command", "sh", "--", "-c",
+			"mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt")
 		require.Zero(t, code, out)
 		require.True(t, p.operate(rpc.Operation_OPERATION_FREEZE).GetFrozen())
 		again()

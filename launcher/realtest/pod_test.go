@@ -60,7 +60,8 @@ func vmi(change func(spec map[string]any)) string {
 	if change != nil {
 		change(spec)
 	}
-	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "vm1", "namespace": "default", "uid": "0f1e"}, "spec": spec})
+	b, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"name": "vm1", "namespace": "default", "uid": "0f1e"}, "spec": spec})
 	if err != nil {
 		panic(err)
 	}
@@ -114,13 +115,17 @@ func (p *pod) start() {
 		// The node's worker gives the pod a tun device of its user's own; here it is laid over the machine's.
 		require.NoError(p.t, unix.Mknod(p.at("tun"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200))))
 		require.NoError(p.t, os.Lchown(p.at("tun"), nobody, nobody))
-		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`, p.at("tun")}
+		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`,
+			p.at("tun")}
 	}
 	command := append(before, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs",
-		launcherBinary(p.t), "--vmi", p.at("vmi.json"), "--termination-message", p.at("termination"), "--socket", p.at("sockets/l.sock"),
+		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
+		"--no-new-privs",
+		launcherBinary(p.t), "--vmi", p.at("vmi.json"), "--termination-message", p.at("termination"), "--socket",
+		p.at("sockets/l.sock"),
 		"--private-dir", p.at("private"), "--disks-dir", p.at("disks"), "--container-disks-dir", p.at("images"),
-		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug", "--resolv-conf", p.at("resolv.conf"))
+		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug", "--resolv-conf", p.at(
+			"resolv.conf"))
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.at("tmp"))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
@@ -141,7 +146,8 @@ func (p *pod) start() {
 		_, err := os.Stat(p.at("sockets/l.sock"))
 		return err == nil
 	})
-	conn, err := grpc.NewClient("unix://"+p.at("sockets/l.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+p.at("sockets/l.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() { _ = conn.Close() })
 	p.client = rpc.NewLauncherClient(conn)
@@ -177,7 +183,9 @@ func (p *pod) bootWith(interfaces ...*rpc.PodInterface) *rpc.Domain {
 // guestUp waits until the guest has come up n times.
 func (p *pod) guestUp(n int) {
 	p.t.Helper()
-	p.eventually(fmt.Sprintf("the guest came up %d times", n), func() bool { return strings.Count(p.log(), "guest console: virtflow-guest ready") >= n })
+	p.eventually(fmt.Sprintf("the guest came up %d times", n), func() bool {
+		return strings.Count(p.log(), "guest console: virtflow-guest ready") >= n
+	})
 }
 
 func (p *pod) log() string {
@@ -256,7 +264,8 @@ func launcherBinary(t *testing.T) string {
 		return b
 	}
 	path := filepath.Join(os.TempDir(), "virtflow-test-launcher", "launcher")
-	out, err := exec.Command("go", "build", "-tags", "libvirt_dlopen", "-o", path, "github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "libvirt_dlopen", "-o", path,
+		"github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
 }
@@ -274,7 +283,8 @@ func guestImage(t *testing.T) string {
 	}
 	found, err := filepath.Glob(filepath.Join(cache, "guest-*", "disk.img"))
 	require.NoError(t, err)
-	require.NotEmpty(t, found, "there is no test guest in %s: build it with `go run ./deploy/images build --only guest`", cache)
+	require.NotEmpty(t, found,
+		"there is no test guest in %s: build it with `go run ./deploy/images build --only guest`", cache)
 	sort.Slice(found, func(i, j int) bool { return changed(t, found[i]).After(changed(t, found[j])) })
 	return found[0]
 }

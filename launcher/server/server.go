@@ -58,15 +58,19 @@ type Guest struct {
 	Screen  Screen
 }
 
-// New makes a server that answers from the domain's state, has the guest's agent do what it is asked for, and connects callers with its devices.
+// New makes a server that answers from the domain's state, has the guest's agent do what it is asked for, and connects
+// callers with its devices.
 func New(version string, start Starter, domain *domainstate.Store, g Guest) *Server {
-	s := &Server{version: version, start: start, domain: domain, agent: g.Agent, details: g.Details, devices: g.Devices, screen: g.Screen}
+	s := &Server{version: version, start: start, domain: domain, agent: g.Agent, details: g.Details, devices: g.Devices,
+		screen: g.Screen}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(largestRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		// Buffers for a few callers with small messages: the defaults would cost more memory than everything else here. Windows that do not
-		// grow bound what a console may have on its way; the buffer for writing is there only while something is written.
+		grpc.KeepaliveEnforcementPolicy(
+			keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		// Buffers for a few callers with small messages: the defaults would cost more memory than everything else here.
+		// Windows that do not grow bound what a console may have on its way; the buffer for writing is there only while
+		// something is written.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(piece), grpc.MaxConcurrentStreams(64),
 		grpc.StaticStreamWindowSize(window),
 	)
@@ -74,8 +78,8 @@ func New(version string, start Starter, domain *domainstate.Store, g Guest) *Ser
 	return s
 }
 
-// Listen opens the socket and serves on it. The socket gets its name only when it listens, so whoever sees it can connect. It is for this user
-// and its group; the node's worker is root.
+// Listen opens the socket and serves on it. The socket gets its name only when it listens, so whoever sees it can
+// connect. It is for this user and its group; the node's worker is root.
 func (s *Server) Listen(path string) error {
 	part := path + ".part"
 	for _, p := range []string{part, path} {

@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// piece is what one message of a stream carries at most, in bytes: with its header it fits into 32 KiB. A longer one takes gRPC's next larger
-// buffer, of 1 MiB, which costs more than all the rest of the way.
+// piece is what one message of a stream carries at most, in bytes: with its header it fits into 32 KiB. A longer one
+// takes gRPC's next larger buffer, of 1 MiB, which costs more than all the rest of the way.
 const piece = 32<<10 - 64
 
 // Screen takes pictures of the guest's screen.
@@ -77,7 +77,9 @@ func (s *Server) Screenshot(r *rpc.ScreenshotRequest, stream grpc.ServerStreamin
 		// A screen that does not wake is pictured as it is.
 		_ = s.devices.MoveCursor(stream.Context())
 	}
-	err := s.screen.Screenshot(stream.Context(), pieces(func(p []byte) error { return stream.Send(&rpc.ScreenshotResponse{Data: p}) }))
+	err := s.screen.Screenshot(stream.Context(), pieces(func(p []byte) error {
+		return stream.Send(&rpc.ScreenshotResponse{Data: p})
+	}))
 	switch {
 	case errors.Is(err, guest.ErrUnavailable):
 		return status.Error(codes.Unavailable, err.Error())

@@ -70,20 +70,24 @@ func start(t *testing.T, g server.Guest) *rig {
 		}
 	}()
 	g.Devices = attach.NewDevices(map[rpc.Device]string{
-		rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(dir, "serial"), rpc.Device_DEVICE_VNC: filepath.Join(dir, "nobody"),
+		rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(dir, "serial"),
+		rpc.Device_DEVICE_VNC:            filepath.Join(dir, "nobody"),
 	})
 	g.Details = agent.NewDetails(g.Agent)
 	s := server.New("test", nil, domainstate.New(), g)
 	require.NoError(t, s.Listen(filepath.Join(dir, "launcher")))
 	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "launcher"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "launcher"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	r.client = rpc.NewLauncherClient(conn)
 	return r
 }
 
-func (r *rig) attach(t *testing.T, device rpc.Device, preserve bool) (grpc.BidiStreamingClient[rpc.AttachRequest, rpc.AttachResponse], error) {
+func (r *rig) attach(
+	t *testing.T, device rpc.Device, preserve bool,
+) (grpc.BidiStreamingClient[rpc.AttachRequest, rpc.AttachResponse], error) {
 	stream, err := r.client.Attach(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&rpc.AttachRequest{Device: device, PreserveSession: preserve}))

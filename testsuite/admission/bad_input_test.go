@@ -45,19 +45,27 @@ func TestBadRequests(t *testing.T) {
 		"no JSON":              {jsonType, `{`, 400, "unexpected end of JSON input"},
 		"nothing":              {jsonType, ``, 400, "request body is empty"},
 		"another content type": {"text/yaml", `{}`, 400, "contentType=text/yaml, expected application/json"},
-		"another version":      {jsonType, `{"apiVersion": "admission.k8s.io/v9", "kind": "AdmissionReview", "request": {}}`, 400, "expect resource to be 'virtualmachines'"},
-		"another kind":         {jsonType, `{"apiVersion": "v1", "kind": "Pod"}`, 400, "expect resource to be 'virtualmachines'"},
-		"no resource":          {jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1"}}`, 400, "expect resource to be 'virtualmachines'"},
+		"another version": {jsonType,
+			`{"apiVersion": "admission.k8s.io/v9", "kind": "AdmissionReview", "request": {}}`, 400,
+			"expect resource to be 'virtualmachines'"},
+		"another kind": {jsonType, `{"apiVersion": "v1", "kind": "Pod"}`, 400,
+			"expect resource to be 'virtualmachines'"},
+		"no resource": {jsonType,
+			`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1"}}`, 400,
+			"expect resource to be 'virtualmachines'"},
 		"no object": {
-			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "resource": {"group": "kubevirt.io", "version": "v1", "resource": "virtualmachines"}}}`,
+			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", ` +
+				`"resource": {"group": "kubevirt.io", "version": "v1", "resource": "virtualmachines"}}}`,
 			400, "unexpected end of JSON input",
 		},
 		"a version of the resource that there is not": {
-			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "resource": {"group": "kubevirt.io", "version": "v7", "resource": "virtualmachines"}, "object": {}}}`,
+			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", ` +
+				`"resource": {"group": "kubevirt.io", "version": "v7", "resource": "virtualmachines"}, "object": {}}}`,
 			400, "expect resource to be 'virtualmachines'",
 		},
 		"deep nesting": {
-			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "object": ` + strings.Repeat("[", 200_000) + `}}`,
+			jsonType, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", ` +
+				`"object": ` + strings.Repeat("[", 200_000) + `}}`,
 			400, "exceeded max depth",
 		},
 	} {
@@ -138,7 +146,8 @@ func (endless) Read(p []byte) (int, error) {
 // TestVeryManyDevices: as many as fit into a body are refused in bounded time and memory, with ten reasons.
 func TestVeryManyDevices(t *testing.T) {
 	e := Start(t, newCluster())
-	const parts, items, reasons = "the object has more than 100000 parts", "should have at most 1000 items", "and [0-9]{3,4} more validation errors"
+	const parts, items, reasons = "the object has more than 100000 parts", "should have at most 1000 items",
+		"and [0-9]{3,4} more validation errors"
 	for name, c := range map[string]struct {
 		device  string
 		most    int
@@ -193,7 +202,8 @@ func TestATrickleOfABody(t *testing.T) {
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(e.url, "https://"), config)
 	require.NoError(t, err)
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n{", virtadmission.PathMutateVM, jsonType)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n{",
+		virtadmission.PathMutateVM, jsonType)
 	require.NoError(t, err)
 	healthy(t, e)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -213,7 +223,8 @@ func FuzzReview(f *testing.F) {
 			f.Add([]byte(r.Request))
 		}
 	}
-	for _, seed := range []string{``, `null`, `[]`, `{"request": null}`, `{"request": {"object": null}}`, `{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}`} {
+	for _, seed := range []string{``, `null`, `[]`, `{"request": null}`, `{"request": {"object": null}}`,
+		`{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}`} {
 		f.Add([]byte(seed))
 	}
 	handlers := virtadmission.Handlers(newCluster())

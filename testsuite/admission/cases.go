@@ -52,9 +52,10 @@ func (c call) review() (json.RawMessage, error) {
 		group = ""
 	}
 	req := &admissionv1.AdmissionRequest{
-		UID: types.UID(c.id), Operation: admissionv1.Operation(c.operation), Name: c.name, Namespace: c.namespace, SubResource: sub,
-		Resource: metav1.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
-		UserInfo: authenticationv1.UserInfo{Username: user},
+		UID: types.UID(c.id), Operation: admissionv1.Operation(c.operation), Name: c.name, Namespace: c.namespace,
+		SubResource: sub,
+		Resource:    metav1.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
+		UserInfo:    authenticationv1.UserInfo{Username: user},
 	}
 	for _, part := range []struct {
 		text string
@@ -88,9 +89,11 @@ func (c call) record(want *Answer) (*Record, error) {
 		kind = "mutating"
 	}
 	return &Record{
-		ID: c.id, Title: c.id, Webhook: kind, Path: c.path, Resource: c.resource, Operation: c.operation, Request: request, Response: want,
+		ID: c.id, Title: c.id, Webhook: kind, Path: c.path, Resource: c.resource, Operation: c.operation,
+		Request: request, Response: want,
 		Nondeterministic: []string{
-			"/spec/domain/firmware/uuid", "/spec/template/spec/domain/firmware/uuid", "/spec/template/spec/domain/firmware/serial",
+			"/spec/domain/firmware/uuid", "/spec/template/spec/domain/firmware/uuid",
+			"/spec/template/spec/domain/firmware/serial",
 			"/status/phaseTransitionTimestamps/0/phaseTransitionTimestamp",
 		},
 	}, nil
@@ -108,7 +111,8 @@ func refusal(causes []metav1.StatusCause) *Answer {
 	if more := len(causes) - len(listed); more > 0 {
 		message += fmt.Sprintf(", and %d more validation errors", more)
 	}
-	return &Answer{Code: http.StatusUnprocessableEntity, Reason: string(metav1.StatusReasonInvalid), Message: message, Causes: listed}
+	return &Answer{Code: http.StatusUnprocessableEntity, Reason: string(metav1.StatusReasonInvalid), Message: message,
+		Causes: listed}
 }
 
 // causesAt writes causes for a spec that stands at a path.
@@ -162,14 +166,17 @@ func (c specCase) records() ([]*Record, error) {
 	}
 	var out []*Record
 	for _, as := range []struct{ kind, path, resource, object, at string }{
-		{"vmi", virtadmission.PathValidateVMI, "virtualmachineinstances", `{"metadata": {"name": "a"}, "spec": ` + spec + `}`, "spec"},
+		{"vmi", virtadmission.PathValidateVMI, "virtualmachineinstances",
+			`{"metadata": {"name": "a"}, "spec": ` + spec + `}`, "spec"},
 		{
-			"vm", virtadmission.PathValidateVM, "virtualmachines", `{"metadata": {"name": "a"}, "spec": {"runStrategy": "Always", "template": {"spec": ` + spec + `}}}`,
+			"vm", virtadmission.PathValidateVM, "virtualmachines",
+			`{"metadata": {"name": "a"}, "spec": {"runStrategy": "Always", "template": {"spec": ` + spec + `}}}`,
 			"spec.template.spec",
 		},
 		{
 			"vmirs", virtadmission.PathValidateVMIRS, "virtualmachineinstancereplicasets",
-			`{"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": ` + spec + `}}}`,
+			`{"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": ` +
+				`{"labels": {"a": "b"}}, "spec": ` + spec + `}}}`,
 			"spec.template.spec",
 		},
 	} {
@@ -183,7 +190,8 @@ func (c specCase) records() ([]*Record, error) {
 			}
 			want = refusal(causes)
 		}
-		r, err := call{id: as.kind + " " + c.name, path: as.path, resource: as.resource, operation: "CREATE", object: as.object}.record(want)
+		r, err := call{id: as.kind + " " + c.name, path: as.path, resource: as.resource, operation: "CREATE",
+			object: as.object}.record(want)
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +243,8 @@ func (c callCase) record() (*Record, error) {
 // Cases are the project's own.
 func Cases() ([]*Record, error) {
 	var out []*Record
-	for _, list := range [][]specCase{machineCases(), unusualCases(), deviceCases(), storageCases(), networkCases(), podCases()} {
+	for _, list := range [][]specCase{machineCases(), unusualCases(), deviceCases(), storageCases(), networkCases(),
+		podCases()} {
 		for _, c := range list {
 			records, err := c.records()
 			if err != nil {

@@ -72,7 +72,9 @@ func Compare(r *Record, got *Answer) *Result {
 }
 
 func onlyNotRunYet(a *Answer) bool {
-	return len(a.Causes) > 0 && !slices.ContainsFunc(a.Causes, func(c metav1.StatusCause) bool { return !strings.Contains(c.Message, notRunYet) })
+	return len(a.Causes) > 0 && !slices.ContainsFunc(a.Causes, func(c metav1.StatusCause) bool {
+		return !strings.Contains(c.Message, notRunYet)
+	})
 }
 
 func brief(a *Answer) string {
@@ -93,7 +95,8 @@ func causes(a *Answer) []string {
 }
 
 func denial(want, got *Answer) string {
-	if want.Code == got.Code && want.Reason == got.Reason && want.Message == got.Message && slices.Equal(causes(want), causes(got)) {
+	if want.Code == got.Code && want.Reason == got.Reason && want.Message == got.Message &&
+		slices.Equal(causes(want), causes(got)) {
 		return ""
 	}
 	return fmt.Sprintf("want %s\n    got  %s", brief(want), brief(got))
@@ -110,7 +113,9 @@ func mutation(r *Record, want, got *Answer) string {
 	}
 	paths := differences(a, b, "")
 	paths = slices.DeleteFunc(paths, func(p string) bool {
-		return slices.ContainsFunc(r.Nondeterministic, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") })
+		return slices.ContainsFunc(r.Nondeterministic, func(n string) bool {
+			return p == n || strings.HasPrefix(p, n+"/")
+		})
 	})
 	return strings.Join(paths, " ")
 }
@@ -189,7 +194,8 @@ func prune(value any) any {
 			e = prune(e)
 			v[k] = e
 			m, isObject := e.(map[string]any)
-			if e == nil || isObject && len(m) == 0 && slices.Contains([]string{"resources", "devices", "metadata", "status"}, k) {
+			if e == nil || isObject && len(m) == 0 &&
+				slices.Contains([]string{"resources", "devices", "metadata", "status"}, k) {
 				delete(v, k)
 			}
 		}

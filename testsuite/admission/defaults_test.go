@@ -29,7 +29,8 @@ func configurations() map[string]kubevirtv1.KubeVirtConfiguration {
 	return map[string]kubevirtv1.KubeVirtConfiguration{
 		"as KubeVirt's": {},
 		"as installed": {
-			VMRolloutStrategy: &stage, NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
+			VMRolloutStrategy:    &stage,
+			NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 		},
 		"everything set": {
 			CPUModel: "Haswell", MachineType: "pc-q35-7.2", EvictionStrategy: &external,
@@ -39,15 +40,19 @@ func configurations() map[string]kubevirtv1.KubeVirtConfiguration {
 	}
 }
 
-// TestTheSameInstanceHoweverItIsMade: by hand, by a VM or by a replica set, an instance has the same spec and first status.
+// TestTheSameInstanceHoweverItIsMade: by hand, by a VM or by a replica set, an instance has the same spec and first
+// status.
 func TestTheSameInstanceHoweverItIsMade(t *testing.T) {
 	specs := instanceSpecs(t)
 	for name, configuration := range configurations() {
 		t.Run(name, func(t *testing.T) {
-			kv := &kubevirtv1.KubeVirt{Spec: kubevirtv1.KubeVirtSpec{Configuration: configuration}, Status: kubevirtv1.KubeVirtStatus{DefaultArchitecture: "amd64"}}
+			kv := &kubevirtv1.KubeVirt{Spec: kubevirtv1.KubeVirtSpec{Configuration: configuration},
+				Status: kubevirtv1.KubeVirtStatus{DefaultArchitecture: "amd64"}}
 			w := ways{t: t, settings: settings.From(kv), now: time.Unix(1_000_000_000, 0)}
 			w.webhooks = virtadmission.Handlers(virtadmission.Options{
-				Cluster: func(context.Context) (defaults.Cluster, error) { return w.settings.Cluster, nil }, Now: func() time.Time { return w.now },
+				Cluster: func(context.Context) (defaults.Cluster, error) {
+					return w.settings.Cluster, nil
+				}, Now: func() time.Time { return w.now },
 			})
 			made := 0
 			for id, spec := range specs {
@@ -88,7 +93,8 @@ func instanceSpecs(t *testing.T) map[string]json.RawMessage {
 				} `json:"object"`
 			} `json:"request"`
 		}
-		if r.Resource != "virtualmachineinstances" && r.Resource != "virtualmachines" && r.Resource != "virtualmachineinstancereplicasets" ||
+		if r.Resource != "virtualmachineinstances" && r.Resource != "virtualmachines" &&
+			r.Resource != "virtualmachineinstancereplicasets" ||
 			json.Unmarshal(r.Request, &review) != nil {
 			continue
 		}
@@ -152,7 +158,8 @@ func (w *ways) bySet(raw json.RawMessage) (*kubevirtv1.VirtualMachineInstance, e
 	labels := map[string]string{"app": "web"}
 	set := &kubevirtv1.VirtualMachineInstanceReplicaSet{Spec: kubevirtv1.VirtualMachineInstanceReplicaSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: w.spec(raw)},
+		Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: w.spec(raw)},
 	}}
 	if m := admitted(w, virtadmission.PathMutateVMIRS, "virtualmachineinstancereplicasets", set); m != nil {
 		set = m
@@ -168,8 +175,9 @@ func admitted[T any](w *ways, path, resource string, object *T) *T {
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: "1", Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resource},
-			Object: runtime.RawExtension{Raw: raw},
+			UID: "1", Operation: admissionv1.Create,
+			Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resource},
+			Object:   runtime.RawExtension{Raw: raw},
 		},
 	})
 	require.NoError(w.t, err)
@@ -191,12 +199,14 @@ func admitted[T any](w *ways, path, resource string, object *T) *T {
 	return out
 }
 
-// canonical is the spec and the first status of an instance. What virtflow itself makes has its first condition and its revision at once, and
-// a webhook's answer has lost the time zone.
+// canonical is the spec and the first status of an instance. What virtflow itself makes has its first condition and its
+// revision at once, and a webhook's answer has lost the time zone.
 func canonical(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance) string {
 	t.Helper()
 	vmi.Status.Conditions, vmi.Status.VirtualMachineRevisionName = nil, ""
-	raw, err := json.Marshal(map[string]any{"spec": vmi.Spec, "status": vmi.Status, "topology": vmi.Annotations[defaults.AnnotationPCITopology]})
+	raw, err := json.Marshal(
+		map[string]any{"spec": vmi.Spec, "status": vmi.Status,
+			"topology": vmi.Annotations[defaults.AnnotationPCITopology]})
 	require.NoError(t, err)
 	return string(raw)
 }

@@ -1,5 +1,6 @@
-// Package admission compares virtflow's webhooks with KubeVirt's: it starts the real HTTPS endpoint with a real certificate, posts admission
-// reviews at the paths that the API server posts to, and counts how many answers agree with those that KubeVirt v1.9.0 gives.
+// Package admission compares virtflow's webhooks with KubeVirt's: it starts the real HTTPS endpoint with a real
+// certificate, posts admission reviews at the paths that the API server posts to, and counts how many answers agree
+// with those that KubeVirt v1.9.0 gives.
 //
 //	endpoint.go   the endpoint, and how it is asked
 //	record.go     a case: a request and the answer to expect; files of recorded ones
@@ -7,10 +8,11 @@
 //	table.go      the figures, by kind
 //	cases*.go     the project's own cases
 //
-// The suite runs the project's own cases. A whole recorded file is compared as well where VIRTFLOW_ADMISSION_CASES names one: JSON lines,
-// gzipped or not, one record a line, as type Record has them. VIRTFLOW_ADMISSION_LIST=N lists up to N disagreements.
+// The suite runs the project's own cases. A whole recorded file is compared as well where VIRTFLOW_ADMISSION_CASES
+// names one: JSON lines, gzipped or not, one record a line, as type Record has them. VIRTFLOW_ADMISSION_LIST=N lists up
+// to N disagreements.
 //
-// An answer that virtflow means to differ in is counted apart, never as agreement: kinds that it does not serve, and requests that KubeVirt
-// would accept and that are refused by name because virtflow does not run that feature yet. The annotations of who asked, and
-// virtflow's own finalizer, are left out of the comparison.
+// An answer that virtflow means to differ in is counted apart, never as agreement: kinds that it does not serve, and
+// requests that KubeVirt would accept and that are refused by name because virtflow does not run that feature yet. The
+// annotations of who asked, and virtflow's own finalizer, are left out of the comparison.
 package admission

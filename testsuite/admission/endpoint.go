@@ -43,17 +43,20 @@ type Endpoint struct {
 	Client *http.Client
 }
 
-// Start serves the webhooks until the test ends, with a certificate of the project's own CA, which the client trusts and nothing else.
+// Start serves the webhooks until the test ends, with a certificate of the project's own CA, which the client trusts
+// and nothing else.
 func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard()) // what the library says of bad requests is of no interest here
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "certificate"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a.virtflow.io"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"},
+			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "a.virtflow.io"}},
 		},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "b.virtflow.io"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "virtflow"},
+			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "b.virtflow.io"}},
 		},
 	).Build()
 	rotator := certificates.NewRotator(c, certificates.Options{
@@ -81,7 +84,8 @@ func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 		url: fmt.Sprintf("https://127.0.0.1:%d", port),
 		Client: &http.Client{Timeout: askTime, Transport: &http.Transport{
 			MaxIdleConnsPerHost: 16,
-			TLSClientConfig:     &tls.Config{RootCAs: roots, ServerName: service + "." + namespace + ".svc", MinVersion: tls.VersionTLS13},
+			TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service + "." + namespace + ".svc",
+				MinVersion: tls.VersionTLS13},
 		}},
 	}
 }

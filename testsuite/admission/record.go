@@ -39,7 +39,8 @@ type Record struct {
 	Nondeterministic []string        `json:"nondeterministic"`
 	Request          json.RawMessage `json:"request"` // an AdmissionReview
 	Response         *Answer         `json:"response"`
-	// DefaultResponse is the answer of a cluster with default configuration and no objects, where Response is that of another one.
+	// DefaultResponse is the answer of a cluster with default configuration and no objects, where Response is that of
+	// another one.
 	DefaultResponse *Answer `json:"default_response"`
 }
 

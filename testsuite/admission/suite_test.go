@@ -17,10 +17,13 @@ import (
 // newCluster is one that nobody has configured, and where KubeVirt's own accounts are virtflow's.
 func newCluster() virtadmission.Options {
 	return virtadmission.Options{
-		Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{Architecture: "amd64"}, nil },
+		Cluster: func(context.Context) (defaults.Cluster, error) {
+			return defaults.Cluster{Architecture: "amd64"}, nil
+		},
 		OwnUsers: []string{
 			"system:serviceaccount:kubevirt:kubevirt-apiserver", "system:serviceaccount:kubevirt:kubevirt-controller",
-			"system:serviceaccount:kubevirt:kubevirt-handler", "system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
+			"system:serviceaccount:kubevirt:kubevirt-handler",
+			"system:serviceaccount:kubevirt:kubevirt-synchronization-controller",
 		},
 		Controllers: []string{"system:serviceaccount:kubevirt:kubevirt-controller"},
 		Nodes:       []string{"system:serviceaccount:kubevirt:kubevirt-handler"},

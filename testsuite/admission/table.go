@@ -59,8 +59,8 @@ func (r *row) count(x *Result) {
 	}
 }
 
-// Table writes the figures of a set of results, by kind. Denials agree in code, message, and every cause's reason, message and field;
-// mutations in the whole object; allows say little, since who allows everything has them all.
+// Table writes the figures of a set of results, by kind. Denials agree in code, message, and every cause's reason,
+// message and field; mutations in the whole object; allows say little, since who allows everything has them all.
 func Table(title string, results []*Result) string {
 	rows, total := map[string]*row{}, &row{}
 	for _, x := range results {
@@ -74,16 +74,19 @@ func Table(title string, results []*Result) string {
 	}
 	var b strings.Builder
 	line := func(name string, r *row) {
-		fmt.Fprintf(&b, "\n  %-34s %6d %7d %8d | %10s %10s %10s %10s %9s | %10s", name, r.cases, r.notServed, r.notRunYet,
+		fmt.Fprintf(&b, "\n  %-34s %6d %7d %8d | %10s %10s %10s %10s %9s | %10s", name, r.cases, r.notServed,
+			r.notRunYet,
 			r.verdicts, r.denials, r.mutations, r.allows, r.warned, r.full)
 	}
 	percent := 0.0
 	if total.full.of > 0 {
 		percent = 100 * float64(total.full.same) / float64(total.full.of)
 	}
-	fmt.Fprintf(&b, "admission, %s: %d cases over HTTPS, %d apart as not served, %d apart as not run yet; of the rest %s agree with KubeVirt in full (%.1f %%)",
+	fmt.Fprintf(&b, "admission, %s: %d cases over HTTPS, %d apart as not served, %d apart as not run yet; of the "+
+		"rest %s agree with KubeVirt in full (%.1f %%)",
 		title, total.cases, total.notServed, total.notRunYet, total.full, percent)
-	fmt.Fprintf(&b, "\n  %-34s %6s %7s %8s | %10s %10s %10s %10s %9s | %10s", "kind", "cases", "no hook", "not yet", "verdicts", "denials", "mutations",
+	fmt.Fprintf(&b, "\n  %-34s %6s %7s %8s | %10s %10s %10s %10s %9s | %10s", "kind", "cases", "no hook", "not yet",
+		"verdicts", "denials", "mutations",
 		"allows", "warnings", "in full")
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		line(name, rows[name])
@@ -105,7 +108,8 @@ func Disagreements(results []*Result, limit int) string {
 			continue
 		}
 		limit--
-		fmt.Fprintf(&b, "- %s %s %s %s: %.120s\n    %s\n", x.ID, x.Webhook, x.Resource, x.Operation, x.Title, x.Different)
+		fmt.Fprintf(&b, "- %s %s %s %s: %.120s\n    %s\n", x.ID, x.Webhook, x.Resource, x.Operation, x.Title,
+			x.Different)
 	}
 	if left > 0 {
 		fmt.Fprintf(&b, "and %d more\n", left)

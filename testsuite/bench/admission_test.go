@@ -15,13 +15,16 @@ import (
 	"github.com/virtflow/virtflow/testsuite/admission"
 )
 
-// BenchmarkAdmission posts reviews of a VM and of an instance, each filled in and checked, over HTTPS on loopback. It reports the 99th
-// percentile of the time of one request, and the processor time of a request: client and server, since both are in this process.
+// BenchmarkAdmission posts reviews of a VM and of an instance, each filled in and checked, over HTTPS on loopback. It
+// reports the 99th percentile of the time of one request, and the processor time of a request: client and server, since
+// both are in this process.
 func BenchmarkAdmission(b *testing.B) {
 	records, err := admission.Cases()
 	require.NoError(b, err)
 	e := admission.Start(b, virtadmission.Options{
-		Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{Architecture: "amd64"}, nil },
+		Cluster: func(context.Context) (defaults.Cluster, error) {
+			return defaults.Cluster{Architecture: "amd64"}, nil
+		},
 	})
 	for _, name := range []string{"mutated vm plain", "mutated vmi plain", "vmi plain", "vm disk of no volume"} {
 		i := slices.IndexFunc(records, func(r *admission.Record) bool { return r.ID == name })

@@ -70,16 +70,19 @@ func startProcess(b testing.TB) *process {
 	b.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 
 	program := filepath.Join(dir, "api-server")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, "github.com/virtflow/virtflow/cmd/api-server")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program,
+		"github.com/virtflow/virtflow/cmd/api-server")
 	out, err := build.CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	config := filepath.Join(dir, "kubeconfig")
-	require.NoError(b, os.WriteFile(config, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, web.URL), 0o600))
+	require.NoError(b, os.WriteFile(config,
+		fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, web.URL), 0o600))
 	port, health := freePort(b), freePort(b)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(b, err)
 	defer log.Close()
-	run := exec.Command(program, "--kubeconfig", config, "--namespace", own, "--port", strconv.Itoa(port), "--metrics-address", fmt.Sprintf("127.0.0.1:%d", health),
+	run := exec.Command(program, "--kubeconfig", config, "--namespace", own, "--port", strconv.Itoa(port),
+		"--metrics-address", fmt.Sprintf("127.0.0.1:%d", health),
 		"--temporal-address", fmt.Sprintf("127.0.0.1:%d", freePort(b)), "--temporal-namespace", "virtflow")
 	run.Stdout, run.Stderr = log, log
 	require.NoError(b, run.Start())
@@ -100,12 +103,14 @@ func startProcess(b testing.TB) *process {
 		}
 	}
 	roots := x509.NewCertPool()
-	require.True(b, roots.AppendCertsFromPEM(kube.Get[corev1.Secret](p.kube, own, "virtflow-api-server-certificate").Data["ca.crt"]))
+	require.True(b, roots.AppendCertsFromPEM(kube.Get[corev1.Secret](p.kube, own, "virtflow-api-server-certificate").
+		Data["ca.crt"]))
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "proxy.crt"), filepath.Join(dir, "proxy.key"))
 	require.NoError(b, err)
 	client := func(certs ...tls.Certificate) *http.Client {
 		return &http.Client{Timeout: startTime, Transport: &http.Transport{
-			MaxIdleConnsPerHost: 16, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service, MinVersion: tls.VersionTLS13, Certificates: certs},
+			MaxIdleConnsPerHost: 16, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: service,
+				MinVersion: tls.VersionTLS13, Certificates: certs},
 		}}
 	}
 	p.webhooks, p.proxy = client(), client(pair)
@@ -181,15 +186,17 @@ func (p *process) cpu(b testing.TB) time.Duration {
 	return time.Duration(ticks) * kernelTick
 }
 
-// cluster adds to the API server in memory what only this process asks for: discovery, its own webhook configurations and APIServices, and
-// rights, which everybody has.
+// cluster adds to the API server in memory what only this process asks for: discovery, its own webhook configurations
+// and APIServices, and rights, which everybody has.
 type cluster struct{ kube *kube.Server }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	list := func(apiVersion string, resources ...metav1.APIResource) any {
-		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: apiVersion, APIResources: resources}
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+			GroupVersion: apiVersion, APIResources: resources}
 	}
-	const registration, services, authorization, kubevirt = "admissionregistration.k8s.io/v1", "apiregistration.k8s.io/v1", "authorization.k8s.io/v1", "kubevirt.io/v1"
+	const registration, services, authorization, kubevirt = "admissionregistration.k8s.io/v1",
+		"apiregistration.k8s.io/v1", "authorization.k8s.io/v1", "kubevirt.io/v1"
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
 	case "/api":
 		answer(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
@@ -198,14 +205,17 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, g := range []string{registration, services, authorization, kubevirt} {
 			name, version, _ := strings.Cut(g, "/")
 			v := metav1.GroupVersionForDiscovery{GroupVersion: g, Version: version}
-			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+			groups.Groups = append(groups.Groups,
+				metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 		}
 		answer(w, groups)
 	case "/api/v1":
 		answer(w, list("v1", metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true},
-			metav1.APIResource{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true}))
+			metav1.APIResource{Name: "configmaps", Kind: "ConfigMap",
+				Namespaced: true}, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true}))
 	case "/apis/" + registration:
-		answer(w, list(registration, metav1.APIResource{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"},
+		answer(w, list(registration,
+			metav1.APIResource{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"},
 			metav1.APIResource{Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"}))
 	case "/apis/" + services:
 		answer(w, list(services, metav1.APIResource{Name: "apiservices", Kind: "APIService"}))
@@ -218,13 +228,15 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/apis/" + authorization + "/subjectaccessreviews":
 		w.WriteHeader(http.StatusCreated)
 		answer(w, authorizationv1.SubjectAccessReview{
-			TypeMeta: metav1.TypeMeta{Kind: "SubjectAccessReview", APIVersion: authorization}, Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true},
+			TypeMeta: metav1.TypeMeta{Kind: "SubjectAccessReview", APIVersion: authorization},
+			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: true},
 		})
 	default:
 		for _, f := range []fixed{
 			{registration, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", []string{"virtflow"}},
 			{registration, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", []string{"virtflow"}},
-			{services, "apiservices", "APIService", []string{"v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"}},
+			{services, "apiservices", "APIService",
+				[]string{"v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"}},
 		} {
 			if rest, ok := strings.CutPrefix(path, "/apis/"+f.version+"/"+f.resource); ok {
 				f.serve(w, r, strings.TrimPrefix(rest, "/"))
@@ -247,7 +259,8 @@ type fixed struct {
 }
 
 func (f fixed) object(name string) map[string]any {
-	return map[string]any{"apiVersion": f.version, "kind": f.kind, "metadata": map[string]any{"name": name, "uid": name, "resourceVersion": "1"}}
+	return map[string]any{"apiVersion": f.version, "kind": f.kind,
+		"metadata": map[string]any{"name": name, "uid": name, "resourceVersion": "1"}}
 }
 
 func (f fixed) serve(w http.ResponseWriter, r *http.Request, name string) {
@@ -260,7 +273,8 @@ func (f fixed) serve(w http.ResponseWriter, r *http.Request, name string) {
 		for i, n := range f.names {
 			items[i] = f.object(n)
 		}
-		answer(w, map[string]any{"apiVersion": f.version, "kind": f.kind + "List", "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+		answer(w, map[string]any{"apiVersion": f.version, "kind": f.kind + "List",
+			"metadata": map[string]any{"resourceVersion": "1"}, "items": items})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -269,7 +283,8 @@ func (f fixed) serve(w http.ResponseWriter, r *http.Request, name string) {
 			answer(w, map[string]any{"type": "ADDED", "object": f.object(n)})
 		}
 		mark := f.object("")
-		mark["metadata"] = map[string]any{"resourceVersion": "1", "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}}
+		mark["metadata"] = map[string]any{"resourceVersion": "1",
+			"annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}}
 		answer(w, map[string]any{"type": "BOOKMARK", "object": mark})
 	}
 	_ = http.NewResponseController(w).Flush()

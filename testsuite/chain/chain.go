@@ -88,7 +88,8 @@ func Running() *kubevirtv1.VirtualMachineInstance {
 		Status: kubevirtv1.VirtualMachineInstanceStatus{
 			Phase: kubevirtv1.Running, NodeName: Node, ActivePods: map[types.UID]string{Pod: Node},
 			Interfaces: []kubevirtv1.VirtualMachineInstanceNetworkInterface{{IP: "10.1.2.3"}},
-			Conditions: []kubevirtv1.VirtualMachineInstanceCondition{{Type: kubevirtv1.VirtualMachineInstanceAgentConnected, Status: corev1.ConditionTrue}},
+			Conditions: []kubevirtv1.VirtualMachineInstanceCondition{
+				{Type: kubevirtv1.VirtualMachineInstanceAgentConnected, Status: corev1.ConditionTrue}},
 		},
 	}
 }
@@ -105,16 +106,21 @@ func New(t testing.TB, o Options) *Chain {
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, kubevirtv1.AddToScheme(scheme))
 	names := certificates.AccessOptions{
-		Own: types.NamespacedName{Namespace: "virtflow", Name: "own"}, Nodes: types.NamespacedName{Namespace: "virtflow", Name: "nodes"},
+		Own:   types.NamespacedName{Namespace: "virtflow", Name: "own"},
+		Nodes: types.NamespacedName{Namespace: "virtflow", Name: "nodes"},
 	}
 	c.Cluster = fake.NewClientBuilder().WithScheme(scheme).WithObjects(o.Objects...).WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: names.Own.Namespace, Name: names.Own.Name}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: names.Nodes.Namespace, Name: names.Nodes.Name}},
 		&corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "worker", Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
-			Spec:       corev1.PodSpec{NodeName: Node}, Status: corev1.PodStatus{PodIP: "127.0.0.1", Phase: corev1.PodRunning},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "worker",
+				Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
+			Spec:   corev1.PodSpec{NodeName: Node},
+			Status: corev1.PodStatus{PodIP: "127.0.0.1", Phase: corev1.PodRunning},
 		},
-	).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+	).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	}).Build()
 	c.Certificates = certificates.NewAccess(c.Cluster, c.Cluster, names, zerolog.Nop())
 	require.NoError(t, c.Certificates.Refresh(t.Context()))
 	port := c.nodeWorker(t, &o, kubelet, Mount(t, c.Cluster, names.Nodes))
@@ -154,7 +160,8 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 		Agent: answers, Details: agent.NewDetails(answers),
 		Screen: screen(o.Picture),
 		Devices: attach.NewDevices(map[rpc.Device]string{
-			rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(short, "serial"), rpc.Device_DEVICE_VNC: filepath.Join(short, "vnc"),
+			rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(short, "serial"),
+			rpc.Device_DEVICE_VNC:            filepath.Join(short, "vnc"),
 		}),
 	})
 	require.NoError(t, s.Listen(filepath.Join(short, "s", filepath.Base(socket))))
@@ -240,11 +247,13 @@ func (c *Chain) nodeWorker(t testing.TB, o *Options, kubelet launchertest.Node, 
 func (c *Chain) api(t testing.TB, o *Options, port int) {
 	c.Streams = streams.New(streams.Options{
 		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: c.Cluster}, Bounds: o.Streams,
-		Nodes: &streams.Nodes{Reader: c.Cluster, Namespace: "virtflow", Label: "virtflow-node-worker", Client: c.Certificates.Client, Port: port},
+		Nodes: &streams.Nodes{Reader: c.Cluster, Namespace: "virtflow", Label: "virtflow-node-worker",
+			Client: c.Certificates.Client, Port: port},
 	})
 	h := c.Streams.Handlers()
 	byPath := map[string]subresources.Handler{
-		"vmi/console": h.Console, "vmi/vnc": h.VNC, "vmi/screenshot": h.Screenshot, "vmi/usbredir": h.USBRedir, "vmi/vsock": h.VSOCK,
+		"vmi/console": h.Console, "vmi/vnc": h.VNC, "vmi/screenshot": h.Screenshot, "vmi/usbredir": h.USBRedir,
+		"vmi/vsock":       h.VSOCK,
 		"vmi/portforward": h.PortForwardVMI, "vm/portforward": h.PortForwardVM,
 		"vmi/guestosinfo": h.GuestOSInfo, "vmi/userlist": h.UserList, "vmi/filesystemlist": h.FilesystemList,
 	}
@@ -252,7 +261,8 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 		// /NAME/KIND/SUBRESOURCE/REST… by USER: the routing and the rights are the business of package subresources.
 		parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		request := &subresources.Request{
-			Request: r, User: subresources.User{Name: r.Header.Get("User")}, Namespace: Namespace, Name: parts[0], Rest: parts[3:],
+			Request: r, User: subresources.User{Name: r.Header.Get("User")}, Namespace: Namespace, Name: parts[0],
+			Rest: parts[3:],
 		}
 		if err := byPath[parts[1]+"/"+parts[2]](w, request); err != nil {
 			subresources.Fail(w, err)
@@ -264,10 +274,13 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 		api.CloseClientConnections()
 		api.Close()
 	})
-	c.dialer = &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: api.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}, Subprotocols: []string{plain.Subprotocol}}
+	c.dialer = &websocket.Dialer{
+		TLSClientConfig: &tls.Config{RootCAs: api.Client().Transport.(*http.Transport).
+			TLSClientConfig.RootCAs}, Subprotocols: []string{plain.Subprotocol}}
 }
 
-// Dial opens a stream, as KubeVirt's client does. When it is refused there is no connection, but the answer's code and text.
+// Dial opens a stream, as KubeVirt's client does. When it is refused there is no connection, but the answer's code and
+// text.
 func (c *Chain) Dial(t testing.TB, path, user string) (conn *websocket.Conn, code int, text string) {
 	t.Helper()
 	conn, answer, err := c.dialer.Dial("wss"+strings.TrimPrefix(c.URL, "https")+path, http.Header{"User": {user}})

@@ -17,11 +17,13 @@ func (c *Cluster) SetPhase(phase string) { c.SetPhaseOf(Name, phase) }
 func (c *Cluster) SetPhaseOf(name, phase string) {
 	c.editVMI(name, func(vmi *kubevirt.VirtualMachineInstance) {
 		vmi.Status.Phase = kubevirt.VirtualMachineInstancePhase(phase)
-		ready := kubevirt.VirtualMachineInstanceCondition{Type: kubevirt.VirtualMachineInstanceReady, Status: corev1.ConditionFalse, Reason: "GuestNotRunning"}
+		ready := kubevirt.VirtualMachineInstanceCondition{Type: kubevirt.VirtualMachineInstanceReady,
+			Status: corev1.ConditionFalse, Reason: "GuestNotRunning"}
 		if phase == "Running" {
 			ready.Status, ready.Reason = corev1.ConditionTrue, ""
 			vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
-				kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{Phase: kubevirt.Running, PhaseTransitionTimestamp: metav1.NewTime(c.env.Now())})
+				kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{Phase: kubevirt.Running,
+					PhaseTransitionTimestamp: metav1.NewTime(c.env.Now())})
 		}
 		vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{ready}
 	})

@@ -42,7 +42,8 @@ func (c *Cluster) SetNode(s contract.NodeState) {
 		defer taint()
 	}
 	_, err := kube.Edit(c.Kube, "", NodeName, "status", func(n *corev1.Node) {
-		ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(s.Since)}
+		ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			LastTransitionTime: metav1.NewTime(s.Since)}
 		if s.Ready {
 			ready.Status = corev1.ConditionTrue
 		}
@@ -84,7 +85,8 @@ func (c *Cluster) kubelet(pod *corev1.Pod) {
 	o := observe.Pod(pod)
 	final := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
-	case final && o.DeletionTimestamp != nil && o.DeletionGraceSeconds != nil && *o.DeletionGraceSeconds > 0 && !o.Unproven:
+	case final && o.DeletionTimestamp != nil && o.DeletionGraceSeconds != nil && *o.DeletionGraceSeconds > 0 &&
+		!o.Unproven:
 		zero := int64(0)
 		require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, pod.Namespace, pod.Name, &zero))
 	case o.ComputeRunning && o.Unpaused != "" && (o.Ready == nil || o.Ready.Status != o.Unpaused):
@@ -135,9 +137,11 @@ func (c *Cluster) EditPod(change func(*corev1.Pod)) {
 func (c *Cluster) RunPod() {
 	require.NoError(c.t, kube.Bind(c.Kube, Namespace, c.pod().Name, NodeName))
 	c.EditPod(func(p *corev1.Pod) {
-		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9", []corev1.PodIP{{IP: "10.0.0.9"}}
+		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9",
+			[]corev1.PodIP{{IP: "10.0.0.9"}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: observe.ComputeContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			Name: observe.ComputeContainer, Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		}}
 	})
 }
@@ -189,7 +193,8 @@ func (c *Cluster) startDomain(_ context.Context, in contract.StartDomainInput) (
 	defer c.mu.Unlock()
 	pod := c.Pod()
 	if pod == nil || pod.UID != in.Pod.UID || !pod.ComputeRunning {
-		return contract.StartDomainResult{}, temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
+		return contract.StartDomainResult{},
+			temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
 	}
 	if c.Domain == nil {
 		c.DomainsStarted++
@@ -202,11 +207,14 @@ func (c *Cluster) startDomain(_ context.Context, in contract.StartDomainInput) (
 }
 
 // operateDomain is the activity on the node's queue.
-func (c *Cluster) operateDomain(_ context.Context, in contract.OperateDomainInput) (contract.OperateDomainResult, error) {
+func (c *Cluster) operateDomain(
+	_ context.Context, in contract.OperateDomainInput,
+) (contract.OperateDomainResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if pod := c.Pod(); pod == nil || pod.UID != in.Pod.UID || c.Domain == nil {
-		return contract.OperateDomainResult{}, temporal.NewNonRetryableApplicationError("the guest does not run", contract.RefusedFailed, nil)
+		return contract.OperateDomainResult{},
+			temporal.NewNonRetryableApplicationError("the guest does not run", contract.RefusedFailed, nil)
 	}
 	c.Operations = append(c.Operations, in.Operation)
 	d := *c.Domain

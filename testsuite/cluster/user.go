@@ -29,7 +29,8 @@ func template() *kubevirt.VirtualMachineInstanceTemplateSpec {
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
 			Volumes: []kubevirt.Volume{
-				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{
+					ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
 			},
 		},
 	}
@@ -75,7 +76,8 @@ func (c *Cluster) Ask(list ...contract.StateChangeRequest) {
 	c.EditVMStatus(func(s *kubevirt.VirtualMachineStatus) {
 		s.StateChangeRequests = nil
 		for _, r := range list {
-			request := kubevirt.VirtualMachineStateChangeRequest{Action: kubevirt.StateChangeRequestAction(r.Action), Data: r.Data}
+			request := kubevirt.VirtualMachineStateChangeRequest{Action: kubevirt.StateChangeRequestAction(r.Action),
+				Data: r.Data}
 			if r.UID != "" {
 				uid := types.UID(r.UID)
 				request.UID = &uid
@@ -103,8 +105,9 @@ func (c *Cluster) VM() *contract.VMObservation {
 func (c *Cluster) CreateVMI(change ...func(*kubevirt.VirtualMachineInstance)) {
 	made := template()
 	vmi := &kubevirt.VirtualMachineInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name, Labels: made.ObjectMeta.Labels, Finalizers: []string{contract.FinalizerVMI}},
-		Spec:       made.Spec,
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name, Labels: made.ObjectMeta.Labels,
+			Finalizers: []string{contract.FinalizerVMI}},
+		Spec: made.Spec,
 	}
 	for _, f := range change {
 		f(vmi)
@@ -141,7 +144,8 @@ func (c *Cluster) CreateSet(replicas int, change ...func(*kubevirt.VirtualMachin
 	set := &kubevirt.VirtualMachineInstanceReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: Namespace, Name: Name,
-			Annotations: map[string]string{contract.AnnotationRequestedBy: Actor, contract.AnnotationRequestedGeneration: "1"},
+			Annotations: map[string]string{contract.AnnotationRequestedBy: Actor,
+				contract.AnnotationRequestedGeneration: "1"},
 		},
 		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
 			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template(),
@@ -156,7 +160,9 @@ func (c *Cluster) CreateSet(replicas int, change ...func(*kubevirt.VirtualMachin
 
 // EditSet changes the replica set.
 func (c *Cluster) EditSet(change func(*kubevirt.VirtualMachineInstanceReplicaSetSpec)) {
-	_, err := kube.Edit(c.Kube, Namespace, Name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) { change(&set.Spec) })
+	_, err := kube.Edit(c.Kube, Namespace, Name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) {
+		change(&set.Spec)
+	})
 	require.NoError(c.t, err)
 }
 
@@ -187,7 +193,9 @@ func (c *Cluster) CreateReplica(name string, change ...func(*kubevirt.VirtualMac
 // Replicas are all instances, by ordinal and name.
 func (c *Cluster) Replicas() []*kubevirt.VirtualMachineInstance {
 	all := kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)
-	slices.SortStableFunc(all, func(a, b *kubevirt.VirtualMachineInstance) int { return observe.Ordinal(a) - observe.Ordinal(b) })
+	slices.SortStableFunc(all, func(a, b *kubevirt.VirtualMachineInstance) int {
+		return observe.Ordinal(a) - observe.Ordinal(b)
+	})
 	return all
 }
 
@@ -203,7 +211,9 @@ func (c *Cluster) Ordinals() []int {
 // Replica is the name of the instance with that ordinal.
 func (c *Cluster) Replica(ordinal int) string {
 	all := c.Replicas()
-	i := slices.IndexFunc(all, func(vmi *kubevirt.VirtualMachineInstance) bool { return observe.Ordinal(vmi) == ordinal })
+	i := slices.IndexFunc(all, func(vmi *kubevirt.VirtualMachineInstance) bool {
+		return observe.Ordinal(vmi) == ordinal
+	})
 	require.GreaterOrEqual(c.t, i, 0, "there is no replica %d", ordinal)
 	return all[i].Name
 }
@@ -218,7 +228,9 @@ func (c *Cluster) OwnedByVM(vmi *kubevirt.VirtualMachineInstance) {
 func (c *Cluster) Disown() {
 	c.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil })
 	for _, r := range kube.List[appsv1.ControllerRevision](c.Kube, Namespace) {
-		_, err := kube.Edit(c.Kube, Namespace, r.Name, "", func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil })
+		_, err := kube.Edit(c.Kube, Namespace, r.Name, "", func(r *appsv1.ControllerRevision) {
+			r.OwnerReferences = nil
+		})
 		require.NoError(c.t, err)
 	}
 }
@@ -245,7 +257,8 @@ func (c *Cluster) OwnerOf(name string) string {
 // CreateReplicas makes instances of the set as an earlier run of the workflow would have, from that ordinal.
 func (c *Cluster) CreateReplicas(from, count int) {
 	_, err := c.real.CreateReplicas(context.Background(), contract.CreateReplicasInput{
-		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, Generation: 1, From: from, Count: count,
+		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, Generation: 1, From: from,
+		Count: count,
 	})
 	require.NoError(c.t, err)
 }
@@ -268,7 +281,8 @@ func (c *Cluster) Quota(most int) {
 		c.Kube.Intercept(nil)
 		return
 	}
-	status := errors.NewForbidden(schema.GroupResource{Resource: "virtualmachineinstances"}, Name, fmt.Errorf("exceeded quota")).Status()
+	status := errors.NewForbidden(schema.GroupResource{Resource: "virtualmachineinstances"}, Name,
+		fmt.Errorf("exceeded quota")).Status()
 	c.Kube.Intercept(func(r kube.Request) *kube.Fault {
 		if r.Resource == "virtualmachineinstances" && r.Verb == "create" && len(c.Replicas()) >= most {
 			return &kube.Fault{Status: &status}

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lanes is how many scenarios run at the same time. Most of what a case takes is waiting for time-outs of tasks that a dead worker had.
+// lanes is how many scenarios run at the same time. Most of what a case takes is waiting for time-outs of tasks that a
+// dead worker had.
 func lanes(t *testing.T) int {
 	t.Helper()
 	if v := os.Getenv("VIRTFLOW_CRASH_LANES"); v != "" {
@@ -52,10 +53,11 @@ func (k kill) String() string {
 	return fmt.Sprintf("%s after event %d", k.scenario.name, k.event)
 }
 
-// TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed after it (events that
-// are written together count as one), and once for each write to Kubernetes with the worker killed before it hears the answer. The end is the
-// same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone, VIRTFLOW_CRASH_ONLY=start all of
-// one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those. VIRTFLOW_CRASH_EVERY=4 runs every fourth case.
+// TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed
+// after it (events that are written together count as one), and once for each write to Kubernetes with the worker
+// killed before it hears the answer. The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one
+// case alone, VIRTFLOW_CRASH_ONLY=start all of one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those.
+// VIRTFLOW_CRASH_EVERY=4 runs every fourth case.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
 	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began}
@@ -78,7 +80,8 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	s.thin(t)
 	require.NotEmpty(t, s.cases)
 	s.run()
-	figures.Print(t, "crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants broken: %d (%s)",
+	figures.Print(t, "crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants "+
+		"broken: %d (%s)",
 		s.kills.Load(), len(scenarios()), s.events, s.writes, s.broken.Load(), time.Since(began).Round(time.Second))
 	require.Greater(t, int(s.kills.Load()), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
 }
@@ -99,7 +102,9 @@ type suite struct {
 
 // undisturbed runs a scenario to see where the worker can be killed, and what must be at the end.
 func (s *suite) undisturbed(l *lane, sc scenario) {
-	undisturbed, want, err := l.play(sc, slug(sc.name), func() { l.onWrite(func(int) bool { return false }) }, func(int) {})
+	undisturbed, want, err := l.play(sc, slug(sc.name), func() {
+		l.onWrite(func(int) bool { return false })
+	}, func(int) {})
 	if err != nil {
 		s.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, undisturbed.tail(60), l.log())
 		return
@@ -107,7 +112,8 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 	moments := undisturbed.moments()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, undisturbed.total(), len(moments), undisturbed.writes, want)
+	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, undisturbed.total(),
+		len(moments), undisturbed.writes, want)
 	s.events += undisturbed.total()
 	s.writes += undisturbed.writes
 	var all []kill
@@ -162,7 +168,8 @@ func (s *suite) run() {
 				}
 				if len(wrong) > 0 {
 					s.broken.Add(1)
-					s.Errorf("%s (VIRTFLOW_CRASH_ONLY=%q make test-crash):\n%s\n%s", k, k, strings.Join(wrong, "\n"), l.log())
+					s.Errorf("%s (VIRTFLOW_CRASH_ONLY=%q make test-crash):\n%s\n%s", k, k, strings.Join(wrong, "\n"),
+						l.log())
 				}
 			}
 		})

@@ -1,6 +1,7 @@
-// Package crash kills the control worker, a real process, with SIGKILL after every single event of the histories of each scenario, and lets
-// old and new releases of it work at the same time (`make test-crash`). Temporal is the real server; Kubernetes is the API server in memory
-// (testsuite/kube), which the worker reaches over HTTP; crdwatch is the real one; scheduler, kubelet, launchers and guests are played.
+// Package crash kills the control worker, a real process, with SIGKILL after every single event of the histories of
+// each scenario, and lets old and new releases of it work at the same time (`make test-crash`). Temporal is the real
+// server; Kubernetes is the API server in memory (testsuite/kube), which the worker reaches over HTTP; crdwatch is the
+// real one; scheduler, kubelet, launchers and guests are played.
 //
 //	temporal_test.go   a Temporal server of the test's own
 //	programs_test.go   the control worker as it is, and as it was in a release

@@ -15,7 +15,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// follower reads the histories of one scenario as they grow: of the entities that it is given, of their children, and of what follows them.
+// follower reads the histories of one scenario as they grow: of the entities that it is given, of their children, and
+// of what follows them.
 type follower struct {
 	temporal client.Client
 	ctx      context.Context
@@ -36,7 +37,8 @@ func follow(ctx context.Context, c client.Client, counted func(int)) *follower {
 	return &follower{temporal: c, ctx: ctx, counted: counted, open: map[string]string{}, last: time.Now()}
 }
 
-// entity follows every run of a workflow ID, one after the other. Between runs it looks for the next one, often at first and after each nudge.
+// entity follows every run of a workflow ID, one after the other. Between runs it looks for the next one, often at
+// first and after each nudge.
 func (f *follower) entity(id string, nudge <-chan struct{}) {
 	const soon, seldom = 10 * time.Millisecond, 500 * time.Millisecond
 	last := ""
@@ -75,8 +77,8 @@ func (f *follower) run(id, run string) string {
 	return run
 }
 
-// read reads the events of a run that follow the one with the number seen. It returns the run that continues this one, and whether this one has
-// ended; if not, something went wrong on the way.
+// read reads the events of a run that follow the one with the number seen. It returns the run that continues this one,
+// and whether this one has ended; if not, something went wrong on the way.
 func (f *follower) read(id, run string, seen *int64) (next string, ended bool) {
 	events := f.temporal.GetWorkflowHistory(f.ctx, id, run, true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
@@ -104,7 +106,8 @@ func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 		f.marks = append(f.marks, mark{run, e.GetTaskId()})
 	}
 	f.last = time.Now()
-	f.trace = append(f.trace, fmt.Sprintf("%4d %s %s %d %s", f.count, f.last.Format("05.000"), id, e.GetEventId(), detail(e)))
+	f.trace = append(f.trace,
+		fmt.Sprintf("%4d %s %s %d %s", f.count, f.last.Format("05.000"), id, e.GetEventId(), detail(e)))
 	number, counts := f.count, f.armed
 	next := ""
 	if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
@@ -131,7 +134,8 @@ func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 // ending says whether an event ends a run, and how.
 func ending(e *history.HistoryEvent) (string, bool) {
 	switch e.GetEventType() { //nolint:exhaustive // the others do not
-	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		return strings.TrimPrefix(e.GetEventType().String(), "WorkflowExecution"), true
 	default:
@@ -145,7 +149,8 @@ type mark struct {
 	id  int64
 }
 
-// moments are the counts at which a transaction was complete. Events of one transaction become true at once: a kill between them is none.
+// moments are the counts at which a transaction was complete. Events of one transaction become true at once: a kill
+// between them is none.
 func (f *follower) moments() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,7 +238,8 @@ func (f *follower) tail(n int) string {
 	defer cancel()
 	for run, id := range f.open {
 		d, err := f.temporal.DescribeWorkflowExecution(ctx, id, run)
-		lines = append(lines, fmt.Sprintf("%s: task %v, activities %v, %v", id, d.GetPendingWorkflowTask(), d.GetPendingActivities(), err))
+		lines = append(lines, fmt.Sprintf("%s: task %v, activities %v, %v", id, d.GetPendingWorkflowTask(),
+			d.GetPendingActivities(), err))
 	}
 	return strings.Join(lines, "\n")
 }

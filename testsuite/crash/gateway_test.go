@@ -52,8 +52,9 @@ type door struct {
 	process *exec.Cmd
 }
 
-// TestNodeGateway: the program as it is deployed, between a real worker and a real Temporal. An activity that a node has in hand when the
-// gateway is killed is answered through the next one, and what is not the node's business is refused.
+// TestNodeGateway: the program as it is deployed, between a real worker and a real Temporal. An activity that a node
+// has in hand when the gateway is killed is answered through the next one, and what is not the node's business is
+// refused.
 func TestNodeGateway(t *testing.T) {
 	d := newDoor(t)
 	direct, err := client.Dial(d.server.options("virtflow"))
@@ -84,7 +85,8 @@ func TestNodeGateway(t *testing.T) {
 	t.Cleanup(func() { finish(); w.Stop() })
 
 	start := func(name, id string) client.WorkflowRun {
-		r, err := direct.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlTaskQueue}, name)
+		r, err := direct.ExecuteWorkflow(t.Context(),
+			client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlTaskQueue}, name)
 		require.NoError(t, err)
 		return r
 	}
@@ -105,11 +107,13 @@ func TestNodeGateway(t *testing.T) {
 	require.NoError(t, again.Get(t.Context(), &said), "the same worker polls the new process")
 
 	// Signals.
-	here, there := start("entity", contract.VMIID("default", "here")), start("entity", contract.VMIID("default", "there"))
+	here, there := start("entity", contract.VMIID("default", "here")),
+		start("entity", contract.VMIID("default", "there"))
 	pod := d.launcher("here", "node1")
 	other := d.launcher("there", "node2")
 	signal := func(vmi, pod string) error {
-		return node.SignalWorkflow(t.Context(), contract.VMIID("default", vmi), "", contract.SignalObserveDomain, contract.DomainObservation{PodUID: pod, Sequence: 7})
+		return node.SignalWorkflow(t.Context(), contract.VMIID("default", vmi), "", contract.SignalObserveDomain,
+			contract.DomainObservation{PodUID: pod, Sequence: 7})
 	}
 	until(t, 20*time.Second, "the VMI's signal gets through", func() error { return signal("here", pod) })
 	require.NoError(t, here.Get(t.Context(), &said))
@@ -118,7 +122,8 @@ func TestNodeGateway(t *testing.T) {
 	var denied *serviceerror.PermissionDenied
 	require.ErrorAs(t, signal("there", other), &denied)
 	require.ErrorAs(t, signal("there", pod), &denied)
-	_, err = node.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "mine", TaskQueue: contract.ControlTaskQueue}, "on-node")
+	_, err = node.ExecuteWorkflow(t.Context(),
+		client.StartWorkflowOptions{ID: "mine", TaskQueue: contract.ControlTaskQueue}, "on-node")
 	require.ErrorAs(t, err, &denied)
 	_, err = node.QueryWorkflow(t.Context(), there.GetID(), "", "__stack_trace")
 	require.ErrorAs(t, err, &denied)
@@ -155,17 +160,22 @@ func entityOf(ctx workflow.Context) (string, error) {
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
-	d := &door{t: t, server: startTemporal(t), dir: t.TempDir(), kube: kube.New(kube.Options{Namespaces: []string{"virtflow"}})}
+	d := &door{t: t, server: startTemporal(t), dir: t.TempDir(),
+		kube: kube.New(kube.Options{Namespaces: []string{"virtflow"}})}
 	d.address = "127.0.0.1:" + freePorts(t, 1)[0]
 	d.program = filepath.Join(d.dir, "node-gateway")
 	run(t, root(t), "go", "build", "-trimpath", "-buildvcs=false", "-o", d.program, "./cmd/node-gateway")
 	for _, o := range []func() error{
 		func() error {
-			_, err := kube.Put(d.kube, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "virtflow-node-gateway-certificate"}})
+			_, err := kube.Put(d.kube,
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow",
+					Name: "virtflow-node-gateway-certificate"}})
 			return err
 		},
 		func() error {
-			_, err := kube.Put(d.kube, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "virtflow-node-gateway-ca"}})
+			_, err := kube.Put(d.kube,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow",
+					Name: "virtflow-node-gateway-ca"}})
 			return err
 		},
 	} {
@@ -177,8 +187,8 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// serveKubernetes adds to the API server in memory what only the gateway asks for: discovery, and whose a token is. Tokens of this test say so
-// themselves.
+// serveKubernetes adds to the API server in memory what only the gateway asks for: discovery, and whose a token is.
+// Tokens of this test say so themselves.
 func (d *door) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 	answer := func(code int, o any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -187,13 +197,16 @@ func (d *door) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/api":
-		answer(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+		answer(http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+			Versions: []string{"v1"}})
 	case "/apis":
 		answer(http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}})
 	case "/api/v1":
-		answer(http.StatusOK, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "secrets", Kind: "Secret", Namespaced: true}, {Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
-		}})
+		answer(http.StatusOK, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"},
+			GroupVersion: "v1", APIResources: []metav1.APIResource{
+				{Name: "secrets", Kind: "Secret", Namespaced: true},
+				{Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
+			}})
 	case "/apis/authentication.k8s.io/v1/tokenreviews":
 		// Clients send it as protobuf.
 		body, err := io.ReadAll(r.Body)
@@ -205,12 +218,14 @@ func (d *door) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 			answer(http.StatusBadRequest, metav1.Status{Message: err.Error()})
 			return
 		}
-		out := authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{Kind: "TokenReview", APIVersion: "authentication.k8s.io/v1"}}
+		out := authenticationv1.TokenReview{
+			TypeMeta: metav1.TypeMeta{Kind: "TokenReview", APIVersion: "authentication.k8s.io/v1"}}
 		if node := nodeOf(review.Spec.Token); node != "" {
-			out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{gatewayAudience}, User: authenticationv1.UserInfo{
-				Username: "system:serviceaccount:virtflow:virtflow-node-worker",
-				Extra:    map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {node}},
-			}}
+			out.Status = authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{gatewayAudience},
+				User: authenticationv1.UserInfo{
+					Username: "system:serviceaccount:virtflow:virtflow-node-worker",
+					Extra:    map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {node}},
+				}}
 		}
 		answer(http.StatusCreated, out)
 	default:
@@ -225,9 +240,12 @@ func (d *door) start() {
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, d.url)
 	require.NoError(d.t, os.WriteFile(config, []byte(text), 0o600))
 	health := "127.0.0.1:" + freePorts(d.t, 1)[0]
-	d.process = start(d.t, filepath.Join(d.dir, "gateway.log"), nil, d.program, "--kubeconfig", config, "--namespace", "virtflow", "--address", d.address, "--metrics-address", health,
-		"--temporal-address", d.server.address, "--temporal-namespace", "virtflow", "--temporal-tls-server-name", "localhost",
-		"--temporal-tls-ca", filepath.Join(d.server.tls, "ca.crt"), "--temporal-tls-cert", filepath.Join(d.server.tls, "client.crt"),
+	d.process = start(d.t, filepath.Join(d.dir, "gateway.log"), nil, d.program, "--kubeconfig", config, "--namespace",
+		"virtflow", "--address", d.address, "--metrics-address", health,
+		"--temporal-address", d.server.address, "--temporal-namespace", "virtflow", "--temporal-tls-server-name",
+		"localhost",
+		"--temporal-tls-ca", filepath.Join(d.server.tls, "ca.crt"), "--temporal-tls-cert",
+		filepath.Join(d.server.tls, "client.crt"),
 		"--temporal-tls-key", filepath.Join(d.server.tls, "client.key"))
 	until(d.t, time.Minute, "the gateway is ready", func() error {
 		r, err := http.Get("http://" + health + "/readyz")
@@ -259,8 +277,9 @@ func (d *door) log() string {
 func (d *door) client(token string) client.Client {
 	d.t.Helper()
 	o := temporalclient.Options{
-		Address: d.address, Namespace: "virtflow", TLSCA: filepath.Join(d.dir, "ca.crt"), TLSServerName: "virtflow-node-gateway.virtflow.svc",
-		APIKeyFile: token, NoWorkerHeartbeats: true,
+		Address: d.address, Namespace: "virtflow", TLSCA: filepath.Join(d.dir, "ca.crt"),
+		TLSServerName: "virtflow-node-gateway.virtflow.svc",
+		APIKeyFile:    token, NoWorkerHeartbeats: true,
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
@@ -278,8 +297,10 @@ func (d *door) token(node string) (file string) {
 
 func (d *door) write(file, node string) {
 	part := base64.RawURLEncoding.EncodeToString
-	body := fmt.Sprintf(`{"aud":[%q],"sub":"system:serviceaccount:virtflow:virtflow-node-worker","exp":%d,"node":%q}`, gatewayAudience, time.Now().Add(time.Hour).Unix(), node)
-	require.NoError(d.t, os.WriteFile(file, []byte(part([]byte("{}"))+"."+part([]byte(body))+"."+part([]byte("s"))), 0o600))
+	body := fmt.Sprintf(`{"aud":[%q],"sub":"system:serviceaccount:virtflow:virtflow-node-worker","exp":%d,"node":%q}`,
+		gatewayAudience, time.Now().Add(time.Hour).Unix(), node)
+	require.NoError(d.t, os.WriteFile(file, []byte(part([]byte("{}"))+"."+part([]byte(body))+"."+part([]byte("s"))),
+		0o600))
 }
 
 func nodeOf(token string) string {
@@ -301,10 +322,12 @@ func (d *door) launcher(vmi, node string) string {
 	pod, err := kube.Put(d.kube, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "virt-launcher-" + vmi,
-			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid-of-" + vmi},
+			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+				contract.LabelCreatedBy: "uid-of-" + vmi},
 			Annotations: map[string]string{contract.AnnotationDomain: vmi},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi, UID: types.UID("uid-of-" + vmi), Controller: new(true),
+				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi,
+				UID: types.UID("uid-of-" + vmi), Controller: new(true),
 			}},
 		},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "compute", Image: "x"}}},

@@ -23,25 +23,30 @@ import (
 // healLimit is how soon everything works again after Temporal answers again, without a person.
 const healLimit = 2 * time.Minute
 
-// TestTheDatabaseIsLost: the control worker, as it is deployed, has an empty database in the place of Temporal's. It registers the namespace
-// again, runs workflows with their search attributes again, and the KubeVirt object has shown the administrator that it was otherwise.
+// TestTheDatabaseIsLost: the control worker, as it is deployed, has an empty database in the place of Temporal's. It
+// registers the namespace again, runs workflows with their search attributes again, and the KubeVirt object has shown
+// the administrator that it was otherwise.
 func TestTheDatabaseIsLost(t *testing.T) {
 	s := startTemporal(t)
 	l := newLane(t, s, "lost")
-	_, err := kube.Put(l.kube, &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ObjectName}})
+	_, err := kube.Put(l.kube,
+		&kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ObjectName}})
 	require.NoError(t, err)
 	l.startWorker(newWorker(t))
 	until(t, time.Minute, "a workflow runs", func() error { return l.runs("before") })
 	until(t, time.Minute, "the condition", func() error { return l.available(corev1.ConditionTrue) })
 
 	end(s.process)
-	until(t, healLimit, "the condition says that Temporal is away", func() error { return l.available(corev1.ConditionFalse) })
+	until(t, healLimit, "the condition says that Temporal is away", func() error {
+		return l.available(corev1.ConditionFalse)
+	})
 	s.loseDatabase(t)
 	began := time.Now()
 	until(t, healLimit, "a workflow runs in the new database", func() error { return l.runs("after") })
 	until(t, healLimit, "the condition", func() error { return l.available(corev1.ConditionTrue) })
 	t.Logf("it works again %s after Temporal answers", time.Since(began).Round(time.Second))
-	have, err := l.temporal.OperatorService().ListSearchAttributes(t.Context(), &operatorservice.ListSearchAttributesRequest{Namespace: l.name})
+	have, err := l.temporal.OperatorService().
+		ListSearchAttributes(t.Context(), &operatorservice.ListSearchAttributesRequest{Namespace: l.name})
 	require.NoError(t, err)
 	for _, name := range contract.SearchAttributes() {
 		require.Contains(t, have.GetCustomAttributes(), name)
@@ -57,8 +62,10 @@ func (l *lane) runs(node string) error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
 	defer cancel()
 	id := contract.NodeID(node)
-	_, err := l.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalObserveNode, contract.NodeObservation{UID: node},
-		client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlTaskQueue}, contract.WorkflowNode, contract.EntityInput{Name: node})
+	_, err := l.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalObserveNode,
+		contract.NodeObservation{UID: node},
+		client.StartWorkflowOptions{ID: id,
+			TaskQueue: contract.ControlTaskQueue}, contract.WorkflowNode, contract.EntityInput{Name: node})
 	if err != nil {
 		return err
 	}

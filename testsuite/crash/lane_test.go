@@ -53,7 +53,8 @@ const systemNamespace = "virtflow"
 
 func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	t.Helper()
-	l := &lane{t: t, name: name, dir: t.TempDir(), server: s, kube: kube.New(kube.Options{Namespaces: []string{systemNamespace}})}
+	l := &lane{t: t, name: name, dir: t.TempDir(), server: s,
+		kube: kube.New(kube.Options{Namespaces: []string{systemNamespace}})}
 	var err error
 	l.temporal, err = client.Dial(s.options(name))
 	require.NoError(t, err)
@@ -70,7 +71,8 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	go l.machine.run(ctx)
 	_, err = kube.Put(l.kube, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	})
 	require.NoError(t, err)
 	l.startNodeWorker()
@@ -81,7 +83,8 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 // startNodeWorker runs the real activities of a node worker in front of launchers that are played.
 func (l *lane) startNodeWorker() {
 	w := worker.New(l.temporal, contract.NodeTaskQueue(nodeName), worker.Options{DisableWorkflowWorker: true})
-	w.RegisterActivityWithOptions((&node.Activities{Starter: l.machine}).StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	w.RegisterActivityWithOptions((&node.Activities{Starter: l.machine}).StartDomain,
+		activity.RegisterOptions{Name: contract.ActivityStartDomain})
 	require.NoError(l.t, w.Start())
 	l.t.Cleanup(w.Stop)
 }
@@ -93,7 +96,8 @@ func (l *lane) startCrdwatch(ctx context.Context) {
 	kv, err := crdkube.New(l.kube.Config())
 	require.NoError(l.t, err)
 	w, err := crdwatch.New(crdwatch.Options{
-		Kubernetes: clients, KubeVirt: kv, Temporal: l.temporal, Namespace: systemNamespace, Identity: l.name, Workers: 4, Log: zerolog.Nop(),
+		Kubernetes: clients, KubeVirt: kv, Temporal: l.temporal, Namespace: systemNamespace, Identity: l.name,
+		Workers: 4, Log: zerolog.Nop(),
 	})
 	require.NoError(l.t, err)
 	go func() { _ = w.Run(ctx) }()
@@ -109,8 +113,10 @@ func (l *lane) startWorker(program string) *exec.Cmd {
 	cmd := start(l.t, filepath.Join(l.dir, "worker.log"), nil, program,
 		"--kubeconfig", config, "--namespace", systemNamespace, "--launcher-image", "localhost/virtflow/launcher:dev",
 		"--cached-workflows", "0", "--max-concurrent", "20", "--metrics-address", "", "--log-level", "warn",
-		"--temporal-address", l.server.address, "--temporal-namespace", l.name, "--temporal-tls-server-name", "localhost",
-		"--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"), "--temporal-tls-cert", filepath.Join(l.server.tls, "client.crt"),
+		"--temporal-address", l.server.address, "--temporal-namespace", l.name, "--temporal-tls-server-name",
+		"localhost",
+		"--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"), "--temporal-tls-cert",
+		filepath.Join(l.server.tls, "client.crt"),
 		"--temporal-tls-key", filepath.Join(l.server.tls, "client.key"))
 	l.workers = append(l.workers, cmd)
 	return cmd
@@ -126,8 +132,8 @@ func (l *lane) killWorkers() {
 	l.workers = nil
 }
 
-// onWrite asks strike about each write of the control worker to the API server, by its number from now on. One that strike says yes to takes
-// effect, and its answer is lost.
+// onWrite asks strike about each write of the control worker to the API server, by its number from now on. One that
+// strike says yes to takes effect, and its answer is lost.
 func (l *lane) onWrite(strike func(n int) bool) {
 	l.written.Store(0)
 	l.kube.Intercept(func(r kube.Request) *kube.Fault {

@@ -20,13 +20,14 @@ type mix struct {
 	scenario scenario
 	name     string
 	first    string // program that runs when the scenario begins
-	// turns are the programs that run after so many events, one after the other; more than one program: at the same time.
+	// turns are the programs that run after so many events, one after the other; more than one program: at the same
+	// time.
 	turns map[int][]string
 }
 
-// TestOldAndNewWorkers runs scenarios while the release's control worker is replaced by this one, as in a rolling update: at each event of the
-// scenario one is killed and the other started, back and forth, and both at once. What only one of them can go on with waits for it.
-// At the end only the new one is there, as after a finished update.
+// TestOldAndNewWorkers runs scenarios while the release's control worker is replaced by this one, as in a rolling
+// update: at each event of the scenario one is killed and the other started, back and forth, and both at once. What
+// only one of them can go on with waits for it. At the end only the new one is there, as after a finished update.
 func TestOldAndNewWorkers(t *testing.T) {
 	tag, commit, why := oldRelease(t)
 	if why != "" {
@@ -65,7 +66,8 @@ func TestOldAndNewWorkers(t *testing.T) {
 		})
 	}
 	working.Wait()
-	figures.Print(t, "crash at every event: old and new mixed: %d, invariants broken: %d (%s)", done.Load(), broken.Load(), time.Since(began).Round(time.Second))
+	figures.Print(t, "crash at every event: old and new mixed: %d, invariants broken: %d (%s)", done.Load(),
+		broken.Load(), time.Since(began).Round(time.Second))
 	require.Equal(t, total, int(done.Load()))
 }
 
@@ -80,7 +82,8 @@ func mixes(sc scenario, old, program string) []mix {
 		out = append(out,
 			mix{sc, fmt.Sprintf("new after event %d", n), old, map[int][]string{n: {program}}},
 			mix{sc, fmt.Sprintf("new beside old after event %d", n), old, map[int][]string{n: {old, program}}},
-			mix{sc, fmt.Sprintf("back to old after event %d, then new", n), program, map[int][]string{n: {old}, n + 10: {program}}},
+			mix{sc, fmt.Sprintf("back to old after event %d, then new", n), program,
+				map[int][]string{n: {old}, n + 10: {program}}},
 		)
 	}
 	return out

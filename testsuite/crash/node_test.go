@@ -64,8 +64,9 @@ const planRefuse = "refuse" // libvirt refuses the first domain
 
 func newMachine(s *kube.Server, c client.Client) *machine {
 	m := &machine{
-		kube: s, temporal: c, work: make(chan func(), 10000), launchers: map[string]*launcher{}, running: map[string]string{},
-		made: map[string]*counts{}, plans: map[string]string{},
+		kube: s, temporal: c, work: make(chan func(), 10000), launchers: map[string]*launcher{},
+		running: map[string]string{},
+		made:    map[string]*counts{}, plans: map[string]string{},
 	}
 	s.OnChange(func(c kube.Change) {
 		if o, ok := c.New.(*corev1.Pod); ok {
@@ -150,8 +151,11 @@ func (m *machine) sync(namespace, name, uid string) {
 		}
 		m.launchers[uid] = &launcher{namespace: namespace, vmi: ref.Name, podUID: uid, podName: name}
 		m.edit(pod, func(p *corev1.Pod) {
-			p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9", []corev1.PodIP{{IP: "10.0.0.9"}}
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: observe.ComputeContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9",
+				[]corev1.PodIP{{IP: "10.0.0.9"}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: observe.ComputeContainer, Ready: true,
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		})
 	default:
 		m.ready(pod)
@@ -172,11 +176,15 @@ func (m *machine) edit(pod *corev1.Pod, change func(*corev1.Pod)) {
 // ready follows the readiness gate.
 func (m *machine) ready(pod *corev1.Pod) {
 	is := func(kind corev1.PodConditionType) bool {
-		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == kind && c.Status == corev1.ConditionTrue
+		})
 	}
 	if is(contract.ConditionUnpaused) && !is(corev1.PodReady) {
 		m.edit(pod, func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+					LastTransitionTime: metav1.Now()})
 		})
 	}
 }
@@ -196,8 +204,11 @@ func (m *machine) report(pod *corev1.Pod, l *launcher) {
 		if err == nil {
 			exit.Message = string(message)
 		}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: observe.ComputeContainer, State: corev1.ContainerState{Terminated: exit}}}
-		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: observe.ComputeContainer, State: corev1.ContainerState{Terminated: exit}}}
+		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady
+		})
 	})
 }
 
@@ -258,7 +269,8 @@ func (m *machine) boot(vmi, pod contract.Object) (contract.DomainObservation, er
 	m.counts(vmi.Namespace, vmi.Name).domains++
 	m.mu.Unlock()
 	l.ran = true
-	l.domain = contract.DomainObservation{PodUID: pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2"}
+	l.domain = contract.DomainObservation{PodUID: pod.UID, Sequence: 1, State: contract.DomainRunning,
+		MachineType: "pc-q35-7.2"}
 	return l.domain, nil
 }
 
@@ -284,7 +296,8 @@ func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 		go func() { // as the node worker does; what is lost here, the pod says too
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			_ = m.temporal.SignalWorkflow(ctx, contract.VMIID(l.namespace, l.vmi), "", contract.SignalObserveDomain, domain)
+			_ = m.temporal.SignalWorkflow(ctx, contract.VMIID(l.namespace, l.vmi), "", contract.SignalObserveDomain,
+				domain)
 		}()
 	}
 	m.sync(l.namespace, l.podName, l.podUID)

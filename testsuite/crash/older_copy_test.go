@@ -16,8 +16,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestOlderCopies: an entity that somebody terminated is started again within a minute (and what this machine needs), and
-// a Temporal that has lost the fencing token is noticed as an older copy: a new epoch begins on both sides.
+// TestOlderCopies: an entity that somebody terminated is started again within a minute (and what this machine needs),
+// and a Temporal that has lost the fencing token is noticed as an older copy: a new epoch begins on both sides.
 func TestOlderCopies(t *testing.T) {
 	l := newLane(t, startTemporal(t), "older-copies")
 	l.startWorker(newWorker(t))

@@ -34,8 +34,8 @@ func newWorker(t *testing.T) string {
 	return out
 }
 
-// oldRelease is the floor and its commit. Why says why there is no such commit: nothing has been released yet, or the clone
-// is shallow and the environment allows to do without.
+// oldRelease is the floor and its commit. Why says why there is no such commit: nothing has been released yet, or the
+// clone is shallow and the environment allows to do without.
 func oldRelease(t *testing.T) (tag, commit, why string) {
 	t.Helper()
 	tag = floor(t)
@@ -79,7 +79,8 @@ func oldWorker(t *testing.T, commit string) string {
 	}
 	work := t.TempDir()
 	run(t, root(t), "sh", "-c", "git archive "+commit+" | tar x -C "+work)
-	run(t, work, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(work, "built"), "./cmd/control-worker")
+	run(t, work, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(work, "built"),
+		"./cmd/control-worker")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	partial := out + ".partial"
 	text, err := os.ReadFile(filepath.Join(work, "built"))

@@ -39,8 +39,12 @@ type scenario struct {
 
 func scenarios() []scenario {
 	return []scenario{
-		{"start", none, func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}},
-		{"stop", running, func(s *story) error { return s.strategy(kubevirt.RunStrategyHalted) }, (*story).stopped, counts{1, 1, 1}},
+		{"start", none, func(s *story) error {
+			return s.createVM(kubevirt.RunStrategyAlways)
+		}, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}},
+		{"stop", running, func(s *story) error {
+			return s.strategy(kubevirt.RunStrategyHalted)
+		}, (*story).stopped, counts{1, 1, 1}},
 		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}},
 		{"crash loop", none, func(s *story) error {
 			s.plan(planRefuse)
@@ -75,9 +79,11 @@ type story struct {
 	following map[string]chan struct{}
 }
 
-// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted after each event from
-// then on. It returns what the cluster was like at the end.
-func (l *lane) play(sc scenario, namespace string, begins func(), counted func(int)) (s *story, summary string, err error) {
+// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted
+// after each event from then on. It returns what the cluster was like at the end.
+func (l *lane) play(
+	sc scenario, namespace string, begins func(), counted func(int),
+) (s *story, summary string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s = &story{lane: l, namespace: namespace, following: map[string]chan struct{}{}}
@@ -157,8 +163,8 @@ func (s *story) clean() error {
 	return nil
 }
 
-// summary is the outcome in words, the same in each run: what there is, what it says of itself, what was made on the way, and how the
-// transitions ended.
+// summary is the outcome in words, the same in each run: what there is, what it says of itself, what was made on the
+// way, and how the transitions ended.
 func (s *story) summary() string {
 	var b strings.Builder
 	for _, name := range s.names() {
@@ -166,7 +172,8 @@ func (s *story) summary() string {
 		fmt.Fprintln(&b, resource)
 	}
 	if vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName); vm != nil {
-		fmt.Fprintln(&b, vm.Status.PrintableStatus, vm.Status.Ready, vm.Status.Created, vm.Status.RunStrategy, vm.Status.StartFailure != nil, len(vm.Status.StateChangeRequests), vm.Finalizers)
+		fmt.Fprintln(&b, vm.Status.PrintableStatus, vm.Status.Ready, vm.Status.Created, vm.Status.RunStrategy,
+			vm.Status.StartFailure != nil, len(vm.Status.StateChangeRequests), vm.Finalizers)
 		for _, c := range vm.Status.Conditions {
 			fmt.Fprintln(&b, "vm", c.Type, c.Status, c.Reason)
 		}
@@ -202,11 +209,13 @@ func (s *story) createVM(strategy kubevirt.VirtualMachineRunStrategy) error {
 func (s *story) template() *kubevirt.VirtualMachineInstanceTemplateSpec {
 	memory := resource.MustParse("128Mi")
 	return &kubevirt.VirtualMachineInstanceTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": vmName}, Finalizers: []string{contract.FinalizerVMI}},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": vmName},
+			Finalizers: []string{contract.FinalizerVMI}},
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
 			Volumes: []kubevirt.Volume{
-				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{
+					ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
 			},
 		},
 	}
@@ -216,7 +225,8 @@ func (s *story) createSet(n int32) error {
 	_, err := kube.Put(s.kube, &kubevirt.VirtualMachineInstanceReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: vmName},
 		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
-			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": vmName}}, Template: s.template(),
+			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": vmName}},
+			Template: s.template(),
 		},
 	})
 	return err
@@ -229,14 +239,18 @@ func persist(edit func() error) error {
 
 func (s *story) scale(n int32) error {
 	return persist(func() error {
-		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) { set.Spec.Replicas = &n })
+		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) {
+			set.Spec.Replicas = &n
+		})
 		return err
 	})
 }
 
 func (s *story) strategy(strategy kubevirt.VirtualMachineRunStrategy) error {
 	return persist(func() error {
-		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(vm *kubevirt.VirtualMachine) { vm.Spec.RunStrategy = &strategy })
+		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(vm *kubevirt.VirtualMachine) {
+			vm.Spec.RunStrategy = &strategy
+		})
 		return err
 	})
 }
@@ -249,7 +263,8 @@ func (s *story) restart() error {
 	}
 	return persist(func() error {
 		_, err := kube.Edit(s.kube, s.namespace, vmName, "status", func(vm *kubevirt.VirtualMachine) {
-			vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest, UID: &vmi.UID}, {Action: kubevirt.StartRequest}}
+			vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{
+				{Action: kubevirt.StopRequest, UID: &vmi.UID}, {Action: kubevirt.StartRequest}}
 		})
 		return err
 	})
@@ -261,8 +276,10 @@ func (s *story) delete() error {
 	if vm == nil {
 		return errors.New("there is no VM to delete")
 	}
-	report := contract.RequestReport{UID: string(vm.UID), ResourceVersion: vm.ResourceVersion, Operation: contract.OperationDelete, Actor: "carol"}
-	if err := s.lane.temporal.SignalWorkflow(s.ctx, contract.VMID(s.namespace, vmName), "", contract.SignalReportRequest, report); err != nil {
+	report := contract.RequestReport{UID: string(vm.UID), ResourceVersion: vm.ResourceVersion,
+		Operation: contract.OperationDelete, Actor: "carol"}
+	if err := s.lane.temporal.SignalWorkflow(s.ctx, contract.VMID(s.namespace, vmName), "",
+		contract.SignalReportRequest, report); err != nil {
 		return err
 	}
 	return kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
@@ -292,7 +309,8 @@ func (s *story) running(instances, domains int) error {
 	switch {
 	case vm == nil || vmi == nil:
 		return s.says()
-	case vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusRunning || !vm.Status.Ready || vmi.Status.Phase != kubevirt.Running:
+	case vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusRunning || !vm.Status.Ready ||
+		vmi.Status.Phase != kubevirt.Running:
 		return s.says()
 	case s.machine.total(s.namespace).instances < instances:
 		return fmt.Errorf("made: %+v", s.machine.total(s.namespace))
@@ -304,7 +322,8 @@ func (s *story) running(instances, domains int) error {
 
 func (s *story) stopped() error {
 	vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName)
-	if vm == nil || vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusStopped || len(kube.List[corev1.Pod](s.kube, s.namespace)) > 0 || s.machine.domains(s.namespace) > 0 {
+	if vm == nil || vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusStopped ||
+		len(kube.List[corev1.Pod](s.kube, s.namespace)) > 0 || s.machine.domains(s.namespace) > 0 {
 		return s.says()
 	}
 	return nil
@@ -312,7 +331,8 @@ func (s *story) stopped() error {
 
 func (s *story) replicas(n int32) error {
 	set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName)
-	if set == nil || set.Status.Replicas != n || set.Status.ReadyReplicas != n || s.machine.domains(s.namespace) != int(n) {
+	if set == nil || set.Status.Replicas != n || set.Status.ReadyReplicas != n ||
+		s.machine.domains(s.namespace) != int(n) {
 		return s.says()
 	}
 	return nil

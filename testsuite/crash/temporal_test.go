@@ -32,26 +32,31 @@ type temporalServer struct {
 	process *exec.Cmd
 }
 
-// taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds, would be most of what
-// each case takes; a worker on a machine that is busy otherwise needs some.
+// taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds,
+// would be most of what each case takes; a worker on a machine that is busy otherwise needs some.
 const taskTimeout = "5s"
 
 // startTemporal starts the development server with ports and a database of its own.
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
-	folder := strings.TrimSpace(run(t, root(t), "go", "run", "-C", "deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal"))
+	folder := strings.TrimSpace(
+		run(t, root(t), "go", "run", "-C", "deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal"))
 	dir := t.TempDir()
-	s := &temporalServer{tls: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "temporal.log")}
+	s := &temporalServer{tls: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"),
+		log: filepath.Join(dir, "temporal.log")}
 	ca, err := pki.OpenAuthority(s.tls, "crash test")
 	require.NoError(t, err)
-	require.NoError(t, ca.Ensure(pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"}, ClientToo: true}))
+	require.NoError(t, ca.Ensure(
+		pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"},
+			ClientToo: true}))
 	require.NoError(t, ca.Ensure(pki.Request{Name: "client", CommonName: "client"}))
 	text, err := os.ReadFile(filepath.Join(root(t), "temporal-dev.yaml"))
 	require.NoError(t, err)
 	const section = "\ndynamicConfig:\n"
 	require.Contains(t, string(text), section)
 	config := filepath.Join(dir, "temporal.yaml")
-	changed := strings.Replace(string(text), section, section+"  history.defaultWorkflowTaskTimeout:\n    - value: "+taskTimeout+"\n", 1)
+	changed := strings.Replace(string(text), section,
+		section+"  history.defaultWorkflowTaskTimeout:\n    - value: "+taskTimeout+"\n", 1)
 	require.NoError(t, os.WriteFile(config, []byte(changed), 0o600))
 	ports := freePorts(t, 6)
 	local := func(i int) string { return net.JoinHostPort("127.0.0.1", ports[i]) }
@@ -59,7 +64,8 @@ func startTemporal(t *testing.T) *temporalServer {
 	s.command = []string{
 		filepath.Join(folder, "virtflow-temporal"),
 		"--config", config, "--data", s.data, "--tls", s.tls, "--address", s.address, "--ui-address", local(1),
-		"--metrics-address", local(2), "--history-port", ports[3], "--matching-port", ports[4], "--worker-port", ports[5], "--log-level", "error",
+		"--metrics-address", local(2), "--history-port", ports[3], "--matching-port", ports[4], "--worker-port",
+		ports[5], "--log-level", "error",
 	}
 	s.serve(t)
 	return s
@@ -97,7 +103,8 @@ func (s *temporalServer) options(namespace string) client.Options {
 	if err == nil {
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return client.Options{HostPort: s.address, Namespace: namespace, ConnectionOptions: client.ConnectionOptions{TLS: config}, Logger: silent{}}
+	return client.Options{HostPort: s.address, Namespace: namespace,
+		ConnectionOptions: client.ConnectionOptions{TLS: config}, Logger: silent{}}
 }
 
 // silent drops the SDK's log: that workers go away is what this is about.

@@ -25,8 +25,8 @@ const (
 	startsCounted = 30
 )
 
-// TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server to the guest and back, on
-// a cluster with nothing else to do. Times are printed and not asserted.
+// TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server
+// to the guest and back, on a cluster with nothing else to do. Times are printed and not asserted.
 func TestAnswerTimes(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "asked", "Always", "")
@@ -38,7 +38,8 @@ func TestAnswerTimes(t *testing.T) {
 	web, err := rest.HTTPClientFor(config)
 	require.NoError(t, err)
 	put := func(what string) time.Duration {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, config.Host+m.subresource(vmis, what), strings.NewReader("{}"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, config.Host+m.subresource(vmis, what),
+			strings.NewReader("{}"))
 		require.NoError(t, err)
 		begun := time.Now()
 		answer, err := web.Do(r)
@@ -75,8 +76,8 @@ func TestAnswerTimes(t *testing.T) {
 	m.remove()
 }
 
-// TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these machines, so that nothing
-// else happens: what comes later in a start does not go through the api-server.
+// TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these
+// machines, so that nothing else happens: what comes later in a start does not go through the api-server.
 func TestProcessorTimeOfAStart(t *testing.T) {
 	untilHealthy(t)
 	for _, kind := range []struct{ name, list string }{{"VMI", vmis}, {"VM", vms}} {

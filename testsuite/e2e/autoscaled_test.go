@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReplicaSetAutoscaled lets Kubernetes' own autoscaler change how many replicas there are, through the scale subresource. It needs no metrics
-// to hold a set within its bounds.
+// TestReplicaSetAutoscaled lets Kubernetes' own autoscaler change how many replicas there are, through the scale
+// subresource. It needs no metrics to hold a set within its bounds.
 func TestReplicaSetAutoscaled(t *testing.T) {
 	r := newReplicas(t, newNamespace(t), "herd", 1)
 	bounds := func(low, high int) {
@@ -30,7 +30,8 @@ spec:
 	r.until(2)
 	bounds(1, 1)
 	r.until(1)
-	require.Contains(t, r.kubectl("get", "events", "--field-selector=reason=SuccessfulRescale", "-o", "name"), "event/herd")
+	require.Contains(t, r.kubectl("get", "events", "--field-selector=reason=SuccessfulRescale", "-o", "name"),
+		"event/herd")
 	r.kubectl("delete", "hpa", "herd")
 	r.kubectl("delete", "vmirs", "herd", "--cascade=foreground", "--timeout=110s")
 }

@@ -29,8 +29,10 @@ import (
 func temporal(t *testing.T) client.Client {
 	t.Helper()
 	o := temporalclient.Options{
-		Address: os.Getenv("TEMPORAL_ADDRESS"), Namespace: os.Getenv("TEMPORAL_NAMESPACE"), TLSCA: os.Getenv("TEMPORAL_TLS_CA"),
-		TLSCert: os.Getenv("TEMPORAL_TLS_CERT"), TLSKey: os.Getenv("TEMPORAL_TLS_KEY"), TLSServerName: os.Getenv("TEMPORAL_TLS_SERVER_NAME"),
+		Address: os.Getenv("TEMPORAL_ADDRESS"), Namespace: os.Getenv("TEMPORAL_NAMESPACE"),
+		TLSCA:   os.Getenv("TEMPORAL_TLS_CA"),
+		TLSCert: os.Getenv("TEMPORAL_TLS_CERT"), TLSKey: os.Getenv("TEMPORAL_TLS_KEY"),
+		TLSServerName: os.Getenv("TEMPORAL_TLS_SERVER_NAME"),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -46,11 +48,14 @@ func history(t *testing.T, c client.Client, namespace string) (perWorkflow map[s
 	perWorkflow = map[string]int{}
 	ctx := context.Background()
 	// Visibility follows a moment later: what is counted is read from the histories themselves.
-	page, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: os.Getenv("TEMPORAL_NAMESPACE"), Query: contract.SearchNamespace + " = '" + namespace + "'"})
+	page, err := c.ListWorkflow(ctx,
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: os.Getenv("TEMPORAL_NAMESPACE"),
+			Query: contract.SearchNamespace + " = '" + namespace + "'"})
 	require.NoError(t, err)
 	for _, e := range page.GetExecutions() {
 		id := e.GetExecution()
-		for it := c.GetWorkflowHistory(ctx, id.GetWorkflowId(), id.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+		for it := c.GetWorkflowHistory(ctx, id.GetWorkflowId(), id.GetRunId(), false,
+			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
 			ev, err := it.Next()
 			require.NoError(t, err)
 			perWorkflow[id.GetWorkflowId()]++
@@ -100,7 +105,8 @@ func audited(t *testing.T, since time.Time, keep func(call) bool) []call {
 	s.Buffer(make([]byte, 1<<20), 8<<20)
 	for s.Scan() {
 		var c call
-		if json.Unmarshal(s.Bytes(), &c) != nil || c.Stage != "ResponseComplete" || !keep(c) || c.Received.Before(since) {
+		if json.Unmarshal(s.Bytes(), &c) != nil || c.Stage != "ResponseComplete" || !keep(c) ||
+			c.Received.Before(since) {
 			continue
 		}
 		out = append(out, c)
@@ -144,7 +150,8 @@ func own(list []call, before time.Time) (table string, total, events int) {
 // residents is the resident memory of each of virtflow's and the cluster's processes, in MiB.
 func residents() string {
 	var b strings.Builder
-	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher", "libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
+	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher",
+		"libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
 		for _, p := range program(name) {
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 			if err != nil {
@@ -161,8 +168,8 @@ func residents() string {
 	return b.String()
 }
 
-// TestBudget counts what one VM's start and stop cost, and prints it. Counts are asserted: they do not depend on how busy the machine
-// is. Times are printed only.
+// TestBudget counts what one VM's start and stop cost, and prints it. Counts are asserted: they do not depend on how
+// busy the machine is. Times are printed only.
 func TestBudget(t *testing.T) {
 	untilHealthy(t)
 	c := temporal(t)
@@ -187,13 +194,17 @@ func TestBudget(t *testing.T) {
 	ready := time.Now()
 	list := settled(t, m.namespace, begun)
 	table, total, told := own(list, ready)
-	fmt.Printf("\nbudget: one VM's start, until it is Ready: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks: %v\n%s", total, told, events, tasks, per, table)
+	fmt.Printf("\nbudget: one VM's start, until it is Ready: own API calls %d, and %d events recorded; Temporal "+
+		"events %d in %d workflow tasks: %v\n%s", total, told, events, tasks, per, table)
 	require.LessOrEqual(t, total, 9, "API calls of a start, without recording events")
 	require.LessOrEqual(t, events, 80, "Temporal events of a start")
 
 	m.untilBooted()
 	until(t, time.Minute, "the guest agent is connected", func() error {
-		if vm, err := m.vm(); err != nil || !slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool { return c.Type == "AgentConnected" }) {
+		if vm, err := m.vm(); err != nil ||
+			!slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool {
+				return c.Type == "AgentConnected"
+			}) {
 			return fmt.Errorf("no such condition: %w", err)
 		}
 		return nil
@@ -201,7 +212,8 @@ func TestBudget(t *testing.T) {
 	list = settled(t, m.namespace, begun)
 	_, totalUp, toldUp := own(list, time.Now())
 	_, eventsUp, tasksUp := history(t, c, m.namespace)
-	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
+	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal "+
+		"events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
 	fmt.Printf("budget: time by leg\n%s", m.legs(list))
 	fmt.Printf("budget: resident memory\n%s", residents())
 
@@ -214,7 +226,10 @@ func TestBudget(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if now.UID == vmi.UID || !slices.ContainsFunc(now.Status.Conditions, func(c kubevirt.VirtualMachineInstanceCondition) bool { return c.Type == "AgentConnected" }) {
+		if now.UID == vmi.UID || !slices.ContainsFunc(now.Status.Conditions,
+			func(c kubevirt.VirtualMachineInstanceCondition) bool {
+				return c.Type == "AgentConnected"
+			}) {
 			return fmt.Errorf("instance %s is %s", now.UID, now.Status.Phase)
 		}
 		return nil
@@ -222,7 +237,8 @@ func TestBudget(t *testing.T) {
 	list = settled(t, m.namespace, restarted)
 	_, eventsAgain, tasksAgain := history(t, c, m.namespace)
 	table, total, told = own(list, time.Now())
-	fmt.Printf("budget: one VM's restart, until its guest agent has answered: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n%s",
+	fmt.Printf("budget: one VM's restart, until its guest agent has answered: own API calls %d, and %d events "+
+		"recorded; Temporal events %d in %d workflow tasks\n%s",
 		total, told, eventsAgain-eventsUp, tasksAgain-tasksUp, table)
 	eventsUp, tasksUp = eventsAgain, tasksAgain
 
@@ -232,7 +248,8 @@ func TestBudget(t *testing.T) {
 	list = settled(t, m.namespace, stopped)
 	_, eventsDown, tasksDown := history(t, c, m.namespace)
 	table, total, told = own(list, time.Now())
-	fmt.Printf("budget: one VM's stop: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks\n%s", total, told, eventsDown-eventsUp, tasksDown-tasksUp, table)
+	fmt.Printf("budget: one VM's stop: own API calls %d, and %d events recorded; Temporal events %d in %d workflow "+
+		"tasks\n%s", total, told, eventsDown-eventsUp, tasksDown-tasksUp, table)
 
 	deleted := time.Now()
 	m.remove()
@@ -287,7 +304,9 @@ func (m *machine) legs(list []call) string {
 		{"VM created", at(func(c call) bool {
 			return c.Object.Resource == "virtualmachines" && (c.Verb == "create" || c.Verb == "patch")
 		})},
-		{"VMI created", at(func(c call) bool { return c.Object.Resource == "virtualmachineinstances" && c.Verb == "create" })},
+		{"VMI created", at(func(c call) bool {
+			return c.Object.Resource == "virtualmachineinstances" && c.Verb == "create"
+		})},
 		{"pod created", at(func(c call) bool {
 			return c.Object.Resource == "pods" && c.Object.Subresource == "" && c.Verb == "create"
 		})},

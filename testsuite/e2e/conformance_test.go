@@ -22,15 +22,17 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube/conformance"
 )
 
-// TestConformance asks the real kube-apiserver what the tests' API server in memory is held to. virtflow's own custom resource definitions
-// are installed once more for it, under a group of their own.
+// TestConformance asks the real kube-apiserver what the tests' API server in memory is held to. virtflow's own custom
+// resource definitions are installed once more for it, under a group of their own.
 func TestConformance(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	require.NoError(t, err)
 	config.QPS = -1
 	clients, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	definitions := clients.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	definitions := clients.Resource(
+		schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+			Resource: "customresourcedefinitions"})
 	files, err := filepath.Glob("../../deploy/crds/virtual*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -38,7 +40,8 @@ func TestConformance(t *testing.T) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		definition := &unstructured.Unstructured{}
-		require.NoError(t, yaml.Unmarshal(bytes.ReplaceAll(text, []byte("kubevirt.io"), []byte(conformance.Group)), &definition.Object))
+		require.NoError(t, yaml.Unmarshal(bytes.ReplaceAll(text, []byte("kubevirt.io"), []byte(conformance.Group)),
+			&definition.Object))
 		unstructured.RemoveNestedField(definition.Object, "spec", "names", "categories")
 		unstructured.RemoveNestedField(definition.Object, "spec", "names", "shortNames")
 		name := definition.GetName()
@@ -51,7 +54,9 @@ func TestConformance(t *testing.T) {
 	for _, file := range files {
 		resource := filepath.Base(file[:len(file)-len(".yaml")])
 		until(t, time.Minute, resource+" are served", func() error {
-			_, err := clients.Resource(schema.GroupVersionResource{Group: conformance.Group, Version: "v1", Resource: resource}).List(t.Context(), metav1.ListOptions{})
+			_, err := clients.Resource(
+				schema.GroupVersionResource{Group: conformance.Group, Version: "v1", Resource: resource}).
+				List(t.Context(), metav1.ListOptions{})
 			return err
 		})
 	}

@@ -39,9 +39,11 @@ func TestControlsOfReplicaSets(t *testing.T) {
 	r.untilCondition("ControlRefused", "hold was refused: the replica set is held already")
 
 	// retry-now: a quota forbids the instance that the released set is to make.
-	apply(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: `+r.namespace+`}, spec: {hard: {count/virtualmachineinstances.kubevirt.io: "0"}}}`)
+	apply(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: `+r.namespace+
+		`}, spec: {hard: {count/virtualmachineinstances.kubevirt.io: "0"}}}`)
 	until(t, time.Minute, "the quota is in force", func() error {
-		if out, err := try("-n", r.namespace, "get", "resourcequota", "none", "-o", "jsonpath={.status.hard}"); err != nil || out == "" {
+		if out, err := try("-n", r.namespace, "get", "resourcequota", "none", "-o",
+			"jsonpath={.status.hard}"); err != nil || out == "" {
 			return fmt.Errorf("its status is %q: %w", out, err)
 		}
 		return nil
@@ -61,7 +63,8 @@ func TestControlsOfReplicaSets(t *testing.T) {
 	// cancel-transition: instances that find no node never run, so that the scale stays open.
 	_, err = control(id, "cancel-transition", `{"actor": "alice"}`)
 	refused(t, err, "no transition is open")
-	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p", `{"spec":{"replicas":2,"template":{"spec":{"nodeSelector":{"e2e.virtflow.io/nowhere":"true"}}}}}`)
+	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p",
+		`{"spec":{"replicas":2,"template":{"spec":{"nodeSelector":{"e2e.virtflow.io/nowhere":"true"}}}}}`)
 	r.untilWaiting(id, "the replicate transition")
 	_, err = control(id, "cancel-transition", `{"actor": "alice", "reason": "wrong selector"}`)
 	require.NoError(t, err)

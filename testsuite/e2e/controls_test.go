@@ -23,7 +23,8 @@ func cli(tool string, args ...string) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, tool, args...).CombinedOutput()
 	if err != nil {
-		return string(out), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+		return string(out), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err,
+			strings.TrimSpace(string(out)))
 	}
 	return string(out), nil
 }
@@ -102,7 +103,8 @@ func refused(t *testing.T, err error, why string) {
 	require.Contains(t, err.Error(), why)
 }
 
-// TestControls tries every manual control with the tools that people have: the temporal CLI for Updates and queries, tctl for signals.
+// TestControls tries every manual control with the tools that people have: the temporal CLI for Updates and queries,
+// tctl for signals.
 func TestControls(t *testing.T) {
 	m := newMachine(t, "web", "Halted", "")
 	m.untilStatus("Stopped")
@@ -156,7 +158,8 @@ func TestControls(t *testing.T) {
 	m.kubectl("annotate", "vm", m.name, "virtflow.io/approval-required-")
 	_, err = control(id, "cancel-transition", `{"actor": "alice"}`)
 	refused(t, err, "no transition is open")
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec": {"runStrategy": "Always", "template": {"spec": {"nodeSelector": {"no": "such-node"}}}}}`)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec": {"runStrategy": "Always", "template": {"spec": {"nodeSelector": {"no": "such-node"}}}}}`)
 	m.untilStatus("ErrorUnschedulable")
 	_, err = control(id, "cancel-transition", `{"actor": "alice", "reason": "wrong selector"}`)
 	require.NoError(t, err)
@@ -169,8 +172,10 @@ func TestControls(t *testing.T) {
 	})
 
 	// retry-now, on the instance's entity: a pod that a quota forbids.
-	apply(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: "+m.namespace+"}, spec: {hard: {pods: 0}}}")
-	m.kubectl("patch", "vm", m.name, "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
+	apply(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: "+m.namespace+
+		"}, spec: {hard: {pods: 0}}}")
+	m.kubectl("patch", "vm", m.name, "--type=json", "-p",
+		`[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
 	_, err = control(id, "release", `{"actor": "alice"}`)
 	require.NoError(t, err)
 	m.untilCondition("Synchronized", "exceeded quota")
@@ -228,12 +233,16 @@ func TestControls(t *testing.T) {
 	}
 	all := strings.Join(told, "\n")
 	t.Logf("the history query answers:\n%s", all)
-	for _, want := range []string{"hold by alice (claimed): done", "approve by bob (claimed): done", "cancel-transition by alice (claimed): done", "repair by alice (claimed): done", "cancelled by alice (claimed)"} {
+	for _, want := range []string{"hold by alice (claimed): done", "approve by bob (claimed): done",
+		"cancel-transition by alice (claimed): done", "repair by alice (claimed): done", "cancelled by alice (claimed)"} {
 		require.Contains(t, all, want)
 	}
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
-	require.Equal(t, 41, func() int { asked(t, id, "state", &state); return state.Count }(), "the next transition counts on")
+	require.Equal(t, 41, func() int {
+		asked(t, id, "state", &state)
+		return state.Count
+	}(), "the next transition counts on")
 	m.remove()
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// victims are the processes that may be killed at any time. The first four run as pods and are restarted by the kubelet, the others by
-// the local cluster's supervisor.
+// victims are the processes that may be killed at any time. The first four run as pods and are restarted by the
+// kubelet, the others by the local cluster's supervisor.
 func victims() map[string]func(*testing.T) {
 	pod := func(name string) func(*testing.T) {
 		return func(t *testing.T) {
@@ -59,7 +59,8 @@ func untilReachable(t *testing.T) {
 func untilHealthy(t *testing.T) {
 	t.Helper()
 	untilReachable(t)
-	for name, many := range map[string]int{"crdwatch": 1, "control-worker": 1, "api-server": 1, "node-gateway": 1, "node-worker": 2} {
+	for name, many := range map[string]int{"crdwatch": 1, "control-worker": 1, "api-server": 1, "node-gateway": 1,
+		"node-worker": 2} {
 		until(t, 5*time.Minute, name+" runs again (the kubelet waits longer after each kill)", func() error {
 			if n := len(program(name)); n != many {
 				return fmt.Errorf("%d of %d processes", n, many)
@@ -67,7 +68,8 @@ func untilHealthy(t *testing.T) {
 			return nil
 		})
 	}
-	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker", "deployment/virtflow-api-server", "deployment/virtflow-node-gateway", "daemonset/virtflow-node-worker"} {
+	for _, w := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker",
+		"deployment/virtflow-api-server", "deployment/virtflow-node-gateway", "daemonset/virtflow-node-worker"} {
 		until(t, 3*time.Minute, w+" is available", func() error {
 			_, err := try("-n", "virtflow", "rollout", "status", w, "--timeout=20s")
 			return err
@@ -97,7 +99,8 @@ func TestKilledWhileAVMStarts(t *testing.T) {
 	}
 }
 
-// TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as ever.
+// TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as
+// ever.
 func TestKilledWhileAVMRuns(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "running", "Always", "")

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes longer than the VMI's
-// status waits to be written adds one write. Four of the calls read what is true at the moment of deleting: the VMI and the VM, the VMI once more before
-// its pod goes, and the pod before the VMI's finalizers are removed. Two more are made where the pod changes as its own finalizer is removed.
+// TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes
+// longer than the VMI's status waits to be written adds one write. Four of the calls read what is true at the moment of
+// deleting: the VMI and the VM, the VMI once more before its pod goes, and the pod before the VMI's finalizers are
+// removed. Two more are made where the pod changes as its own finalizer is removed.
 func TestDeletionBudget(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "going", "Always", "")
@@ -26,7 +27,8 @@ func TestDeletionBudget(t *testing.T) {
 	list := settled(t, m.namespace, begun)
 	table, total, told := own(list, time.Now())
 	_, events, tasks := history(t, c, m.namespace)
-	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks; in %.1f s\n%s",
+	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded; Temporal events %d in %d "+
+		"workflow tasks; in %.1f s\n%s",
 		total, told, events-eventsUp, tasks-tasksUp, took.Seconds(), table)
 	require.LessOrEqual(t, total, 12, "API calls of a deletion, without recording events")
 }

@@ -1,5 +1,5 @@
-// Package e2e drives the whole system as a user does: with kubectl, against the local cluster (`make e2e`), with guests that QEMU boots.
-// Each file is one story.
+// Package e2e drives the whole system as a user does: with kubectl, against the local cluster (`make e2e`), with guests
+// that QEMU boots. Each file is one story.
 //
 //	lifecycle_test.go a VM from creation to nothing left
 //	strategies_test.go each run strategy, back-off, an edited VM, requests, deletion that orphans

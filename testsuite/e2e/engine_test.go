@@ -35,8 +35,8 @@ func booted(t *testing.T, name string) guest {
 	return guest{machine: m, uid: string(vmi.UID), qemu: domains[0].pid}
 }
 
-// untouched checks for some time that the guest runs on, that its VM never says otherwise once it is right, and that its workflows are
-// there.
+// untouched checks for some time that the guest runs on, that its VM never says otherwise once it is right, and that
+// its workflows are there.
 func (g guest) untouched(limit time.Duration) {
 	g.t.Helper()
 	same := func() error {
@@ -102,7 +102,8 @@ func (g guest) stopsInGoodOrder() {
 	g.remove()
 }
 
-// TestEntitiesEndedByHand: who terminates a VM's workflows, as a last resort, does not touch its guest, and they are back soon.
+// TestEntitiesEndedByHand: who terminates a VM's workflows, as a last resort, does not touch its guest, and they are
+// back soon.
 func TestEntitiesEndedByHand(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "ended")
@@ -143,7 +144,8 @@ func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
 	m.remove()
 }
 
-// TestTemporalPutBack: Temporal's database is put back to a copy from before a VM was started. Its guest runs on, and is not started again.
+// TestTemporalPutBack: Temporal's database is put back to a copy from before a VM was started. Its guest runs on, and
+// is not started again.
 func TestTemporalPutBack(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "putback", "Halted", "")
@@ -159,7 +161,8 @@ func TestTemporalPutBack(t *testing.T) {
 	g.stopsInGoodOrder()
 }
 
-// TestTemporalLost: Temporal's database is gone. Guests run on, their workflows are back without a person, and new VMs can be started.
+// TestTemporalLost: Temporal's database is gone. Guests run on, their workflows are back without a person, and new VMs
+// can be started.
 func TestTemporalLost(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "lost")

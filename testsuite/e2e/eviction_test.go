@@ -36,8 +36,8 @@ func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
 	return who
 }
 
-// TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of the node goes. Then the VM
-// is deleted, and its history says by whom.
+// TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of
+// the node goes. Then the VM is deleted, and its history says by whom.
 func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "moving", "Always", "      evictionStrategy: External")
@@ -48,7 +48,8 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
   securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
   containers: [{name: c, image: none, imagePullPolicy: Never, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, m.namespace, m.name, node))
 	drain := func(more ...string) error {
-		_, err := try(append([]string{"drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector", "app=" + m.name}, more...)...)
+		_, err := try(append([]string{"drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
+			"--pod-selector", "app=" + m.name}, more...)...)
 		return err
 	}
 	first := fmt.Sprintf("Eviction triggered evacuation of VMI \"%s/%s\"", m.namespace, m.name)
@@ -58,8 +59,11 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
 		require.Equal(t, vmi.UID, v.UID)
 		return v.Status.EvacuationNodeName
 	}
-	rehearsal := fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": %q}, "deleteOptions": {"dryRun": ["All"]}}`, m.pod(), m.namespace)
-	_, err := tryWith(rehearsal, "create", "--raw", "/api/v1/namespaces/"+m.namespace+"/pods/"+m.pod()+"/eviction?dryRun=All", "-f", "-")
+	rehearsal := fmt.Sprintf(
+		`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": %q}, "deleteOptions": `+
+			`{"dryRun": ["All"]}}`, m.pod(), m.namespace)
+	_, err := tryWith(rehearsal, "create", "--raw",
+		"/api/v1/namespaces/"+m.namespace+"/pods/"+m.pod()+"/eviction?dryRun=All", "-f", "-")
 	require.ErrorContains(t, err, first)
 	if err := drain("--dry-run=server", "--timeout=10s"); err != nil {
 		require.ErrorContains(t, err, first)
@@ -84,7 +88,8 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	require.Equal(t, "carol", stops[len(stops)-1], "who deletes a VM stops its guest")
 }
 
-// TestWhoScalesAReplicaSet is in its history, though the scale subresource passes by whatever could write a name into the object.
+// TestWhoScalesAReplicaSet is in its history, though the scale subresource passes by whatever could write a name into
+// the object.
 func TestWhoScalesAReplicaSet(t *testing.T) {
 	r := newReplicas(t, newNamespace(t), "scaled", 0)
 	id := contract.ReplicaSetID(r.namespace, r.name)

@@ -62,27 +62,35 @@ type door struct {
 
 func openDoor(t *testing.T) *door {
 	t.Helper()
-	d := &door{t: t, address: forwarded(t, gatewayDeployment, "7233"), metrics: forwarded(t, gatewayDeployment, "8080"), roots: x509.NewCertPool(),
+	d := &door{t: t, address: forwarded(t, gatewayDeployment, "7233"), metrics: forwarded(t, gatewayDeployment, "8080"),
+		roots:  x509.NewCertPool(),
 		opened: map[string]workflowservice.WorkflowServiceClient{}}
-	require.True(t, d.roots.AppendCertsFromPEM([]byte(kubectl(t, "-n", "virtflow", "get", "configmap", "virtflow-node-gateway-ca", "-o", `jsonpath={.data.ca\.crt}`))))
+	require.True(t, d.roots.AppendCertsFromPEM(
+		[]byte(kubectl(t, "-n", "virtflow", "get", "configmap", "virtflow-node-gateway-ca", "-o",
+			`jsonpath={.data.ca\.crt}`))))
 	return d
 }
 
-// as is a client that shows a token; "" is none. All of them come from one address, which may open some connections only.
+// as is a client that shows a token; "" is none. All of them come from one address, which may open some connections
+// only.
 func (d *door) as(token string) workflowservice.WorkflowServiceClient {
 	if known, ok := d.opened[token]; ok {
 		return known
 	}
 	c, err := grpc.NewClient(d.address,
-		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: d.roots, ServerName: "virtflow-node-gateway.virtflow.svc"})),
-		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			if token != "" {
-				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-			}
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-			defer cancel()
-			return next(ctx, method, req, reply, cc, opts...)
-		}))
+		grpc.WithTransportCredentials(
+			credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: d.roots,
+				ServerName: "virtflow-node-gateway.virtflow.svc"})),
+		grpc.WithUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker,
+				opts ...grpc.CallOption) error {
+				if token != "" {
+					ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+				}
+				ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+				return next(ctx, method, req, reply, cc, opts...)
+			}))
 	require.NoError(d.t, err)
 	d.t.Cleanup(func() { c.Close() })
 	d.opened[token] = workflowservice.NewWorkflowServiceClient(c)
@@ -123,8 +131,9 @@ func token(t *testing.T, account string, more ...string) string {
 // workerOf is the name of the node worker's pod on a node.
 func workerOf(t *testing.T, node string) string {
 	t.Helper()
-	return strings.TrimSpace(kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-node-worker",
-		"--field-selector", "spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}"))
+	return strings.TrimSpace(
+		kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-node-worker",
+			"--field-selector", "spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}"))
 }
 
 // TestTheNodeGateway: a VM has booted through it; then real tokens of every kind try what they must not.
@@ -140,12 +149,15 @@ func TestTheNodeGateway(t *testing.T) {
 	require.NotEmpty(t, there)
 	d := openDoor(t)
 	require.Positive(t, d.counted("virtflow_gateway_passed_total", `method="PollActivityTaskQueue"`))
-	require.Positive(t, d.counted("virtflow_gateway_passed_total", `method="RespondActivityTaskCompleted"`, `code="OK"`))
+	require.Positive(t, d.counted("virtflow_gateway_passed_total", `method="RespondActivityTaskCompleted"`,
+		`code="OK"`))
 
 	const audience = "--audience=virtflow-node-gateway"
-	ofPod := token(t, "virtflow-node-worker", audience, "--bound-object-kind=Pod", "--bound-object-name="+workerOf(t, here))
+	ofPod := token(t, "virtflow-node-worker", audience, "--bound-object-kind=Pod",
+		"--bound-object-name="+workerOf(t, here))
 	ofNode := token(t, "virtflow-node-worker", audience, "--bound-object-kind=Node", "--bound-object-name="+here)
-	ofOther := token(t, "virtflow-node-worker", audience, "--bound-object-kind=Pod", "--bound-object-name="+workerOf(t, there))
+	ofOther := token(t, "virtflow-node-worker", audience, "--bound-object-kind=Pod",
+		"--bound-object-name="+workerOf(t, there))
 	for _, good := range []string{ofPod, ofNode, ofOther} {
 		_, err := d.as(good).GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})
 		require.NoError(t, err)
@@ -158,7 +170,8 @@ func TestTheNodeGateway(t *testing.T) {
 		return func(c workflowservice.WorkflowServiceClient) error {
 			_, err := c.SignalWorkflowExecution(t.Context(), &workflowservice.SignalWorkflowExecutionRequest{
 				Namespace: ns, WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}, SignalName: name,
-				Input: &common.Payloads{Payloads: []*common.Payload{{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(data)}}},
+				Input: &common.Payloads{Payloads: []*common.Payload{
+					{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(data)}}},
 			})
 			return err
 		}
@@ -170,11 +183,14 @@ func TestTheNodeGateway(t *testing.T) {
 	}
 	poll := func(queue string) func(workflowservice.WorkflowServiceClient) error {
 		return func(c workflowservice.WorkflowServiceClient) error {
-			_, err := c.PollActivityTaskQueue(t.Context(), &workflowservice.PollActivityTaskQueueRequest{Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: queue}})
+			_, err := c.PollActivityTaskQueue(t.Context(),
+				&workflowservice.PollActivityTaskQueueRequest{Namespace: namespace,
+					TaskQueue: &taskqueue.TaskQueue{Name: queue}})
 			return err
 		}
 	}
-	require.NoError(t, signal(namespace, contract.SignalObserveDomain, domain(""))(d.as(ofPod)), "news as old as that change nothing, but get through")
+	require.NoError(t, signal(namespace, contract.SignalObserveDomain, domain(""))(d.as(ofPod)),
+		"news as old as that change nothing, but get through")
 
 	gone := m.kubectlTokenOfAPodThatIsGone()
 	for name, c := range map[string]struct {
@@ -183,37 +199,57 @@ func TestTheNodeGateway(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"no token":                         {"", info, codes.Unauthenticated, "no-token"},
-		"a token that is made up":          {"a.e30.c", info, codes.Unauthenticated, "wrong-audience"},
-		"a token that was changed":         {ofPod[:len(ofPod)-8] + "AAAAAAAA", info, codes.Unauthenticated, "bad-token"},
-		"a token for the API server":       {token(t, "virtflow-node-worker", "--bound-object-kind=Pod", "--bound-object-name="+workerOf(t, here)), info, codes.Unauthenticated, "wrong-audience"},
-		"a token that is bound to nothing": {token(t, "virtflow-node-worker", audience), info, codes.PermissionDenied, "no-node"},
-		"crdwatch's token":                 {token(t, "virtflow-crdwatch", audience), info, codes.PermissionDenied, "wrong-account"},
-		"the token of a pod that is gone":  {gone, info, codes.Unauthenticated, "bad-token"},
-		"a signal to a VMI elsewhere":      {ofOther, signal(namespace, contract.SignalObserveDomain, domain("")), codes.PermissionDenied, "workflow"},
-		"another namespace":                {ofPod, signal("default", contract.SignalObserveDomain, domain("")), codes.PermissionDenied, "namespace"},
-		"another signal":                   {ofPod, signal(namespace, contract.SignalObservePod, domain("")), codes.PermissionDenied, "signal"},
-		"an oversized payload":             {ofPod, signal(namespace, contract.SignalObserveDomain, domain(`,"reason":"`+strings.Repeat("x", 300<<10)+`"`)), codes.PermissionDenied, "too-large"},
-		"another node's queue":             {ofPod, poll(contract.NodeTaskQueue(there)), codes.PermissionDenied, "task-queue"},
-		"another node's token":             {ofOther, poll(contract.NodeTaskQueue(here)), codes.PermissionDenied, "task-queue"},
-		"the control queue":                {ofNode, poll(contract.ControlTaskQueue), codes.PermissionDenied, "task-queue"},
+		"no token":                {"", info, codes.Unauthenticated, "no-token"},
+		"a token that is made up": {"a.e30.c", info, codes.Unauthenticated, "wrong-audience"},
+		"a token that was changed": {ofPod[:len(ofPod)-8] + "AAAAAAAA", info, codes.Unauthenticated,
+			"bad-token"},
+		"a token for the API server": {
+			token(t, "virtflow-node-worker", "--bound-object-kind=Pod", "--bound-object-name="+workerOf(t, here)), info,
+			codes.Unauthenticated, "wrong-audience"},
+		"a token that is bound to nothing": {token(t, "virtflow-node-worker", audience), info, codes.PermissionDenied,
+			"no-node"},
+		"crdwatch's token": {token(t, "virtflow-crdwatch", audience), info, codes.PermissionDenied,
+			"wrong-account"},
+		"the token of a pod that is gone": {gone, info, codes.Unauthenticated, "bad-token"},
+		"a signal to a VMI elsewhere": {ofOther, signal(namespace, contract.SignalObserveDomain, domain("")),
+			codes.PermissionDenied, "workflow"},
+		"another namespace": {ofPod, signal("default", contract.SignalObserveDomain, domain("")),
+			codes.PermissionDenied, "namespace"},
+		"another signal": {ofPod, signal(namespace, contract.SignalObservePod, domain("")),
+			codes.PermissionDenied, "signal"},
+		"an oversized payload": {ofPod,
+			signal(namespace, contract.SignalObserveDomain, domain(`,"reason":"`+strings.Repeat("x", 300<<10)+`"`)),
+			codes.PermissionDenied, "too-large"},
+		"another node's queue": {ofPod, poll(contract.NodeTaskQueue(there)), codes.PermissionDenied,
+			"task-queue"},
+		"another node's token": {ofOther, poll(contract.NodeTaskQueue(here)), codes.PermissionDenied,
+			"task-queue"},
+		"the control queue": {ofNode, poll(contract.ControlTaskQueue), codes.PermissionDenied,
+			"task-queue"},
 		"a workflow start": {ofPod, func(c workflowservice.WorkflowServiceClient) error {
 			_, err := c.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
-				Namespace: namespace, WorkflowId: "vm/" + m.namespace + "/mine", WorkflowType: &common.WorkflowType{Name: contract.WorkflowVM},
-				TaskQueue: &taskqueue.TaskQueue{Name: contract.ControlTaskQueue},
+				Namespace: namespace, WorkflowId: "vm/" + m.namespace + "/mine",
+				WorkflowType: &common.WorkflowType{Name: contract.WorkflowVM},
+				TaskQueue:    &taskqueue.TaskQueue{Name: contract.ControlTaskQueue},
 			})
 			return err
 		}, codes.PermissionDenied, "method"},
 		"a query": {ofPod, func(c workflowservice.WorkflowServiceClient) error {
-			_, err := c.QueryWorkflow(t.Context(), &workflowservice.QueryWorkflowRequest{Namespace: namespace, Execution: &common.WorkflowExecution{WorkflowId: id}})
+			_, err := c.QueryWorkflow(t.Context(),
+				&workflowservice.QueryWorkflowRequest{Namespace: namespace,
+					Execution: &common.WorkflowExecution{WorkflowId: id}})
 			return err
 		}, codes.PermissionDenied, "method"},
 		"a terminate": {ofPod, func(c workflowservice.WorkflowServiceClient) error {
-			_, err := c.TerminateWorkflowExecution(t.Context(), &workflowservice.TerminateWorkflowExecutionRequest{Namespace: namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}})
+			_, err := c.TerminateWorkflowExecution(t.Context(),
+				&workflowservice.TerminateWorkflowExecutionRequest{Namespace: namespace,
+					WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}})
 			return err
 		}, codes.PermissionDenied, "method"},
 		"a task that it was not given": {ofPod, func(c workflowservice.WorkflowServiceClient) error {
-			_, err := c.RespondActivityTaskCompleted(t.Context(), &workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: []byte("some other node's")})
+			_, err := c.RespondActivityTaskCompleted(t.Context(),
+				&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace,
+					TaskToken: []byte("some other node's")})
 			return err
 		}, codes.PermissionDenied, "task-token"},
 	} {
@@ -221,7 +257,8 @@ func TestTheNodeGateway(t *testing.T) {
 			before := d.counted("virtflow_gateway_refused_total", `reason="`+c.reason+`"`)
 			err := c.do(d.as(c.token))
 			require.Equal(t, c.code, status.Code(err), "%v", err)
-			require.Greater(t, d.counted("virtflow_gateway_refused_total", `reason="`+c.reason+`"`), before, "it is not counted")
+			require.Greater(t, d.counted("virtflow_gateway_refused_total", `reason="`+c.reason+`"`), before,
+				"it is not counted")
 		})
 	}
 	now, err := m.vmi()
@@ -237,18 +274,22 @@ func (m *machine) kubectlTokenOfAPodThatIsGone() string {
 	pod := fmt.Sprintf("short-lived-%d", time.Now().UnixMilli()%100000)
 	apply(m.t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: virtflow}, spec: {serviceAccountName: virtflow-node-worker,
   nodeName: %s, terminationGracePeriodSeconds: 0, containers: [{name: c, image: none, imagePullPolicy: Never}]}}`, pod, strings.Fields(kubectl(m.t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))[0]))
-	out := token(m.t, "virtflow-node-worker", "--audience=virtflow-node-gateway", "--bound-object-kind=Pod", "--bound-object-name="+pod)
+	out := token(m.t, "virtflow-node-worker", "--audience=virtflow-node-gateway", "--bound-object-kind=Pod",
+		"--bound-object-name="+pod)
 	kubectl(m.t, "-n", "virtflow", "delete", "pod", pod, "--timeout=60s")
 	return out
 }
 
 // TestANodeWorkerHasNoOtherWay: what its pod holds does not open Temporal.
 func TestANodeWorkerHasNoOtherWay(t *testing.T) {
-	spec := kubectl(t, "-n", "virtflow", "get", "daemonset", "virtflow-node-worker", "-o", "jsonpath={.spec.template.spec}")
+	spec := kubectl(t, "-n", "virtflow", "get", "daemonset", "virtflow-node-worker", "-o",
+		"jsonpath={.spec.template.spec}")
 	require.NotContains(t, spec, "virtflow-temporal-tls")
 	require.NotContains(t, spec, `"envFrom"`)
-	for _, verb := range [][]string{{"get", "secrets", "-n", "virtflow"}, {"list", "pods", "-A"}, {"create", "pods", "-n", "virtflow"}, {"patch", "nodes"}} {
-		out, err := try(append([]string{"auth", "can-i", "--as=system:serviceaccount:virtflow:virtflow-node-worker"}, verb...)...)
+	for _, verb := range [][]string{{"get", "secrets", "-n", "virtflow"}, {"list", "pods", "-A"},
+		{"create", "pods", "-n", "virtflow"}, {"patch", "nodes"}} {
+		out, err := try(append([]string{"auth", "can-i", "--as=system:serviceaccount:virtflow:virtflow-node-worker"},
+			verb...)...)
 		require.Error(t, err, "%v", verb)
 		require.Contains(t, out, "no")
 	}
@@ -257,9 +298,10 @@ func TestANodeWorkerHasNoOtherWay(t *testing.T) {
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(pem))
-	c, err := grpc.NewClient(os.Getenv("TEMPORAL_ADDRESS"), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: os.Getenv("TEMPORAL_TLS_SERVER_NAME"),
-	})))
+	c, err := grpc.NewClient(os.Getenv("TEMPORAL_ADDRESS"),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: os.Getenv("TEMPORAL_TLS_SERVER_NAME"),
+		})))
 	require.NoError(t, err)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -272,30 +314,36 @@ func TestANodeWorkerHasNoOtherWay(t *testing.T) {
 func TestThePolicyForNodes(t *testing.T) {
 	node := strings.Fields(kubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))[0]
 	patch := func(p string) error {
-		_, err := try("--as=system:serviceaccount:virtflow:virtflow-control-worker", "patch", "node", node, "--type=merge", "--dry-run=server", "-p", p)
+		_, err := try("--as=system:serviceaccount:virtflow:virtflow-control-worker", "patch", "node", node,
+			"--type=merge", "--dry-run=server", "-p", p)
 		return err
 	}
 	for _, allowed := range []string{
-		`{"metadata":{"labels":{"kubevirt.io/schedulable":"false"}}}`, `{"metadata":{"labels":{"virtflow.io/virt-type":null}}}`,
+		`{"metadata":{"labels":{"kubevirt.io/schedulable":"false"}}}`,
+		`{"metadata":{"labels":{"virtflow.io/virt-type":null}}}`,
 		`{"metadata":{"labels":{"cpu-model.node.kubevirt.io/Nehalem":"true","machine-type.node.kubevirt.io/q35":"true"}}}`,
 		`{"metadata":{"annotations":{"virtflow.io/x":"y"}}}`,
 	} {
 		require.NoError(t, patch(allowed), allowed)
 	}
 	for _, denied := range []string{
-		`{"metadata":{"labels":{"kubernetes.io/hostname":"other"}}}`, `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`,
+		`{"metadata":{"labels":{"kubernetes.io/hostname":"other"}}}`,
+		`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`,
 		`{"metadata":{"labels":{"kubernetes.io/hostname":null}}}`, `{"metadata":{"annotations":{"example.com/x":"y"}}}`,
-		`{"spec":{"unschedulable":true}}`, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`, `{"metadata":{"finalizers":["virtflow.io/x"]}}`,
+		`{"spec":{"unschedulable":true}}`, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`,
+		`{"metadata":{"finalizers":["virtflow.io/x"]}}`,
 	} {
 		require.ErrorContains(t, patch(denied), "virtflow-nodes", denied)
 	}
 }
 
-// TestThePoliciesForTheControlWorker: of pods and Secrets it may write its own only, by the real API server. What exactly these are,
-// testsuite/manifests tells.
+// TestThePoliciesForTheControlWorker: of pods and Secrets it may write its own only, by the real API server. What
+// exactly these are, testsuite/manifests tells.
 func TestThePoliciesForTheControlWorker(t *testing.T) {
 	const worker = "--as=system:serviceaccount:virtflow:virtflow-control-worker"
-	server := strings.Fields(kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-api-server", "-o", "name"))[0]
+	server := strings.Fields(
+		kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-api-server", "-o",
+			"name"))[0]
 	for _, args := range [][]string{
 		{"delete", server, "--dry-run=server"},
 		{"patch", server, "--dry-run=server", "-p", `{"metadata":{"labels":{"kubevirt.io":"virt-launcher"}}}`},
@@ -304,23 +352,29 @@ func TestThePoliciesForTheControlWorker(t *testing.T) {
 		_, err := try(append([]string{worker, "-n", "virtflow"}, args...)...)
 		require.ErrorContains(t, err, "virtflow-control-worker-pods", args)
 	}
-	// kubectl reads a status before it patches one, which the control worker may not; testsuite/manifests asks the policy itself.
-	_, err := try(worker, "-n", "virtflow", "create", "secret", "generic", "mine", "--from-literal=a=b", "--dry-run=server")
+	// kubectl reads a status before it patches one, which the control worker may not; testsuite/manifests asks the
+	// policy itself.
+	_, err := try(worker, "-n", "virtflow", "create", "secret", "generic", "mine", "--from-literal=a=b",
+		"--dry-run=server")
 	require.ErrorContains(t, err, "virtflow-control-worker-secrets")
 }
 
-// TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by anyone else.
+// TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by
+// anyone else.
 func TestNobodyElsePassesForALauncher(t *testing.T) {
 	m := newMachine(t, "genuine", "Always", "")
 	m.untilBooted()
 	pod := func(name string, metadata map[string]any) string {
 		metadata["name"], metadata["namespace"] = name, m.namespace
-		b, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map[string]any{
-			"securityContext": map[string]any{"runAsNonRoot": true, "runAsUser": 107, "seccompProfile": map[string]any{"type": "RuntimeDefault"}},
-			"containers": []any{map[string]any{"name": "compute", "image": "none", "imagePullPolicy": "Never", "securityContext": map[string]any{
-				"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []string{"ALL"}},
-			}}},
-		}})
+		b, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+			"spec": map[string]any{
+				"securityContext": map[string]any{"runAsNonRoot": true, "runAsUser": 107,
+					"seccompProfile": map[string]any{"type": "RuntimeDefault"}},
+				"containers": []any{map[string]any{"name": "compute", "image": "none", "imagePullPolicy": "Never",
+					"securityContext": map[string]any{
+						"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []string{"ALL"}},
+					}}},
+			}})
 		require.NoError(t, err)
 		return string(b)
 	}
@@ -339,28 +393,36 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 		_, err = tryWith(pod("impostor", mark), "create", "-f", "-")
 		require.ErrorContains(t, err, "virtflow-launcher-pods", name)
 	}
-	for _, p := range []string{`{"metadata":{"finalizers":null}}`, `{"metadata":{"labels":{"kubevirt.io":null}}}`, `{"metadata":{"annotations":{"kubevirt.io/domain":"other"}}}`} {
+	for _, p := range []string{`{"metadata":{"finalizers":null}}`, `{"metadata":{"labels":{"kubevirt.io":null}}}`,
+		`{"metadata":{"annotations":{"kubevirt.io/domain":"other"}}}`} {
 		_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--type=merge", "-p", p)
 		require.ErrorContains(t, err, "virtflow-launcher-pods", p)
 	}
-	// Nor through a subresource. What others write with a pod's status, such as a network's plugin, is none of virtflow's business.
+	// Nor through a subresource. What others write with a pod's status, such as a network's plugin, is none of
+	// virtflow's business.
 	for name, mark := range marks {
 		delete(mark, "name") // of the impostor
 		b, err := json.Marshal(map[string]any{"metadata": mark})
 		require.NoError(t, err)
-		_, err = try("-n", m.namespace, "patch", "pod", "plain", "--subresource=status", "--type=merge", "-p", string(b))
+		_, err = try("-n", m.namespace, "patch", "pod", "plain", "--subresource=status", "--type=merge", "-p",
+			string(b))
 		require.ErrorContains(t, err, "virtflow-launcher-pods", name)
 	}
 	for _, p := range []string{
-		`{"metadata":{"finalizers":null}}`, `{"metadata":{"labels":{"kubevirt.io":null}}}`, `{"metadata":{"labels":{"kubevirt.io/created-by":"other"}}}`,
-		`{"metadata":{"annotations":{"kubevirt.io/domain":"other"}}}`, `{"metadata":{"annotations":{"virtflow.io/vmi":null}}}`,
+		`{"metadata":{"finalizers":null}}`, `{"metadata":{"labels":{"kubevirt.io":null}}}`,
+		`{"metadata":{"labels":{"kubevirt.io/created-by":"other"}}}`,
+		`{"metadata":{"annotations":{"kubevirt.io/domain":"other"}}}`,
+		`{"metadata":{"annotations":{"virtflow.io/vmi":null}}}`,
 	} {
 		_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=status", "--type=merge", "-p", p)
 		require.ErrorContains(t, err, "virtflow-launcher-pods", p)
 	}
-	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=merge", "-p", `{"metadata":{"annotations":{"cni.example.com/address":"10.0.0.1"}}}`)
-	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"example.com/seen","status":"True"}]}}`)
-	_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=resize", "--type=strategic", "-p", `{"spec":{"containers":[{"name":"compute","resources":{"limits":{"memory":"9Gi"}}}]}}`)
+	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=merge", "-p",
+		`{"metadata":{"annotations":{"cni.example.com/address":"10.0.0.1"}}}`)
+	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=strategic", "-p",
+		`{"status":{"conditions":[{"type":"example.com/seen","status":"True"}]}}`)
+	_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=resize", "--type=strategic", "-p",
+		`{"spec":{"containers":[{"name":"compute","resources":{"limits":{"memory":"9Gi"}}}]}}`)
 	require.ErrorContains(t, err, "virtflow-launcher-pods")
 	_, err = try("-n", m.namespace, "debug", m.pod(), "--image=none", "--profile=restricted", "--attach=false")
 	require.ErrorContains(t, err, "virtflow-launcher-pods")
@@ -374,7 +436,8 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
   template: {metadata: {labels: {a: b, kubevirt.io: virt-launcher}}, spec: {securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
   containers: [{name: c, image: none, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}}}`, m.namespace))
 	until(t, time.Minute, "the ReplicaSet is refused its pod", func() error {
-		out, err := try("-n", m.namespace, "get", "replicaset", "many", "-o", `jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}`)
+		out, err := try("-n", m.namespace, "get", "replicaset", "many", "-o",
+			`jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}`)
 		if err != nil || !strings.Contains(out, "virtflow-launcher-pods") {
 			return fmt.Errorf("it says %q: %w", out, err)
 		}

@@ -77,7 +77,9 @@ func kill(t *testing.T, ps []proc) {
 // dev runs a verb of the local cluster's tool.
 func dev(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", "."}, args...)...).CombinedOutput()
+	out, err := exec.Command("go",
+		append([]string{"run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", "."}, args...)...).
+		CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
 }
@@ -90,7 +92,8 @@ func nodeState(t *testing.T) string {
 	return state
 }
 
-// leftovers are what is still there of a pod on any node: its folder (with sockets), network namespaces with a tap, QEMU processes.
+// leftovers are what is still there of a pod on any node: its folder (with sockets), network namespaces with a tap,
+// QEMU processes.
 func leftovers(t *testing.T, m *machine, podUID string) error {
 	t.Helper()
 	if ps := m.domains(); len(ps) > 0 {

@@ -14,10 +14,10 @@ import (
 // idleTime is how long nothing is done and every request counted. It is no wait for anything: it is the measurement.
 const idleTime = time.Minute
 
-// TestIdleSystemPollsNothing looks on while a VM runs and nobody asks for anything: no process of virtflow may send a request but the renewal of
-// a leader's lease and the watches that API servers end now and then, and no workflow may be woken. The one exception is counted apart: the
-// node gateway asks anew whose a node's token is, once in five minutes and when its kubelet has renewed it. Within a minute that is twice at
-// most for each node.
+// TestIdleSystemPollsNothing looks on while a VM runs and nobody asks for anything: no process of virtflow may send a
+// request but the renewal of a leader's lease and the watches that API servers end now and then, and no workflow may be
+// woken. The one exception is counted apart: the node gateway asks anew whose a node's token is, once in five minutes
+// and when its kubelet has renewed it. Within a minute that is twice at most for each node.
 func TestIdleSystemPollsNothing(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "idle", "Always", "")
@@ -39,10 +39,12 @@ func TestIdleSystemPollsNothing(t *testing.T) {
 			reviews++
 		case call.Verb == "watch":
 		default:
-			asked = append(asked, fmt.Sprintf("%s %s %s/%s %s/%s", call.UserAgent, call.Verb, call.Object.Resource, call.Object.Subresource, call.Object.Namespace, call.Object.Name))
+			asked = append(asked, fmt.Sprintf("%s %s %s/%s %s/%s", call.UserAgent, call.Verb, call.Object.Resource,
+				call.Object.Subresource, call.Object.Namespace, call.Object.Name))
 		}
 	}
-	fmt.Printf("budget: %s of idling with one VM: own API calls %d, lease renewals %d, reviews of nodes' tokens %d, Temporal events %d\n", idleTime, len(asked), leases, reviews, after-before)
+	fmt.Printf("budget: %s of idling with one VM: own API calls %d, lease renewals %d, reviews of nodes' tokens %d, "+
+		"Temporal events %d\n", idleTime, len(asked), leases, reviews, after-before)
 	require.Empty(t, asked)
 	nodes := len(strings.Fields(kubectl(t, "get", "nodes", "-o", "name")))
 	require.LessOrEqual(t, reviews, 2*nodes, "reviews of the tokens of %d nodes", nodes)

@@ -39,11 +39,13 @@ func TestLifecycle(t *testing.T) {
 	require.Contains(t, list, vmi.Status.Interfaces[0].IP)
 	t.Log("\n" + list)
 	events := m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.involvedObject.kind}/{.reason} {end}")
-	for _, e := range []string{"VirtualMachine/SuccessfulCreate", "VirtualMachineInstance/SuccessfulCreate", "VirtualMachineInstance/Created", "VirtualMachineInstance/Started"} {
+	for _, e := range []string{"VirtualMachine/SuccessfulCreate", "VirtualMachineInstance/SuccessfulCreate",
+		"VirtualMachineInstance/Created", "VirtualMachineInstance/Started"} {
 		require.Contains(t, events, e)
 	}
 	secret := "secret-of-web"
-	require.NotContains(t, m.kubectl("get", "pods", "-o", "yaml"), secret, "what is secret must not stand in a pod's annotations")
+	require.NotContains(t, m.kubectl("get", "pods", "-o", "yaml"), secret,
+		"what is secret must not stand in a pod's annotations")
 
 	// Stop: the guest is asked, and says that it went down cleanly.
 	first := m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
@@ -100,7 +102,8 @@ func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
 	m.untilBooted()
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":0}}}}`)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":0}}}}`)
 	m.strategy("Always")
 	m.untilBooted()
 	log := m.follow()

@@ -53,9 +53,11 @@ func TestNetwork(t *testing.T) {
 	ip := vmi.Status.Interfaces[0].IP
 	require.Contains(t, m.fromPod("direct", get(ip, 80, "/")), "hello from net")
 
-	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: net, namespace: %s}, spec: {selector: {app: net}, ports: [{port: 80}]}}`, m.namespace))
+	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: net, namespace: %s}, spec: {selector: `+
+		`{app: net}, ports: [{port: 80}]}}`, m.namespace))
 	until(t, time.Minute, "the Service has the VM as its endpoint", func() error {
-		if eps := m.kubectl("get", "endpointslices", "-o", "jsonpath={.items[*].endpoints[*].addresses}"); !strings.Contains(eps, ip) {
+		if eps := m.kubectl("get", "endpointslices", "-o",
+			"jsonpath={.items[*].endpoints[*].addresses}"); !strings.Contains(eps, ip) {
 			return fmt.Errorf("endpoints: %q", eps)
 		}
 		return nil

@@ -61,7 +61,8 @@ func uncordon(t *testing.T, node string) {
 	t.Cleanup(func() { _, _ = try("uncordon", node) })
 }
 
-// silence stops a node's kubelet for good: frozen, it neither reports nor ends anything. What the returned function does is a restart of it.
+// silence stops a node's kubelet for good: frozen, it neither reports nor ends anything. What the returned function
+// does is a restart of it.
 func silence(t *testing.T, node string) (restart func()) {
 	t.Helper()
 	kubelets := processes(func(p proc) bool {
@@ -146,7 +147,9 @@ func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachine
 // idleNode is the node that runs fewer of virtflow's own Deployments.
 func idleNode(t *testing.T) string {
 	t.Helper()
-	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name in (virtflow-control-worker,virtflow-crdwatch,virtflow-api-server,virtflow-node-gateway)",
+	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l",
+		"app.kubernetes.io/name in "+
+			"(virtflow-control-worker,virtflow-crdwatch,virtflow-api-server,virtflow-node-gateway)",
 		"-o", "jsonpath={.items[*].spec.nodeName}")
 	best, least := "", 1<<30
 	for _, n := range strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", "")) {
@@ -174,7 +177,8 @@ func TestCordonAndDrain(t *testing.T) {
 	untilLabel(t, node, "true")
 
 	log := m.follow()
-	kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector", "vm.kubevirt.io/name="+m.name, "--timeout=100s")
+	kubectl(t, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector",
+		"vm.kubevirt.io/name="+m.name, "--timeout=100s")
 	<-log.done
 	require.Contains(t, log.String(), "guest: clean shutdown")
 	second := m.untilAnother(first)
@@ -199,7 +203,8 @@ func TestNodeWorkerGone(t *testing.T) {
 		}
 		return nil
 	})
-	kubectl(t, "-n", "virtflow", "delete", "pod", "-l", "app.kubernetes.io/name=virtflow-node-worker", "--field-selector", "spec.nodeName="+vmi.Status.NodeName)
+	kubectl(t, "-n", "virtflow", "delete", "pod", "-l", "app.kubernetes.io/name=virtflow-node-worker",
+		"--field-selector", "spec.nodeName="+vmi.Status.NodeName)
 	until(t, 2*time.Minute, "the label went to false and back", func() error {
 		if got := seen(); !slices.Equal(got, []string{"true", "false", "true"}) {
 			return fmt.Errorf("it went %v", got)
@@ -210,7 +215,8 @@ func TestNodeWorkerGone(t *testing.T) {
 	now, err := m.vmi()
 	require.NoError(t, err)
 	require.Equal(t, vmi.UID, now.UID)
-	events := kubectl(t, "-n", "default", "get", "events", "--field-selector", "involvedObject.kind=Node,reason=NodeUnresponsive,involvedObject.name="+vmi.Status.NodeName, "-o", "name")
+	events := kubectl(t, "-n", "default", "get", "events", "--field-selector",
+		"involvedObject.kind=Node,reason=NodeUnresponsive,involvedObject.name="+vmi.Status.NodeName, "-o", "name")
 	require.NotEmpty(t, events, "that a node takes no VMs any more is worth an event")
 	// The new worker has taken the guest up: it hears of its end.
 	log := m.follow()
@@ -219,7 +225,8 @@ func TestNodeWorkerGone(t *testing.T) {
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes back finds the same one.
+// TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes
+// back finds the same one.
 func TestKubeletStoppedAndBack(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "patient", "Always", "")
@@ -230,7 +237,8 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	restart := silence(t, first.Status.NodeName)
 	untilLabel(t, first.Status.NodeName, "false")
 	m.untilLost()
-	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"), "Warning/NodeUnresponsive")
+	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"),
+		"Warning/NodeUnresponsive")
 	restart()
 	until(t, 2*time.Minute, "the mark is gone", func() error {
 		c, err := m.lost()
@@ -260,8 +268,8 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a person says so of that VM,
-// or calls the node out of service, the VM is started on another one.
+// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
+// person says so of that VM, or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
 	untilHealthy(t)
 	node := idleNode(t)
@@ -284,7 +292,8 @@ func TestNodeOutOfService(t *testing.T) {
 
 	confirmed.untilLost()
 	kill(t, confirmed.domains()) // as pulling the plug would
-	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice", "reason": "pulled the plug"}`)
+	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed",
+		`{"actor": "alice", "reason": "pulled the plug"}`)
 	require.NoError(t, err, out)
 	require.NotEqual(t, node, confirmed.untilAnother(instance).Status.NodeName)
 	now, err = m.vmi()
@@ -297,7 +306,8 @@ func TestNodeOutOfService(t *testing.T) {
 	second := m.untilAnother(first)
 	require.NotEqual(t, node, second.Status.NodeName)
 	require.Equal(t, 1, most(), "domains at the same time")
-	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"), "Normal/NodeUnresponsive")
+	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"),
+		"Normal/NodeUnresponsive")
 
 	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service-")
 	restart()
@@ -322,7 +332,8 @@ func TestForcedDeletions(t *testing.T) {
 	m.untilAnother(second)
 	m.kubectl("delete", "vm", m.name, "--force", "--grace-period=0", "--timeout=110s")
 	until(t, 2*time.Minute, "VM, VMI and pod are gone", func() error {
-		if out, err := try("-n", m.namespace, "get", "vm,vmi,pods", "-o", "name"); err != nil || strings.TrimSpace(out) != "" {
+		if out, err := try("-n", m.namespace, "get", "vm,vmi,pods", "-o", "name"); err != nil ||
+			strings.TrimSpace(out) != "" {
 			return fmt.Errorf("there is %q: %w", out, err)
 		}
 		return nil

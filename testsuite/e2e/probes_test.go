@@ -42,9 +42,11 @@ func (m *machine) untilReady(want bool) *kubevirt.VirtualMachineInstance {
 	return vmi
 }
 
-// TestReadinessByGuestAgentPing: the instance is Ready only once the guest's agent answers, and then says what the guest is.
+// TestReadinessByGuestAgentPing: the instance is Ready only once the guest's agent answers, and then says what the
+// guest is.
 func TestReadinessByGuestAgentPing(t *testing.T) {
-	m := newMachine(t, "pinged", "Always", "      readinessProbe: {guestAgentPing: {}, periodSeconds: 2, timeoutSeconds: 5}\n")
+	m := newMachine(t, "pinged", "Always",
+		"      readinessProbe: {guestAgentPing: {}, periodSeconds: 2, timeoutSeconds: 5}\n")
 	vmi := m.untilReady(true)
 	require.Contains(t, m.console(), "guest agent on", "Ready before there was an agent")
 	until(t, time.Minute, "the guest says what it is", func() (err error) {
@@ -66,28 +68,35 @@ func TestReadinessByGuestAgentPing(t *testing.T) {
 	m.remove()
 }
 
-// TestReadinessByExec: a command in the guest decides; when it begins to fail the instance is no longer Ready, and nothing else happens.
+// TestReadinessByExec: a command in the guest decides; when it begins to fail the instance is no longer Ready, and
+// nothing else happens.
 func TestReadinessByExec(t *testing.T) {
 	m := newMachine(t, "checked", "Always",
-		`      readinessProbe: {exec: {command: [sh, -c, "[ -e /run/broken ] && exit 3; echo fine"]}, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 1}`+"\n")
+		`      readinessProbe: {exec: {command: [sh, -c, "[ -e /run/broken ] && exit 3; echo fine"]}, periodSeconds: `+
+			`2, timeoutSeconds: 5, failureThreshold: 1}`+"\n")
 	vmi := m.untilReady(true)
 	// The probe's own way into the guest serves to break it.
-	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10", "--command", "touch", "--", "/run/broken")
+	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10",
+		"--command", "touch", "--", "/run/broken")
 	again := m.untilReady(false)
 	require.Equal(t, vmi.UID, again.UID)
 	require.Equal(t, kubevirt.Running, again.Status.Phase)
-	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10", "--command", "rm", "--", "/run/broken")
+	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10",
+		"--command", "rm", "--", "/run/broken")
 	m.untilReady(true)
 	m.remove()
 }
 
-// TestAFailingLivenessProbeEndsTheGuest: the kubelet ends the container, which shuts the guest down; with Once it stays ended.
+// TestAFailingLivenessProbeEndsTheGuest: the kubelet ends the container, which shuts the guest down; with Once it stays
+// ended.
 func TestAFailingLivenessProbeEndsTheGuest(t *testing.T) {
 	m := newMachine(t, "mortal", "Once",
-		`      livenessProbe: {exec: {command: [test, "!", -e, /run/broken]}, initialDelaySeconds: 30, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 2}`+"\n")
+		`      livenessProbe: {exec: {command: [test, "!", -e, /run/broken]}, initialDelaySeconds: 30, `+
+			`periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 2}`+"\n")
 	m.untilBooted()
 	log := m.follow()
-	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10", "--command", "touch", "--", "/run/broken")
+	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10",
+		"--command", "touch", "--", "/run/broken")
 	until(t, bootTime, "the instance has ended", func() error {
 		vmi, err := m.vmi()
 		if err == nil && !vmi.IsFinal() {
@@ -107,7 +116,8 @@ func TestAFailingLivenessProbeEndsTheGuest(t *testing.T) {
 // TestNodesSayWhatTheyOffer: labels as KubeVirt's, honest about emulation.
 func TestNodesSayWhatTheyOffer(t *testing.T) {
 	var list corev1.NodeList
-	require.NoError(t, json.Unmarshal([]byte(kubectl(t, "get", "nodes", "-l", "kubevirt.io/schedulable=true", "-o", "json")), &list))
+	require.NoError(t, json.Unmarshal(
+		[]byte(kubectl(t, "get", "nodes", "-l", "kubevirt.io/schedulable=true", "-o", "json")), &list))
 	require.NotEmpty(t, list.Items)
 	for _, node := range list.Items {
 		count := map[string]int{}
@@ -126,7 +136,8 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 
 	// What somebody else adds there goes, and what is taken away comes back.
 	name := list.Items[0].Name
-	kubectl(t, "label", "node", name, "machine-type.node.kubevirt.io/pc-q35-0.1=true", "machine-type.node.kubevirt.io/q35-")
+	kubectl(t, "label", "node", name, "machine-type.node.kubevirt.io/pc-q35-0.1=true",
+		"machine-type.node.kubevirt.io/q35-")
 	until(t, time.Minute, "the labels are as they were", func() error {
 		out, err := try("get", "node", name, "-o", "json")
 		if err != nil {
@@ -136,7 +147,8 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &node); err != nil {
 			return err
 		}
-		if _, stale := node.Labels["machine-type.node.kubevirt.io/pc-q35-0.1"]; stale || node.Labels["machine-type.node.kubevirt.io/q35"] == "" {
+		if _, stale := node.Labels["machine-type.node.kubevirt.io/pc-q35-0.1"]; stale ||
+			node.Labels["machine-type.node.kubevirt.io/q35"] == "" {
 			return fmt.Errorf("labels: %v", node.Labels)
 		}
 		return nil
@@ -147,7 +159,8 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "odd"}
 	m.apply("Halted", "")
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"runStrategy":"Always","template":{"spec":{"domain":{"machine":{"type":"pc-q35-0.1"}}}}}}`)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"runStrategy":"Always","template":{"spec":{"domain":{"machine":{"type":"pc-q35-0.1"}}}}}}`)
 	m.untilStatus("ErrorUnschedulable")
 	vmi, err := m.vmi()
 	require.NoError(t, err)
@@ -159,7 +172,8 @@ func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
 	}
 	require.Contains(t, found, "Unschedulable: ")
 	require.Contains(t, found, "node(s) didn't match Pod's node affinity/selector")
-	require.Contains(t, m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.spec.nodeSelector}"), "machine-type.node.kubevirt.io/pc-q35-0.1")
+	require.Contains(t, m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.spec.nodeSelector}"),
+		"machine-type.node.kubevirt.io/pc-q35-0.1")
 	m.remove()
 }
 
@@ -170,7 +184,8 @@ func TestASecretThatComesAfterItsVM(t *testing.T) {
 	m.kubectl("patch", "vm", m.name, "--type=json", "-p", `[{"op":"replace","path":"/spec/runStrategy","value":"Always"},
 		{"op":"replace","path":"/spec/template/spec/volumes/2/cloudInitNoCloud","value":{"secretRef":{"name":"late"}}}]`)
 	until(t, bootTime, "the kubelet misses the Secret", func() error {
-		out, err := try("-n", m.namespace, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
+		out, err := try("-n", m.namespace, "get", "events", "-o",
+			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
 		if err == nil && !strings.Contains(out, `secret "late" not found`) {
 			err = fmt.Errorf("events: %s", out)
 		}
@@ -179,7 +194,8 @@ func TestASecretThatComesAfterItsVM(t *testing.T) {
 	vmi, err := m.vmi()
 	require.NoError(t, err)
 	require.False(t, vmi.IsFinal(), "it failed instead of waiting")
-	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: late, namespace: %s}, stringData: {userData: "#cloud-config\nruncmd:\n- echo here is the late one >/dev/console\n"}}`, m.namespace))
+	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: late, namespace: %s}, stringData: `+
+		`{userData: "#cloud-config\nruncmd:\n- echo here is the late one >/dev/console\n"}}`, m.namespace))
 	m.untilBooted()
 	require.Contains(t, m.console(), "here is the late one")
 	m.remove()

@@ -164,7 +164,9 @@ func TestReplicaSet(t *testing.T) {
 			Selector string
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(r.kubectl("get", "--raw", "/apis/kubevirt.io/v1/namespaces/"+r.namespace+"/virtualmachineinstancereplicasets/pool/scale")), &scale))
+	require.NoError(t, json.Unmarshal(
+		[]byte(r.kubectl("get", "--raw",
+			"/apis/kubevirt.io/v1/namespaces/"+r.namespace+"/virtualmachineinstancereplicasets/pool/scale")), &scale))
 	require.Equal(t, "app=pool", scale.Status.Selector)
 	require.Equal(t, 3, scale.Status.Replicas)
 	per, _, _ := history(t, c, r.namespace)
@@ -175,8 +177,11 @@ func TestReplicaSet(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, transitions, "%v", per)
-	events := r.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.source.component}/{.reason}/{.message}{\"\\n\"}{end}")
-	require.Contains(t, events, "virtualmachinereplicaset-controller/SuccessfulCreate/Started the virtual machine by creating the new virtual machine instance "+three[0].Name)
+	events := r.kubectl("get", "events", "-o",
+		"jsonpath={range .items[*]}{.source.component}/{.reason}/{.message}{\"\\n\"}{end}")
+	require.Contains(t, events,
+		"virtualmachinereplicaset-controller/SuccessfulCreate/Started the virtual machine by creating the new "+
+			"virtual machine instance "+three[0].Name)
 
 	// One by one more and less, counted.
 	r.kubectl("scale", "vmirs", r.name, "--replicas=2")
@@ -223,8 +228,8 @@ func TestReplicaSet(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is released; paused, nothing is made;
-// a quota shows; an orphaned instance stays; the namespace goes.
+// TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is released;
+// paused, nothing is made; a quota shows; an orphaned instance stays; the namespace goes.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
 	untilHealthy(t)
 	r := &replicas{t: t, namespace: newNamespace(t), name: "herd"}
@@ -245,7 +250,8 @@ spec:
 	out, err := try("-n", r.namespace, "create", "quota", "few", "--hard=count/virtualmachineinstances.kubevirt.io=1")
 	require.NoError(t, err, out)
 	until(t, time.Minute, "the quota counts", func() error {
-		if used := r.kubectl("get", "quota", "few", "-o", `jsonpath={.status.used.count/virtualmachineinstances\.kubevirt\.io}`); used != "1" {
+		if used := r.kubectl("get", "quota", "few", "-o",
+			`jsonpath={.status.used.count/virtualmachineinstances\.kubevirt\.io}`); used != "1" {
 			return fmt.Errorf("it counts %q", used)
 		}
 		return nil
@@ -304,7 +310,8 @@ func TestReplicaSetOfFifty(t *testing.T) {
 	untilHealthy(t)
 	c := temporal(t)
 	r := newReplicas(t, newNamespace(t), "many", 0)
-	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"e2e.virtflow.io/nowhere":"true"}}}}}`)
+	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"e2e.virtflow.io/nowhere":"true"}}}}}`)
 	begun := time.Now()
 	r.kubectl("scale", "vmirs", r.name, "--replicas=50")
 	until(t, bootTime, "there are fifty", func() error {
@@ -337,7 +344,8 @@ func TestReplicaSetOfFifty(t *testing.T) {
 			patches++
 		}
 	}
-	fmt.Printf("budget: a scale from 0 to 50, all made: %d events of the set and its transition, %d status writes\n", events, patches)
+	fmt.Printf("budget: a scale from 0 to 50, all made: %d events of the set and its transition, %d status writes\n",
+		events, patches)
 	require.Equal(t, 2, workflows, "one transition")
 	require.LessOrEqual(t, events, 300)
 	list, err := r.instances()
@@ -362,7 +370,8 @@ func (r *replicas) countOne(c client.Client) {
 		list := settled(r.t, r.namespace, begun)
 		per, after, tasks := history(r.t, c, r.namespace)
 		table, total, told := own(list, time.Now())
-		fmt.Printf("budget: scaling a replica set by one, to %d: own API calls %d, and %d events recorded; Temporal events %d in %d workflow tasks (all workflows: %d)\n%s",
+		fmt.Printf("budget: scaling a replica set by one, to %d: own API calls %d, and %d events recorded; Temporal "+
+			"events %d in %d workflow tasks (all workflows: %d)\n%s",
 			n, total, told, after-before, tasks-tasksBefore, len(per), table)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// bootTime is how long a guest may take from its VM's creation until it has said that it is up. Guests are emulated, two cores are
-// shared: this bounds a hang, it measures nothing.
+// bootTime is how long a guest may take from its VM's creation until it has said that it is up. Guests are emulated,
+// two cores are shared: this bounds a hang, it measures nothing.
 const bootTime = 3 * time.Minute
 
 // marker is what the test guest writes on its serial line when it is up.
@@ -44,7 +44,8 @@ func tryWith(stdin string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
@@ -109,7 +110,8 @@ func newNamespace(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	name = fmt.Sprintf("e2e-%.30s-%d", name, time.Now().UnixMilli()%100000)
-	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
+	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+
+		", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
 	t.Cleanup(func() {
 		out, err := try("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
 		if err != nil {
@@ -119,7 +121,8 @@ func newNamespace(t *testing.T) string {
 	return name
 }
 
-// newMachine applies a VM. extra is added to the spec of the template's domain-independent part, as YAML lines with an indentation of six.
+// newMachine applies a VM. extra is added to the spec of the template's domain-independent part, as YAML lines with an
+// indentation of six.
 func newMachine(t *testing.T, name, strategy, extra string) *machine {
 	t.Helper()
 	m := &machine{t: t, namespace: newNamespace(t), name: name, taps: taps()}
@@ -196,7 +199,8 @@ func (m *machine) vmi() (*kubevirt.VirtualMachineInstance, error) {
 
 // pod is the name of the launcher pod, "" when there is none.
 func (m *machine) pod() string {
-	out, _ := try("-n", m.namespace, "get", "pods", "-l", "vm.kubevirt.io/name="+m.name, "-o", "jsonpath={.items[*].metadata.name}")
+	out, _ := try("-n", m.namespace, "get", "pods", "-l", "vm.kubevirt.io/name="+m.name, "-o",
+		"jsonpath={.items[*].metadata.name}")
 	return strings.TrimSpace(out)
 }
 

@@ -86,7 +86,8 @@ func (s *storm) insist(path, body, requestID, doneBefore string) error {
 		case doneBefore != "" && strings.Contains(text, doneBefore):
 			s.refused.Add(1)
 			return nil
-		case code >= 400 && code < 500 && code != http.StatusConflict && code != http.StatusTooManyRequests && code != http.StatusNotFound:
+		case code >= 400 && code < 500 && code != http.StatusConflict && code != http.StatusTooManyRequests &&
+			code != http.StatusNotFound:
 			return fmt.Errorf("%s: %d %s", path, code, text)
 		case time.Now().After(end):
 			return fmt.Errorf("%s is not done in %s: %d %s", path, stormLimit, code, text)
@@ -104,7 +105,8 @@ func apiServerFigures(t *testing.T, address string) figures {
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
-	return figures{metric(t, text, "go_goroutines"), metric(t, text, "process_open_fds"), metric(t, text, "virtflow_streams")}
+	return figures{metric(t, text, "go_goroutines"), metric(t, text, "process_open_fds"),
+		metric(t, text, "virtflow_streams")}
 }
 
 // metric is the sum of a metric over its labels.
@@ -123,9 +125,10 @@ func metric(t *testing.T, text []byte, name string) float64 {
 	return sum
 }
 
-// TestAPIServerKilledInAStorm: the api-server is killed twice while 50 streams are open (consoles, screens and forwarded ports of two guests: a
-// guest has one console) and starts, stops, pauses and unpauses come in. Every stream ends with an error and can be opened again; whoever
-// repeats a request until it is answered has it done exactly once; nothing is left open.
+// TestAPIServerKilledInAStorm: the api-server is killed twice while 50 streams are open (consoles, screens and
+// forwarded ports of two guests: a guest has one console) and starts, stops, pauses and unpauses come in. Every stream
+// ends with an error and can be opened again; whoever repeats a request until it is answered has it done exactly once;
+// nothing is left open.
 func TestAPIServerKilledInAStorm(t *testing.T) {
 	untilHealthy(t)
 	guests := []*machine{newMachine(t, "one", "Always", "")}
@@ -205,7 +208,8 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	for err := range wanted {
 		require.NoError(t, err)
 	}
-	t.Logf("%d requests were done; %d answers were errors, %d were refused because the request before had been done", done.Load(), s.errors.Load(), s.refused.Load())
+	t.Logf("%d requests were done; %d answers were errors, %d were refused because the request before had been done",
+		done.Load(), s.errors.Load(), s.refused.Load())
 	require.Positive(t, s.errors.Load(), "somebody has to notice that the api-server was killed")
 
 	for _, c := range streams {
@@ -213,15 +217,16 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	}
 	metrics = forwarded(t, "deployment/virtflow-api-server", "8080")
 	until(t, stormLimit, "the api-server has released everything", func() error {
-		if now := apiServerFigures(t, metrics); now.streams != 0 || now.goroutines > base.goroutines+20 || now.files > base.files+10 {
+		if now := apiServerFigures(t, metrics); now.streams != 0 || now.goroutines > base.goroutines+20 ||
+			now.files > base.files+10 {
 			return fmt.Errorf("%+v, and %+v before", now, base)
 		}
 		return nil
 	})
 	for _, m := range machines {
 		require.Equal(t, stormCycles, transitions(t, m, contract.OperationStart), m.name)
-		// Nothing ever runs, so that a stop cancels the start, which takes the instance away. A transition of its own is there only where the
-		// workflow hears later of that than of the start's end.
+		// Nothing ever runs, so that a stop cancels the start, which takes the instance away. A transition of its own
+		// is there only where the workflow hears later of that than of the start's end.
 		require.LessOrEqual(t, transitions(t, m, contract.OperationStop), stormCycles, m.name)
 	}
 	for _, g := range guests {
@@ -292,7 +297,8 @@ func transitions(t *testing.T, m *machine, o contract.Operation) int {
 	c, ids := temporal(t), map[string]bool{}
 	for page := []byte(nil); ; {
 		list, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: os.Getenv("TEMPORAL_NAMESPACE"), Query: contract.SearchNamespace + " = '" + m.namespace + "'", NextPageToken: page,
+			Namespace: os.Getenv("TEMPORAL_NAMESPACE"), Query: contract.SearchNamespace + " = '" + m.namespace + "'",
+			NextPageToken: page,
 		})
 		require.NoError(t, err)
 		for _, e := range list.GetExecutions() {

@@ -16,7 +16,8 @@ import (
 // request writes state change requests, as the API server's account does for virtctl.
 func (m *machine) request(list string) {
 	m.t.Helper()
-	m.kubectl("--as=system:serviceaccount:virtflow:virtflow-api-server", "patch", "vm", m.name, "--subresource=status", "--type=merge",
+	m.kubectl("--as=system:serviceaccount:virtflow:virtflow-api-server", "patch", "vm", m.name, "--subresource=status",
+		"--type=merge",
 		"-p", `{"status":{"stateChangeRequests":[`+list+`]}}`)
 }
 
@@ -45,7 +46,8 @@ func (m *machine) untilVM(what string, check func(*kubevirt.VirtualMachine) bool
 	var vm *kubevirt.VirtualMachine
 	until(m.t, bootTime, what, func() (err error) {
 		if vm, err = m.vm(); err == nil && !check(vm) {
-			err = fmt.Errorf("it is %s, generations %d/%d, conditions %v", vm.Status.PrintableStatus, vm.Status.ObservedGeneration, vm.Status.DesiredGeneration, vm.Status.Conditions)
+			err = fmt.Errorf("it is %s, generations %d/%d, conditions %v", vm.Status.PrintableStatus,
+				vm.Status.ObservedGeneration, vm.Status.DesiredGeneration, vm.Status.Conditions)
 		}
 		return err
 	})
@@ -61,11 +63,13 @@ func vmCondition(vm *kubevirt.VirtualMachine, kind string) *kubevirt.VirtualMach
 	return nil
 }
 
-// withPanicDevice is newMachine for a guest whose host learns that it has panicked: without such a device a guest that panics hangs, as in KubeVirt.
+// withPanicDevice is newMachine for a guest whose host learns that it has panicked: without such a device a guest that
+// panics hangs, as in KubeVirt.
 func withPanicDevice(t *testing.T, name, strategy string) *machine {
 	t.Helper()
 	m := &machine{t: t, namespace: newNamespace(t), name: name, taps: taps()}
-	apply(t, strings.Replace(m.manifest(strategy, ""), "        devices:\n", "        devices:\n          panicDevices: [{model: isa}]\n", 1))
+	apply(t, strings.Replace(m.manifest(strategy, ""), "        devices:\n",
+		"        devices:\n          panicDevices: [{model: isa}]\n", 1))
 	return m
 }
 
@@ -86,14 +90,16 @@ func TestAGuestThatPanicsUnderAlways(t *testing.T) {
 // TestCrashLoop: an instance that never runs is tried again later and later, and says when.
 func TestCrashLoop(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "never"}
-	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`, `containerDisk: {path: /disk/nothing.img, image: "`, 1)
+	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`,
+		`containerDisk: {path: /disk/nothing.img, image: "`, 1)
 	apply(t, broken)
 	first := m.untilStatus("CrashLoopBackOff")
 	require.Equal(t, 1, first.Status.StartFailure.ConsecutiveFailCount)
 	require.NotNil(t, first.Status.StartFailure.RetryAfterTimestamp)
 	t.Logf("first failure: next try at %s", first.Status.StartFailure.RetryAfterTimestamp)
 	second := m.untilVM("the second instance has failed too", func(vm *kubevirt.VirtualMachine) bool {
-		return vm.Status.StartFailure != nil && vm.Status.StartFailure.ConsecutiveFailCount == 2 && vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
+		return vm.Status.StartFailure != nil && vm.Status.StartFailure.ConsecutiveFailCount == 2 &&
+			vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
 	})
 	require.NotEqual(t, first.Status.StartFailure.LastFailedVMIUID, second.Status.StartFailure.LastFailedVMIUID)
 	wait := second.Status.StartFailure.RetryAfterTimestamp.Sub(first.Status.StartFailure.RetryAfterTimestamp.Time)
@@ -157,7 +163,8 @@ func TestManual(t *testing.T) {
 // TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
 func TestAnEditedVM(t *testing.T) {
 	rollout := func(strategy string) {
-		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)
+		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p",
+			`{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)
 	}
 	rollout("LiveUpdate")
 	t.Cleanup(func() { rollout("Stage") })
@@ -175,13 +182,16 @@ func TestAnEditedVM(t *testing.T) {
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"metadata":{"labels":{"tier":"front"},"annotations":{"descheduler.alpha.kubernetes.io/evict":"true"}}}}}`)
 	until(t, bootTime, "the annotation has reached the pod", func() error {
-		out, err := try("-n", m.namespace, "get", "pods", "-o", `jsonpath={.items[0].metadata.annotations.descheduler\.alpha\.kubernetes\.io/evict}`)
+		out, err := try("-n", m.namespace, "get", "pods", "-o",
+			`jsonpath={.items[0].metadata.annotations.descheduler\.alpha\.kubernetes\.io/evict}`)
 		if err == nil && out != "true" {
 			err = fmt.Errorf("it is %q", out)
 		}
 		return err
 	})
-	vm = m.untilVM("the edit is seen", func(vm *kubevirt.VirtualMachine) bool { return vm.Status.DesiredGeneration == 3 })
+	vm = m.untilVM("the edit is seen", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Status.DesiredGeneration == 3
+	})
 	require.EqualValues(t, 2, vm.Status.ObservedGeneration, "the template is another one")
 	require.Nil(t, vmCondition(vm, "RestartRequired"))
 	vmi, err := m.vmi()
@@ -189,7 +199,8 @@ func TestAnEditedVM(t *testing.T) {
 	require.NotContains(t, vmi.Labels, "tier")
 
 	// Where it may run is for the next place of the running instance.
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}`)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}`)
 	until(t, bootTime, "the node selector has reached the instance", func() error {
 		if v := m.mustVMI(); v.Spec.NodeSelector["kubernetes.io/os"] != "linux" {
 			return fmt.Errorf("it is %v", v.Spec.NodeSelector)
@@ -199,26 +210,38 @@ func TestAnEditedVM(t *testing.T) {
 	require.Equal(t, first.UID, m.mustVMI().UID)
 
 	// More memory is for the next boot, in KubeVirt's words for guests that cannot move.
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
-	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
+	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool {
+		return vmCondition(vm, "RestartRequired") != nil
+	})
 	c := vmCondition(vm, "RestartRequired")
 	require.Equal(t, corev1.ConditionTrue, c.Status)
 	require.Equal(t, "memory updated in template spec. Memory-hotplug is only available for migratable VMs", c.Message)
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
-	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") == nil })
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
+	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool {
+		return vmCondition(vm, "RestartRequired") == nil
+	})
 
-	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":50,"domain":{"memory":{"guest":"144Mi"}}}}}}`)
-	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool { return vmCondition(vm, "RestartRequired") != nil })
-	require.Equal(t, "a non-live-updatable field was changed in the template spec", vmCondition(vm, "RestartRequired").Message)
+	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":50,"domain":{"memory":{"guest":"144Mi"}}}}}}`)
+	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool {
+		return vmCondition(vm, "RestartRequired") != nil
+	})
+	require.Equal(t, "a non-live-updatable field was changed in the template spec",
+		vmCondition(vm, "RestartRequired").Message)
 
 	m.request(stopOf(first) + "," + startIt)
 	second := m.untilReplaced(first)
 	require.Equal(t, "144Mi", second.Spec.Domain.Memory.Guest.String())
 	require.Equal(t, "front", second.Labels["tier"])
 	m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
-		return vmCondition(vm, "RestartRequired") == nil && vm.Status.ObservedGeneration == vm.Generation && len(vm.Status.StateChangeRequests) == 0
+		return vmCondition(vm, "RestartRequired") == nil && vm.Status.ObservedGeneration == vm.Generation &&
+			len(vm.Status.StateChangeRequests) == 0
 	})
-	require.Equal(t, second.Status.VirtualMachineRevisionName, strings.TrimSpace(m.kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.name}")),
+	require.Equal(t, second.Status.VirtualMachineRevisionName,
+		strings.TrimSpace(m.kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.name}")),
 		"one revision is kept")
 	m.remove()
 }
@@ -229,7 +252,9 @@ func TestLegacyRunning(t *testing.T) {
 	apply(t, strings.Replace(m.manifest("Halted", ""), "runStrategy: Halted", "running: false", 1))
 	m.untilStatus("Stopped")
 	m.request(startIt)
-	vm := m.untilVM("running has become true", func(vm *kubevirt.VirtualMachine) bool { return vm.Spec.Running != nil && *vm.Spec.Running })
+	vm := m.untilVM("running has become true", func(vm *kubevirt.VirtualMachine) bool {
+		return vm.Spec.Running != nil && *vm.Spec.Running
+	})
 	require.Nil(t, vm.Spec.RunStrategy)
 	m.untilBooted()
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p", `{"spec":{"running":false}}`)
@@ -238,7 +263,8 @@ func TestLegacyRunning(t *testing.T) {
 	m.remove()
 }
 
-// TestDeleteOrphan: the VM goes, its guest stays, and another VM of the name takes it up. Deleting in the foreground takes it along.
+// TestDeleteOrphan: the VM goes, its guest stays, and another VM of the name takes it up. Deleting in the foreground
+// takes it along.
 func TestDeleteOrphan(t *testing.T) {
 	m := newMachine(t, "left", "Always", "")
 	first := m.untilBooted()

@@ -49,7 +49,8 @@ func (m *machine) connectAs(path, user string) (stream *websocket.Conn, code int
 	require.NoError(m.t, err)
 	tlsConfig, err := rest.TLSConfigFor(config)
 	require.NoError(m.t, err)
-	dialer := &websocket.Dialer{TLSClientConfig: tlsConfig, Subprotocols: []string{plainProtocol}, HandshakeTimeout: time.Minute}
+	dialer := &websocket.Dialer{TLSClientConfig: tlsConfig, Subprotocols: []string{plainProtocol},
+		HandshakeTimeout: time.Minute}
 	header := http.Header{}
 	if config.BearerToken != "" {
 		header.Set("Authorization", "Bearer "+config.BearerToken)
@@ -163,8 +164,10 @@ func TestStreams(t *testing.T) {
 		info := m.kubectl("get", "--raw", m.subresource("virtualmachineinstances", "guestosinfo"))
 		require.Contains(t, info, `"id":"virtflow-guest"`)
 		require.Contains(t, info, `"hostname":"web"`)
-		require.Contains(t, m.kubectl("get", "--raw", m.subresource("virtualmachineinstances", "userlist")), `"items":[`)
-		require.Contains(t, m.kubectl("get", "--raw", m.subresource("virtualmachineinstances", "filesystemlist")), `"items":[`)
+		require.Contains(t, m.kubectl("get", "--raw", m.subresource("virtualmachineinstances", "userlist")),
+			`"items":[`)
+		require.Contains(t, m.kubectl("get", "--raw", m.subresource("virtualmachineinstances", "filesystemlist")),
+			`"items":[`)
 	})
 	m.remove()
 }
@@ -194,11 +197,13 @@ func TestStreamsThatAreRefused(t *testing.T) {
 	refused(vmi, "usbredir", 409, "Not configured with USB Redirection")
 	refused(vmi, "vsock?port=22", 400, "VSOCK is not attached.")
 	for _, read := range []string{"guestosinfo", "userlist", "filesystemlist"} {
-		refused(vmi, read, 500, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "waiting": VMI is not running`)
+		refused(vmi, read, 500, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "waiting": VMI `+
+			`is not running`)
 	}
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
-	refused(vm, "portforward/22", 409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "waiting": VMI is not started`)
+	refused(vm, "portforward/22", 409,
+		`Operation cannot be fulfilled on virtualmachine.kubevirt.io "waiting": VMI is not started`)
 	refused(vmi, "console", 404, `virtualmachineinstance.kubevirt.io "waiting" not found`)
 	refused(vmi, "vnc", 404, `virtualmachineinstance.kubevirt.io "waiting" not found`)
 	refused(vmi, "vnc/screenshot", 500, `virtualmachineinstance.kubevirt.io "waiting" not found`)

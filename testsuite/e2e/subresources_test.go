@@ -40,7 +40,8 @@ const (
 	vmis = "virtualmachineinstances"
 )
 
-// TestStartStopRestartBySubresource: a manual machine's life, by what virtctl sends, with the tries that come at the wrong time.
+// TestStartStopRestartBySubresource: a manual machine's life, by what virtctl sends, with the tries that come at the
+// wrong time.
 func TestStartStopRestartBySubresource(t *testing.T) {
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
@@ -122,10 +123,12 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 
 // streamKinds are all there are, as the last part of the path of a VMI.
 func streamKinds() []string {
-	return []string{"console", "vnc", "vnc/screenshot", "portforward/22", "portforward/22/tcp", "portforward/68/udp", "usbredir", "vsock?port=22"}
+	return []string{"console", "vnc", "vnc/screenshot", "portforward/22", "portforward/22/tcp", "portforward/68/udp",
+		"usbredir", "vsock?port=22"}
 }
 
-// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server, with a guest that runs: nothing but RBAC keeps anybody out.
+// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server, with a guest that runs: nothing but RBAC
+// keeps anybody out.
 func TestWhoMayUseSubresources(t *testing.T) {
 	m := newMachine(t, "theirs", "Halted", "")
 	m.untilStatus("Stopped")
@@ -176,7 +179,8 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		kept(user, vms, "portforward/22")
 	}
 	for _, user := range []string{"editor", "boss"} {
-		for _, path := range []string{m.pathOf(vmis, "console"), m.pathOf(vmis, "vnc"), m.pathOf(vmis, "portforward/22"), m.pathOf(vms, "portforward/22")} {
+		for _, path := range []string{m.pathOf(vmis, "console"), m.pathOf(vmis, "vnc"),
+			m.pathOf(vmis, "portforward/22"), m.pathOf(vms, "portforward/22")} {
 			c, code, text := m.connectAs(path, user)
 			require.NotNil(t, c, "%s %s: %d %s", user, path, code, text)
 			require.NoError(t, c.Close())
@@ -198,9 +202,11 @@ func TestWhoMayUseSubresources(t *testing.T) {
 
 // TestTheAggregatedAPIIsThere: discovery and OpenAPI, as kubectl reads them.
 func TestTheAggregatedAPIIsThere(t *testing.T) {
-	require.Contains(t, kubectl(t, "get", "apiservices", "v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"), "True")
+	require.Contains(t, kubectl(t, "get", "apiservices", "v1.subresources.kubevirt.io",
+		"v1alpha3.subresources.kubevirt.io"), "True")
 	require.Contains(t, kubectl(t, "api-versions"), "subresources.kubevirt.io/v1alpha3")
-	require.Contains(t, kubectl(t, "get", "--raw", "/apis/subresources.kubevirt.io/v1"), "virtualmachineinstances/softreboot")
+	require.Contains(t, kubectl(t, "get", "--raw", "/apis/subresources.kubevirt.io/v1"),
+		"virtualmachineinstances/softreboot")
 	require.Contains(t, kubectl(t, "get", "--raw", "/apis/subresources.kubevirt.io/v1/version"), "gitVersion")
 	require.Contains(t, kubectl(t, "get", "--raw", "/openapi/v3/apis/subresources.kubevirt.io/v1"), "v1.StartOptions")
 	_, err := try("get", "--raw", "/apis/subresources.kubevirt.io/v1/start-cluster-profiler")

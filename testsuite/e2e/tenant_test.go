@@ -33,7 +33,8 @@ func TestLauncherPodIsRestricted(t *testing.T) {
 	m.remove()
 }
 
-// TestNobodyElseMakesLaunchers: an administrator of a namespace who is not virtflow cannot make a pod that passes for a launcher.
+// TestNobodyElseMakesLaunchers: an administrator of a namespace who is not virtflow cannot make a pod that passes for a
+// launcher.
 func TestNobodyElseMakesLaunchers(t *testing.T) {
 	ns := newNamespace(t)
 	_, err := tryWith(fmt.Sprintf(`apiVersion: v1

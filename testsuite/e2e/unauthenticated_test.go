@@ -13,11 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheAPIServersWordIsNotForged: who reaches the api-server's port itself, as any pod can, is nobody there, whatever the headers say.
+// TestTheAPIServersWordIsNotForged: who reaches the api-server's port itself, as any pod can, is nobody there, whatever
+// the headers say.
 func TestTheAPIServersWordIsNotForged(t *testing.T) {
 	const deployment = "deployment/virtflow-api-server"
 	address, metrics := forwarded(t, deployment, "8443"), forwarded(t, deployment, "8080")
-	// Only what the api-server answers matters here; that its own certificate is good, every request of the API server shows.
+	// Only what the api-server answers matters here; that its own certificate is good, every request of the API server
+	// shows.
 	anybody := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
 	counted := func() string {
 		r, err := http.Get("http://" + metrics + "/metrics")
@@ -38,12 +40,15 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 		"nothing":        {},
 		"a user's token": {"Authorization": {"Bearer " + token(t, "virtflow-crdwatch")}},
 	} {
-		for _, path := range []string{"virtualmachines/any/start", "virtualmachineinstances/any/console", "virtualmachineinstances/any/pause"} {
+		for _, path := range []string{"virtualmachines/any/start", "virtualmachineinstances/any/console",
+			"virtualmachineinstances/any/pause"} {
 			method := http.MethodPut
 			if strings.HasSuffix(path, "console") {
 				method = http.MethodGet
 			}
-			q, err := http.NewRequest(method, "https://"+address+"/apis/subresources.kubevirt.io/v1/namespaces/default/"+path, strings.NewReader("{}"))
+			q, err := http.NewRequest(method,
+				"https://"+address+"/apis/subresources.kubevirt.io/v1/namespaces/default/"+
+					path, strings.NewReader("{}"))
 			require.NoError(t, err)
 			q.Header = headers
 			a, err := anybody.Do(q)
@@ -59,7 +64,8 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 	// Webhooks that do more than answer are served to the API server alone.
 	for path, code := range map[string]int{
 		"/pod-eviction-validate": http.StatusUnauthorized, "/requests-report": http.StatusUnauthorized,
-		reviews + "/pod-eviction-validate": http.StatusUnauthorized, reviews + "/requests-report": http.StatusUnauthorized,
+		reviews + "/pod-eviction-validate": http.StatusUnauthorized,
+		reviews + "/requests-report":       http.StatusUnauthorized,
 	} {
 		a, err := anybody.Post("https://"+address+path, "application/json", strings.NewReader("{}"))
 		require.NoError(t, err)

@@ -16,15 +16,16 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility lags.
+// moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility
+// lags.
 const moveTime = 3 * time.Minute
 
-// replayTime is how soon an entity that cannot be replayed is started anew: Temporal reports it after five attempts, which time out one by
-// one, and then crdwatch looks.
+// replayTime is how soon an entity that cannot be replayed is started anew: Temporal reports it after five attempts,
+// which time out one by one, and then crdwatch looks.
 const replayTime = 6 * time.Minute
 
-// TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs are started and
-// stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
+// TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
+// are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
 func TestUpdateUnderLoad(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "runs")

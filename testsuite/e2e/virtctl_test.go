@@ -93,8 +93,9 @@ func (s *spoken) untilAfter(t *testing.T, before int, what string) {
 	})
 }
 
-// TestVirtctl drives KubeVirt's own command line through everything that virtflow says works, and each command at the wrong time and for what is
-// not there. One guest serves all of it, made by virtctl itself; a second machine never gets a node. (Freezing has no command.)
+// TestVirtctl drives KubeVirt's own command line through everything that virtflow says works, and each command at the
+// wrong time and for what is not there. One guest serves all of it, made by virtctl itself; a second machine never gets
+// a node. (Freezing has no command.)
 func TestVirtctl(t *testing.T) {
 	if _, err := exec.LookPath("virtctl"); err != nil {
 		t.Skip("no virtctl on the PATH: make tools builds it")
@@ -165,27 +166,36 @@ func (m *machine) madeByVirtctl(v *virtctl) {
 	require.NoError(m.t, os.WriteFile(password, []byte("secret-of-"+m.name), 0o600))
 	v.refused("create vm --name ctl --memory much", `failed to parse "--memory" flag`)
 	v.refused("create vm --name ctl --run-strategy Sometimes", `failed to parse "--run-strategy" flag`)
-	manifest, err := v.command("create", "vm", "--name", m.name, "--run-strategy", "Halted", "--memory", "128Mi", "--termination-grace-period", "60",
+	manifest, err := v.command("create", "vm", "--name", m.name, "--run-strategy", "Halted", "--memory", "128Mi",
+		"--termination-grace-period", "60",
 		"--volume-containerdisk", "src:"+image(m.t, "guest"), "--user", "root", "--password-file", password).Output()
 	require.NoError(m.t, err)
 	apply(m.t, string(manifest))
-	_, err = tryWith(strings.Replace(string(manifest), "spec:\n", "spec:\n  instancetype: {name: large}\n", 1), "apply", "-f", "-")
+	_, err = tryWith(strings.Replace(string(manifest), "spec:\n", "spec:\n  instancetype: {name: large}\n", 1), "apply",
+		"-f", "-")
 	require.Error(m.t, err, "an instance type is refused by name")
 	require.Contains(m.t, err.Error(), "nstancetype")
 }
 
 // notFound tries every command on what is not there.
 func (v *virtctl) notFound() {
-	const vm, vmi = `virtualmachine.kubevirt.io "missing" not found`, `virtualmachineinstance.kubevirt.io "missing" not found`
+	const vm, vmi = `virtualmachine.kubevirt.io "missing" not found`,
+		`virtualmachineinstance.kubevirt.io "missing" not found`
 	for line, words := range map[string]string{
-		"start missing": vm, "stop missing": vm, "restart missing": vm, "migrate missing": vm, "restart missing --force --grace-period=0": vm,
-		"expand --vm missing": vm, "pause vmi missing": vmi, "unpause vmi missing": vmi, "soft-reboot missing": vmi, "reset missing": vmi,
-		"pause vm missing": `virtualmachines.kubevirt.io "missing" not found`, "unpause vm missing": `virtualmachines.kubevirt.io "missing" not found`,
-		"console missing": vmi, "vnc missing --proxy-only": vmi, "vnc screenshot missing -f -": vmi,
-		"port-forward --stdio vmi/missing 22": vmi, "port-forward --stdio vm/missing 22": vm, "ssh root@vmi/missing": vmi, "ssh root@vm/missing": vm,
+		"start missing": vm, "stop missing": vm, "restart missing": vm, "migrate missing": vm,
+		"restart missing --force --grace-period=0": vm,
+		"expand --vm missing":                      vm, "pause vmi missing": vmi, "unpause vmi missing": vmi,
+		"soft-reboot missing": vmi,
+		"reset missing":       vmi,
+		"pause vm missing":    `virtualmachines.kubevirt.io "missing" not found`,
+		"unpause vm missing":  `virtualmachines.kubevirt.io "missing" not found`,
+		"console missing":     vmi, "vnc missing --proxy-only": vmi, "vnc screenshot missing -f -": vmi,
+		"port-forward --stdio vmi/missing 22": vmi, "port-forward --stdio vm/missing 22": vm,
+		"ssh root@vmi/missing": vmi, "ssh root@vm/missing": vm,
 		"guestosinfo missing": vmi, "userlist missing": vmi, "fslist missing": vmi,
-		"expose vm missing --name s --port 22": `virtualmachines.kubevirt.io "missing" not found`, "expose vmi missing --name s --port 22": `virtualmachineinstances.kubevirt.io "missing" not found`,
-		"evacuate-cancel vm missing": vm, "evacuate-cancel vmi missing": vmi,
+		"expose vm missing --name s --port 22":  `virtualmachines.kubevirt.io "missing" not found`,
+		"expose vmi missing --name s --port 22": `virtualmachineinstances.kubevirt.io "missing" not found`,
+		"evacuate-cancel vm missing":            vm, "evacuate-cancel vmi missing": vmi,
 		"permitted-devices": `no KubeVirt resource in "` + v.namespace + `" namespace`,
 	} {
 		v.refused(line, words)
@@ -196,18 +206,30 @@ func (v *virtctl) notFound() {
 func (v *virtctl) wrongState() {
 	const off, idle = `virtualmachineinstance.kubevirt.io "ctl" not found`, "VMI is not running"
 	for line, words := range map[string]string{
-		"stop ctl": `virtualmachine.kubevirt.io "ctl": VM is not running`, "restart ctl": "RunStategy Halted does not support manual restart requests",
-		"stop ctl --force --grace-period=0": "VM is not running", "start waiting": "VM is already running", "stop ctl --grace-period=0": "Must both use",
+		"stop ctl":                          `virtualmachine.kubevirt.io "ctl": VM is not running`,
+		"restart ctl":                       "RunStategy Halted does not support manual restart requests",
+		"stop ctl --force --grace-period=0": "VM is not running", "start waiting": "VM is already running",
+		"stop ctl --grace-period=0":                "Must both use",
 		"restart waiting --force --grace-period=5": "only gracePeriod=0 is supported for now",
-		"pause vm ctl": "VirtualMachine ctl is not set to run", "pause vmi ctl": off, "unpause vm ctl": off, "reset ctl": off, "soft-reboot ctl": off,
-		"pause vmi waiting": "VM is not running", "unpause vmi waiting": idle, "soft-reboot waiting": "VM is not running", "reset waiting": "Failed to reset non-running VMI with phase Scheduling: Unable to connect to VirtualMachineInstance because phase is Scheduling instead of Running or Scheduled",
-		"console ctl": off, "console waiting --timeout=0": idle, "vnc ctl --proxy-only": off, "vnc waiting --proxy-only": idle,
-		"vnc screenshot ctl -f -": off, "vnc screenshot waiting -f -": idle, "guestosinfo waiting": idle, "userlist waiting": idle, "fslist waiting": idle,
+		"pause vm ctl":                             "VirtualMachine ctl is not set to run", "pause vmi ctl": off,
+		"unpause vm ctl": off,
+		"reset ctl":      off, "soft-reboot ctl": off,
+		"pause vmi waiting": "VM is not running", "unpause vmi waiting": idle,
+		"soft-reboot waiting": "VM is not running",
+		"reset waiting": "Failed to reset non-running VMI with phase Scheduling: Unable to connect to " +
+			"VirtualMachineInstance because phase is Scheduling instead of Running or Scheduled",
+		"console ctl": off, "console waiting --timeout=0": idle, "vnc ctl --proxy-only": off,
+		"vnc waiting --proxy-only": idle,
+		"vnc screenshot ctl -f -":  off, "vnc screenshot waiting -f -": idle, "guestosinfo waiting": idle,
+		"userlist waiting": idle, "fslist waiting": idle,
 		"guestosinfo ctl": off, "userlist ctl": off, "fslist ctl": off,
-		"port-forward --stdio vm/ctl 22": `virtualmachine.kubevirt.io "ctl": VMI is not started`, "port-forward --stdio vmi/waiting 22": "no network interfaces are present",
-		"ssh root@vm/ctl": "VMI is not started", "ssh root@vmi/waiting": "no network interfaces are present",
-		"expose vm ctl --name s": "couldn't find port via --port flag or introspection", "expand --file /nothing": "error reading file",
-		"evacuate-cancel vm ctl": "VMI is not started", "migrate ctl": off,
+		"port-forward --stdio vm/ctl 22":      `virtualmachine.kubevirt.io "ctl": VMI is not started`,
+		"port-forward --stdio vmi/waiting 22": "no network interfaces are present",
+		"ssh root@vm/ctl":                     "VMI is not started",
+		"ssh root@vmi/waiting":                "no network interfaces are present",
+		"expose vm ctl --name s":              "couldn't find port via --port flag or introspection",
+		"expand --file /nothing":              "error reading file",
+		"evacuate-cancel vm ctl":              "VMI is not started", "migrate ctl": off,
 	} {
 		v.refused(line, words)
 	}
@@ -220,7 +242,8 @@ func (v *virtctl) unsupported() {
 	for line, words := range map[string]string{ // "": it is virtctl that sees that something is not there
 		"migrate waiting": "VM is not running",
 		"objectgraph ctl": "ObjectGraph feature gate not enabled",
-		"addvolume ctl --volume-name=disk --persist":        "Volumes cannot be plugged into or out of a running virtual machine yet.",
+		"addvolume ctl --volume-name=disk --persist": "Volumes cannot be plugged into or out of a running " +
+			"virtual machine yet.",
 		"removevolume ctl --volume-name=disk":               "not found",
 		"memory-dump get ctl --claim-name=disk":             "",
 		"memory-dump remove ctl":                            "no association found",
@@ -309,7 +332,8 @@ func (m *machine) shellOf(t *testing.T) {
 	require.NoError(t, os.WriteFile(answer, []byte("#!/bin/sh\necho secret-of-"+m.name+"\n"), 0o700)) //nolint:gosec // a program
 	v := &virtctl{t, m.namespace}
 	for _, kind := range []string{"vm/", "vmi/"} {
-		c := v.command("ssh", "root@"+kind+m.name, "-c", "echo $((6*7))-is-it", "-t", "-oStrictHostKeyChecking=no", "-t", "-oUserKnownHostsFile=/dev/null", "-t", "-oPreferredAuthentications=password")
+		c := v.command("ssh", "root@"+kind+m.name, "-c", "echo $((6*7))-is-it", "-t", "-oStrictHostKeyChecking=no",
+			"-t", "-oUserKnownHostsFile=/dev/null", "-t", "-oPreferredAuthentications=password")
 		c.Env = append(os.Environ(), "SSH_ASKPASS="+answer, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=none")
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -337,7 +361,8 @@ func (m *machine) portsOf(t *testing.T) {
 	require.NoError(t, c.Wait(), said.String())
 	v.refused("port-forward --stdio vmi/"+m.name+" 81", "dialing VM: dial tcp 10.0.2.2:81: connect: connection refused")
 
-	require.Contains(t, v.well("expose", "vm", m.name, "--name", "page", "--port", "8080", "--target-port", "80"), "Service page successfully created for vm ctl")
+	require.Contains(t, v.well("expose", "vm", m.name, "--name", "page", "--port", "8080", "--target-port", "80"),
+		"Service page successfully created for vm ctl")
 	v.refused("expose vmi "+m.name+" --name page --port 22", `services "page" already exists`)
 	require.Contains(t, m.fromPod("ask", get("page", 8080, "/")), "hello from")
 }

@@ -1,2 +1,3 @@
-// Package figures lets a test suite say in one line what it did: how many cases, and how many invariants it found broken.
+// Package figures lets a test suite say in one line what it did: how many cases, and how many invariants it found
+// broken.
 package figures

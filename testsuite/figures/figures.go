@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Print prints a suite's line, and leaves it in the folder $VIRTFLOW_FIGURES where that is set, from where make test shows it: go test
-// hides what a package that passes has printed.
+// Print prints a suite's line, and leaves it in the folder $VIRTFLOW_FIGURES where that is set, from where make test
+// shows it: go test hides what a package that passes has printed.
 func Print(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)

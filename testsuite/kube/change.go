@@ -14,8 +14,9 @@ const (
 	Deleted  ChangeType = "DELETED"
 )
 
-// Change is one write that was made. Old and New are typed copies (*corev1.Pod, *kubevirt.VirtualMachine, …) that the receiver may keep and
-// alter; Old is nil for Added. For Deleted, New is the object as it was last, with the resourceVersion of its deletion.
+// Change is one write that was made. Old and New are typed copies (*corev1.Pod, *kubevirt.VirtualMachine, …) that the
+// receiver may keep and alter; Old is nil for Added. For Deleted, New is the object as it was last, with the
+// resourceVersion of its deletion.
 type Change struct {
 	Type      ChangeType
 	Resource  string // plural, as in URLs: "pods"

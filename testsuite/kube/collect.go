@@ -12,11 +12,12 @@ import (
 // concernsCollector says that a write may give the collector something to do.
 func concernsCollector(e entry) bool {
 	return e.change == Deleted || e.new.meta.DeletionTimestamp != nil ||
-		len(e.new.meta.OwnerReferences) > 0 && (e.old == nil || !reflect.DeepEqual(e.old.meta.OwnerReferences, e.new.meta.OwnerReferences))
+		len(e.new.meta.OwnerReferences) > 0 &&
+			(e.old == nil || !reflect.DeepEqual(e.old.meta.OwnerReferences, e.new.meta.OwnerReferences))
 }
 
-// Collect does what the garbage collector and the namespace controller would do, until they have nothing more to do, and reports whether
-// that changed anything.
+// Collect does what the garbage collector and the namespace controller would do, until they have nothing more to do,
+// and reports whether that changed anything.
 func (s *Server) Collect() bool {
 	s.mu.Lock()
 	changed := s.collect()
@@ -116,7 +117,9 @@ func (s *Server) attend(o *object) {
 	case slices.Contains(o.meta.Finalizers, metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationForeground
 	}
-	_, _ = s.remove(s.store, o, &metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: metav1.NewUIDPreconditions(string(o.meta.UID))})
+	_, _ = s.remove(s.store, o,
+		&metav1.DeleteOptions{PropagationPolicy: &policy,
+			Preconditions: metav1.NewUIDPreconditions(string(o.meta.UID))})
 }
 
 func blocks(dependent *object, owner types.UID) bool {
@@ -125,8 +128,8 @@ func blocks(dependent *object, owner types.UID) bool {
 	})
 }
 
-// owner is the object that a reference names, in the dependent's namespace or outside all; nil where it is gone, or another one by now. A
-// kind that the server does not serve counts as there.
+// owner is the object that a reference names, in the dependent's namespace or outside all; nil where it is gone, or
+// another one by now. A kind that the server does not serve counts as there.
 func (s *Server) owner(dependent *object, ref metav1.OwnerReference) *object {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -151,7 +154,9 @@ func (s *Server) owner(dependent *object, ref metav1.OwnerReference) *object {
 func (s *Server) dependents(owner *object) []*object {
 	var out []*object
 	for _, o := range s.store.everything() {
-		if slices.ContainsFunc(o.meta.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.meta.UID }) {
+		if slices.ContainsFunc(o.meta.OwnerReferences, func(r metav1.OwnerReference) bool {
+			return r.UID == owner.meta.UID
+		}) {
 			out = append(out, o)
 		}
 	}
@@ -161,7 +166,9 @@ func (s *Server) dependents(owner *object) []*object {
 // disown takes references to owners off an object.
 func (s *Server) disown(o *object, owners ...types.UID) {
 	s.rewrite(o, func(m *metav1.ObjectMeta) {
-		m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool {
+			return slices.Contains(owners, r.UID)
+		})
 	})
 }
 
@@ -175,5 +182,6 @@ func (s *Server) dropFinalizer(o *object, name string) {
 func (s *Server) rewrite(o *object, change func(*metav1.ObjectMeta)) {
 	next := o.clone()
 	change(&next.meta)
-	_, _ = s.update(s.store, query{kind: o.kind, verb: "patch", namespace: o.meta.Namespace, name: o.meta.Name}, o, next)
+	_, _ = s.update(s.store, query{kind: o.kind, verb: "patch", namespace: o.meta.Namespace, name: o.meta.Name}, o,
+		next)
 }

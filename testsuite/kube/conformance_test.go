@@ -24,13 +24,16 @@ func TestConformance(t *testing.T) {
 func TestOverHTTP(t *testing.T) {
 	web := httptest.NewServer(kube.New(kube.Options{}))
 	defer web.Close()
-	clients, err := kubernetes.NewForConfig(&rest.Config{Host: web.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf}})
+	clients, err := kubernetes.NewForConfig(
+		&rest.Config{Host: web.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf}})
 	require.NoError(t, err)
 	pods := clients.CoreV1().Pods("default")
 	watch, err := pods.Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
-	_, err = pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"a.b/c"}}, Spec: corev1.PodSpec{NodeName: "n"}}, metav1.CreateOptions{})
+	_, err = pods.Create(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"a.b/c"}},
+			Spec: corev1.PodSpec{NodeName: "n"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, pods.Delete(t.Context(), "a", *metav1.NewDeleteOptions(7)))
 	require.Equal(t, "ADDED", string((<-watch.ResultChan()).Type))

@@ -27,7 +27,8 @@ func (s *Server) create(st *store, q query) (any, error) {
 	}
 	if q.kind.namespaced {
 		if o.meta.Namespace != "" && o.meta.Namespace != q.namespace {
-			return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+			return nil, apierrors.NewBadRequest(
+				"the namespace of the provided object does not match the namespace sent on the request")
 		}
 		o.meta.Namespace = q.namespace
 	}
@@ -85,7 +86,8 @@ func checkNew(o *object) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&o.meta, o.kind.namespaced, name, field.NewPath("metadata"))
 	errs = append(errs, checkFinalizers(o)...)
 	if o.kind.Resource == "events" && o.field("involvedObject.namespace") != o.meta.Namespace {
-		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), o.field("involvedObject.namespace"), "does not match event.namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"),
+			o.field("involvedObject.namespace"), "does not match event.namespace"))
 	}
 	return errs
 }
@@ -94,8 +96,10 @@ func checkNew(o *object) field.ErrorList {
 func checkFinalizers(o *object) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range o.meta.Finalizers {
-		if !o.kind.custom && !strings.Contains(f, "/") && f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f, "name is neither a standard finalizer name nor is it fully qualified"))
+		if !o.kind.custom && !strings.Contains(f, "/") && f != metav1.FinalizerOrphanDependents &&
+			f != metav1.FinalizerDeleteDependents {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return errs
@@ -131,7 +135,8 @@ func (s *Server) admitNamespace(st *store, q query, o *object) error {
 	err := apierrors.NewForbidden(q.kind.GroupResource(), o.meta.Name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", q.namespace))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", q.namespace), Field: "metadata.namespace",
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", q.namespace),
+		Field: "metadata.namespace",
 	})
 	return err
 }

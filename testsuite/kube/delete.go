@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// delete follows the real server's generic registry: preconditions, the grace period of pods, finalizers for the propagation policy; then the
-// object is gone, or marked.
+// delete follows the real server's generic registry: preconditions, the grace period of pods, finalizers for the
+// propagation policy; then the object is gone, or marked.
 func (s *Server) delete(st *store, q query, old *object) (any, error) {
 	options, err := q.deleteOptions()
 	if err != nil {
@@ -65,7 +65,8 @@ func (s *Server) remove(st *store, old *object, options *metav1.DeleteOptions) (
 		}
 		return &metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-			Details: &metav1.StatusDetails{Name: old.meta.Name, Group: old.kind.Group, Kind: old.kind.Resource, UID: old.meta.UID},
+			Details: &metav1.StatusDetails{Name: old.meta.Name, Group: old.kind.Group, Kind: old.kind.Resource,
+				UID: old.meta.UID},
 		}, nil
 	}
 	if same(old, next) {
@@ -89,7 +90,8 @@ func precondition(o *object, c *metav1.Preconditions) error {
 	}
 }
 
-// markGraceful begins or shortens a pod's graceful deletion. Pending: it is under way already, and this request adds nothing.
+// markGraceful begins or shortens a pod's graceful deletion. Pending: it is under way already, and this request adds
+// nothing.
 func markGraceful(pod *object, options *metav1.DeleteOptions, now time.Time) (graceful, pending bool) {
 	m := &pod.meta
 	if m.DeletionTimestamp != nil {
@@ -99,7 +101,8 @@ func markGraceful(pod *object, options *metav1.DeleteOptions, now time.Time) (gr
 		if options.GracePeriodSeconds == nil || *options.GracePeriodSeconds >= *m.DeletionGracePeriodSeconds {
 			return false, true
 		}
-		at := metav1.NewTime(m.DeletionTimestamp.Add(seconds(*options.GracePeriodSeconds - *m.DeletionGracePeriodSeconds)))
+		at := metav1.NewTime(m.DeletionTimestamp.Add(
+			seconds(*options.GracePeriodSeconds - *m.DeletionGracePeriodSeconds)))
 		period := *options.GracePeriodSeconds
 		m.DeletionTimestamp, m.DeletionGracePeriodSeconds = &at, &period
 		return true, false
@@ -148,10 +151,11 @@ func markDeleting(o *object, now time.Time) {
 	m.DeletionGracePeriodSeconds = new(int64)
 }
 
-// policyFinalizers are the finalizers with those for the garbage collector that the propagation policy asks for. Without a policy, what
-// is there stays.
+// policyFinalizers are the finalizers with those for the garbage collector that the propagation policy asks for.
+// Without a policy, what is there stays.
 func policyFinalizers(old []string, options *metav1.DeleteOptions) []string {
-	orphan, foreground := slices.Contains(old, metav1.FinalizerOrphanDependents), slices.Contains(old, metav1.FinalizerDeleteDependents)
+	orphan, foreground := slices.Contains(old, metav1.FinalizerOrphanDependents),
+		slices.Contains(old, metav1.FinalizerDeleteDependents)
 	if orphan {
 		foreground = false
 	}
@@ -196,7 +200,8 @@ func (s *Server) deleteAll(st *store, q query) (any, error) {
 			}
 		}
 	}
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}, nil
+	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess},
+		nil
 }
 
 // terminate marks a namespace: the collector empties and removes it.

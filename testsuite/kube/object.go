@@ -23,7 +23,8 @@ func (o *object) key() string { return key(o.meta.Namespace, o.meta.Name) }
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// decode reads the body of a request, or the outcome of a patch. Core kinds are read by their Go types, as the real server does.
+// decode reads the body of a request, or the outcome of a patch. Core kinds are read by their Go types, as the real
+// server does.
 func decode(k *kind, body []byte) (*object, error) {
 	if !k.custom {
 		typed := k.empty()
@@ -47,7 +48,8 @@ func decode(k *kind, body []byte) (*object, error) {
 		return nil, err
 	}
 	if head.Kind != "" && head.Kind != k.name || head.APIVersion != "" && head.APIVersion != k.apiVersion() {
-		return nil, fmt.Errorf("the object provided is %s, %s, and not %s, %s", head.APIVersion, head.Kind, k.apiVersion(), k.name)
+		return nil, fmt.Errorf("the object provided is %s, %s, and not %s, %s", head.APIVersion, head.Kind,
+			k.apiVersion(), k.name)
 	}
 	for _, field := range []string{"kind", "apiVersion", "metadata"} {
 		delete(content, field)

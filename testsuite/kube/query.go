@@ -33,7 +33,8 @@ const maxBody = 3 << 20
 func (s *Server) parse(r *http.Request) (query, error) {
 	q := query{parameters: r.URL.Query(), contentType: r.Header.Get("Content-Type")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	unknown := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
+	unknown := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "",
+		"the server could not find the requested resource", 0, true)
 	group := ""
 	switch {
 	case len(parts) > 2 && parts[0] == "api":
@@ -79,8 +80,8 @@ func (s *Server) parse(r *http.Request) (query, error) {
 	return q, nil
 }
 
-// fromProtobuf makes JSON of a body that a client sent as it does unless it is told otherwise. Answers are always JSON, which such clients
-// accept.
+// fromProtobuf makes JSON of a body that a client sent as it does unless it is told otherwise. Answers are always JSON,
+// which such clients accept.
 func (q *query) fromProtobuf() error {
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(q.body, nil, nil)
 	if err != nil {
@@ -118,7 +119,8 @@ func (q query) verbOf(method string) string {
 
 func (q query) request(r *http.Request) Request {
 	return Request{
-		Request: r, Verb: q.verb, Resource: q.kind.Resource, Subresource: q.subresource, Namespace: q.namespace, Name: q.name, Body: q.body,
+		Request: r, Verb: q.verb, Resource: q.kind.Resource, Subresource: q.subresource, Namespace: q.namespace,
+		Name: q.name, Body: q.body,
 	}
 }
 

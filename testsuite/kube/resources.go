@@ -19,7 +19,8 @@ type kind struct {
 	// status: there is a status subresource, and the main resource leaves the status alone.
 	status bool
 	scale  bool
-	// generation counts changes of the specification (of everything but metadata, where a custom resource has no status subresource).
+	// generation counts changes of the specification (of everything but metadata, where a custom resource has no status
+	// subresource).
 	generation bool
 	// unconditional: an update may leave the resourceVersion out.
 	unconditional bool
@@ -36,7 +37,8 @@ func (k *kind) apiVersion() string { return k.GroupVersion().String() }
 
 func core(resource, name string, empty func() runtime.Object) kind {
 	return kind{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), name: name, namespaced: true, unconditional: true, empty: empty,
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), name: name, namespaced: true,
+		unconditional: true, empty: empty,
 	}
 }
 
@@ -55,11 +57,15 @@ func kinds() map[string]*kind {
 	nodes.status, nodes.namespaced = true, false
 	namespaces := core("namespaces", "Namespace", func() runtime.Object { return &corev1.Namespace{} })
 	namespaces.status, namespaces.namespaced = true, false
-	claims := core("persistentvolumeclaims", "PersistentVolumeClaim", func() runtime.Object { return &corev1.PersistentVolumeClaim{} })
+	claims := core("persistentvolumeclaims", "PersistentVolumeClaim", func() runtime.Object {
+		return &corev1.PersistentVolumeClaim{}
+	})
 	claims.status = true
 	events := core("events", "Event", func() runtime.Object { return &corev1.Event{} })
 	events.uncollected = true
-	revisions := core("controllerrevisions", "ControllerRevision", func() runtime.Object { return &appsv1.ControllerRevision{} })
+	revisions := core("controllerrevisions", "ControllerRevision", func() runtime.Object {
+		return &appsv1.ControllerRevision{}
+	})
 	revisions.GroupVersionResource = appsv1.SchemeGroupVersion.WithResource("controllerrevisions")
 	leases := core("leases", "Lease", func() runtime.Object { return &coordinationv1.Lease{} })
 	leases.GroupVersionResource = coordinationv1.SchemeGroupVersion.WithResource("leases")
@@ -75,7 +81,9 @@ func kinds() map[string]*kind {
 		core("configmaps", "ConfigMap", func() runtime.Object { return &corev1.ConfigMap{} }),
 		core("serviceaccounts", "ServiceAccount", func() runtime.Object { return &corev1.ServiceAccount{} }),
 		custom("virtualmachines", "VirtualMachine", true, func() runtime.Object { return &kubevirt.VirtualMachine{} }),
-		custom("virtualmachineinstances", "VirtualMachineInstance", false, func() runtime.Object { return &kubevirt.VirtualMachineInstance{} }),
+		custom("virtualmachineinstances", "VirtualMachineInstance", false, func() runtime.Object {
+			return &kubevirt.VirtualMachineInstance{}
+		}),
 		custom("virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", true,
 			func() runtime.Object { return &kubevirt.VirtualMachineInstanceMigration{} }),
 		custom("kubevirts", "KubeVirt", true, func() runtime.Object { return &kubevirt.KubeVirt{} }),

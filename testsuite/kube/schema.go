@@ -30,7 +30,9 @@ type definition struct {
 var definitions sync.Map //nolint:gochecknoglobals // a cache of constants
 
 func definitionOf(resource string) (*definition, error) {
-	load, _ := definitions.LoadOrStore(resource, sync.OnceValues(func() (*definition, error) { return readDefinition(resource) }))
+	load, _ := definitions.LoadOrStore(resource, sync.OnceValues(func() (*definition, error) {
+		return readDefinition(resource)
+	}))
 	return load.(func() (*definition, error))() //nolint:forcetypeassert // stored above
 }
 
@@ -48,7 +50,8 @@ func readDefinition(resource string) (*definition, error) {
 			continue
 		}
 		var props apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+			version.Schema.OpenAPIV3Schema, &props, nil); err != nil {
 			return nil, fmt.Errorf("reading the schema of %s: %w", resource, err)
 		}
 		s, err := schema.NewStructural(&props)
@@ -60,8 +63,8 @@ func readDefinition(resource string) (*definition, error) {
 	return nil, fmt.Errorf("the definition of %s has no version v1", resource)
 }
 
-// conform makes the content of a custom resource what its schema knows: unknown fields go, defaults come. Then it says what is wrong
-// with the rest. The rules in CEL are left out: those of virtflow's definitions are about fields of pods.
+// conform makes the content of a custom resource what its schema knows: unknown fields go, defaults come. Then it says
+// what is wrong with the rest. The rules in CEL are left out: those of virtflow's definitions are about fields of pods.
 func (o *object) conform() field.ErrorList {
 	if !o.kind.custom {
 		return nil

@@ -15,14 +15,15 @@ type Options struct {
 	Now func() time.Time
 	// Namespaces exist from the beginning, besides default and kube-system.
 	Namespaces []string
-	// CollectByHand leaves dependents of deleted objects, and the contents of deleted namespaces, until Collect is called; else they are
-	// dealt with after each change.
+	// CollectByHand leaves dependents of deleted objects, and the contents of deleted namespaces, until Collect is
+	// called; else they are dealt with after each change.
 	CollectByHand bool
 	// CustomGroup serves the custom resources under another API group than kubevirt.io.
 	CustomGroup string
 }
 
-// Server holds objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for concurrent use.
+// Server holds objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for
+// concurrent use.
 type Server struct {
 	options Options
 
@@ -72,8 +73,8 @@ type Fault struct {
 	After bool
 	// Status is answered, where it is set.
 	Status *metav1.Status
-	// Err breaks the connection, where Status is not set: in process the client's transport returns it. Nil: the request hangs until its
-	// context ends.
+	// Err breaks the connection, where Status is not set: in process the client's transport returns it. Nil: the
+	// request hangs until its context ends.
 	Err error
 }
 
@@ -87,8 +88,8 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// Intercept asks f before each request; nil lets it pass. A nil f lets all pass. F may be called by several goroutines at once, and is called
-// outside the server's lock.
+// Intercept asks f before each request; nil lets it pass. A nil f lets all pass. F may be called by several goroutines
+// at once, and is called outside the server's lock.
 func (s *Server) Intercept(f func(Request) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,9 +105,9 @@ func (s *Server) Calls() []string {
 	return out
 }
 
-// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock: f may make requests, whose
-// changes are told once it has returned. The request that made a change is answered after f has returned, unless another request's
-// changes are being told just then. What was there before is not told.
+// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock: f may
+// make requests, whose changes are told once it has returned. The request that made a change is answered after f has
+// returned, unless another request's changes are being told just then. What was there before is not told.
 func (s *Server) OnChange(f func(Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +164,8 @@ func (s *Server) tell() {
 
 func changeOf(e entry) Change {
 	c := Change{
-		Type: e.change, Resource: e.new.kind.Resource, Namespace: e.new.meta.Namespace, Name: e.new.meta.Name, UID: string(e.new.meta.UID), New: e.new.typed(),
+		Type: e.change, Resource: e.new.kind.Resource, Namespace: e.new.meta.Namespace, Name: e.new.meta.Name,
+		UID: string(e.new.meta.UID), New: e.new.typed(),
 	}
 	if e.old != nil {
 		c.Old = e.old.typed()

@@ -35,7 +35,8 @@ const keptEntries = 20000
 const firstVersion = 100
 
 func newStore(group string) *store {
-	s := &store{kinds: kinds(), objects: map[string]map[string]*object{}, version: firstVersion, dropped: firstVersion, grown: make(chan struct{})}
+	s := &store{kinds: kinds(), objects: map[string]map[string]*object{}, version: firstVersion, dropped: firstVersion,
+		grown: make(chan struct{})}
 	for resource, k := range s.kinds {
 		s.objects[resource] = map[string]*object{}
 		if k.custom && group != "" {
@@ -116,7 +117,8 @@ func (s *store) trim() {
 func (s *store) uid() types.UID {
 	s.made++
 	const hex = "0123456789abcdef"
-	n, out := uint64(s.made)*0x9e3779b97f4a7c15, []byte("00000000-0000-4000-8000-000000000000") // spread, so that short forms differ too
+	// spread, so that short forms differ too
+	n, out := uint64(s.made)*0x9e3779b97f4a7c15, []byte("00000000-0000-4000-8000-000000000000")
 	for i := range 8 {
 		out[i] = hex[n>>(60-4*i)&15]
 	}

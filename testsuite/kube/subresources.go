@@ -25,7 +25,8 @@ func scaleOf(o *object) *autoscalingv1.Scale {
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: o.meta.Name, Namespace: o.meta.Namespace, UID: o.meta.UID, ResourceVersion: o.meta.ResourceVersion, CreationTimestamp: o.meta.CreationTimestamp,
+			Name: o.meta.Name, Namespace: o.meta.Namespace, UID: o.meta.UID, ResourceVersion: o.meta.ResourceVersion,
+			CreationTimestamp: o.meta.CreationTimestamp,
 		},
 		Spec:   autoscalingv1.ScaleSpec{Replicas: number("spec")},
 		Status: autoscalingv1.ScaleStatus{Replicas: number("status"), Selector: o.field("status.labelSelector")},
@@ -40,7 +41,8 @@ func (s *Server) rescale(st *store, q query, old *object, body []byte) (any, err
 	}
 	if scale.Spec.Replicas < 0 {
 		return nil, apierrors.NewInvalid(autoscalingv1.SchemeGroupVersion.WithKind("Scale").GroupKind(), q.name,
-			field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0")})
+			field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas,
+				"must be greater than or equal to 0")})
 	}
 	spec, _ := old.content["spec"].(map[string]any)
 	spec = maps.Clone(spec)
@@ -87,7 +89,8 @@ func (s *Server) bind(st *store, q query) (any, error) {
 	}
 	switch {
 	case binding.UID != "" && binding.UID != old.meta.UID:
-		return nil, conflict("Precondition failed: UID in precondition: %s, UID in object meta: %s", binding.UID, old.meta.UID)
+		return nil, conflict("Precondition failed: UID in precondition: %s, UID in object meta: %s", binding.UID,
+			old.meta.UID)
 	case old.meta.DeletionTimestamp != nil:
 		return nil, conflict("pod %s is being deleted, cannot be assigned to a host", q.name)
 	case old.field("spec.nodeName") != "":
@@ -97,13 +100,15 @@ func (s *Server) bind(st *store, q query) (any, error) {
 	old.into(typed)
 	typed.Spec.NodeName = binding.Target.Name
 	now := metav1.NewTime(s.options.Now().UTC().Truncate(time.Second))
-	setCondition(typed, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	setCondition(typed, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: now})
 	next, err := recode(old.kind, typed)
 	if err != nil {
 		return nil, err
 	}
 	st.write(old, next)
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
+	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Code: 201}, nil
 }
 
 func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
@@ -133,7 +138,8 @@ func (s *Server) evict(st *store, q query) (any, error) {
 	if _, err := s.remove(st, old, options); err != nil {
 		return nil, err
 	}
-	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
+	return &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Code: 201}, nil
 }
 
 // checkPodUpdate refuses changes of what is fixed once a pod is made.
@@ -154,11 +160,14 @@ func checkPodUpdate(q query, old, next *object) field.ErrorList {
 			after.Spec.InitContainers[i].Image = before.Spec.InitContainers[i].Image
 		}
 	}
-	after.Spec.ActiveDeadlineSeconds, after.Spec.Tolerations = before.Spec.ActiveDeadlineSeconds, before.Spec.Tolerations
+	after.Spec.ActiveDeadlineSeconds, after.Spec.Tolerations = before.Spec.ActiveDeadlineSeconds,
+		before.Spec.Tolerations
 	if reflect.DeepEqual(before.Spec, after.Spec) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "pod updates may not change fields other than `spec.containers[*].image`, "+
-		"`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing tolerations), "+
-		"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+		"pod updates may not change fields other than `spec.containers[*].image`, "+
+			"`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to "+
+			"existing tolerations), "+
+			"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")}
 }

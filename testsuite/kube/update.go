@@ -37,9 +37,11 @@ func (s *Server) replace(st *store, q query, old *object) (any, error) {
 	}
 	switch {
 	case next.meta.Name != q.name:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.meta.Name, q.name))
+		return nil, apierrors.NewBadRequest(
+			fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.meta.Name, q.name))
 	case next.meta.Namespace != "" && next.meta.Namespace != q.namespace:
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return nil, apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	case next.meta.UID != "" && next.meta.UID != old.meta.UID:
 		return nil, apierrors.NewConflict(q.kind.GroupResource(), q.name,
 			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", next.meta.UID, old.meta.UID)) //nolint:staticcheck // the server's words
@@ -92,7 +94,8 @@ func applyPatch(kind string, before, patch []byte, typed any) ([]byte, error) {
 		}
 		after, err := steps.Apply(before)
 		if err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{},
+				"", err.Error(), 0, false)
 		}
 		return after, nil
 	case "application/strategic-merge-patch+json":
@@ -107,7 +110,8 @@ func applyPatch(kind string, before, patch []byte, typed any) ([]byte, error) {
 	}
 	err := apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", schema.GroupResource{}, "",
 		"the body of the request was in an unknown format", 0, true)
-	err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+	err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: " +
+		"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 	return nil, err
 }
 
@@ -119,7 +123,8 @@ func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 		m.ResourceVersion = old.meta.ResourceVersion
 	case m.ResourceVersion == "":
 		return nil, apierrors.NewInvalid(q.kind.groupKind(), q.name,
-			field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+			field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0,
+				"must be specified for an update")})
 	case m.ResourceVersion != old.meta.ResourceVersion:
 		return nil, apierrors.NewConflict(q.kind.GroupResource(), q.name, fmt.Errorf(modified)) //nolint:staticcheck // the server's words
 	}
@@ -146,7 +151,8 @@ func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.kind.groupKind(), q.name, errs)
 	}
-	if grace := old.meta.DeletionGracePeriodSeconds; len(m.Finalizers) == 0 && old.meta.DeletionTimestamp != nil && (grace == nil || *grace == 0) {
+	if grace := old.meta.DeletionGracePeriodSeconds; len(m.Finalizers) == 0 && old.meta.DeletionTimestamp != nil &&
+		(grace == nil || *grace == 0) {
 		if q.kind.Resource != "namespaces" {
 			st.erase(old, old)
 			return next, nil

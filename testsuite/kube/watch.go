@@ -120,7 +120,8 @@ func (w *watcher) bookmark(send func([]byte) error) error {
 	body, err := json.Marshal(map[string]any{
 		"kind": w.q.kind.name, "apiVersion": w.q.kind.apiVersion(),
 		"metadata": map[string]any{
-			"resourceVersion": strconv.FormatInt(w.after, 10), "annotations": map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+			"resourceVersion": strconv.FormatInt(w.after, 10),
+			"annotations":     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		},
 	})
 	if err != nil {

@@ -16,7 +16,8 @@ const deploy = "../../deploy"
 // rendered is what "kubectl kustomize" prints for a folder beneath deploy/, object by object.
 func rendered(t *testing.T, folder string) []map[string]any {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, folder))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, folder))
 	require.NoError(t, err)
 	var out []map[string]any
 	for _, r := range resources.Resources() {
@@ -44,7 +45,8 @@ func walk(field string, value any, each func(field, text string)) {
 	}
 }
 
-// TestEveryImageOfAnExistingClusterIsRemapped, wherever its name stands: no registry has those of the development cluster.
+// TestEveryImageOfAnExistingClusterIsRemapped, wherever its name stands: no registry has those of the development
+// cluster.
 func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 	image := regexp.MustCompile(`^registry[.]example[.]com/virtflow/[a-z-]+:v0[.]1[.]0$`)
 	images := map[string]bool{}
@@ -69,20 +71,23 @@ func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 	require.Len(t, images, 6, "crdwatch, control-worker, node-worker, node-gateway, api-server and launcher")
 }
 
-// TestTheLauncherOfPodsIsThatOfTheNodeWorker: what the node worker finds out about libvirt and QEMU holds for the launchers of the node.
+// TestTheLauncherOfPodsIsThatOfTheNodeWorker: what the node worker finds out about libvirt and QEMU holds for the
+// launchers of the node.
 func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
 	for _, overlay := range []string{"existing", "dev-overlay"} {
 		launchers := map[string]int{}
 		for _, o := range rendered(t, overlay) {
 			walk("", o, func(_, text string) {
-				if reference := strings.Trim(strings.TrimPrefix(text, "--launcher-image="), `"`); strings.Contains(reference, "/virtflow/launcher:") {
+				if reference := strings.Trim(strings.TrimPrefix(text, "--launcher-image="),
+					`"`); strings.Contains(reference, "/virtflow/launcher:") {
 					launchers[reference]++
 				}
 			})
 		}
 		require.Len(t, launchers, 1, overlay)
 		for reference, uses := range launchers {
-			require.Equal(t, 3, uses, "%s: the control worker's flag, the init container and the policy for launcher pods name %s", overlay, reference)
+			require.Equal(t, 3, uses,
+				"%s: the control worker's flag, the init container and the policy for launcher pods name %s", overlay, reference)
 		}
 	}
 }

@@ -82,7 +82,9 @@ func newPolicies(t *testing.T, overlay string) policies {
 }
 
 // defaulted is a policy as the API server has it once it is stored.
-func defaulted(p *admissionregistrationv1.ValidatingAdmissionPolicy) *admissionregistrationv1.ValidatingAdmissionPolicy {
+func defaulted(
+	p *admissionregistrationv1.ValidatingAdmissionPolicy,
+) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	exact, all := admissionregistrationv1.Exact, admissionregistrationv1.AllScopes
 	m := p.Spec.MatchConstraints
 	m.MatchPolicy, m.NamespaceSelector, m.ObjectSelector = &exact, &metav1.LabelSelector{}, &metav1.LabelSelector{}
@@ -126,8 +128,10 @@ func (p policies) ask(r request) error {
 			break
 		}
 	}
-	attributes := admission.NewAttributesRecord(r.object, r.old, corev1.SchemeGroupVersion.WithKind(kind), named.GetNamespace(), named.GetName(),
-		schema.GroupVersionResource{Version: "v1", Resource: r.resource}, r.subresource, r.operation, options, false, &user.DefaultInfo{Name: r.user})
+	attributes := admission.NewAttributesRecord(r.object, r.old, corev1.SchemeGroupVersion.WithKind(kind),
+		named.GetNamespace(), named.GetName(),
+		schema.GroupVersionResource{Version: "v1",
+			Resource: r.resource}, r.subresource, r.operation, options, false, &user.DefaultInfo{Name: r.user})
 	return p.plugin.Validate(context.Background(), attributes, admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 }
 
@@ -138,14 +142,19 @@ func instance() *kubevirt.VirtualMachineInstance {
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			Architecture: "amd64",
 			Domain: kubevirt.DomainSpec{
-				CPU:     &kubevirt.CPU{Sockets: 1, Cores: 1, Threads: 1},
-				Devices: kubevirt.Devices{Interfaces: []kubevirt.Interface{{Name: "default", Ports: []kubevirt.Port{{Name: "ssh", Port: 22}}}}},
+				CPU: &kubevirt.CPU{Sockets: 1, Cores: 1, Threads: 1},
+				Devices: kubevirt.Devices{
+					Interfaces: []kubevirt.Interface{
+						{Name: "default", Ports: []kubevirt.Port{{Name: "ssh", Port: 22}}}}},
 			},
-			Networks:       []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
-			LivenessProbe:  &kubevirt.Probe{Handler: kubevirt.Handler{GuestAgentPing: &kubevirt.GuestAgentPing{}}},
-			ReadinessProbe: &kubevirt.Probe{Handler: kubevirt.Handler{Exec: &corev1.ExecAction{Command: []string{"true"}}}},
+			Networks:      []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
+			LivenessProbe: &kubevirt.Probe{Handler: kubevirt.Handler{GuestAgentPing: &kubevirt.GuestAgentPing{}}},
+			ReadinessProbe: &kubevirt.Probe{
+				Handler: kubevirt.Handler{Exec: &corev1.ExecAction{Command: []string{"true"}}}},
 			Volumes: []kubevirt.Volume{
-				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "example.com/disk:1", ImagePullSecret: "registry"}}},
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{
+					ContainerDisk: &kubevirt.ContainerDiskSource{Image: "example.com/disk:1",
+						ImagePullSecret: "registry"}}},
 				{Name: "data", VolumeSource: kubevirt.VolumeSource{EmptyDisk: &kubevirt.EmptyDiskSource{}}},
 				{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{
 					UserData: "#cloud-config", NetworkDataSecretRef: &corev1.LocalObjectReference{Name: "net"},
@@ -190,18 +199,23 @@ func TestWhatTheControlWorkerWritesIsPermitted(t *testing.T) {
 		old := p.pod()
 		released := old.DeepCopy()
 		released.Finalizers = nil
-		require.NoError(t, p.ask(request{operation: admission.Update, resource: "pods", object: released, old: old}), "removes its finalizer")
+		require.NoError(t, p.ask(request{operation: admission.Update, resource: "pods", object: released, old: old}),
+			"removes its finalizer")
 		annotated := old.DeepCopy()
 		annotated.Annotations["descheduler.alpha.kubernetes.io/prefer-no-eviction"] = "true"
 		require.NoError(t, p.ask(request{operation: admission.Update, resource: "pods", object: annotated, old: old}))
 		ready := old.DeepCopy()
-		ready.Status.Conditions = []corev1.PodCondition{{Type: "kubevirt.io/virtual-machine-unpaused", Status: corev1.ConditionTrue}}
-		require.NoError(t, p.ask(request{operation: admission.Update, resource: "pods", subresource: "status", object: ready, old: old}))
+		ready.Status.Conditions = []corev1.PodCondition{
+			{Type: "kubevirt.io/virtual-machine-unpaused", Status: corev1.ConditionTrue}}
+		require.NoError(t, p.ask(
+			request{operation: admission.Update, resource: "pods", subresource: "status", object: ready, old: old}))
 		orphaned := old.DeepCopy()
 		orphaned.OwnerReferences = nil
 		released = orphaned.DeepCopy()
 		released.Finalizers = nil
-		require.NoError(t, p.ask(request{operation: admission.Update, resource: "pods", object: released, old: orphaned}), "one that nobody owns ends as well")
+		require.NoError(t, p.ask(
+			request{operation: admission.Update, resource: "pods", object: released,
+				old: orphaned}), "one that nobody owns ends as well")
 		require.NoError(t, p.ask(request{operation: admission.Delete, resource: "pods", old: orphaned}))
 		require.NoError(t, p.ask(request{operation: admission.Delete, resource: "pods", old: old}))
 	}
@@ -230,35 +244,56 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 		"no owner":         func(pod *corev1.Pod) { pod.OwnerReferences = nil },
 		"another owner":    func(pod *corev1.Pod) { pod.OwnerReferences[0].Kind = "VirtualMachine" },
 		"no controller":    func(pod *corev1.Pod) { pod.OwnerReferences[0].Controller = &no },
-		"two owners":       func(pod *corev1.Pod) { pod.OwnerReferences = append(pod.OwnerReferences, pod.OwnerReferences[0]) },
-		"a token":          func(pod *corev1.Pod) { pod.Spec.AutomountServiceAccountToken = nil },
-		"the network":      func(pod *corev1.Pod) { pod.Spec.HostNetwork = true },
-		"the processes":    func(pod *corev1.Pod) { pod.Spec.HostPID = true },
-		"the IPC":          func(pod *corev1.Pod) { pod.Spec.HostIPC = true },
-		"a node":           func(pod *corev1.Pod) { pod.Spec.NodeName = "control-plane" },
-		"maybe root":       func(pod *corev1.Pod) { pod.Spec.SecurityContext.RunAsNonRoot = nil },
-		"no seccomp":       func(pod *corev1.Pod) { pod.Spec.SecurityContext.SeccompProfile = nil },
-		"sysctls":          func(pod *corev1.Pod) { pod.Spec.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "a", Value: "b"}} },
-		"a host path":      volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
-		"a projected token": volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
-		}}}),
-		"a second container": func(pod *corev1.Pod) { pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0]) },
+		"two owners": func(pod *corev1.Pod) {
+			pod.OwnerReferences = append(pod.OwnerReferences, pod.OwnerReferences[0])
+		},
+		"a token":       func(pod *corev1.Pod) { pod.Spec.AutomountServiceAccountToken = nil },
+		"the network":   func(pod *corev1.Pod) { pod.Spec.HostNetwork = true },
+		"the processes": func(pod *corev1.Pod) { pod.Spec.HostPID = true },
+		"the IPC":       func(pod *corev1.Pod) { pod.Spec.HostIPC = true },
+		"a node":        func(pod *corev1.Pod) { pod.Spec.NodeName = "control-plane" },
+		"maybe root":    func(pod *corev1.Pod) { pod.Spec.SecurityContext.RunAsNonRoot = nil },
+		"no seccomp":    func(pod *corev1.Pod) { pod.Spec.SecurityContext.SeccompProfile = nil },
+		"sysctls": func(pod *corev1.Pod) {
+			pod.Spec.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "a", Value: "b"}}
+		},
+		"a host path": volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
+		"a projected token": volume(
+			corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+			}}}),
+		"a second container": func(pod *corev1.Pod) {
+			pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0])
+		},
 		"an init container": func(pod *corev1.Pod) {
 			pod.Spec.InitContainers = []corev1.Container{{Name: "x", Image: p.launcher, RestartPolicy: &always}}
 		},
-		"another image":          container(func(c *corev1.Container) { c.Image = "registry.example.com/other/launcher:v0.1.0" }),
-		"an image named alike":   container(func(c *corev1.Container) { c.Image = "registry.example.com/virtflow/launcher-2:v0.1.0" }),
-		"an image beneath":       container(func(c *corev1.Container) { c.Image = "registry.example.com/virtflow/launcher/x:v0.1.0" }),
-		"the other way round":    container(func(c *corev1.Container) { c.Image = "registry.example.com:80/virtflow/launcher" }),
-		"privileged":             container(func(c *corev1.Container) { c.SecurityContext.Privileged = &yes }),
-		"escalation":             container(func(c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = nil }),
-		"no security context":    container(func(c *corev1.Container) { c.SecurityContext = nil }),
-		"root":                   container(func(c *corev1.Container) { c.SecurityContext.RunAsUser = &root }),
-		"maybe root in it":       container(func(c *corev1.Container) { c.SecurityContext.RunAsNonRoot = &no }),
-		"unconfined":             container(func(c *corev1.Container) { c.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined }),
-		"all of /proc":           container(func(c *corev1.Container) { c.SecurityContext.ProcMount = &unmasked }),
-		"a capability":           container(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }),
+		"another image": container(func(c *corev1.Container) {
+			c.Image = "registry.example.com/other/launcher:v0.1.0"
+		}),
+		"an image named alike": container(func(c *corev1.Container) {
+			c.Image = "registry.example.com/virtflow/launcher-2:v0.1.0"
+		}),
+		"an image beneath": container(func(c *corev1.Container) {
+			c.Image = "registry.example.com/virtflow/launcher/x:v0.1.0"
+		}),
+		"the other way round": container(func(c *corev1.Container) {
+			c.Image = "registry.example.com:80/virtflow/launcher"
+		}),
+		"privileged": container(func(c *corev1.Container) { c.SecurityContext.Privileged = &yes }),
+		"escalation": container(func(c *corev1.Container) {
+			c.SecurityContext.AllowPrivilegeEscalation = nil
+		}),
+		"no security context": container(func(c *corev1.Container) { c.SecurityContext = nil }),
+		"root":                container(func(c *corev1.Container) { c.SecurityContext.RunAsUser = &root }),
+		"maybe root in it":    container(func(c *corev1.Container) { c.SecurityContext.RunAsNonRoot = &no }),
+		"unconfined": container(func(c *corev1.Container) {
+			c.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined
+		}),
+		"all of /proc": container(func(c *corev1.Container) { c.SecurityContext.ProcMount = &unmasked }),
+		"a capability": container(func(c *corev1.Container) {
+			c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
+		}),
 		"the usual capabilities": container(func(c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil }),
 		"a port of the host":     container(func(c *corev1.Container) { c.Ports[0].HostPort = 22 }),
 		"another command":        container(func(c *corev1.Container) { c.Command = []string{"/bin/sh"} }),
@@ -267,13 +302,15 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 			c.LivenessProbe.Exec.Command = []string{"/run/virtflow/container-disks/root/x"}
 		}),
 		"a hook": container(func(c *corev1.Container) {
-			c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh"}}}}
+			c.Lifecycle = &corev1.Lifecycle{
+				PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh"}}}}
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := p.pod()
 			change(pod)
-			require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "pods", object: pod}), "virtflow-control-worker-pods")
+			require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "pods", object: pod}),
+				"virtflow-control-worker-pods")
 		})
 	}
 }
@@ -282,15 +319,21 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 	p := newPolicies(t, "dev-overlay")
 	p.launcher = "localhost/virtflow/launcher:dev"
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "database"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "database"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
 	const denied = "virtflow-control-worker-pods"
 	require.ErrorContains(t, p.ask(request{operation: admission.Delete, resource: "pods", old: other}), denied)
-	require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "pods", object: other, old: other}), denied)
-	require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "pods", subresource: "status", object: other, old: other}), denied)
+	require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "pods", object: other, old: other}),
+		denied)
+	require.ErrorContains(t, p.ask(
+		request{operation: admission.Update, resource: "pods", subresource: "status", object: other,
+			old: other}), denied)
 	disguised := other.DeepCopy()
 	disguised.Labels = map[string]string{"kubevirt.io": "virt-launcher"}
-	require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "pods", object: disguised, old: other}), denied)
-	require.NoError(t, p.ask(request{user: "jane", operation: admission.Delete, resource: "pods", old: other}), "others delete pods as ever")
+	require.ErrorContains(t, p.ask(
+		request{operation: admission.Update, resource: "pods", object: disguised, old: other}), denied)
+	require.NoError(t, p.ask(request{user: "jane", operation: admission.Delete, resource: "pods", old: other}),
+		"others delete pods as ever")
 
 	for name, change := range map[string]func(*corev1.Pod){
 		"its image":      func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "x" },
@@ -301,7 +344,8 @@ func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 	} {
 		changed := p.pod()
 		change(changed)
-		require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "pods", object: changed, old: p.pod()}), denied, name)
+		require.ErrorContains(t, p.ask(
+			request{operation: admission.Update, resource: "pods", object: changed, old: p.pod()}), denied, name)
 	}
 }
 
@@ -320,8 +364,12 @@ func TestTheControlWorkerMakesCloudInitSecretsOnly(t *testing.T) {
 	} {
 		s := secret(t)
 		change(s)
-		require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "secrets", object: s}), "virtflow-control-worker-secrets", name)
+		require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "secrets", object: s}),
+			"virtflow-control-worker-secrets", name)
 	}
-	require.ErrorContains(t, p.ask(request{operation: admission.Delete, resource: "secrets", old: secret(t)}), "virtflow-control-worker-secrets")
-	require.ErrorContains(t, p.ask(request{operation: admission.Update, resource: "secrets", object: secret(t), old: secret(t)}), "virtflow-control-worker-secrets")
+	require.ErrorContains(t, p.ask(request{operation: admission.Delete, resource: "secrets", old: secret(t)}),
+		"virtflow-control-worker-secrets")
+	require.ErrorContains(t, p.ask(
+		request{operation: admission.Update, resource: "secrets", object: secret(t),
+			old: secret(t)}), "virtflow-control-worker-secrets")
 }

@@ -65,7 +65,8 @@ func replay(t *testing.T, h *historypb.History) {
 	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
 	require.NoError(t, err)
 	control.RegisterWorkflows(r)
-	require.NoError(t, r.ReplayWorkflowHistory(nil, h), "up to event %d", h.GetEvents()[len(h.GetEvents())-1].GetEventId())
+	require.NoError(t, r.ReplayWorkflowHistory(nil, h), "up to event %d",
+		h.GetEvents()[len(h.GetEvents())-1].GetEventId())
 }
 
 // manifest reads the floor and how many histories there must be at least: lines of "workflow type, blank, number".

@@ -13,24 +13,29 @@ import (
 
 // strategies, situations and requests are all that there are; a table that lacks one has a hole.
 func strategies() []runstrategy.Strategy {
-	return []runstrategy.Strategy{runstrategy.Always, runstrategy.RerunOnFailure, runstrategy.Manual, runstrategy.Halted, runstrategy.Once}
+	return []runstrategy.Strategy{runstrategy.Always, runstrategy.RerunOnFailure, runstrategy.Manual,
+		runstrategy.Halted, runstrategy.Once}
 }
 
 func situations() []runstrategy.Situation {
-	return []runstrategy.Situation{runstrategy.Absent, runstrategy.Alive, runstrategy.Deleting, runstrategy.Succeeded, runstrategy.Failed}
+	return []runstrategy.Situation{runstrategy.Absent, runstrategy.Alive, runstrategy.Deleting, runstrategy.Succeeded,
+		runstrategy.Failed}
 }
 
 func requests() []runstrategy.Request {
-	return []runstrategy.Request{runstrategy.NoRequest, runstrategy.StartRequest, runstrategy.StopRequest, runstrategy.RestartRequest}
+	return []runstrategy.Request{runstrategy.NoRequest, runstrategy.StartRequest, runstrategy.StopRequest,
+		runstrategy.RestartRequest}
 }
 
 func phases() []vmi.Phase {
 	return []vmi.Phase{
-		vmi.PhaseUnset, vmi.PhasePending, vmi.PhaseScheduling, vmi.PhaseScheduled, vmi.PhaseRunning, vmi.PhaseSucceeded, vmi.PhaseFailed,
+		vmi.PhaseUnset, vmi.PhasePending, vmi.PhaseScheduling, vmi.PhaseScheduled, vmi.PhaseRunning, vmi.PhaseSucceeded,
+		vmi.PhaseFailed,
 	}
 }
 
-// CheckStrategies says what is wrong with a table of run strategies: holes, rows that are never looked up, rows that say the same twice.
+// CheckStrategies says what is wrong with a table of run strategies: holes, rows that are never looked up, rows that
+// say the same twice.
 func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	type key struct {
 		strategy  runstrategy.Strategy
@@ -44,7 +49,8 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%v stands there twice", k))
 		}
 		seen[k] = true
-		if !slices.Contains(strategies(), r.Strategy) || !slices.Contains(situations(), r.Situation) || !slices.Contains(requests(), r.Request) {
+		if !slices.Contains(strategies(), r.Strategy) || !slices.Contains(situations(), r.Situation) ||
+			!slices.Contains(requests(), r.Request) {
 			wrong = append(wrong, fmt.Sprintf("%v is never looked up", k))
 		}
 	}
@@ -58,8 +64,8 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	return wrong
 }
 
-// CheckPhases says what is wrong with a table of phases: one that nothing leads to, one that nothing leads out of, one that is left although
-// it is final, a rule without words.
+// CheckPhases says what is wrong with a table of phases: one that nothing leads to, one that nothing leads out of, one
+// that is left although it is final, a rule without words.
 func CheckPhases(rules []vmi.Rule) (wrong []string) {
 	reached := map[vmi.Phase]bool{vmi.PhaseUnset: true}
 	for range rules {
@@ -104,17 +110,22 @@ func CheckPhases(rules []vmi.Rule) (wrong []string) {
 // kubevirtStatuses are all printable statuses that KubeVirt's API knows.
 func kubevirtStatuses() []kubevirt.VirtualMachinePrintableStatus {
 	return []kubevirt.VirtualMachinePrintableStatus{
-		kubevirt.VirtualMachineStatusStopped, kubevirt.VirtualMachineStatusProvisioning, kubevirt.VirtualMachineStatusStarting,
-		kubevirt.VirtualMachineStatusRunning, kubevirt.VirtualMachineStatusPaused, kubevirt.VirtualMachineStatusStopping,
-		kubevirt.VirtualMachineStatusTerminating, kubevirt.VirtualMachineStatusCrashLoopBackOff, kubevirt.VirtualMachineStatusMigrating,
-		kubevirt.VirtualMachineStatusUnknown, kubevirt.VirtualMachineStatusUnschedulable, kubevirt.VirtualMachineStatusErrImagePull,
-		kubevirt.VirtualMachineStatusImagePullBackOff, kubevirt.VirtualMachineStatusPvcNotFound, kubevirt.VirtualMachineStatusDataVolumeError,
+		kubevirt.VirtualMachineStatusStopped, kubevirt.VirtualMachineStatusProvisioning,
+		kubevirt.VirtualMachineStatusStarting,
+		kubevirt.VirtualMachineStatusRunning, kubevirt.VirtualMachineStatusPaused,
+		kubevirt.VirtualMachineStatusStopping,
+		kubevirt.VirtualMachineStatusTerminating, kubevirt.VirtualMachineStatusCrashLoopBackOff,
+		kubevirt.VirtualMachineStatusMigrating,
+		kubevirt.VirtualMachineStatusUnknown, kubevirt.VirtualMachineStatusUnschedulable,
+		kubevirt.VirtualMachineStatusErrImagePull,
+		kubevirt.VirtualMachineStatusImagePullBackOff, kubevirt.VirtualMachineStatusPvcNotFound,
+		kubevirt.VirtualMachineStatusDataVolumeError,
 		kubevirt.VirtualMachineStatusWaitingForVolumeBinding, kubevirt.VirtualMachineStatusWaitingForReceiver,
 	}
 }
 
-// CheckPrintables says what is wrong with the table of printable statuses: one that KubeVirt has and it lacks, or the other way; a row that
-// neither can hold nor says what it awaits; a last row that does not catch what is left.
+// CheckPrintables says what is wrong with the table of printable statuses: one that KubeVirt has and it lacks, or the
+// other way; a row that neither can hold nor says what it awaits; a last row that does not catch what is left.
 func CheckPrintables(rows []vm.Printable) (wrong []string) {
 	known := kubevirtStatuses()
 	var have []string

@@ -14,14 +14,18 @@ import (
 // Markdown is the page of all tables and diagrams.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("# Lifecycle tables\n\n<!-- Written by make generate from the tables in workflows/: change those. -->\n\n" +
+	b.WriteString("# Lifecycle tables\n\n<!-- Written by make generate from the tables in workflows/: change " +
+		"those. -->\n\n" +
 		"What the planners look up, drawn from the code. What it means is told in [Lifecycle](lifecycle.md).\n")
-	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules leave a phase, the first that holds is taken.\n")
+	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules " +
+		"leave a phase, the first that holds is taken.\n")
 	b.WriteString(Phases(vmi.Rules()))
-	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `internal/runstrategy/table.go`: what is done about the instance, by what it does and what is requested in\n" +
+	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `internal/runstrategy/table.go`: what is done " +
+		"about the instance, by what it does and what is requested in\n" +
 		"`status.stateChangeRequests`. A request that has no column of its own for a situation changes nothing there.\n")
 	b.WriteString(Strategies(runstrategy.Table()))
-	b.WriteString("\n## Printable status of a VirtualMachine\n\nFrom `workflows/vm/status.go`: the first that holds is shown. Where something is awaited, the row marks its place: it cannot hold yet.\n")
+	b.WriteString("\n## Printable status of a VirtualMachine\n\nFrom `workflows/vm/status.go`: the first that holds " +
+		"is shown. Where something is awaited, the row marks its place: it cannot hold yet.\n")
 	b.WriteString(Printables(vm.Printables()))
 	return b.String()
 }
@@ -67,7 +71,8 @@ func Strategies(rows []runstrategy.Row) string {
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", r.Situation, to, label)
 			}
 		}
-		b.WriteString("    alive --> succeeded: the guest powers off\n    alive --> failed: the guest fails\n    deleting --> absent: everything of it is gone\n```\n\n")
+		b.WriteString("    alive --> succeeded: the guest powers off\n    alive --> failed: the guest fails\n    " +
+			"deleting --> absent: everything of it is gone\n```\n\n")
 		columns := []runstrategy.Request{}
 		for _, q := range requests() {
 			if slices.ContainsFunc(rows, func(r runstrategy.Row) bool { return r.Strategy == st && r.Request == q }) {
@@ -95,7 +100,9 @@ func Strategies(rows []runstrategy.Row) string {
 }
 
 func cell(rows []runstrategy.Row, st runstrategy.Strategy, sit runstrategy.Situation, q runstrategy.Request) string {
-	i := slices.IndexFunc(rows, func(r runstrategy.Row) bool { return r.Strategy == st && r.Situation == sit && r.Request == q })
+	i := slices.IndexFunc(rows, func(r runstrategy.Row) bool {
+		return r.Strategy == st && r.Situation == sit && r.Request == q
+	})
 	switch {
 	case i < 0 && q == runstrategy.NoRequest:
 		return "**no row**"

@@ -17,11 +17,12 @@ func TestTheTablesHaveNoHoles(t *testing.T) {
 	require.Empty(t, tables.CheckStrategies(runstrategy.Table()))
 	require.Empty(t, tables.CheckPhases(vmi.Rules()))
 	require.Empty(t, tables.CheckPrintables(vm.Printables()))
-	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0", len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables()))
+	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0",
+		len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables()))
 }
 
-// TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules is left that lead to
-// the same phase, nothing is missing to see.
+// TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules
+// is left that lead to the same phase, nothing is missing to see.
 func TestAHoleIsFound(t *testing.T) {
 	without := func(rows []runstrategy.Row, i int) []runstrategy.Row {
 		return append(append([]runstrategy.Row{}, rows[:i]...), rows[i+1:]...)

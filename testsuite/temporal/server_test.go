@@ -35,7 +35,8 @@ import (
 // program is the server as the local cluster runs it, built unless it is in the cache.
 func program(t *testing.T) string {
 	t.Helper()
-	build := exec.Command("go", "run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", ".", "build", "temporal")
+	build := exec.Command("go", "run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", ".", "build",
+		"temporal")
 	build.Stderr = os.Stderr
 	folder, err := build.Output()
 	require.NoError(t, err)
@@ -68,15 +69,18 @@ func startPostgres(t *testing.T) string {
 		cmd.Dir, cmd.Stderr = dir, os.Stderr
 		return cmd
 	}
-	require.NoError(t, command(filepath.Join(found[0], "initdb"), "-D", data, "-U", "temporal", "--auth", "trust", "--no-sync").Run())
-	server := command(filepath.Join(found[0], "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "fsync=off")
+	require.NoError(t, command(filepath.Join(found[0], "initdb"), "-D", data, "-U", "temporal", "--auth", "trust",
+		"--no-sync").Run())
+	server := command(filepath.Join(found[0], "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c",
+		"max_connections=200", "-c", "fsync=off")
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Signal(syscall.SIGINT)
 		_ = server.Wait()
 	})
 	require.Eventually(t, func() bool {
-		return exec.Command(filepath.Join(found[0], "pg_isready"), "-h", dir, "-U", "temporal", "-d", "postgres").Run() == nil
+		return exec.Command(filepath.Join(found[0], "pg_isready"), "-h", dir, "-U", "temporal", "-d", "postgres").
+			Run() == nil
 	}, 20*time.Second, 20*time.Millisecond, "PostgreSQL is ready")
 	return dir
 }
@@ -129,7 +133,8 @@ func requireClosed(ctx context.Context, t *testing.T, server *trial.Server) {
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(without)), address)
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(strange)), address)
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, insecure.NewCredentials()), address)
-		// The handshake itself is refused, before any request is read. With TLS 1.3 the client learns it at its first read.
+		// The handshake itself is refused, before any request is read. With TLS 1.3 the client learns it at its first
+		// read.
 		connection, err := (&tls.Dialer{Config: without}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			_, err = connection.Read(make([]byte, 1))
@@ -164,7 +169,8 @@ func register(ctx context.Context, t *testing.T, server *trial.Server) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		_, err := connected.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-			Namespace: "virtflow", SearchAttributes: map[string]enumspb.IndexedValueType{"Phase": enumspb.INDEXED_VALUE_TYPE_KEYWORD},
+			Namespace: "virtflow", SearchAttributes: map[string]enumspb.IndexedValueType{
+				"Phase": enumspb.INDEXED_VALUE_TYPE_KEYWORD},
 		})
 		return err == nil
 	}, 20*time.Second, 100*time.Millisecond)
@@ -177,8 +183,9 @@ func begin(ctx context.Context, t *testing.T, server *trial.Server) {
 	defer connected.Close()
 	require.Eventually(t, func() bool {
 		_, err := connected.SignalWithStartWorkflow(ctx, machine, "observed", "pod ready", client.StartWorkflowOptions{
-			TaskQueue:             "nobody",
-			TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword("Phase").ValueSet("Running")),
+			TaskQueue: "nobody",
+			TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword("Phase").
+				ValueSet("Running")),
 		}, "VirtualMachine")
 		return err == nil
 	}, 20*time.Second, 100*time.Millisecond)
@@ -189,7 +196,8 @@ func requireKept(ctx context.Context, t *testing.T, server *trial.Server) {
 	require.NoError(t, err)
 	defer connected.Close()
 	var types []enumspb.EventType
-	for events := connected.GetWorkflowHistory(ctx, machine, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+	for events := connected.GetWorkflowHistory(ctx, machine, "", false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		event, err := events.Next()
 		require.NoError(t, err)
 		types = append(types, event.GetEventType())
@@ -200,8 +208,10 @@ func requireKept(ctx context.Context, t *testing.T, server *trial.Server) {
 		enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
 	}, types)
 	require.Eventually(t, func() bool { // the list follows the histories
-		found, err := connected.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "Phase = 'Running'"})
-		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().GetWorkflowId() == machine
+		found, err := connected.ListWorkflow(ctx,
+			&workflowservice.ListWorkflowExecutionsRequest{Query: "Phase = 'Running'"})
+		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().
+			GetWorkflowId() == machine
 	}, 20*time.Second, 100*time.Millisecond)
 }
 

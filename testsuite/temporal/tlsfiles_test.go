@@ -31,12 +31,14 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		"no CA": {address: "127.0.0.1:7233", says: "reading the CA", spoil: func(t *testing.T, dir string) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "ca.crt")))
 		}},
-		"empty CA":  {address: "127.0.0.1:7233", says: "holds no certificate", spoil: replace("ca.crt", "client.key")},
-		"wrong key": {address: "127.0.0.1:7233", says: "reading the client certificate", spoil: replace("client.key", "server.key")},
-		"client certificate as the server's": {address: "127.0.0.1:7233", says: "valid for serverAuth", spoil: func(t *testing.T, dir string) {
-			replace("server.crt", "client.crt")(t, dir)
-			replace("server.key", "client.key")(t, dir)
-		}},
+		"empty CA": {address: "127.0.0.1:7233", says: "holds no certificate", spoil: replace("ca.crt", "client.key")},
+		"wrong key": {address: "127.0.0.1:7233", says: "reading the client certificate",
+			spoil: replace("client.key", "server.key")},
+		"client certificate as the server's": {address: "127.0.0.1:7233", says: "valid for serverAuth",
+			spoil: func(t *testing.T, dir string) {
+				replace("server.crt", "client.crt")(t, dir)
+				replace("server.key", "client.key")(t, dir)
+			}},
 		"another CA": {address: "127.0.0.1:7233", says: "signed by ca.crt", spoil: func(t *testing.T, dir string) {
 			other := t.TempDir()
 			require.NoError(t, trial.WriteCertificates(other))

@@ -73,7 +73,9 @@ var names = []avoided{
 var anyAnywhere, anyName = anyOf(anywhere), anyOf(names)
 
 // others are the words of others: KubeVirt's messages, options, a library.
-var others = regexp.MustCompile(`cannot be fulfilled|\btakes? up to\b|--quiet|(ttyS0|kernelArgs:) quiet|tally/v4|contrib/tally|sdktally|tallyprom|\btally\.`)
+var others = regexp.MustCompile(
+	`cannot be fulfilled|\btakes? up to\b|--quiet|(ttyS0|kernelArgs:) ` +
+		`quiet|tally/v4|contrib/tally|sdktally|tallyprom|\btally\.`)
 
 // split makes words of names: takeUp and take_up become "take up". Lines stay where they are.
 func split(text string) string {
@@ -142,9 +144,11 @@ func TestTheFieldsWords(t *testing.T) {
 			return err
 		}
 		switch {
-		case d.IsDir() && slices.Contains([]string{".git", ".build", "deploy/crds", "testsuite/replay/histories", "testsuite/words"}, name):
+		case d.IsDir() && slices.Contains(
+			[]string{".git", ".build", "deploy/crds", "testsuite/replay/histories", "testsuite/words"}, name):
 			return filepath.SkipDir
-		case !d.Type().IsRegular() || !slices.Contains(text, filepath.Ext(name)) || strings.HasSuffix(name, ".pb.go") || name == "LICENSE":
+		case !d.Type().IsRegular() || !slices.Contains(text, filepath.Ext(name)) || strings.HasSuffix(name, ".pb.go") ||
+			name == "LICENSE":
 			return nil
 		}
 		content, err := os.ReadFile(path)

@@ -32,8 +32,9 @@ const (
 	writeTime           = 5 * time.Second
 )
 
-// availability shows in the KubeVirt object whether virtflow can work: by its condition Available. Every control worker writes it, but only
-// what changes something: that Temporal is not reached when that begins, that it is reached where the condition says otherwise.
+// availability shows in the KubeVirt object whether virtflow can work: by its condition Available. Every control worker
+// writes it, but only what changes something: that Temporal is not reached when that begins, that it is reached where
+// the condition says otherwise.
 type availability struct {
 	client  *kube.Client
 	current func() *kubevirt.KubeVirt // as last seen; nil: there is none
@@ -64,9 +65,12 @@ func (a *availability) report(ctx context.Context, problem error) {
 	a.failed = problem != nil
 }
 
-// nextCondition decides what the condition is to say, and whether it has to be written. alreadyFailed: this worker has said before that
-// Temporal is not reachable; it does not say so twice, so that two workers that disagree do not write against each other for ever.
-func nextCondition(conditions []kubevirt.KubeVirtCondition, problem error, alreadyFailed bool, now time.Time) (kubevirt.KubeVirtCondition, bool) {
+// nextCondition decides what the condition is to say, and whether it has to be written. alreadyFailed: this worker has
+// said before that Temporal is not reachable; it does not say so twice, so that two workers that disagree do not write
+// against each other for ever.
+func nextCondition(
+	conditions []kubevirt.KubeVirtCondition, problem error, alreadyFailed bool, now time.Time,
+) (kubevirt.KubeVirtCondition, bool) {
 	c := kubevirt.KubeVirtCondition{
 		Type: kubevirt.KubeVirtConditionAvailable, Status: corev1.ConditionTrue, Reason: ReasonTemporalReachable,
 		Message:            "Control workers reach Temporal, and its namespace is registered.",
@@ -74,7 +78,8 @@ func nextCondition(conditions []kubevirt.KubeVirtCondition, problem error, alrea
 	}
 	if problem != nil {
 		c.Status, c.Reason = corev1.ConditionFalse, ReasonTemporalNotReachable
-		c.Message = observe.Cut("Guests run on, but nothing is started, stopped or repaired: "+problem.Error(), maxConditionMessage)
+		c.Message = observe.Cut("Guests run on, but nothing is started, stopped or repaired: "+problem.Error(),
+			maxConditionMessage)
 	}
 	i := slices.IndexFunc(conditions, func(o kubevirt.KubeVirtCondition) bool { return o.Type == c.Type })
 	switch {
@@ -91,7 +96,9 @@ func nextCondition(conditions []kubevirt.KubeVirtCondition, problem error, alrea
 
 // write replaces the condition, if the object is still the one that was seen.
 func (a *availability) write(ctx context.Context, kv *kubevirt.KubeVirt, c kubevirt.KubeVirtCondition) error {
-	all := slices.DeleteFunc(slices.Clone(kv.Status.Conditions), func(o kubevirt.KubeVirtCondition) bool { return o.Type == c.Type })
+	all := slices.DeleteFunc(slices.Clone(kv.Status.Conditions), func(o kubevirt.KubeVirtCondition) bool {
+		return o.Type == c.Type
+	})
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": kv.UID, "resourceVersion": kv.ResourceVersion},
 		"status":   map[string]any{"conditions": append(all, c)},
@@ -99,7 +106,8 @@ func (a *availability) write(ctx context.Context, kv *kubevirt.KubeVirt, c kubev
 	if err != nil {
 		return fmt.Errorf("writing the condition of %s/%s: %w", kv.Namespace, kv.Name, err)
 	}
-	_, err = a.client.KubeVirts(kv.Namespace).Patch(ctx, kv.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = a.client.KubeVirts(kv.Namespace).
+		Patch(ctx, kv.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("patching the status of the KubeVirt object %s/%s: %w", kv.Namespace, kv.Name, err)
 	}

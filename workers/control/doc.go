@@ -1,5 +1,5 @@
-// Package control is the worker of the control queue: it keeps the Temporal namespace with its search attributes registered, and runs the
-// workflows and the activities that talk to Kubernetes. Every replica is active.
+// Package control is the worker of the control queue: it keeps the Temporal namespace with its search attributes
+// registered, and runs the workflows and the activities that talk to Kubernetes. Every replica is active.
 //
 //	run.go            the worker, and what it may have in hand
 //	register.go       which workflows and activities it runs

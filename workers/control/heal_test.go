@@ -67,7 +67,9 @@ func (f *frontend) state(needsNamespace bool) error {
 	}
 }
 
-func (f *frontend) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (f *frontend) intercept(
+	ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	needs := true
 	switch request.(type) {
 	case *workflowservice.GetSystemInfoRequest, *workflowservice.RegisterNamespaceRequest:
@@ -82,16 +84,23 @@ func (f *frontend) intercept(ctx context.Context, request any, _ *grpc.UnaryServ
 	return next(ctx, request)
 }
 
-func (f *frontend) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
-	return &workflowservice.GetSystemInfoResponse{Capabilities: &workflowservice.GetSystemInfoResponse_Capabilities{}}, nil
+func (f *frontend) GetSystemInfo(
+	context.Context, *workflowservice.GetSystemInfoRequest,
+) (*workflowservice.GetSystemInfoResponse, error) {
+	return &workflowservice.GetSystemInfoResponse{Capabilities: &workflowservice.GetSystemInfoResponse_Capabilities{}},
+		nil
 }
 
-func (f *frontend) RegisterNamespace(context.Context, *workflowservice.RegisterNamespaceRequest) (*workflowservice.RegisterNamespaceResponse, error) {
+func (f *frontend) RegisterNamespace(
+	context.Context, *workflowservice.RegisterNamespaceRequest,
+) (*workflowservice.RegisterNamespaceResponse, error) {
 	f.change(func() { f.there, f.registered, f.forgetful = true, f.registered+1, 2 })
 	return &workflowservice.RegisterNamespaceResponse{}, nil
 }
 
-func (f *frontend) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
+func (f *frontend) DescribeNamespace(
+	context.Context, *workflowservice.DescribeNamespaceRequest,
+) (*workflowservice.DescribeNamespaceResponse, error) {
 	return &workflowservice.DescribeNamespaceResponse{NamespaceInfo: &namespace.NamespaceInfo{}}, nil
 }
 
@@ -160,12 +169,13 @@ func (f *frontend) serve(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestAControlWorkerHeals: it polls again, and says so, whatever became of Temporal: not there yet, an empty database, search attributes
-// that are gone, no answers for a while.
+// TestAControlWorkerHeals: it polls again, and says so, whatever became of Temporal: not there yet, an empty database,
+// search attributes that are gone, no answers for a while.
 func TestAControlWorkerHeals(t *testing.T) {
 	f := &frontend{}
 	k := kube.New(kube.Options{Namespaces: []string{"virtflow"}})
-	_, err := kube.Put(k, &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: settings.ObjectName}})
+	_, err := kube.Put(k, &kubevirt.KubeVirt{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: settings.ObjectName}})
 	require.NoError(t, err)
 	web := httptest.NewServer(k)
 	t.Cleanup(web.CloseClientConnections)
@@ -181,8 +191,9 @@ func TestAControlWorkerHeals(t *testing.T) {
 	require.NoError(t, watcher.WaitForSync(ctx))
 	p := &process.Process{Log: zerolog.Nop(), Registry: prometheus.NewRegistry(), Health: process.NewHealth()}
 	o := Options{
-		Temporal: temporalclient.Options{Address: f.serve(t), Namespace: contract.Namespace}, MaxConcurrent: 4, CachedWorkflows: 16,
-		interval: 50 * time.Millisecond,
+		Temporal: temporalclient.Options{Address: f.serve(t), Namespace: contract.Namespace}, MaxConcurrent: 4,
+		CachedWorkflows: 16,
+		interval:        50 * time.Millisecond,
 	}
 	all.Go(func() {
 		_ = Run(ctx, p, o, &cluster.Activities{}, Kubernetes{KubeVirt: kv, Current: watcher.Object})
@@ -244,14 +255,16 @@ func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// TestAvailable: workers that disagree do not write against each other for ever, and what a dead one has said does not stay.
+// TestAvailable: workers that disagree do not write against each other for ever, and what a dead one has said does not
+// stay.
 func TestAvailable(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	problem := errors.New("no route to host")
 	said := func(status corev1.ConditionStatus, ago time.Duration) []kubevirt.KubeVirtCondition {
 		return []kubevirt.KubeVirtCondition{
 			{Type: kubevirt.KubeVirtConditionProgressing, Status: corev1.ConditionFalse},
-			{Type: kubevirt.KubeVirtConditionAvailable, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-ago))},
+			{Type: kubevirt.KubeVirtConditionAvailable, Status: status,
+				LastTransitionTime: metav1.NewTime(now.Add(-ago))},
 		}
 	}
 	for _, c := range []struct {
@@ -266,10 +279,12 @@ func TestAvailable(t *testing.T) {
 		{name: "nothing new", before: said(corev1.ConditionTrue, time.Hour)},
 		{name: "it begins", before: said(corev1.ConditionTrue, time.Hour), problem: problem, write: true},
 		{name: "it goes on", before: said(corev1.ConditionFalse, time.Hour), problem: problem, failed: true},
-		{name: "it goes on, and another worker has said otherwise", before: said(corev1.ConditionTrue, 0), problem: problem, failed: true},
+		{name: "it goes on, and another worker has said otherwise", before: said(corev1.ConditionTrue, 0),
+			problem: problem, failed: true},
 		{name: "it is over", before: said(corev1.ConditionFalse, time.Second), failed: true, write: true},
 		{name: "another worker has just failed", before: said(corev1.ConditionFalse, time.Minute)},
-		{name: "another worker has failed a while ago", before: said(corev1.ConditionFalse, 2*time.Minute), write: true},
+		{name: "another worker has failed a while ago", before: said(corev1.ConditionFalse, 2*time.Minute),
+			write: true},
 	} {
 		next, write := nextCondition(c.before, c.problem, c.failed, now)
 		require.Equal(t, c.write, write, c.name)

@@ -21,8 +21,9 @@ import (
 // Retention is how long the history of a finished workflow is kept.
 const Retention = 90 * 24 * time.Hour
 
-// EnsureNamespace registers the namespace and virtflow's search attributes where they are missing. Doing it again, or from several
-// workers at once, changes nothing, and costs two requests. Where something was missing, it returns when the namespace can be used.
+// EnsureNamespace registers the namespace and virtflow's search attributes where they are missing. Doing it again, or
+// from several workers at once, changes nothing, and costs two requests. Where something was missing, it returns when
+// the namespace can be used.
 func EnsureNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
 	err := temporalclient.NamespaceExists(ctx, c, namespace)
 	registered := isMissing(err)
@@ -60,14 +61,16 @@ func registerNamespace(ctx context.Context, c client.Client, namespace string, l
 		log.Info().Str("temporal_namespace", namespace).Msg("namespace registered")
 	case errors.As(err, &exists):
 	case notPermitted(err):
-		return fmt.Errorf("the Temporal namespace %s does not exist, and this worker may not register it: %w", namespace, err)
+		return fmt.Errorf("the Temporal namespace %s does not exist, and this worker may not register it: %w",
+			namespace, err)
 	default:
 		return fmt.Errorf("registering the Temporal namespace %s: %w", namespace, err)
 	}
 	return nil
 }
 
-// notPermitted is what hosted Temporal answers to a worker that would register something: an administrator has to do it beforehand.
+// notPermitted is what hosted Temporal answers to a worker that would register something: an administrator has to do it
+// beforehand.
 func notPermitted(err error) bool {
 	var denied *serviceerror.PermissionDenied
 	var unimplemented *serviceerror.Unimplemented
@@ -75,7 +78,9 @@ func notPermitted(err error) bool {
 }
 
 // ensureSearchAttributes says whether any had to be added.
-func ensureSearchAttributes(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) (added bool, err error) {
+func ensureSearchAttributes(
+	ctx context.Context, c client.Client, namespace string, log zerolog.Logger,
+) (added bool, err error) {
 	op := c.OperatorService()
 	have, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if notPermitted(err) {
@@ -90,14 +95,16 @@ func ensureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 		if !ok {
 			missing[name] = enums.INDEXED_VALUE_TYPE_KEYWORD
 		} else if kind != enums.INDEXED_VALUE_TYPE_KEYWORD {
-			return false, fmt.Errorf("search attribute %s of namespace %s is of type %s, not Keyword: remove it, or use another namespace",
+			return false, fmt.Errorf(
+				"search attribute %s of namespace %s is of type %s, not Keyword: remove it, or use another namespace",
 				name, namespace, kind)
 		}
 	}
 	if len(missing) == 0 {
 		return false, nil
 	}
-	_, err = op.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing})
+	_, err = op.AddSearchAttributes(ctx,
+		&operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing})
 	var exists *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &exists) {
 		return false, fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
@@ -106,10 +113,11 @@ func ensureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 	return true, nil
 }
 
-// awaitNamespace waits until every part of Temporal knows the namespace and its attributes: they are cached there for a few seconds, and
-// a workflow that uses an unknown attribute fails its task.
+// awaitNamespace waits until every part of Temporal knows the namespace and its attributes: they are cached there for a
+// few seconds, and a workflow that uses an unknown attribute fails its task.
 func awaitNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
-	request := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: contract.SearchActor + " = 'none'"}
+	request := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace,
+		Query: contract.SearchActor + " = 'none'"}
 	var last error
 	err := temporalclient.Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if _, last = c.WorkflowService().CountWorkflowExecutions(ctx, request); last != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-// RegisterWorkflows registers every workflow under its contract name. The replay tests use it too: what is replayed is what is deployed.
+// RegisterWorkflows registers every workflow under its contract name. The replay tests use it too: what is replayed is
+// what is deployed.
 func RegisterWorkflows(r worker.WorkflowRegistry) {
 	for name, w := range map[string]any{
 		contract.WorkflowVM:        vm.Workflow,

@@ -20,8 +20,8 @@ const (
 	checkTime = 30 * time.Second
 )
 
-// registration keeps the Temporal namespace registered with virtflow's search attributes for as long as the process runs: Temporal's
-// database may be lost and be replaced by an empty one at any time. It is safe for concurrent use.
+// registration keeps the Temporal namespace registered with virtflow's search attributes for as long as the process
+// runs: Temporal's database may be lost and be replaced by an empty one at any time. It is safe for concurrent use.
 type registration struct {
 	ensure func(context.Context) error
 	log    zerolog.Logger
@@ -44,8 +44,11 @@ func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg
 	return r
 }
 
-// run checks until ctx ends: every interval while all is well, more often while it is not. After each check it calls report.
-func (r *registration) run(ctx context.Context, interval time.Duration, report func(ctx context.Context, problem error)) {
+// run checks until ctx ends: every interval while all is well, more often while it is not. After each check it calls
+// report.
+func (r *registration) run(
+	ctx context.Context, interval time.Duration, report func(ctx context.Context, problem error),
+) {
 	pause := temporalclient.Retry()
 	next := wait.DelayFunc(func() time.Duration {
 		if r.Ready(ctx) == nil {

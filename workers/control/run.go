@@ -18,15 +18,17 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// stopTimeout is how long a stopping worker finishes what it has in hand. It is shorter than the pod's own grace period of 30 s.
+// stopTimeout is how long a stopping worker finishes what it has in hand. It is shorter than the pod's own grace period
+// of 30 s.
 const stopTimeout = 20 * time.Second
 
 // Options are the settings of a control worker.
 type Options struct {
 	Temporal temporalclient.Options
-	// MaxConcurrent bounds what this process has in hand: as many workflow tasks at a time, as many local activities and as many other
-	// activities. What is more than the machine can do at a time waits in Temporal's queues, where waiting costs nothing and counts against
-	// no time limit of work; in hand it would only be late, and late work is tried again.
+	// MaxConcurrent bounds what this process has in hand: as many workflow tasks at a time, as many local activities
+	// and as many other activities. What is more than the machine can do at a time waits in Temporal's queues, where
+	// waiting costs nothing and counts against no time limit of work; in hand it would only be late, and late work is
+	// tried again.
 	MaxConcurrent int
 	// CachedWorkflows is how many workflows stay in memory between their tasks; 0 replays each at every task.
 	CachedWorkflows int
@@ -36,8 +38,8 @@ type Options struct {
 }
 
 const (
-	// concurrentPerCPU is for work that mostly waits for Temporal and the API server: on two CPUs that all of a control plane shared, 16 in
-	// hand were done as fast as 200, and none of them too late.
+	// concurrentPerCPU is for work that mostly waits for Temporal and the API server: on two CPUs that all of a control
+	// plane shared, 16 in hand were done as fast as 200, and none of them too late.
 	concurrentPerCPU                = 8
 	leastConcurrent, mostConcurrent = 16, 128
 )
@@ -67,7 +69,9 @@ func Run(ctx context.Context, p *process.Process, o Options, activities *cluster
 		return err
 	}
 	defer c.Close()
-	r := newRegistration(func(ctx context.Context) error { return EnsureNamespace(ctx, c, o.Temporal.Namespace, p.Log) }, p.Log, p.Registry)
+	r := newRegistration(func(ctx context.Context) error {
+		return EnsureNamespace(ctx, c, o.Temporal.Namespace, p.Log)
+	}, p.Log, p.Registry)
 	p.Health.AddReady("temporal", r.Ready)
 	shown := availability{client: k.KubeVirt, current: k.Current, log: p.Log, now: time.Now}
 	var all sync.WaitGroup

@@ -14,6 +14,7 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 	o := Options{MaxConcurrent: 7}
 	w := o.worker(nil)
 	require.Equal(t, []int{7, 7, 7}, []int{
-		w.MaxConcurrentActivityExecutionSize, w.MaxConcurrentLocalActivityExecutionSize, w.MaxConcurrentWorkflowTaskExecutionSize,
+		w.MaxConcurrentActivityExecutionSize, w.MaxConcurrentLocalActivityExecutionSize,
+		w.MaxConcurrentWorkflowTaskExecutionSize,
 	})
 }

@@ -29,10 +29,12 @@ const (
 )
 
 const (
-	// watchedLife is how long an answer of the API server counts whose pod is seen to be there: the watch tells at once when it goes, so this is
-	// for what no watch tells, such as a deleted service account. It is what an idle node costs: one review in that time.
+	// watchedLife is how long an answer of the API server counts whose pod is seen to be there: the watch tells at once
+	// when it goes, so this is for what no watch tells, such as a deleted service account. It is what an idle node
+	// costs: one review in that time.
 	watchedLife = 5 * time.Minute
-	// knownLife is how long it counts where no pod is seen: so long a token that is bound to something else works after that has gone.
+	// knownLife is how long it counts where no pod is seen: so long a token that is bound to something else works after
+	// that has gone.
 	knownLife = 30 * time.Second
 	// rememberLife is how long it is known that a token was good once.
 	rememberLife = time.Hour
@@ -59,8 +61,8 @@ type Callers struct {
 	user     string
 	now      func() time.Time
 
-	// By the token's hash, for no token is kept: known has those that were good, refused has a *Refusal of others. They are apart so that many
-	// bad ones push out no good one.
+	// By the token's hash, for no token is kept: known has those that were good, refused has a *Refusal of others. They
+	// are apart so that many bad ones push out no good one.
 	known   *utilcache.LRUExpireCache
 	refused *utilcache.LRUExpireCache
 	limiter *reviewLimiter
@@ -68,13 +70,19 @@ type Callers struct {
 	asked   *prometheus.CounterVec
 }
 
-// NewCallers makes a Callers for the tokens of one service account that were made for one audience. The registry may be nil.
-func NewCallers(c kubernetes.Interface, w *Workers, audience, namespace, account string, r prometheus.Registerer) *Callers {
+// NewCallers makes a Callers for the tokens of one service account that were made for one audience. The registry may be
+// nil.
+func NewCallers(
+	c kubernetes.Interface, w *Workers, audience, namespace, account string, r prometheus.Registerer,
+) *Callers {
 	out := &Callers{
-		reviews: c, workers: w, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account, now: time.Now,
-		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost), limiter: newReviewLimiter(),
+		reviews: c, workers: w, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account,
+		now:   time.Now,
+		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost),
+		limiter: newReviewLimiter(),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "virtflow_gateway_token_reviews_total", Help: "Times that the API server was asked whose a token is, by its answer.",
+			Name: "virtflow_gateway_token_reviews_total",
+			Help: "Times that the API server was asked whose a token is, by its answer.",
 		}, []string{"answer"}),
 	}
 	if r != nil {
@@ -172,11 +180,13 @@ func bearer(ctx context.Context) (string, *Refusal) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	all := md.Get("authorization")
 	if len(all) != 1 {
-		return "", refuse(ReasonNoToken, "a call needs one authorization header with a node worker's service-account token")
+		return "", refuse(ReasonNoToken,
+			"a call needs one authorization header with a node worker's service-account token")
 	}
 	scheme, token, _ := strings.Cut(all[0], " ")
 	if !strings.EqualFold(scheme, "bearer") || token == "" {
-		return "", refuse(ReasonNoToken, "a call needs one authorization header with a node worker's service-account token")
+		return "", refuse(ReasonNoToken,
+			"a call needs one authorization header with a node worker's service-account token")
 	}
 	if len(token) > maxToken {
 		return "", refuse(ReasonBadToken, "the token is longer than %d bytes", maxToken)
@@ -222,14 +232,15 @@ func (c *Callers) forUs(audience any) bool {
 	}
 }
 
-// review asks the API server, which checks signature, expiry, audience, and that the account, the pod and the node still exist. It answers
-// with a *Caller or a *Refusal.
+// review asks the API server, which checks signature, expiry, audience, and that the account, the pod and the node
+// still exist. It answers with a *Caller or a *Refusal.
 func (c *Callers) review(ctx context.Context, token string) (any, error) {
 	r, err := c.reviews.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{c.audience}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node gateway: the token could not be reviewed: %v", err))
+		return nil, status.Error(codes.Unavailable,
+			fmt.Sprintf("node gateway: the token could not be reviewed: %v", err))
 	}
 	one := func(key string) string {
 		if v := r.Status.User.Extra[key]; len(v) == 1 {

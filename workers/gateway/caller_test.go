@@ -35,17 +35,27 @@ func TestTokens(t *testing.T) {
 		code   codes.Code
 		asked  int // reviews
 	}{
-		"none":                     {func(*rig) string { return "" }, ReasonNoToken, codes.Unauthenticated, 0},
-		"nonsense":                 {func(*rig) string { return "nonsense" }, ReasonBadToken, codes.Unauthenticated, 0},
-		"nonsense in three parts":  {func(*rig) string { return "a.b.c" }, ReasonBadToken, codes.Unauthenticated, 0},
-		"an endless one":           {func(*rig) string { return strings.Repeat("x", maxToken+1) }, ReasonBadToken, codes.Unauthenticated, 0},
-		"an expired one":           {func(r *rig) string { return r.token(account, "node1", time.Now().Add(-time.Second), audience) }, ReasonExpired, codes.Unauthenticated, 0},
-		"the pod's for Kubernetes": {func(r *rig) string { return r.token(account, "node1", hour, "https://kubernetes.default.svc") }, ReasonAudience, codes.Unauthenticated, 0},
-		"one that is made up":      {func(r *rig) string { return jwt(r.t, account, []string{audience}, hour, 99) }, ReasonBadToken, codes.Unauthenticated, 1},
+		"none":                    {func(*rig) string { return "" }, ReasonNoToken, codes.Unauthenticated, 0},
+		"nonsense":                {func(*rig) string { return "nonsense" }, ReasonBadToken, codes.Unauthenticated, 0},
+		"nonsense in three parts": {func(*rig) string { return "a.b.c" }, ReasonBadToken, codes.Unauthenticated, 0},
+		"an endless one": {func(*rig) string {
+			return strings.Repeat("x", maxToken+1)
+		}, ReasonBadToken, codes.Unauthenticated, 0},
+		"an expired one": {func(r *rig) string {
+			return r.token(account, "node1", time.Now().Add(-time.Second), audience)
+		}, ReasonExpired, codes.Unauthenticated, 0},
+		"the pod's for Kubernetes": {func(r *rig) string {
+			return r.token(account, "node1", hour, "https://kubernetes.default.svc")
+		}, ReasonAudience, codes.Unauthenticated, 0},
+		"one that is made up": {func(r *rig) string {
+			return jwt(r.t, account, []string{audience}, hour, 99)
+		}, ReasonBadToken, codes.Unauthenticated, 1},
 		"another account's": {func(r *rig) string {
 			return r.token("system:serviceaccount:default:virtflow-node-worker", "node1", hour, audience)
 		}, ReasonAccount, codes.PermissionDenied, 0},
-		"a tenant's": {func(r *rig) string { return r.token("system:serviceaccount:tenant:default", "node1", hour, audience) }, ReasonAccount, codes.PermissionDenied, 0},
+		"a tenant's": {func(r *rig) string {
+			return r.token("system:serviceaccount:tenant:default", "node1", hour, audience)
+		}, ReasonAccount, codes.PermissionDenied, 0},
 		"a tenant's that says otherwise": {func(r *rig) string {
 			token := jwt(r.t, account, []string{audience}, hour, 98)
 			r.tokens[token] = r.tokens[r.token("system:serviceaccount:tenant:default", "node1", hour, audience)]
@@ -55,8 +65,12 @@ func TestTokens(t *testing.T) {
 			token := r.node("node1")
 			return token[:strings.LastIndex(token, ".")+1]
 		}, ReasonBadToken, codes.Unauthenticated, 0},
-		"one that is bound to none":  {func(r *rig) string { return r.token(account, "", hour, audience) }, ReasonNoNode, codes.PermissionDenied, 1},
-		"two audiences, one of them": {func(r *rig) string { return r.token(account, "node1", hour, "other", audience) }, "", codes.OK, 1},
+		"one that is bound to none": {func(r *rig) string {
+			return r.token(account, "", hour, audience)
+		}, ReasonNoNode, codes.PermissionDenied, 1},
+		"two audiences, one of them": {func(r *rig) string {
+			return r.token(account, "node1", hour, "other", audience)
+		}, "", codes.OK, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -93,7 +107,8 @@ func TestAnotherNodesToken(t *testing.T) {
 	require.EqualValues(t, 1, r.refusals("SignalWorkflowExecution", ReasonWorkflow))
 }
 
-// TestATokenEnds: what was good a moment ago is refused at its time, without another review, and after its pod is gone at the next review.
+// TestATokenEnds: what was good a moment ago is refused at its time, without another review, and after its pod is gone
+// at the next review.
 func TestATokenEnds(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
@@ -115,7 +130,8 @@ func TestATokenEnds(t *testing.T) {
 	require.Equal(t, 2, r.reviews)
 }
 
-// TestAnAnswerHoldsAsLongAsItsPodIsSeen: an idle node costs a review in watchedLife, and its pod's end ends its token at once.
+// TestAnAnswerHoldsAsLongAsItsPodIsSeen: an idle node costs a review in watchedLife, and its pod's end ends its token
+// at once.
 func TestAnAnswerHoldsAsLongAsItsPodIsSeen(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
@@ -150,9 +166,12 @@ func TestAPodOnAnotherNodeCountsForNothing(t *testing.T) {
 	require.False(t, r.workers.on("node2", "worker-node1"))
 	require.False(t, r.workers.on("node1", ""))
 	now := time.Now()
-	require.False(t, r.workers.holds(known{caller: &Caller{Node: "node2", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
-	require.True(t, r.workers.holds(known{caller: &Caller{Node: "node1", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
-	kept, err := stripWorker(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node1", Containers: []corev1.Container{{Name: "c"}}}})
+	require.False(t, r.workers.holds(
+		known{caller: &Caller{Node: "node2", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
+	require.True(t, r.workers.holds(
+		known{caller: &Caller{Node: "node1", PodUID: "worker-node1"}, at: now.Add(-knownLife)}, now))
+	kept, err := stripWorker(
+		&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node1", Containers: []corev1.Container{{Name: "c"}}}})
 	require.NoError(t, err)
 	require.Empty(t, kept.(*corev1.Pod).Spec.Containers)
 }
@@ -199,7 +218,8 @@ func TestMadeUpTokens(t *testing.T) {
 	require.EqualValues(t, 20, r.counter("virtflow_gateway_token_reviews_total", "refused"))
 }
 
-// TestMadeUpTokensFromEverywhere: all unauthenticated callers together have one rate limit, and it is not that of those who are known.
+// TestMadeUpTokensFromEverywhere: all unauthenticated callers together have one rate limit, and it is not that of those
+// who are known.
 func TestMadeUpTokensFromEverywhere(t *testing.T) {
 	p := newReviewLimiter()
 	p.unauthenticated = rate.NewLimiter(0, 30)
@@ -244,8 +264,8 @@ func (r *rig) from(host, token string) error {
 	return err
 }
 
-// TestAGoodTokenIsNoPassForOthers: who has a good one can try no more of others at its address, nor repeat one that has ended; and its own answer
-// is renewed although they have used up what the address is due.
+// TestAGoodTokenIsNoPassForOthers: who has a good one can try no more of others at its address, nor repeat one that has
+// ended; and its own answer is renewed although they have used up what the address is due.
 func TestAGoodTokenIsNoPassForOthers(t *testing.T) {
 	const here, most = "10.1.1.1", 20
 	r := newRig(t)
@@ -320,8 +340,8 @@ func TestAnUnauthenticatedCallerAtAnotherAddressHoldsUpNobody(t *testing.T) {
 	require.Equal(t, 13, r.reviews)
 }
 
-// TestANodeAuthenticatesFewAddresses: whoever has a node's tokens and many addresses does not evade the rate limit of unauthenticated callers from all
-// of them.
+// TestANodeAuthenticatesFewAddresses: whoever has a node's tokens and many addresses does not evade the rate limit of
+// unauthenticated callers from all of them.
 func TestANodeAuthenticatesFewAddresses(t *testing.T) {
 	p := newReviewLimiter()
 	p.unauthenticated = rate.NewLimiter(0, 0)

@@ -1,6 +1,7 @@
-// Package gateway is the only door from nodes to Temporal: a filtering gRPC proxy. It knows a node by the service-account token of the node
-// worker's pod, which the API server has bound to that node, and lets it poll its own task queue, answer the tasks that it was given there,
-// and signal its own entity and those of the VMIs whose launcher pods are on it. Everything else is refused and counted.
+// Package gateway is the only door from nodes to Temporal: a filtering gRPC proxy. It knows a node by the
+// service-account token of the node worker's pod, which the API server has bound to that node, and lets it poll its own
+// task queue, answer the tasks that it was given there, and signal its own entity and those of the VMIs whose launcher
+// pods are on it. Everything else is refused and counted.
 //
 //	options.go, serve.go   flags; the process put together
 //	proxy.go      what happens to each call, in order
@@ -14,5 +15,6 @@
 //	reviewlimit.go   how often the API server is asked about tokens
 //	transport.go  calls that gRPC itself ends
 //
-// Nothing is kept that a restart would lose: task tokens carry their own proof, made with a key that all replicas share.
+// Nothing is kept that a restart would lose: task tokens carry their own proof, made with a key that all replicas
+// share.
 package gateway

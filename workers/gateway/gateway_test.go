@@ -43,7 +43,8 @@ func pollOf(queue string) *workflowservice.PollActivityTaskQueueRequest {
 // TestANodeDoesItsWork: what a node worker needs gets through, with the node's name on it and its token taken off.
 func TestANodeDoesItsWork(t *testing.T) {
 	r := newRig(t)
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "client-name", "temporal-go", "x-whatever", "y", "caller-type", "operator")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "client-name", "temporal-go", "x-whatever", "y", "caller-type",
+		"operator")
 	c := r.as(r.node("node1"))
 
 	info, err := c.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
@@ -60,20 +61,29 @@ func TestANodeDoesItsWork(t *testing.T) {
 	require.Equal(t, "node-worker@node1", asked.GetIdentity())
 	require.Empty(t, asked.GetWorkerControlTaskQueue())
 
-	beat, err := c.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace, TaskToken: task.GetTaskToken(), Identity: "root"})
+	beat, err := c.RecordActivityTaskHeartbeat(ctx,
+		&workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
+			Identity: "root"})
 	require.NoError(t, err)
 	require.True(t, beat.GetCancelRequested())
-	require.Equal(t, "temporal's own token", string(r.frontend.last(t).(*workflowservice.RecordActivityTaskHeartbeatRequest).GetTaskToken()))
-	_, err = c.RespondActivityTaskCompleted(ctx, &workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(), Result: plain([]byte(`{"domain":{}}`))})
+	require.Equal(t, "temporal's own token",
+		string(r.frontend.last(t).(*workflowservice.RecordActivityTaskHeartbeatRequest).GetTaskToken()))
+	_, err = c.RespondActivityTaskCompleted(ctx,
+		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
+			Result: plain([]byte(`{"domain":{}}`))})
 	require.NoError(t, err)
 	done := r.frontend.last(t).(*workflowservice.RespondActivityTaskCompletedRequest)
 	require.Equal(t, "temporal's own token", string(done.GetTaskToken()))
 	require.Equal(t, `{"domain":{}}`, string(done.GetResult().GetPayloads()[0].GetData()))
 	require.Equal(t, "node-worker@node1", done.GetIdentity())
-	_, err = c.RespondActivityTaskFailed(ctx, &workflowservice.RespondActivityTaskFailedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(), Failure: &failure.Failure{Message: "no"}})
+	_, err = c.RespondActivityTaskFailed(ctx,
+		&workflowservice.RespondActivityTaskFailedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
+			Failure: &failure.Failure{Message: "no"}})
 	require.NoError(t, err)
-	require.Equal(t, "no", r.frontend.last(t).(*workflowservice.RespondActivityTaskFailedRequest).GetFailure().GetMessage())
-	_, err = c.RespondActivityTaskCanceled(ctx, &workflowservice.RespondActivityTaskCanceledRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
+	require.Equal(t, "no", r.frontend.last(t).(*workflowservice.RespondActivityTaskFailedRequest).GetFailure().
+		GetMessage())
+	_, err = c.RespondActivityTaskCanceled(ctx,
+		&workflowservice.RespondActivityTaskCanceledRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
 	require.NoError(t, err)
 
 	_, err = c.SignalWorkflowExecution(ctx, domainSignal("vmi/default/here", podHere), grpc.UseCompressor(gzip.Name))
@@ -83,9 +93,11 @@ func TestANodeDoesItsWork(t *testing.T) {
 	require.Contains(t, string(told.GetInput().GetPayloads()[0].GetData()), `"sequence":2`)
 	require.Equal(t, "r1", told.GetRequestId(), "two tries stay one signal")
 	require.Equal(t, "node-worker@node1", told.GetIdentity())
-	_, err = c.SignalWorkflowExecution(ctx, signalOf("node/node1", contract.SignalReportNode, contract.NodeReport{KVM: true}))
+	_, err = c.SignalWorkflowExecution(ctx,
+		signalOf("node/node1", contract.SignalReportNode, contract.NodeReport{KVM: true}))
 	require.NoError(t, err)
-	_, err = c.ShutdownWorker(ctx, &workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node1"})
+	_, err = c.ShutdownWorker(ctx,
+		&workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node1"})
 	require.NoError(t, err)
 
 	for i, md := range r.frontend.headers {
@@ -103,7 +115,8 @@ func TestANodeDoesItsWork(t *testing.T) {
 	require.Equal(t, codes.NotFound, status.Code(err))
 }
 
-// TestRefused tries what a node, or somebody who found its token, must not do. Nothing of it reaches Temporal, each is counted.
+// TestRefused tries what a node, or somebody who found its token, must not do. Nothing of it reaches Temporal, each is
+// counted.
 func TestRefused(t *testing.T) {
 	big := strings.Repeat("x", maxRequest)
 	type client = workflowservice.WorkflowServiceClient
@@ -113,7 +126,8 @@ func TestRefused(t *testing.T) {
 	poll := func(p *workflowservice.PollActivityTaskQueueRequest) func(context.Context, client) error {
 		return func(ctx context.Context, c client) error { _, err := c.PollActivityTaskQueue(ctx, p); return err }
 	}
-	change := func(s *workflowservice.SignalWorkflowExecutionRequest, f func(*workflowservice.SignalWorkflowExecutionRequest)) *workflowservice.SignalWorkflowExecutionRequest {
+	change := func(s *workflowservice.SignalWorkflowExecutionRequest,
+		f func(*workflowservice.SignalWorkflowExecutionRequest)) *workflowservice.SignalWorkflowExecutionRequest {
 		f(s)
 		return s
 	}
@@ -124,105 +138,176 @@ func TestRefused(t *testing.T) {
 		code   codes.Code
 		do     func(context.Context, client) error
 	}{
-		"a workflow start": {"StartWorkflowExecution", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.StartWorkflowExecution(ctx, &workflowservice.StartWorkflowExecutionRequest{Namespace: namespace, WorkflowId: "vmi/default/here"})
-			return err
-		}},
-		"a start by signal": {"SignalWithStartWorkflowExecution", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.SignalWithStartWorkflowExecution(ctx, &workflowservice.SignalWithStartWorkflowExecutionRequest{Namespace: namespace, WorkflowId: "node/node1"})
-			return err
-		}},
+		"a workflow start": {"StartWorkflowExecution", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.StartWorkflowExecution(ctx,
+					&workflowservice.StartWorkflowExecutionRequest{Namespace: namespace,
+						WorkflowId: "vmi/default/here"})
+				return err
+			}},
+		"a start by signal": {"SignalWithStartWorkflowExecution", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.SignalWithStartWorkflowExecution(ctx,
+					&workflowservice.SignalWithStartWorkflowExecutionRequest{Namespace: namespace,
+						WorkflowId: "node/node1"})
+				return err
+			}},
 		"a query": {"QueryWorkflow", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.QueryWorkflow(ctx, &workflowservice.QueryWorkflowRequest{Namespace: namespace, Execution: ours, Query: &query.WorkflowQuery{QueryType: "state"}})
+			_, err := c.QueryWorkflow(ctx,
+				&workflowservice.QueryWorkflowRequest{Namespace: namespace, Execution: ours,
+					Query: &query.WorkflowQuery{QueryType: "state"}})
 			return err
 		}},
-		"a terminate": {"TerminateWorkflowExecution", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.TerminateWorkflowExecution(ctx, &workflowservice.TerminateWorkflowExecutionRequest{Namespace: namespace, WorkflowExecution: ours})
-			return err
-		}},
-		"a history": {"GetWorkflowExecutionHistory", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{Namespace: namespace, Execution: ours})
-			return err
-		}},
-		"an answer by ID": {"RespondActivityTaskCompletedById", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.RespondActivityTaskCompletedById(ctx, &workflowservice.RespondActivityTaskCompletedByIdRequest{Namespace: namespace, WorkflowId: "vmi/default/here", ActivityId: "1"})
-			return err
-		}},
-		"workflow tasks": {"PollWorkflowTaskQueue", ReasonMethod, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: "virtflow-node-node1"}})
-			return err
-		}},
-		"another node's queue":   {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied, poll(pollOf("virtflow-node-node2"))},
-		"the control queue":      {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied, poll(pollOf(contract.ControlTaskQueue))},
-		"a partition of a queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied, poll(pollOf("/_sys/virtflow-node-node1/1"))},
-		"a sticky queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			p := pollOf("virtflow-node-node1")
-			p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY
-			_, err := c.PollActivityTaskQueue(ctx, p)
-			return err
-		}},
-		"another namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			p := pollOf("virtflow-node-node1")
-			p.Namespace = "default"
-			_, err := c.PollActivityTaskQueue(ctx, p)
-			return err
-		}},
-		"no namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			p := pollOf("virtflow-node-node1")
-			p.Namespace = ""
-			_, err := c.PollActivityTaskQueue(ctx, p)
-			return err
-		}},
-		"a namespace by its ID": {"DescribeNamespace", ReasonNamespace, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace, Id: "1"})
-			return err
-		}},
-		"another node's shutdown": {"ShutdownWorker", ReasonTaskQueue, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.ShutdownWorker(ctx, &workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node2"})
-			return err
-		}},
-		"a sticky queue's shutdown": {"ShutdownWorker", ReasonTaskQueue, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.ShutdownWorker(ctx, &workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node1", StickyTaskQueue: "s"})
-			return err
-		}},
+		"a terminate": {"TerminateWorkflowExecution", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.TerminateWorkflowExecution(ctx,
+					&workflowservice.TerminateWorkflowExecutionRequest{Namespace: namespace, WorkflowExecution: ours})
+				return err
+			}},
+		"a history": {"GetWorkflowExecutionHistory", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.GetWorkflowExecutionHistory(ctx,
+					&workflowservice.GetWorkflowExecutionHistoryRequest{Namespace: namespace, Execution: ours})
+				return err
+			}},
+		"an answer by ID": {"RespondActivityTaskCompletedById", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.RespondActivityTaskCompletedById(ctx,
+					&workflowservice.RespondActivityTaskCompletedByIdRequest{Namespace: namespace,
+						WorkflowId: "vmi/default/here", ActivityId: "1"})
+				return err
+			}},
+		"workflow tasks": {"PollWorkflowTaskQueue", ReasonMethod, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.PollWorkflowTaskQueue(ctx,
+					&workflowservice.PollWorkflowTaskQueueRequest{Namespace: namespace,
+						TaskQueue: &taskqueue.TaskQueue{Name: "virtflow-node-node1"}})
+				return err
+			}},
+		"another node's queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
+			poll(pollOf("virtflow-node-node2"))},
+		"the control queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
+			poll(pollOf(contract.ControlTaskQueue))},
+		"a partition of a queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
+			poll(pollOf("/_sys/virtflow-node-node1/1"))},
+		"a sticky queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				p := pollOf("virtflow-node-node1")
+				p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY
+				_, err := c.PollActivityTaskQueue(ctx, p)
+				return err
+			}},
+		"another namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				p := pollOf("virtflow-node-node1")
+				p.Namespace = "default"
+				_, err := c.PollActivityTaskQueue(ctx, p)
+				return err
+			}},
+		"no namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				p := pollOf("virtflow-node-node1")
+				p.Namespace = ""
+				_, err := c.PollActivityTaskQueue(ctx, p)
+				return err
+			}},
+		"a namespace by its ID": {"DescribeNamespace", ReasonNamespace, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.DescribeNamespace(ctx,
+					&workflowservice.DescribeNamespaceRequest{Namespace: namespace, Id: "1"})
+				return err
+			}},
+		"another node's shutdown": {"ShutdownWorker", ReasonTaskQueue, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.ShutdownWorker(ctx,
+					&workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node2"})
+				return err
+			}},
+		"a sticky queue's shutdown": {"ShutdownWorker", ReasonTaskQueue, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.ShutdownWorker(ctx,
+					&workflowservice.ShutdownWorkerRequest{Namespace: namespace, TaskQueue: "virtflow-node-node1",
+						StickyTaskQueue: "s"})
+				return err
+			}},
 
-		"a signal to a VMI elsewhere":                {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vmi/default/there", podThere))},
-		"a VMI elsewhere, with a pod of its own":     {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vmi/default/there", podHere))},
-		"its VMI, with the pod of another node":      {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vmi/default/here", podThere))},
-		"a pod that nobody knows":                    {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vmi/default/here", "ffffffff-0b5d-4c6e-8f70-112233445566"))},
-		"no pod":                                     {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vmi/default/here", ""))},
-		"a VM":                                       {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(domainSignal("vm/default/here", podHere))},
-		"another node's entity":                      {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(signalOf("node/node2", contract.SignalReportNode, contract.NodeReport{}))},
-		"a run of its VMI that is named":             {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied, signal(change(domainSignal("vmi/default/here", podHere), func(s *workflowservice.SignalWorkflowExecutionRequest) { s.WorkflowExecution.RunId = "r" }))},
-		"an observation that is crdwatch's":          {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied, signal(signalOf("vmi/default/here", contract.SignalObservePod, contract.PodObservation{UID: string(podHere)}))},
-		"a control of its VMI":                       {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied, signal(signalOf("vmi/default/here", "repair", map[string]string{}))},
-		"an observation of its node that is not its": {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied, signal(signalOf("node/node1", contract.SignalObserveNode, map[string]string{}))},
-		"a payload that is no observation":           {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied, signal(signalOf("vmi/default/here", contract.SignalObserveDomain, []int{1}))},
-		"two payloads": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied, signal(change(domainSignal("vmi/default/here", podHere), func(s *workflowservice.SignalWorkflowExecutionRequest) {
-			s.Input.Payloads = append(s.Input.Payloads, s.Input.Payloads[0])
-		}))},
-		"no payload": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied, signal(change(domainSignal("vmi/default/here", podHere), func(s *workflowservice.SignalWorkflowExecutionRequest) { s.Input = nil }))},
-		"a payload in an encoding that nobody checks": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied, signal(change(domainSignal("vmi/default/here", podHere), func(s *workflowservice.SignalWorkflowExecutionRequest) {
-			s.Input.Payloads[0].Metadata["encoding"] = []byte("binary/plain")
-		}))},
-		"an oversized payload":            {"SignalWorkflowExecution", ReasonTooLarge, codes.PermissionDenied, signal(signalOf("vmi/default/here", contract.SignalObserveDomain, contract.DomainObservation{PodUID: string(podHere), Reason: big}))},
-		"a payload that is not even read": {"SignalWorkflowExecution", ReasonTooLarge, codes.ResourceExhausted, signal(signalOf("vmi/default/here", contract.SignalObserveDomain, contract.DomainObservation{PodUID: string(podHere), Reason: big + big + big}))},
-		"an endless request ID":           {"SignalWorkflowExecution", ReasonTooLarge, codes.PermissionDenied, signal(change(domainSignal("vmi/default/here", podHere), func(s *workflowservice.SignalWorkflowExecutionRequest) { s.RequestId = strings.Repeat("i", 200) }))},
-		"an answer to a task that nobody was given": {"RespondActivityTaskCompleted", ReasonTaskToken, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.RespondActivityTaskCompleted(ctx, &workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: []byte("temporal's own token")})
-			return err
-		}},
-		"an answer without a task": {"RespondActivityTaskFailed", ReasonTaskToken, codes.PermissionDenied, func(ctx context.Context, c client) error {
-			_, err := c.RespondActivityTaskFailed(ctx, &workflowservice.RespondActivityTaskFailedRequest{Namespace: namespace})
-			return err
-		}},
+		"a signal to a VMI elsewhere": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vmi/default/there", podThere))},
+		"a VMI elsewhere, with a pod of its own": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vmi/default/there", podHere))},
+		"its VMI, with the pod of another node": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vmi/default/here", podThere))},
+		"a pod that nobody knows": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vmi/default/here", "ffffffff-0b5d-4c6e-8f70-112233445566"))},
+		"no pod": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vmi/default/here", ""))},
+		"a VM": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(domainSignal("vm/default/here", podHere))},
+		"another node's entity": {"SignalWorkflowExecution", ReasonWorkflow,
+			codes.PermissionDenied, signal(signalOf("node/node2", contract.SignalReportNode, contract.NodeReport{}))},
+		"a run of its VMI that is named": {"SignalWorkflowExecution", ReasonWorkflow, codes.PermissionDenied,
+			signal(change(domainSignal("vmi/default/here", podHere),
+				func(s *workflowservice.SignalWorkflowExecutionRequest) {
+					s.WorkflowExecution.RunId = "r"
+				}))},
+		"an observation that is crdwatch's": {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied,
+			signal(signalOf("vmi/default/here", contract.SignalObservePod,
+				contract.PodObservation{UID: string(podHere)}))},
+		"a control of its VMI": {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied,
+			signal(signalOf("vmi/default/here", "repair", map[string]string{}))},
+		"an observation of its node that is not its": {"SignalWorkflowExecution", ReasonSignal, codes.PermissionDenied,
+			signal(signalOf("node/node1", contract.SignalObserveNode, map[string]string{}))},
+		"a payload that is no observation": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied,
+			signal(signalOf("vmi/default/here", contract.SignalObserveDomain, []int{1}))},
+		"two payloads": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied,
+			signal(change(domainSignal("vmi/default/here", podHere),
+				func(s *workflowservice.SignalWorkflowExecutionRequest) {
+					s.Input.Payloads = append(s.Input.Payloads, s.Input.Payloads[0])
+				}))},
+		"no payload": {"SignalWorkflowExecution", ReasonPayload, codes.PermissionDenied,
+			signal(change(domainSignal("vmi/default/here", podHere),
+				func(s *workflowservice.SignalWorkflowExecutionRequest) {
+					s.Input = nil
+				}))},
+		"a payload in an encoding that nobody checks": {"SignalWorkflowExecution", ReasonPayload,
+			codes.PermissionDenied, signal(
+				change(domainSignal("vmi/default/here", podHere),
+					func(s *workflowservice.SignalWorkflowExecutionRequest) {
+						s.Input.Payloads[0].Metadata["encoding"] = []byte("binary/plain")
+					}))},
+		"an oversized payload": {"SignalWorkflowExecution", ReasonTooLarge, codes.PermissionDenied,
+			signal(signalOf("vmi/default/here", contract.SignalObserveDomain,
+				contract.DomainObservation{PodUID: string(podHere), Reason: big}))},
+		"a payload that is not even read": {"SignalWorkflowExecution", ReasonTooLarge, codes.ResourceExhausted,
+			signal(signalOf("vmi/default/here", contract.SignalObserveDomain,
+				contract.DomainObservation{PodUID: string(podHere), Reason: big + big + big}))},
+		"an endless request ID": {"SignalWorkflowExecution", ReasonTooLarge, codes.PermissionDenied,
+			signal(change(domainSignal("vmi/default/here", podHere),
+				func(s *workflowservice.SignalWorkflowExecutionRequest) {
+					s.RequestId = strings.Repeat("i", 200)
+				}))},
+		"an answer to a task that nobody was given": {"RespondActivityTaskCompleted", ReasonTaskToken,
+			codes.PermissionDenied, func(ctx context.Context, c client) error {
+				_, err := c.RespondActivityTaskCompleted(ctx,
+					&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace,
+						TaskToken: []byte("temporal's own token")})
+				return err
+			}},
+		"an answer without a task": {"RespondActivityTaskFailed", ReasonTaskToken, codes.PermissionDenied,
+			func(ctx context.Context, c client) error {
+				_, err := c.RespondActivityTaskFailed(ctx,
+					&workflowservice.RespondActivityTaskFailedRequest{Namespace: namespace})
+				return err
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			err := c.do(t.Context(), r.as(r.node("node1")))
 			require.Equal(t, c.code, status.Code(err), "%v", err)
 			require.Empty(t, r.frontend.got(), "it reached Temporal")
-			require.Eventually(t, func() bool { return r.refusals(c.method, c.reason) == 1 }, deadline, tick, "it is not counted")
+			require.Eventually(t, func() bool {
+				return r.refusals(c.method, c.reason) == 1
+			}, deadline, tick, "it is not counted")
 		})
 	}
 }
@@ -235,9 +320,11 @@ func TestAnotherNodesTask(t *testing.T) {
 	require.NoError(t, err)
 	calls := len(r.frontend.got())
 	other := r.as(r.node("node2"))
-	_, err = other.RespondActivityTaskCompleted(t.Context(), &workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
+	_, err = other.RespondActivityTaskCompleted(t.Context(),
+		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
-	_, err = other.RecordActivityTaskHeartbeat(t.Context(), &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
+	_, err = other.RecordActivityTaskHeartbeat(t.Context(),
+		&workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace, TaskToken: task.GetTaskToken()})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	require.Len(t, r.frontend.got(), calls)
 	require.EqualValues(t, 1, r.refusals("RespondActivityTaskCompleted", ReasonTaskToken))
@@ -255,9 +342,12 @@ func TestARestartedGatewayTakesAnswers(t *testing.T) {
 	_, err = c.GetSystemInfo(t.Context(), &workflowservice.GetSystemInfoRequest{})
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	r.serve()
-	_, err = c.RespondActivityTaskCompleted(t.Context(), &workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken()}, grpc.WaitForReady(true))
+	_, err = c.RespondActivityTaskCompleted(t.Context(),
+		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace,
+			TaskToken: task.GetTaskToken()}, grpc.WaitForReady(true))
 	require.NoError(t, err, "the same connection, to the new process")
-	require.Equal(t, "token", string(r.frontend.last(t).(*workflowservice.RespondActivityTaskCompletedRequest).GetTaskToken()))
+	require.Equal(t, "token",
+		string(r.frontend.last(t).(*workflowservice.RespondActivityTaskCompletedRequest).GetTaskToken()))
 }
 
 // TestEveryOtherMethodIsRefused: of all that Temporal's services offer, also of what comes with a later version.
@@ -277,8 +367,10 @@ func TestEveryOtherMethodIsRefused(t *testing.T) {
 	}
 	require.Greater(t, tried, 80)
 	for _, m := range []string{
-		"/temporal.api.operatorservice.v1.OperatorService/DeleteNamespace", "/temporal.server.api.adminservice.v1.AdminService/GetTaskQueueTasks",
-		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.health.v1.Health/Check", "/temporal.api.workflowservice.v1.WorkflowService/Nonsense",
+		"/temporal.api.operatorservice.v1.OperatorService/DeleteNamespace",
+		"/temporal.server.api.adminservice.v1.AdminService/GetTaskQueueTasks",
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.health.v1.Health/Check",
+		"/temporal.api.workflowservice.v1.WorkflowService/Nonsense",
 	} {
 		err := c.Invoke(t.Context(), m, &emptypb.Empty{}, &emptypb.Empty{})
 		require.Equal(t, codes.PermissionDenied, status.Code(err), m)
@@ -295,10 +387,12 @@ func TestNonsense(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(r.node("node1"))
 	// A string where a submessage belongs.
-	err := c.Invoke(t.Context(), "/temporal.api.workflowservice.v1.WorkflowService/SignalWorkflowExecution", &common.WorkflowType{Name: "\xff"}, &emptypb.Empty{})
+	err := c.Invoke(t.Context(), "/temporal.api.workflowservice.v1.WorkflowService/SignalWorkflowExecution",
+		&common.WorkflowType{Name: "\xff"}, &emptypb.Empty{})
 	require.Error(t, err)
 	for name := range rules() {
-		err := c.Invoke(t.Context(), "/temporal.api.workflowservice.v1.WorkflowService/"+name, &emptypb.Empty{}, &emptypb.Empty{})
+		err := c.Invoke(t.Context(), "/temporal.api.workflowservice.v1.WorkflowService/"+name, &emptypb.Empty{},
+			&emptypb.Empty{})
 		if name == "GetSystemInfo" {
 			require.NoError(t, err)
 			continue

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// What one node may have open at once: a node worker has two polls, which last a minute each, and there are two workers while one
-	// replaces the other. Temporal counts them all in its limits of a namespace.
+	// What one node may have open at once: a node worker has two polls, which last a minute each, and there are two
+	// workers while one replaces the other. Temporal counts them all in its limits of a namespace.
 	pollsAtOnce, othersAtOnce = 8, 64
 	// connectionsPerAddress bounds what one address can open before it has shown any token. A node worker opens one.
 	connectionsPerAddress = 16
@@ -23,7 +23,8 @@ const (
 	noLimit = math.MaxInt
 )
 
-// acquire counts a call of a node while it is open, within the node's quota. Polls are counted apart: they must not keep answers from getting through.
+// acquire counts a call of a node while it is open, within the node's quota. Polls are counted apart: they must not
+// keep answers from getting through.
 func (g *Gateway) acquire(node, method string) (release func(), err error) {
 	in, most := &g.calls, othersAtOnce
 	if strings.HasPrefix(method, "Poll") {

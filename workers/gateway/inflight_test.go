@@ -17,7 +17,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestANodeWithTooManyCallsOpen gets no more, and other nodes and its other calls do; when one has ended, there is place again.
+// TestANodeWithTooManyCallsOpen gets no more, and other nodes and its other calls do; when one has ended, there is
+// place again.
 func TestANodeWithTooManyCallsOpen(t *testing.T) {
 	r := newRig(t)
 	one, other := r.as(r.node("node1")), r.as(r.node("node2"))
@@ -109,20 +110,24 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 func TestASignalIsWrittenAnew(t *testing.T) {
 	g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(t)}}
 	s := domainSignal("vmi/default/here", podHere)
-	s.Input = plain([]byte(`{"podUID":"` + string(podThere) + `", "podUID":"` + string(podHere) + `","sequence":3,"beside":"` + strings.Repeat("x", maxObservation) + `"}`))
+	s.Input = plain([]byte(`{"podUID":"` + string(podThere) + `", "podUID":"` + string(podHere) +
+		`","sequence":3,"beside":"` + strings.Repeat("x", maxObservation) + `"}`))
 	out, err := g.signal("node1", s)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"podUID":"`+string(podHere)+`","sequence":3}`, string(out.GetInput().GetPayloads()[0].GetData()))
+	require.JSONEq(t, `{"podUID":"`+string(podHere)+`","sequence":3}`,
+		string(out.GetInput().GetPayloads()[0].GetData()))
 }
 
-// TestAGuestCannotMakeItsDomainTooLarge: the most that is told of a guest gets through, a little more of a launcher's own does not.
+// TestAGuestCannotMakeItsDomainTooLarge: the most that is told of a guest gets through, a little more of a launcher's
+// own does not.
 func TestAGuestCannotMakeItsDomainTooLarge(t *testing.T) {
 	g := &Gateway{Options: Options{Namespace: namespace, Pods: fixedPods(t)}}
 	most := strings.Repeat("<", 256)
 	told := contract.DomainObservation{PodUID: string(podHere), Guest: &contract.GuestInfo{
 		AgentProblem: most[:128],
 		OS: contract.GuestOS{
-			ID: most, Name: most, Version: most, VersionID: most, PrettyName: most, KernelRelease: most, KernelVersion: most, Machine: most,
+			ID: most, Name: most, Version: most, VersionID: most, PrettyName: most, KernelRelease: most,
+			KernelVersion: most, Machine: most,
 		},
 	}}
 	for range 32 {

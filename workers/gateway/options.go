@@ -28,9 +28,12 @@ func (f *Flags) AddFlags(s *pflag.FlagSet) {
 	s.StringVar(&f.Namespace, "namespace", "virtflow", "namespace of virtflow itself")
 	s.StringVar(&f.Address, "address", ":7233", "address that node workers connect to")
 	s.StringVar(&f.Service, "service", "virtflow-node-gateway", "name of the Service in front of this process")
-	s.StringVar(&f.Secret, "certificate-secret", "virtflow-node-gateway-certificate", "name of the Secret that keeps the certificate and the key for task tokens; it must exist, empty at first")
-	s.StringVar(&f.Bundle, "ca-configmap", "virtflow-node-gateway-ca", "name of the ConfigMap that gets the CA, for the node workers; it must exist, empty at first")
-	s.StringVar(&f.Audience, "audience", "virtflow-node-gateway", "audience of the node workers' service-account tokens")
+	s.StringVar(&f.Secret, "certificate-secret", "virtflow-node-gateway-certificate",
+		"name of the Secret that keeps the certificate and the key for task tokens; it must exist, empty at first")
+	s.StringVar(&f.Bundle, "ca-configmap", "virtflow-node-gateway-ca",
+		"name of the ConfigMap that gets the CA, for the node workers; it must exist, empty at first")
+	s.StringVar(&f.Audience, "audience", "virtflow-node-gateway",
+		"audience of the node workers' service-account tokens")
 	s.StringVar(&f.Account, "node-service-account", "virtflow-node-worker", "service account of the node workers")
 }
 

@@ -58,14 +58,15 @@ func NewPods(c kubernetes.Interface) (*Pods, error) {
 	}}); err != nil {
 		return nil, fmt.Errorf("indexing launcher pods: %w", err)
 	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: p.orphaned, DeleteFunc: func(o any) {
-		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = last.Obj
-		}
-		if pod, ok := o.(*corev1.Pod); ok {
-			p.gone.Add(string(pod.UID), p.launcherPodOf(pod), goneLife)
-		}
-	}})
+	_, err := p.informer.AddEventHandler(
+		cache.ResourceEventHandlerFuncs{UpdateFunc: p.orphaned, DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			if pod, ok := o.(*corev1.Pod); ok {
+				p.gone.Add(string(pod.UID), p.launcherPodOf(pod), goneLife)
+			}
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("watching launcher pods: %w", err)
 	}
@@ -102,8 +103,8 @@ func (p *Pods) find(uid string) (launcherPod, bool) {
 	return launcherPod{}, false
 }
 
-// orphaned remembers whose a pod was when the garbage collector takes its ownerReference off: its VMI is being deleted with
-// --cascade=orphan, and still has to hear how its guest ends.
+// orphaned remembers whose a pod was when the garbage collector takes its ownerReference off: its VMI is being deleted
+// with --cascade=orphan, and still has to hear how its guest ends.
 func (p *Pods) orphaned(before, after any) {
 	was, ok := before.(*corev1.Pod)
 	is, also := after.(*corev1.Pod)
@@ -115,8 +116,8 @@ func (p *Pods) orphaned(before, after any) {
 	}
 }
 
-// launcherPodOf says whose a pod is. Its kubelet may change its labels and annotations together with its status, but not its
-// ownerReference: all three have to say the same.
+// launcherPodOf says whose a pod is. Its kubelet may change its labels and annotations together with its status, but
+// not its ownerReference: all three have to say the same.
 func (p *Pods) launcherPodOf(pod *corev1.Pod) launcherPod {
 	l := launcherPod{node: pod.Spec.NodeName}
 	ref := observe.OwnerVMI(pod)
@@ -125,8 +126,10 @@ func (p *Pods) launcherPodOf(pod *corev1.Pod) launcherPod {
 			ref = &r
 		}
 	}
-	if ref != nil && ref.Name != "" && ref.UID != "" && pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue &&
-		pod.Labels[contract.LabelCreatedBy] == string(ref.UID) && pod.Annotations[contract.AnnotationDomain] == ref.Name {
+	if ref != nil && ref.Name != "" && ref.UID != "" &&
+		pod.Labels[contract.LabelLauncher] == contract.LabelLauncherValue &&
+		pod.Labels[contract.LabelCreatedBy] == string(ref.UID) &&
+		pod.Annotations[contract.AnnotationDomain] == ref.Name {
 		l.workflow = contract.VMIID(pod.Namespace, ref.Name)
 	}
 	return l
@@ -140,8 +143,9 @@ func stripPod(o any) (any, error) {
 	}
 	out := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
-			Labels: map[string]string{}, Annotations: map[string]string{},
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			OwnerReferences: pod.OwnerReferences,
+			Labels:          map[string]string{}, Annotations: map[string]string{},
 		},
 		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
 	}

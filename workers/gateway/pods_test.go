@@ -17,7 +17,8 @@ import (
 func fixedPods(t testing.TB) *Pods {
 	pods, err := NewPods(fake.NewClientset())
 	require.NoError(t, err)
-	for _, pod := range []*corev1.Pod{launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2")} {
+	for _, pod := range []*corev1.Pod{launcherPodObject("default", "here", podHere, "node1"),
+		launcherPodObject("default", "there", podThere, "node2")} {
 		require.NoError(t, pods.informer.GetIndexer().Add(pod))
 	}
 	pods.synced = func() bool { return true }
@@ -62,7 +63,8 @@ func TestAPodThatIsNoLauncher(t *testing.T) {
 	require.Empty(t, kept.(*corev1.Pod).Spec.Containers, "nothing else of a pod is kept")
 }
 
-// TestAKubeletCannotGiveItsPodAway: with a pod's status it may change labels and annotations, and then the pod is nobody's.
+// TestAKubeletCannotGiveItsPodAway: with a pod's status it may change labels and annotations, and then the pod is
+// nobody's.
 func TestAKubeletCannotGiveItsPodAway(t *testing.T) {
 	pods := fixedPods(t)
 	made := func(change func(*corev1.Pod)) string {

@@ -24,14 +24,15 @@ import (
 )
 
 const (
-	// maxRequest is the largest request that is passed on. The largest honest one is the report of a node with all its CPU models and
-	// features, some 130 KB at most. maxMessage is where gRPC itself stops reading.
+	// maxRequest is the largest request that is passed on. The largest honest one is the report of a node with all its
+	// CPU models and features, some 130 KB at most. maxMessage is where gRPC itself stops reading.
 	maxRequest, maxMessage = 256 << 10, 512 << 10
 	maxHeaders             = 32 << 10
-	// A connection is one node worker's: two polls, what it has in hand, and signals. What is more waits in the worker. Each may hold one
-	// request before its token has been reviewed.
+	// A connection is one node worker's: two polls, what it has in hand, and signals. What is more waits in the worker.
+	// Each may hold one request before its token has been reviewed.
 	maxStreams = 32
-	// What one node may ask: it tells of each of its VMs at once after a restart, and seldom more than once a second later.
+	// What one node may ask: it tells of each of its VMs at once after a restart, and seldom more than once a second
+	// later.
 	callsPerSecond, callsAtOnce = 50, 1000
 	nodesMost                   = 10000
 	// pollTime is longer than Temporal holds a poll; callTime is for everything else.
@@ -49,8 +50,8 @@ type Options struct {
 	Temporal workflowservice.WorkflowServiceClient
 	Callers  *Callers
 	Pods     *Pods
-	// SealKey is the key for task tokens, nil while there is none yet, and OpenKeys are those with which one may have been sealed. All replicas
-	// must know each before one of them seals with it, and still after a restart.
+	// SealKey is the key for task tokens, nil while there is none yet, and OpenKeys are those with which one may have
+	// been sealed. All replicas must know each before one of them seals with it, and still after a restart.
 	SealKey  func() []byte
 	OpenKeys func() [][]byte
 	// Registry gets the metrics; may be nil.
@@ -72,7 +73,8 @@ type Gateway struct {
 // New makes a Gateway.
 func New(o Options) *Gateway {
 	return &Gateway{
-		Options: o, rules: rules(), counters: newCounters(o.Registry), limits: newRateLimits(nodesMost, callsPerSecond, callsAtOnce), now: time.Now,
+		Options: o, rules: rules(), counters: newCounters(o.Registry),
+		limits: newRateLimits(nodesMost, callsPerSecond, callsAtOnce), now: time.Now,
 		// A node that is refused may be so a thousand times a second; the metric counts them all.
 		said: o.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second}),
 	}
@@ -80,7 +82,8 @@ func New(o Options) *Gateway {
 
 // Server makes the gRPC server that nodes talk to.
 func (g *Gateway) Server(secure credentials.TransportCredentials) (*grpc.Server, error) {
-	service, err := proxy.NewWorkflowServiceProxyServer(proxy.WorkflowServiceProxyOptions{Client: g.Temporal, DisableHeaderForwarding: true})
+	service, err := proxy.NewWorkflowServiceProxyServer(
+		proxy.WorkflowServiceProxyOptions{Client: g.Temporal, DisableHeaderForwarding: true})
 	if err != nil {
 		return nil, fmt.Errorf("making the proxy: %w", err)
 	}
@@ -95,15 +98,19 @@ func (g *Gateway) Server(secure credentials.TransportCredentials) (*grpc.Server,
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(10*time.Second),
 		// The SDK's clients ping every 30 s, also when they have nothing to say.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(
+			keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: time.Minute,
+			Timeout: 20 * time.Second}),
 	)
 	workflowservice.RegisterWorkflowServiceServer(s, service)
 	return s, nil
 }
 
 // intercept is what every call of Temporal's service meets.
-func (g *Gateway) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (g *Gateway) intercept(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	received(ctx)
 	method := g.counters.label(info.FullMethod)
 	caller, request, err := g.admit(ctx, method, request)
@@ -177,8 +184,8 @@ func (g *Gateway) unknown(_ any, stream grpc.ServerStream) error {
 	return g.refused(stream.Context(), "unknown", caller, err)
 }
 
-// outgoing has the headers that Temporal gets: what it needs to know of the SDK, and what routes the request. The node's token is not among
-// them.
+// outgoing has the headers that Temporal gets: what it needs to know of the SDK, and what routes the request. The
+// node's token is not among them.
 func outgoing(ctx context.Context, request any) context.Context {
 	in, _ := metadata.FromIncomingContext(ctx)
 	out := metadata.MD{}
@@ -205,6 +212,8 @@ func (g *Gateway) sealKey() ([]byte, error) {
 	return key, nil
 }
 
-func (g *Gateway) signalRule(node string, in *workflowservice.SignalWorkflowExecutionRequest) (*workflowservice.SignalWorkflowExecutionRequest, error) {
+func (g *Gateway) signalRule(
+	node string, in *workflowservice.SignalWorkflowExecutionRequest,
+) (*workflowservice.SignalWorkflowExecutionRequest, error) {
 	return g.signal(node, in)
 }

@@ -77,7 +77,8 @@ func newCounters(r prometheus.Registerer) *counters {
 			Name: "virtflow_gateway_refused_total", Help: "Calls of nodes that were refused, by method and reason.",
 		}, []string{"method", "reason"}),
 		passed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "virtflow_gateway_passed_total", Help: "Calls of nodes that were passed on to Temporal, by method and gRPC code of its answer.",
+			Name: "virtflow_gateway_passed_total",
+			Help: "Calls of nodes that were passed on to Temporal, by method and gRPC code of its answer.",
 		}, []string{"method", "code"}),
 		methods: map[string]bool{},
 	}

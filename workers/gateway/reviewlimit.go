@@ -13,16 +13,19 @@ import (
 )
 
 const (
-	// Reviews that one address may cause, and one node with tokens that were good once. A node worker needs one in minutes; where addresses are
-	// translated on the way, one may stand for many.
+	// Reviews that one address may cause, and one node with tokens that were good once. A node worker needs one in
+	// minutes; where addresses are translated on the way, one may stand for many.
 	reviewsPerSecond, reviewsAtOnce = 10, 50
-	// Reviews for unauthenticated callers: of tokens that were never good, from all addresses together from which no good one has come yet.
-	// It is what somebody who makes them up costs the API server at most, and after a start how fast nodes get to be known.
+	// Reviews for unauthenticated callers: of tokens that were never good, from all addresses together from which no
+	// good one has come yet. It is what somebody who makes them up costs the API server at most, and after a start how
+	// fast nodes get to be known.
 	unauthenticatedPerSecond, unauthenticatedAtOnce = 50, 250
 	addressMost                                     = 10000
-	// authenticatedMost is how many addresses one node's tokens can authenticate: as many as a node worker may have, and no more for whoever has taken a node.
+	// authenticatedMost is how many addresses one node's tokens can authenticate: as many as a node worker may have,
+	// and no more for whoever has taken a node.
 	authenticatedMost = 4
-	// limiterLife is how long it is remembered that somebody asked too often, or that an address has shown a good token.
+	// limiterLife is how long it is remembered that somebody asked too often, or that an address has shown a good
+	// token.
 	limiterLife = time.Hour
 )
 
@@ -34,7 +37,8 @@ type reviewLimiter struct {
 
 	mu            sync.Mutex
 	authenticated *utilcache.LRUExpireCache // the node whose good token has come last from an address, by address
-	addressesOf   *utilcache.LRUExpireCache // the addresses that a node's tokens have authenticated, the newest last, by node
+	// the addresses that a node's tokens have authenticated, the newest last, by node
+	addressesOf *utilcache.LRUExpireCache
 }
 
 func newReviewLimiter() *reviewLimiter {
@@ -46,8 +50,9 @@ func newReviewLimiter() *reviewLimiter {
 	}
 }
 
-// allow says whether a token may be reviewed that an address shows. One that was good once, for that node ("": none was), counts for its node
-// alone: whatever others show at the same address does not hold it up. Any other counts for its address, whatever else has come from there.
+// allow says whether a token may be reviewed that an address shows. One that was good once, for that node ("": none
+// was), counts for its node alone: whatever others show at the same address does not hold it up. Any other counts for
+// its address, whatever else has come from there.
 func (p *reviewLimiter) allow(host, node string) bool {
 	if node != "" {
 		return p.nodes.allow(node)
@@ -61,7 +66,8 @@ func (p *reviewLimiter) allow(host, node string) bool {
 	return p.unauthenticated.Allow()
 }
 
-// markAuthenticated notes that a good token of a node has come from an address: its next one does not count with unauthenticated callers'.
+// markAuthenticated notes that a good token of a node has come from an address: its next one does not count with
+// unauthenticated callers'.
 func (p *reviewLimiter) markAuthenticated(host, node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

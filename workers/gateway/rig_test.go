@@ -154,7 +154,8 @@ var (
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, frontend: &frontend{}, tokens: map[string]authenticationv1.TokenReviewStatus{}}
-	r.kube = fake.NewClientset(launcherPodObject("default", "here", podHere, "node1"), launcherPodObject("default", "there", podThere, "node2"))
+	r.kube = fake.NewClientset(launcherPodObject("default", "here", podHere, "node1"),
+		launcherPodObject("default", "there", podThere, "node2"))
 	r.kube.PrependReactor("create", "tokenreviews", r.review)
 	r.pods = r.watch()
 	r.workers = r.watchWorkers()
@@ -174,7 +175,8 @@ func (r *rig) watch() *Pods {
 	return pods
 }
 
-// watchWorkers does the same of the node workers' pods. The one that rig's tokens are bound to is not there unless a test makes it.
+// watchWorkers does the same of the node workers' pods. The one that rig's tokens are bound to is not there unless a
+// test makes it.
 func (r *rig) watchWorkers() *Workers {
 	w, err := NewWorkers(r.kube, "virtflow", "virtflow-node-worker")
 	require.NoError(r.t, err)
@@ -216,19 +218,23 @@ func (r *rig) serve() {
 
 	r.registry = prometheus.NewRegistry()
 	r.gateway = New(Options{
-		Log: zerolog.Nop(), Namespace: namespace, Temporal: workflowservice.NewWorkflowServiceClient(connection), Pods: r.pods,
-		Callers: NewCallers(r.kube, r.workers, audience, "virtflow", "virtflow-node-worker", r.registry), Registry: r.registry,
-		SealKey: func() []byte { return sealTestKey }, OpenKeys: func() [][]byte { return [][]byte{sealTestKey} },
+		Log: zerolog.Nop(), Namespace: namespace, Temporal: workflowservice.NewWorkflowServiceClient(connection),
+		Pods:     r.pods,
+		Callers:  NewCallers(r.kube, r.workers, audience, "virtflow", "virtflow-node-worker", r.registry),
+		Registry: r.registry,
+		SealKey:  func() []byte { return sealTestKey }, OpenKeys: func() [][]byte { return [][]byte{sealTestKey} },
 	})
 	if r.ca == "" {
 		r.ca = t.TempDir()
 	}
 	ca, err := pki.OpenAuthority(r.ca, "gateway test")
 	require.NoError(t, err)
-	require.NoError(t, ca.Ensure(pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, ClientToo: true}))
+	require.NoError(t, ca.Ensure(
+		pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, ClientToo: true}))
 	pair, err := tls.LoadX509KeyPair(r.ca+"/server.crt", r.ca+"/server.key")
 	require.NoError(t, err)
-	server, err := r.gateway.Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}))
+	server, err := r.gateway.Server(
+		credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}))
 	require.NoError(t, err)
 	address := r.address
 	if address == "" {
@@ -256,13 +262,17 @@ func (r *rig) as(token string) workflowservice.WorkflowServiceClient {
 func (r *rig) dial(token string) *grpc.ClientConn {
 	pem := x509.NewCertPool()
 	pem.AppendCertsFromPEM(readFile(r.t, r.ca+"/ca.crt"))
-	c, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pem, ServerName: "localhost"})),
-		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			if token != "" {
-				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-			}
-			return next(ctx, method, req, reply, cc, opts...)
-		}))
+	c, err := grpc.NewClient(r.address,
+		grpc.WithTransportCredentials(
+			credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pem, ServerName: "localhost"})),
+		grpc.WithUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker,
+				opts ...grpc.CallOption) error {
+				if token != "" {
+					ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+				}
+				return next(ctx, method, req, reply, cc, opts...)
+			}))
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { c.Close() })
 	return c
@@ -273,9 +283,11 @@ func (r *rig) token(user, node string, expires time.Time, audiences ...string) s
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	token := jwt(r.t, user, audiences, expires, len(r.tokens))
-	s := authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: audiences, User: authenticationv1.UserInfo{Username: user}}
+	s := authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: audiences,
+		User: authenticationv1.UserInfo{Username: user}}
 	if node != "" {
-		s.User.Extra = map[string]authenticationv1.ExtraValue{extraNode: {node}, extraPod: {"worker-" + node}, extraPodUID: {string(workerUID(node))}}
+		s.User.Extra = map[string]authenticationv1.ExtraValue{extraNode: {node}, extraPod: {"worker-" + node},
+			extraPodUID: {string(workerUID(node))}}
 	}
 	r.tokens[token] = s
 	return token
@@ -337,10 +349,12 @@ func launcherPodObject(ns, vmi string, uid types.UID, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: ns, Name: "virt-launcher-" + vmi, UID: uid,
-			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid-of-" + vmi},
+			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+				contract.LabelCreatedBy: "uid-of-" + vmi},
 			Annotations: map[string]string{contract.AnnotationDomain: vmi},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi, UID: types.UID("uid-of-" + vmi), Controller: new(true),
+				APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: vmi,
+				UID: types.UID("uid-of-" + vmi), Controller: new(true),
 			}},
 		},
 		Spec: corev1.PodSpec{NodeName: node},
@@ -349,7 +363,8 @@ func launcherPodObject(ns, vmi string, uid types.UID, node string) *corev1.Pod {
 
 // domainSignal is what a node worker sends of a pod.
 func domainSignal(workflow string, pod types.UID) *workflowservice.SignalWorkflowExecutionRequest {
-	return signalOf(workflow, contract.SignalObserveDomain, contract.DomainObservation{PodUID: string(pod), Sequence: 2, State: contract.DomainPaused})
+	return signalOf(workflow, contract.SignalObserveDomain,
+		contract.DomainObservation{PodUID: string(pod), Sequence: 2, State: contract.DomainPaused})
 }
 
 func signalOf(workflow, name string, payload any) *workflowservice.SignalWorkflowExecutionRequest {
@@ -358,7 +373,8 @@ func signalOf(workflow, name string, payload any) *workflowservice.SignalWorkflo
 		panic(err)
 	}
 	return &workflowservice.SignalWorkflowExecutionRequest{
-		Namespace: namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: workflow}, SignalName: name, Input: plain(data),
+		Namespace: namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: workflow}, SignalName: name,
+		Input:    plain(data),
 		Identity: "whoever", RequestId: "r1",
 	}
 }

@@ -23,11 +23,13 @@ func on[T proto.Message](f func(g *Gateway, node string, in T) (T, error)) rule 
 	}
 }
 
-// rules are all methods that a node may call. A method that is not here is refused, also one that a later version of Temporal adds.
+// rules are all methods that a node may call. A method that is not here is refused, also one that a later version of
+// Temporal adds.
 func rules() map[string]rule {
 	return map[string]rule{
 		// What the SDK asks before it works.
-		"GetSystemInfo": on(func(*Gateway, string, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoRequest, error) {
+		"GetSystemInfo": on(func(*Gateway, string,
+			*workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoRequest, error) {
 			return &workflowservice.GetSystemInfoRequest{}, nil
 		}),
 		"DescribeNamespace": on(describe),
@@ -53,21 +55,27 @@ func (g *Gateway) ownNamespace(request any) error {
 	return nil
 }
 
-func describe(g *Gateway, _ string, in *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceRequest, error) {
+func describe(
+	g *Gateway, _ string, in *workflowservice.DescribeNamespaceRequest,
+) (*workflowservice.DescribeNamespaceRequest, error) {
 	if in.GetId() != "" {
 		return nil, refuse(ReasonNamespace, "nodes name a namespace, they do not give its ID")
 	}
-	return &workflowservice.DescribeNamespaceRequest{Namespace: g.Namespace, WeakConsistency: in.GetWeakConsistency()}, nil
+	return &workflowservice.DescribeNamespaceRequest{Namespace: g.Namespace, WeakConsistency: in.GetWeakConsistency()},
+		nil
 }
 
 func ownQueue(node string, name string) error {
 	if name != contract.NodeTaskQueue(node) {
-		return refuse(ReasonTaskQueue, "node %s works on the task queue %s, not on %.128q", node, contract.NodeTaskQueue(node), name)
+		return refuse(ReasonTaskQueue, "node %s works on the task queue %s, not on %.128q", node,
+			contract.NodeTaskQueue(node), name)
 	}
 	return nil
 }
 
-func poll(g *Gateway, node string, in *workflowservice.PollActivityTaskQueueRequest) (*workflowservice.PollActivityTaskQueueRequest, error) {
+func poll(
+	g *Gateway, node string, in *workflowservice.PollActivityTaskQueueRequest,
+) (*workflowservice.PollActivityTaskQueueRequest, error) {
 	if err := ownQueue(node, in.GetTaskQueue().GetName()); err != nil {
 		return nil, err
 	}
@@ -78,7 +86,8 @@ func poll(g *Gateway, node string, in *workflowservice.PollActivityTaskQueueRequ
 	}
 	// Without versions and without a queue for commands to the worker: a node's queue has one worker.
 	return &workflowservice.PollActivityTaskQueueRequest{
-		Namespace: g.Namespace, TaskQueue: &taskqueue.TaskQueue{Name: in.GetTaskQueue().GetName(), Kind: enums.TASK_QUEUE_KIND_NORMAL},
+		Namespace: g.Namespace, TaskQueue: &taskqueue.TaskQueue{Name: in.GetTaskQueue().GetName(),
+			Kind: enums.TASK_QUEUE_KIND_NORMAL},
 		PollerGroupId: in.GetPollerGroupId(), Identity: identity(node), WorkerInstanceKey: in.GetWorkerInstanceKey(),
 	}, nil
 }
@@ -112,30 +121,44 @@ func (g *Gateway) opened(node string, token []byte) ([]byte, error) {
 	return nil, last
 }
 
-func heartbeat(g *Gateway, node string, in *workflowservice.RecordActivityTaskHeartbeatRequest) (*workflowservice.RecordActivityTaskHeartbeatRequest, error) {
+func heartbeat(
+	g *Gateway, node string, in *workflowservice.RecordActivityTaskHeartbeatRequest,
+) (*workflowservice.RecordActivityTaskHeartbeatRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
-	return &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: g.Namespace, TaskToken: token, Details: in.GetDetails(), Identity: identity(node)}, err
+	return &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: g.Namespace, TaskToken: token,
+		Details: in.GetDetails(), Identity: identity(node)}, err
 }
 
-func completed(g *Gateway, node string, in *workflowservice.RespondActivityTaskCompletedRequest) (*workflowservice.RespondActivityTaskCompletedRequest, error) {
+func completed(
+	g *Gateway, node string, in *workflowservice.RespondActivityTaskCompletedRequest,
+) (*workflowservice.RespondActivityTaskCompletedRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
-	return &workflowservice.RespondActivityTaskCompletedRequest{Namespace: g.Namespace, TaskToken: token, Result: in.GetResult(), Identity: identity(node)}, err
+	return &workflowservice.RespondActivityTaskCompletedRequest{Namespace: g.Namespace, TaskToken: token,
+		Result: in.GetResult(), Identity: identity(node)}, err
 }
 
-func failed(g *Gateway, node string, in *workflowservice.RespondActivityTaskFailedRequest) (*workflowservice.RespondActivityTaskFailedRequest, error) {
+func failed(
+	g *Gateway, node string, in *workflowservice.RespondActivityTaskFailedRequest,
+) (*workflowservice.RespondActivityTaskFailedRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
 	return &workflowservice.RespondActivityTaskFailedRequest{
-		Namespace: g.Namespace, TaskToken: token, Failure: in.GetFailure(), LastHeartbeatDetails: in.GetLastHeartbeatDetails(), Identity: identity(node),
+		Namespace: g.Namespace, TaskToken: token, Failure: in.GetFailure(),
+		LastHeartbeatDetails: in.GetLastHeartbeatDetails(), Identity: identity(node),
 	}, err
 }
 
-func canceled(g *Gateway, node string, in *workflowservice.RespondActivityTaskCanceledRequest) (*workflowservice.RespondActivityTaskCanceledRequest, error) {
+func canceled(
+	g *Gateway, node string, in *workflowservice.RespondActivityTaskCanceledRequest,
+) (*workflowservice.RespondActivityTaskCanceledRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
-	return &workflowservice.RespondActivityTaskCanceledRequest{Namespace: g.Namespace, TaskToken: token, Details: in.GetDetails(), Identity: identity(node)}, err
+	return &workflowservice.RespondActivityTaskCanceledRequest{Namespace: g.Namespace, TaskToken: token,
+		Details: in.GetDetails(), Identity: identity(node)}, err
 }
 
 // shutdown says that a worker polls no more: Temporal then gives its open polls nothing.
-func shutdown(g *Gateway, node string, in *workflowservice.ShutdownWorkerRequest) (*workflowservice.ShutdownWorkerRequest, error) {
+func shutdown(
+	g *Gateway, node string, in *workflowservice.ShutdownWorkerRequest,
+) (*workflowservice.ShutdownWorkerRequest, error) {
 	if err := ownQueue(node, in.GetTaskQueue()); err != nil {
 		return nil, err
 	}
@@ -143,7 +166,8 @@ func shutdown(g *Gateway, node string, in *workflowservice.ShutdownWorkerRequest
 		return nil, refuse(ReasonTaskQueue, "a node has no sticky task queue")
 	}
 	return &workflowservice.ShutdownWorkerRequest{
-		Namespace: g.Namespace, Identity: identity(node), Reason: "graceful shutdown", WorkerInstanceKey: in.GetWorkerInstanceKey(),
-		TaskQueue: in.GetTaskQueue(), TaskQueueTypes: []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_ACTIVITY},
+		Namespace: g.Namespace, Identity: identity(node), Reason: "graceful shutdown",
+		WorkerInstanceKey: in.GetWorkerInstanceKey(),
+		TaskQueue:         in.GetTaskQueue(), TaskQueueTypes: []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_ACTIVITY},
 	}, nil
 }

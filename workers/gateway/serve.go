@@ -38,8 +38,8 @@ const (
 	sealKeyName = "task-tokens.key"
 	// maxConnections is far more than there are nodes: it bounds what unauthenticated callers can open.
 	maxConnections = 20000
-	// stopTime lets open polls end by themselves when the process is told to stop: what Temporal has just handed to one that is cut off
-	// waits for its time limit.
+	// stopTime lets open polls end by themselves when the process is told to stop: what Temporal has just handed to one
+	// that is cut off waits for its time limit.
 	stopTime = 65 * time.Second
 	// askTime is for the readiness check's question.
 	askTime = 1500 * time.Millisecond
@@ -110,7 +110,8 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 		}
 	})
 	all.Go(func() {
-		if err := server.Serve(netutil.LimitListener(newQuotaListener(listener, connectionsPerAddress), maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(netutil.LimitListener(newQuotaListener(listener, connectionsPerAddress),
+			maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("serving nodes: %w", err)
 		}
 	})
@@ -132,8 +133,8 @@ func stop(s *grpc.Server) {
 	s.GracefulStop()
 }
 
-// certificates sets up who keeps the certificate. Every watch is narrowed to the one object that is needed, which is also all that RBAC
-// permits.
+// certificates sets up who keeps the certificate. Every watch is narrowed to the one object that is needed, which is
+// also all that RBAC permits.
 func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Manager, *certificates.Rotator, error) {
 	// The libraries' own progress reports are of no interest to whoever runs this.
 	libraries := log.Level(max(log.GetLevel(), zerolog.WarnLevel))
@@ -141,7 +142,8 @@ func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Mana
 	klog.SetLogger(logger)
 	ctrl.SetLogger(logger)
 	here := func(name string) cache.ByObject {
-		return cache.ByObject{Namespaces: map[string]cache.Config{f.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}}}
+		return cache.ByObject{Namespaces: map[string]cache.Config{
+			f.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}}}
 	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -149,7 +151,8 @@ func (f *Flags) certificates(config *rest.Config, log zerolog.Logger) (ctrl.Mana
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: logger, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: here(f.Secret), &corev1.ConfigMap{}: here(f.Bundle)}},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: here(f.Secret),
+			&corev1.ConfigMap{}: here(f.Bundle)}},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up: %w", err)

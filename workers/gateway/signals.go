@@ -16,8 +16,8 @@ import (
 // maxRequestID bounds what a caller chooses to tell two tries of one signal from two signals.
 const maxRequestID = 128
 
-// maxObservation bounds what is told of one domain. A guest with as many interfaces as are told, all with names that grow when they are
-// encoded, stays below: else it could keep its VMI from hearing of it.
+// maxObservation bounds what is told of one domain. A guest with as many interfaces as are told, all with names that
+// grow when they are encoded, stays below: else it could keep its VMI from hearing of it.
 const maxObservation = 64 << 10
 
 // errSyncing is for the moments after a start: whoever asks tries again.
@@ -25,9 +25,12 @@ func errSyncing() error {
 	return status.Error(codes.Unavailable, "node gateway: the launcher pods are not known yet")
 }
 
-// signal lets a node tell its own entity what it found on its host, and the entity of a VMI how its domain is. The domain is that of a pod,
-// and the pod has to be on that node and the VMI's: what it says of its own pod is all that an entity hears from a node.
-func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutionRequest) (*workflowservice.SignalWorkflowExecutionRequest, error) {
+// signal lets a node tell its own entity what it found on its host, and the entity of a VMI how its domain is. The
+// domain is that of a pod, and the pod has to be on that node and the VMI's: what it says of its own pod is all that an
+// entity hears from a node.
+func (g *Gateway) signal(
+	node string, in *workflowservice.SignalWorkflowExecutionRequest,
+) (*workflowservice.SignalWorkflowExecutionRequest, error) {
 	id := in.GetWorkflowExecution().GetWorkflowId()
 	var told []byte
 	switch {
@@ -46,7 +49,8 @@ func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutio
 		told = data
 	case strings.HasPrefix(id, "vmi/"):
 		if in.GetSignalName() != contract.SignalObserveDomain {
-			return nil, refuse(ReasonSignal, "a node may send the entity of a VMI the signal %s only", contract.SignalObserveDomain)
+			return nil, refuse(ReasonSignal, "a node may send the entity of a VMI the signal %s only",
+				contract.SignalObserveDomain)
 		}
 		domain, data, err := only[contract.DomainObservation](in.GetInput())
 		if err != nil {
@@ -61,30 +65,36 @@ func (g *Gateway) signal(node string, in *workflowservice.SignalWorkflowExecutio
 		}
 		pod, known := g.Pods.find(domain.PodUID)
 		if !known || pod.node != node || pod.workflow != id {
-			return nil, refuse(ReasonWorkflow, "no launcher pod with the UID %.64q of %.256q is on node %s", domain.PodUID, id, node)
+			return nil, refuse(ReasonWorkflow, "no launcher pod with the UID %.64q of %.256q is on node %s",
+				domain.PodUID, id, node)
 		}
 	default:
-		return nil, refuse(ReasonWorkflow, "node %s may signal its own entity and those of the VMIs that it runs, not %.256q", node, id)
+		return nil, refuse(ReasonWorkflow,
+			"node %s may signal its own entity and those of the VMIs that it runs, not %.256q", node, id)
 	}
 	// Built anew: nothing that is not named here gets through.
 	return &workflowservice.SignalWorkflowExecutionRequest{
-		Namespace: g.Namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}, SignalName: in.GetSignalName(),
-		Input: plain(told), Identity: identity(node), RequestId: in.GetRequestId(),
+		Namespace: g.Namespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: id},
+		SignalName: in.GetSignalName(),
+		Input:      plain(told), Identity: identity(node), RequestId: in.GetRequestId(),
 	}, nil
 }
 
 // only reads the one payload of a signal as its workflow will: with encoding/json into the same type. It gives the
-// value and how it is written: what a node put beside, and what different readers may take differently, such as a field twice, is left out.
+// value and how it is written: what a node put beside, and what different readers may take differently, such as a field
+// twice, is left out.
 func only[T any](in *common.Payloads) (out T, written []byte, err error) {
 	if len(in.GetPayloads()) != 1 {
 		return out, nil, refuse(ReasonPayload, "a signal has one payload, not %d", len(in.GetPayloads()))
 	}
 	p := in.GetPayloads()[0]
-	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON || len(p.GetExternalPayloads()) > 0 {
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON ||
+		len(p.GetExternalPayloads()) > 0 {
 		return out, nil, refuse(ReasonPayload, "the payload of a signal is %s", converter.MetadataEncodingJSON)
 	}
 	if err := json.Unmarshal(p.GetData(), &out); err != nil {
-		return out, nil, refuse(ReasonPayload, "the payload of the signal is not what it should be: %.200s", err.Error())
+		return out, nil, refuse(ReasonPayload, "the payload of the signal is not what it should be: %.200s",
+			err.Error())
 	}
 	if written, err = json.Marshal(out); err != nil {
 		return out, nil, refuse(ReasonPayload, "the payload of the signal cannot be written again: %.200s", err.Error())

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A task token of Temporal's is opaque to the gateway. A node gets it sealed: a version, the time, and a MAC over both, the node's name and
-// the token, then the token itself. No table has to be kept, and a restarted gateway, or another replica, opens what this one has sealed.
+// A task token of Temporal's is opaque to the gateway. A node gets it sealed: a version, the time, and a MAC over both,
+// the node's name and the token, then the token itself. No table has to be kept, and a restarted gateway, or another
+// replica, opens what this one has sealed.
 const (
 	sealVersion = 1
 	sealHead    = 1 + 8
@@ -41,7 +42,8 @@ func seal(key []byte, node string, token []byte, now time.Time) []byte {
 
 // open is the token inside a sealed one, if that node was given it.
 func open(key []byte, node string, sealed []byte, now time.Time) ([]byte, *Refusal) {
-	if len(sealed) <= sealSize || len(sealed) > sealSize+maxTaskToken || sealed[0] != sealVersion || len(key) < minSealKey {
+	if len(sealed) <= sealSize || len(sealed) > sealSize+maxTaskToken || sealed[0] != sealVersion ||
+		len(key) < minSealKey {
 		return nil, refuse(ReasonTaskToken, "that is not a task token that this gateway gave out")
 	}
 	head, sum, token := sealed[:sealHead], sealed[sealHead:sealSize], sealed[sealSize:]

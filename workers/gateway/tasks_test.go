@@ -29,15 +29,16 @@ func TestSeal(t *testing.T) {
 		sealed []byte
 		at     time.Time
 	}{
-		"another node":                  {sealTestKey, "node2", sealed, now},
-		"a node whose name continues":   {sealTestKey, "node1t", sealed, now},
-		"another key":                   {other, "node1", sealed, now},
-		"no key":                        {nil, "node1", sealed, now},
-		"too late":                      {sealTestKey, "node1", sealed, now.Add(sealLife + time.Minute)},
-		"nothing":                       {sealTestKey, "node1", nil, now},
-		"a seal without a token":        {sealTestKey, "node1", seal(sealTestKey, "node1", nil, now), now},
-		"a token that is not sealed":    {sealTestKey, "node1", bytes.Repeat([]byte{1}, 300), now},
-		"a token that is far too large": {sealTestKey, "node1", seal(sealTestKey, "node1", make([]byte, maxTaskToken+1), now), now},
+		"another node":                {sealTestKey, "node2", sealed, now},
+		"a node whose name continues": {sealTestKey, "node1t", sealed, now},
+		"another key":                 {other, "node1", sealed, now},
+		"no key":                      {nil, "node1", sealed, now},
+		"too late":                    {sealTestKey, "node1", sealed, now.Add(sealLife + time.Minute)},
+		"nothing":                     {sealTestKey, "node1", nil, now},
+		"a seal without a token":      {sealTestKey, "node1", seal(sealTestKey, "node1", nil, now), now},
+		"a token that is not sealed":  {sealTestKey, "node1", bytes.Repeat([]byte{1}, 300), now},
+		"a token that is far too large": {sealTestKey, "node1",
+			seal(sealTestKey, "node1", make([]byte, maxTaskToken+1), now), now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, refused := open(c.key, c.node, c.sealed, c.at)

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// transportErrors counts the calls that gRPC ends before their request is received whole: messages that are too large, or are none.
+// transportErrors counts the calls that gRPC ends before their request is received whole: messages that are too large,
+// or are none.
 type transportErrors struct{ gateway *Gateway }
 
 type callKey struct{}

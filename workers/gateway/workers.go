@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Workers knows the pods of the node workers' account, so that a token can be forgotten with its pod. It is safe for concurrent use.
+// Workers knows the pods of the node workers' account, so that a token can be forgotten with its pod. It is safe for
+// concurrent use.
 type Workers struct {
 	factory  informers.SharedInformerFactory
 	informer cache.SharedIndexInformer
@@ -21,7 +22,8 @@ type Workers struct {
 
 // NewWorkers makes a Workers for one account; Run fills it.
 func NewWorkers(c kubernetes.Interface, namespace, account string) (*Workers, error) {
-	f := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace), informers.WithTransform(stripWorker),
+	f := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace),
+		informers.WithTransform(stripWorker),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.serviceAccountName", account).String()
 		}))
@@ -65,8 +67,8 @@ type known struct {
 	watched bool
 }
 
-// holds says whether an answer still counts at some time. It does for watchedLife while its pod is seen to be there. Where no pod was seen,
-// as with a token that is bound to a node, it does for knownLife only.
+// holds says whether an answer still counts at some time. It does for watchedLife while its pod is seen to be there.
+// Where no pod was seen, as with a token that is bound to a node, it does for knownLife only.
 func (w *Workers) holds(k known, now time.Time) bool {
 	age := now.Sub(k.at)
 	if w.on(k.caller.Node, k.caller.PodUID) {
@@ -82,7 +84,8 @@ func stripWorker(o any) (any, error) {
 		return o, nil
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
 	}, nil
 }

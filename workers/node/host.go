@@ -43,7 +43,8 @@ func newHost(base contract.NodeReport, found *contract.HostCapabilities, problem
 	return h
 }
 
-// findHost looks at the node. KVM is tried once; without an answer it counts as not working until kvm.Watch knows better.
+// findHost looks at the node. KVM is tried once; without an answer it counts as not working until kvm.Watch knows
+// better.
 func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 	problem := tryKVM(ctx, 2*time.Second) //nolint:mnd // far more than an idle machine needs
 	if problem != nil {
@@ -51,17 +52,20 @@ func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 	}
 	found, err := report.ReadCapabilities(o.Capabilities)
 	if err != nil {
-		p.Log.Error().Err(err).Msg("the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
+		p.Log.Error().Err(err).Msg(
+			"the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
 	}
 	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // nothing is known without it
 	cpu := report.ReadHost(string(cpuinfo))
 	return newHost(contract.NodeReport{
-		Incarnation: uuid.NewString(), Arch: cpu.Arch, CPUVendor: cpu.CPUVendor, CPUModel: cpu.CPUModel, Version: process.Version,
+		Incarnation: uuid.NewString(), Arch: cpu.Arch, CPUVendor: cpu.CPUVendor, CPUModel: cpu.CPUModel,
+		Version: process.Version,
 	}, found, problem)
 }
 
-// setKVM notes why KVM does not work; nil: it does. What QEMU offers was found with KVM or without: with the other, the CPUs of guests are
-// not known before the node worker's pod is made anew, and only what is the same with both is reported.
+// setKVM notes why KVM does not work; nil: it does. What QEMU offers was found with KVM or without: with the other, the
+// CPUs of guests are not known before the node worker's pod is made anew, and only what is the same with both is
+// reported.
 func (h *host) setKVM(problem error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +119,8 @@ func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *proc
 	known := h.problem
 	all.Go(func() {
 		kvm.Watch(ctx, tryKVM, known, func(problem error) {
-			p.Log.Warn().Bool("kvm", problem == nil).AnErr("why", problem).Msg("KVM is judged anew; labels of CPUs need a new pod of the node worker")
+			p.Log.Warn().Bool("kvm", problem == nil).AnErr("why", problem).
+				Msg("KVM is judged anew; labels of CPUs need a new pod of the node worker")
 			h.setKVM(problem)
 			forKVM.Offer(count[problem == nil])
 		})
@@ -130,7 +135,8 @@ func tryKVM(ctx context.Context, limit time.Duration) error {
 func worksTun(p *process.Process) bool {
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		p.Log.Error().Err(err).Msg("no tap devices can be made: is " + strings.TrimPrefix(tunDevice, "/dev/") + " in the kernel?")
+		p.Log.Error().Err(err).Msg("no tap devices can be made: is " + strings.TrimPrefix(tunDevice, "/dev/") +
+			" in the kernel?")
 		return false
 	}
 	unix.Close(fd)

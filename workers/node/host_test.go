@@ -12,13 +12,15 @@ import (
 
 // TestKVMIsJudgedAnew: the report follows, and names no CPUs that were found with the other way of running guests.
 func TestKVMIsJudgedAnew(t *testing.T) {
-	found := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"}, HostModel: "Nehalem"}
+	found := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"},
+		HostModel: "Nehalem"}
 	h := newHost(contract.NodeReport{Incarnation: "a"}, &found, errors.New("no such file"))
 	told := make(chan contract.NodeReport, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go h.tell(ctx, func(r contract.NodeReport) { told <- r })
-	require.Equal(t, contract.NodeReport{Incarnation: "a", Sequence: 1, KVMProblem: "no such file", Capabilities: &found}, <-told)
+	require.Equal(t, contract.NodeReport{Incarnation: "a", Sequence: 1, KVMProblem: "no such file",
+		Capabilities: &found}, <-told)
 
 	h.setKVM(nil)
 	without := contract.HostCapabilities{VirtType: "kvm", MachineTypes: []string{"q35"}}

@@ -11,8 +11,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Operate reaches the launcher of a pod and has it do one thing to its running domain. Unlike a start it does not wait for a launcher that
-// is not there yet: that, and that there is no place, is a NotBegunError.
+// Operate reaches the launcher of a pod and has it do one thing to its running domain. Unlike a start it does not wait
+// for a launcher that is not there yet: that, and that there is no place, is a NotBegunError.
 func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error) {
 	var none contract.DomainObservation
 	if !launchers.ValidPodUID(in.Pod.UID) {
@@ -32,7 +32,8 @@ func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (
 	}
 	defer launcher.Close()
 	domain, err := launcher.Operate(ctx, in.Operation, in.ThawAfter)
-	s.Log.Info().Err(err).Str("namespace", in.VMI.Namespace).Str("name", in.VMI.Name).Str("uid", in.VMI.UID).Str("pod_uid", in.Pod.UID).
+	s.Log.Info().Err(err).Str("namespace", in.VMI.Namespace).Str("name", in.VMI.Name).Str("uid", in.VMI.UID).
+		Str("pod_uid", in.Pod.UID).
 		Str("operation", string(in.Operation)).Dur("took", time.Since(begun)).Msg("operation on the domain")
 	var refused *launchers.RefusedError
 	if errors.As(err, &refused) {

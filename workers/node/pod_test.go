@@ -43,14 +43,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRealPod starts a domain in a process that has what makes a pod: a cgroup, a network namespace and a root directory of its own.
+// TestRealPod starts a domain in a process that has what makes a pod: a cgroup, a network namespace and a root
+// directory of its own.
 func TestRealPod(t *testing.T) {
 	require.Zero(t, os.Geteuid(), "this test makes a cgroup and a network namespace: run it as root")
 	kubelet := t.TempDir()
 	launcher := startLauncher(t, kubelet)
 	store, err := records.Open(t.TempDir())
 	require.NoError(t, err)
-	a := &activities.Activities{Starter: NewStarter(zerolog.Nop(), launchers.Dialer{KubeletDir: kubelet, ProcDir: "/proc"},
+	a := &activities.Activities{Starter: NewStarter(zerolog.Nop(),
+		launchers.Dialer{KubeletDir: kubelet, ProcDir: "/proc"},
 		forward.New(forward.Options{Log: zerolog.Nop(), Records: store}, nil), PrepareMasquerade)}
 
 	_, err = a.StartDomain(context.Background(), input)
@@ -65,7 +67,9 @@ func TestRealPod(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, contract.DomainRunning, r.Domain.State)
 		// The launcher repeats what it was told, and what it sees of the tap device.
-		require.Equal(t, []contract.DomainInterface{{Name: "tap0 k6t-eth0 10.0.2.2/24 10.0.2.1 1500", PodInterfaceName: "eth0", LinkState: "owner 107"}}, r.Domain.Interfaces)
+		require.Equal(t, []contract.DomainInterface{
+			{Name: "tap0 k6t-eth0 10.0.2.2/24 10.0.2.1 1500", PodInterfaceName: "eth0",
+				LinkState: "owner 107"}}, r.Domain.Interfaces)
 	}
 	var st unix.Stat_t
 	require.NoError(t, unix.Lstat(filepath.Join(kubelet, "pods", pod, "dev/net/tun"), &st))
@@ -129,7 +133,8 @@ func beLauncher(dir string) error {
 			return nil, err
 		}
 		return &rpc.Domain{State: rpc.DomainState_DOMAIN_STATE_RUNNING, Interfaces: []*rpc.DomainInterface{{
-			Name:         fmt.Sprintf("%s %s %s %s %d", i.GetTap(), i.GetBridge(), i.GetGuestAddress(), i.GetGateway(), i.GetMtu()),
+			Name: fmt.Sprintf("%s %s %s %s %d", i.GetTap(), i.GetBridge(), i.GetGuestAddress(), i.GetGateway(),
+				i.GetMtu()),
 			PodInterface: i.GetPodInterface(), LinkState: fmt.Sprintf("owner %d", tap.(*netlink.Tuntap).Owner),
 		}}}, nil
 	}

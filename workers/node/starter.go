@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// socketWait is how long one try waits for a launcher that has not opened its socket yet; it takes it some 20 ms after its
-	// container has started. socketPause lies between two looks.
+	// socketWait is how long one try waits for a launcher that has not opened its socket yet; it takes it some 20 ms
+	// after its container has started. socketPause lies between two looks.
 	socketWait  = 5 * time.Second
 	socketPause = 20 * time.Millisecond
 )
@@ -40,8 +40,12 @@ type Starter struct {
 
 var _ activities.Starter = (*Starter)(nil)
 
-// NewStarter makes a Starter. A second start in a pod waits for the first to end, which has been given up then; a second operation does not.
-func NewStarter(log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder, prepare func(context.Context, *launchers.Peer) ([]launchers.Interface, error)) *Starter {
+// NewStarter makes a Starter. A second start in a pod waits for the first to end, which has been given up then; a
+// second operation does not.
+func NewStarter(
+	log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder,
+	prepare func(context.Context, *launchers.Peer) ([]launchers.Interface, error),
+) *Starter {
 	return &Starter{
 		Log: log, Dialer: d, Forwarder: f, Prepare: prepare,
 		starts:     quota{kind: "start", most: concurrentStarts, inPod: 2},
@@ -52,7 +56,8 @@ func NewStarter(log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder, pr
 // StartDomain records whose launcher the pod has, prepares the pod's network and has the launcher start its domain.
 func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error) {
 	var none contract.DomainObservation
-	log := s.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).Str("pod_uid", pod.UID).Logger()
+	log := s.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).
+		Str("pod_uid", pod.UID).Logger()
 	if !launchers.ValidPodUID(pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
 	}
@@ -145,8 +150,9 @@ func (s *Starter) take(ctx context.Context, pod string) (done func(), err error)
 	}
 }
 
-// PrepareMasquerade makes the pod's devices usable for its launcher and gives its guest a network on the pod network. The name of the network is the VMI's own,
-// which nobody here knows: the launcher finds it as the one that is the pod's.
+// PrepareMasquerade makes the pod's devices usable for its launcher and gives its guest a network on the pod network.
+// The name of the network is the VMI's own, which nobody here knows: the launcher finds it as the one that is the
+// pod's.
 func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
 	namespace, err := peer.NetworkNamespace()
 	if err != nil {

@@ -44,7 +44,8 @@ func newScene(t *testing.T) *scene {
 	var err error
 	s.store, err = records.Open(t.TempDir())
 	require.NoError(t, err)
-	starter := NewStarter(zerolog.Nop(), s.node.Dialer(), forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
+	starter := NewStarter(zerolog.Nop(), s.node.Dialer(),
+		forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
 		func(_ context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -67,7 +68,8 @@ func TestStartDomain(t *testing.T) {
 	for i := range uint64(2) {
 		r, err := s.activities.StartDomain(context.Background(), input)
 		require.NoError(t, err)
-		require.Equal(t, contract.DomainObservation{PodUID: pod, Sequence: i + 1, State: contract.DomainRunning}, r.Domain)
+		require.Equal(t, contract.DomainObservation{PodUID: pod, Sequence: i + 1, State: contract.DomainRunning},
+			r.Domain)
 		require.Len(t, known, 1)
 		require.Equal(t, input.VMI, known[0].VMI)
 	}
@@ -113,7 +115,9 @@ func TestOneAtATimeInAPod(t *testing.T) {
 func TestStartDomainErrors(t *testing.T) {
 	answer := func(c codes.Code) func(*scene) {
 		return func(s *scene) {
-			s.launcher.Start = func(context.Context, *rpc.StartDomainRequest) (*rpc.Domain, error) { return nil, status.Error(c, "no") }
+			s.launcher.Start = func(context.Context, *rpc.StartDomainRequest) (*rpc.Domain, error) {
+				return nil, status.Error(c, "no")
+			}
 		}
 	}
 	for name, c := range map[string]struct {
@@ -124,7 +128,9 @@ func TestStartDomainErrors(t *testing.T) {
 		"the VMI makes no domain":   {answer(codes.InvalidArgument), contract.ErrorStartFailed, true},
 		"libvirt refuses":           {answer(codes.FailedPrecondition), contract.ErrorStartFailed, true},
 		"the launcher is in a mess": {answer(codes.Internal), contract.ErrorNoLauncher, false},
-		"no network":                {func(s *scene) { s.refuse = errors.New("pod link (eth0) is missing") }, contract.ErrorNoLauncher, false},
+		"no network": {func(s *scene) {
+			s.refuse = errors.New("pod link (eth0) is missing")
+		}, contract.ErrorNoLauncher, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -29,12 +29,12 @@ import (
 const (
 	procDir = "/proc"
 
-	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into a pod's usual
-	// grace period of 30 s.
+	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into
+	// a pod's usual grace period of 30 s.
 	drainTimeout = 20 * time.Second
-	// concurrentStarts and concurrentOperations bound how many launchers are being waited for at once, each for itself: launchers that hang
-	// when they are to do something keep no guest from starting, nor the other way round. The worker has slots for all of them, and for
-	// what is refused or answered at once.
+	// concurrentStarts and concurrentOperations bound how many launchers are being waited for at once, each for itself:
+	// launchers that hang when they are to do something keep no guest from starting, nor the other way round. The
+	// worker has slots for all of them, and for what is refused or answered at once.
 	concurrentStarts, concurrentOperations, quickAnswers = 64, 32, 4
 	// guestTimeout is how long a guest may take to accept a connection.
 	guestTimeout = 10 * time.Second
@@ -54,16 +54,22 @@ type Options struct {
 	AccessDir     string
 }
 
-// AddFlags registers the flags of o. Temporal's address is that of the node gateway. The node's name also comes from NODE_NAME, where manifests usually put it.
+// AddFlags registers the flags of o. Temporal's address is that of the node gateway. The node's name also comes from
+// NODE_NAME, where manifests usually put it.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	o.Temporal.AddFlags(f)
-	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of the Kubernetes node that this is (also from NODE_NAME)")
+	f.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"),
+		"name of the Kubernetes node that this is (also from NODE_NAME)")
 	f.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory")
 	f.StringVar(&o.StateDir, "state-dir", "/var/lib/virtflow", "directory for what is to survive a restart")
-	f.StringVar(&o.Capabilities, "capabilities-file", "/run/virtflow/host/capabilities.json", "file that `launcher capabilities` has written on this host")
-	f.StringVar(&o.AccessAddress, "access-address", fmt.Sprintf(":%d", wire.Port), "address on which the API server reaches guests; empty: nowhere")
-	f.StringVar(&o.AccessDir, "access-dir", "/etc/virtflow/access", "directory with tls.crt, tls.key and ca.crt for that; they may come later")
-	f.IntVar(&o.MaxDevices, "max-devices", 1000, "how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
+	f.StringVar(&o.Capabilities, "capabilities-file", "/run/virtflow/host/capabilities.json",
+		"file that `launcher capabilities` has written on this host")
+	f.StringVar(&o.AccessAddress, "access-address", fmt.Sprintf(":%d", wire.Port),
+		"address on which the API server reaches guests; empty: nowhere")
+	f.StringVar(&o.AccessDir, "access-dir", "/etc/virtflow/access",
+		"directory with tls.crt, tls.key and ca.crt for that; they may come later")
+	f.IntVar(&o.MaxDevices, "max-devices", 1000,
+		"how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
 }
 
 func (o *Options) validate() error {
@@ -88,7 +94,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}
 	known, err := store.Load()
 	if err != nil {
-		p.Log.Error().Err(err).Msg("some launchers are not known any more; their domains are not watched until they are started again")
+		p.Log.Error().Err(err).Msg(
+			"some launchers are not known any more; their domains are not watched until they are started again")
 	}
 	// What is beside Temporal lives a little longer than ctx: what is in hand still needs it.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -123,7 +130,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	})
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
 	a := &activities.Activities{Starter: starter, Operator: starter, Report: host.report}
-	// The control worker registers the namespace: on a new cluster, or one whose Temporal has lost its database, this may come first.
+	// The control worker registers the namespace: on a new cluster, or one whose Temporal has lost its database, this
+	// may come first.
 	polling.Run(ctx, func(ctx context.Context) error {
 		return temporalclient.NamespaceExists(ctx, temporal, o.Temporal.Namespace)
 	},
@@ -148,7 +156,9 @@ func (o *Options) newWorker(temporal client.Client, a *activities.Activities, on
 }
 
 // giveAccess serves the API server until ctx ends.
-func (o *Options) giveAccess(ctx context.Context, all *sync.WaitGroup, p *process.Process, dialer launchers.Dialer, known *forward.Forwarder) {
+func (o *Options) giveAccess(
+	ctx context.Context, all *sync.WaitGroup, p *process.Process, dialer launchers.Dialer, known *forward.Forwarder,
+) {
 	if o.AccessAddress == "" {
 		return
 	}

@@ -23,15 +23,15 @@ const (
 	writers = 4
 	// requestTime bounds one request.
 	requestTime = 10 * time.Second
-	// flushTime is for what still waits when the process ends. With the 20 s in which the worker finishes its work it fits into the pod's
-	// grace period of 30 s.
+	// flushTime is for what still waits when the process ends. With the 20 s in which the worker finishes its work it
+	// fits into the pod's grace period of 30 s.
 	flushTime = 5 * time.Second
 )
 
 // Queue holds events until they are written. It is safe for concurrent use.
 //
-// client-go's recorder is not used: it gives generated names, so that a repeated activity records its event again; it drops events
-// without a word when 1,000 wait, and while one is retried all others wait.
+// client-go's recorder is not used: it gives generated names, so that a repeated activity records its event again; it
+// drops events without a word when 1,000 wait, and while one is retried all others wait.
 type Queue struct {
 	client  typedcorev1.EventsGetter
 	log     zerolog.Logger
@@ -52,10 +52,12 @@ const (
 func NewQueue(client typedcorev1.EventsGetter, log zerolog.Logger, reg prometheus.Registerer) *Queue {
 	q := &Queue{
 		client: client, log: log, waiting: make(chan *corev1.Event, capacity), flush: flushTime,
-		pauses: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: 30 * time.Second},
+		pauses: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32,
+			Cap: 30 * time.Second},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_events_total",
-			Help: "Kubernetes events by what became of them: written, dropped (too many waited, or the process ended), refused (by the API server).",
+			Help: "Kubernetes events by what became of them: written, dropped (too many waited, or the process " +
+				"ended), refused (by the API server).",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{written, dropped, refused} {
@@ -76,7 +78,8 @@ func (q *Queue) Record(e *corev1.Event) {
 	}
 }
 
-// Start has events written until stop is called. Stop writes what still waits, for a bounded time; nothing may be recorded after it.
+// Start has events written until stop is called. Stop writes what still waits, for a bounded time; nothing may be
+// recorded after it.
 func (q *Queue) Start() (stop func()) {
 	life, end := context.WithCancel(context.Background())
 	stopping := make(chan struct{})
@@ -115,10 +118,12 @@ func (q *Queue) try(life context.Context, e *corev1.Event) {
 		case err == nil || apierrors.IsAlreadyExists(err): // an attempt before this one has written it
 			q.done(e, written, nil)
 			return
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err): // nobody will look for it
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+			apierrors.IsNotFound(err): // nobody will look for it
 			q.done(e, refused, nil)
 			return
-		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err):
+		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
+			apierrors.IsRequestEntityTooLargeError(err):
 			q.done(e, refused, err)
 			return
 		}

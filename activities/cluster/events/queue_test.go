@@ -41,7 +41,8 @@ func newRig(t *testing.T) rig {
 func event(i int) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("vm.%d", i)},
-		InvolvedObject: corev1.ObjectReference{Kind: "VirtualMachine", Namespace: "default", Name: "vm"}, Reason: "Started", Type: "Normal", Count: 1,
+		InvolvedObject: corev1.ObjectReference{Kind: "VirtualMachine", Namespace: "default", Name: "vm"},
+		Reason:         "Started", Type: "Normal", Count: 1,
 	}
 }
 
@@ -98,7 +99,8 @@ func status(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason}
 }
 
-// TestNoEventIsLost: an API server that breaks connections, is overloaded, or loses its answers gets each event in the end, once.
+// TestNoEventIsLost: an API server that breaks connections, is overloaded, or loses its answers gets each event in the
+// end, once.
 func TestNoEventIsLost(t *testing.T) {
 	r := newRig(t)
 	faults := []*kube.Fault{
@@ -161,7 +163,8 @@ func TestAStoppingProcessWritesWhatWaits(t *testing.T) {
 func TestWhatIsRefusedHoldsUpNobody(t *testing.T) {
 	r := newRig(t)
 	answers := []*metav1.Status{
-		status(http.StatusForbidden, metav1.StatusReasonForbidden), status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid),
+		status(http.StatusForbidden, metav1.StatusReasonForbidden),
+		status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid),
 		status(http.StatusNotFound, metav1.StatusReasonNotFound),
 	}
 	r.onEvents(func(n int) *kube.Fault {

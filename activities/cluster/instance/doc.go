@@ -1,3 +1,3 @@
-// Package instance makes the VirtualMachineInstance object of a VirtualMachine, as KubeVirt's controller and webhooks together do.
-// Pure functions.
+// Package instance makes the VirtualMachineInstance object of a VirtualMachine, as KubeVirt's controller and webhooks
+// together do. Pure functions.
 package instance

@@ -76,8 +76,8 @@ func New(vm *kubevirt.VirtualMachine, s settings.Settings, r Request) (*kubevirt
 	return vmi, complete(vmi, s, RevisionName(string(vm.UID), vm.Generation), r.Now)
 }
 
-// complete fills in what the webhook does for an instance that a user makes: virtflow writes the object past it. An instance that virtflow makes
-// has its first condition and its revision, too, which saves a write.
+// complete fills in what the webhook does for an instance that a user makes: virtflow writes the object past it. An
+// instance that virtflow makes has its first condition and its revision, too, which saves a write.
 func complete(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, revision string, at time.Time) error {
 	vmi.Status = kubevirt.VirtualMachineInstanceStatus{}
 	at = at.UTC().Truncate(time.Second)
@@ -95,8 +95,9 @@ func complete(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, revisio
 	return nil
 }
 
-// Revision keeps the specification that a VM is being started with. Its data cannot be changed, and are written as the API server itself
-// writes JSON, with sorted keys: else each patch of the revision, even of its owner by the garbage collector, would count as such a change.
+// Revision keeps the specification that a VM is being started with. Its data cannot be changed, and are written as the
+// API server itself writes JSON, with sorted keys: else each patch of the revision, even of its owner by the garbage
+// collector, would count as such a change.
 func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
 	data, err := sorted(map[string]any{"spec": vm.Spec})
 	if err != nil {
@@ -104,9 +105,10 @@ func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
 	}
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            RevisionName(string(vm.UID), vm.Generation),
-			Namespace:       vm.Namespace,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
+			Name:      RevisionName(string(vm.UID), vm.Generation),
+			Namespace: vm.Namespace,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
 		},
 		Data:     k8sruntime.RawExtension{Raw: data},
 		Revision: vm.Generation,

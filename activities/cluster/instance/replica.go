@@ -21,8 +21,9 @@ const (
 	maxBase       = 63 - suffixLength
 )
 
-// ReplicaName is the name of a replica. It looks like one that the API server generates for KubeVirt, but the same set and ordinal always
-// have the same. Like there, the base is the template's name, its generateName or the set's name, and nothing comes between.
+// ReplicaName is the name of a replica. It looks like one that the API server generates for KubeVirt, but the same set
+// and ordinal always have the same. Like there, the base is the template's name, its generateName or the set's name,
+// and nothing comes between.
 func ReplicaName(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int) string {
 	base := set.Name
 	if t := set.Spec.Template; t != nil && t.ObjectMeta.Name != "" {
@@ -44,17 +45,22 @@ func ReplicaName(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int) st
 }
 
 // NewReplica makes the instance of that ordinal of a replica set.
-func NewReplica(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, s settings.Settings, r Request) (*kubevirt.VirtualMachineInstance, error) {
+func NewReplica(
+	set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, s settings.Settings, r Request,
+) (*kubevirt.VirtualMachineInstance, error) {
 	if set.Spec.Template == nil {
-		return nil, fmt.Errorf("spec.template of VirtualMachineInstanceReplicaSet %s/%s is missing", set.Namespace, set.Name)
+		return nil, fmt.Errorf("spec.template of VirtualMachineInstanceReplicaSet %s/%s is missing", set.Namespace,
+			set.Name)
 	}
 	template := set.Spec.Template.DeepCopy()
 	vmi := &kubevirt.VirtualMachineInstance{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: ReplicaName(set, ordinal), Namespace: set.Namespace, Labels: template.ObjectMeta.Labels, Annotations: maps.Clone(template.ObjectMeta.Annotations),
-			Finalizers:      template.ObjectMeta.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kubevirt.VirtualMachineInstanceReplicaSetGroupVersionKind)},
+			Name: ReplicaName(set, ordinal), Namespace: set.Namespace, Labels: template.ObjectMeta.Labels,
+			Annotations: maps.Clone(template.ObjectMeta.Annotations),
+			Finalizers:  template.ObjectMeta.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(set, kubevirt.VirtualMachineInstanceReplicaSetGroupVersionKind)},
 		},
 		Spec: template.Spec,
 	}

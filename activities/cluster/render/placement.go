@@ -11,11 +11,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// nodeSelector: nodes of the guest's architecture, whose libvirt and QEMU offer the guest's machine type, CPU model and features. What the administrator and the user ask for comes on top.
+// nodeSelector: nodes of the guest's architecture, whose libvirt and QEMU offer the guest's machine type, CPU model and
+// features. What the administrator and the user ask for comes on top.
 //
-// Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node does not meet any
-// more, running or not. A node without a node worker has none of the devices that every launcher asks for, and one that is cordoned, lost or
-// out of service is the scheduler's own business.
+// Whether a node takes VMs is not asked here: a kubelet that starts again fails every pod whose node selector its node
+// does not meet any more, running or not. A node without a node worker has none of the devices that every launcher asks
+// for, and one that is cordoned, lost or out of service is the scheduler's own business.
 func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map[string]string {
 	n := map[string]string{}
 	maps.Copy(n, s.NodeSelectors)
@@ -53,15 +54,17 @@ func machineType(vmi *kubevirt.VirtualMachineInstance) string {
 
 // hostCPU says that the guest takes what the host has.
 func hostCPU(cpu *kubevirt.CPU) bool {
-	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel || cpu.Model == kubevirt.CPUModeHostPassthrough
+	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel ||
+		cpu.Model == kubevirt.CPUModeHostPassthrough
 }
 
-// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest should get, and a
-// preference for nodes that take VMs: kubelets take no notice of preferences.
+// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest
+// should get, and a preference for nodes that take VMs: kubelets take no notice of preferences.
 func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 	var without []corev1.NodeSelectorRequirement
 	avoid := func(label string) {
-		without = append(without, corev1.NodeSelectorRequirement{Key: label, Operator: corev1.NodeSelectorOpDoesNotExist})
+		without = append(without,
+			corev1.NodeSelectorRequirement{Key: label, Operator: corev1.NodeSelectorOpDoesNotExist})
 	}
 	cpu := vmi.Spec.Domain.CPU
 	if cpu != nil {
@@ -83,7 +86,8 @@ func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 	}
 	list := &out.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	*list = append(*list, corev1.PreferredSchedulingTerm{Weight: 100, Preference: corev1.NodeSelectorTerm{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.LabelSchedulable, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: contract.LabelSchedulable, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}}},
 	}})
 	if len(without) == 0 {
 		return out
@@ -97,7 +101,8 @@ func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 		required.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: without}}
 		return out
 	}
-	// The terms are alternatives: each of them has to leave these nodes out. An empty one matches no node, and must not begin to.
+	// The terms are alternatives: each of them has to leave these nodes out. An empty one matches no node, and must not
+	// begin to.
 	for i := range required.NodeSelectorTerms {
 		if t := &required.NodeSelectorTerms[i]; len(t.MatchExpressions)+len(t.MatchFields) > 0 {
 			t.MatchExpressions = append(t.MatchExpressions, without...)

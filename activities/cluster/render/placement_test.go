@@ -14,7 +14,8 @@ func TestNodeSelectorAsksForWhatTheGuestNeeds(t *testing.T) {
 	vmi := example()
 	vmi.Spec.Domain.Machine = &kubevirt.Machine{Type: "q35"}
 	vmi.Spec.Domain.CPU = &kubevirt.CPU{Model: "Nehalem", Features: []kubevirt.CPUFeature{
-		{Name: "aes"}, {Name: "avx", Policy: "require"}, {Name: "pcid", Policy: "optional"}, {Name: "svm", Policy: "forbid"},
+		{Name: "aes"}, {Name: "avx", Policy: "require"}, {Name: "pcid", Policy: "optional"},
+		{Name: "svm", Policy: "forbid"},
 	}}
 	base := map[string]string{"kubernetes.io/arch": "amd64"}
 	want := map[string]string{
@@ -45,7 +46,8 @@ func TestAffinityLeavesNodesOutInEveryAlternative(t *testing.T) {
 	terms := func(vmi *kubevirt.VirtualMachineInstance) []corev1.NodeSelectorTerm {
 		return affinity(vmi).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	}
-	vmi.Spec.Domain.CPU = &kubevirt.CPU{Model: "host-model", Features: []kubevirt.CPUFeature{{Name: "svm", Policy: "forbid"}}}
+	vmi.Spec.Domain.CPU = &kubevirt.CPU{Model: "host-model",
+		Features: []kubevirt.CPUFeature{{Name: "svm", Policy: "forbid"}}}
 	both := without("cpu-feature.node.kubevirt.io/svm", "node-labeller.kubevirt.io/obsolete-host-model")
 	require.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: both}}, terms(vmi))
 

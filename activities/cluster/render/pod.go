@@ -100,12 +100,13 @@ func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	return l
 }
 
-// podAnnotations are the VMI's own, without those that are about the VMI object itself (kubectl's copy of what was applied has the
-// user's cloud-init data in it), and the VMI as the launcher reads it.
+// podAnnotations are the VMI's own, without those that are about the VMI object itself (kubectl's copy of what was
+// applied has the user's cloud-init data in it), and the VMI as the launcher reads it.
 func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
 	a := map[string]string{}
 	for k, v := range vmi.Annotations {
-		if strings.HasPrefix(k, "kubectl.kubernetes.io") || strings.HasPrefix(k, "kubevirt.io/storage-observed-api-version") ||
+		if strings.HasPrefix(k, "kubectl.kubernetes.io") ||
+			strings.HasPrefix(k, "kubevirt.io/storage-observed-api-version") ||
 			strings.HasPrefix(k, "kubevirt.io/latest-observed-api-version") {
 			continue
 		}
@@ -175,7 +176,8 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 }
 
 func field(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+	return corev1.EnvVar{Name: name,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
 func ports(vmi *kubevirt.VirtualMachineInstance) []corev1.ContainerPort {

@@ -11,15 +11,16 @@ import (
 const launcherProgram = "/usr/bin/launcher"
 
 const (
-	// bootDelay is added to the initial delay of every probe, in seconds, as KubeVirt does: a guest takes longer than a process.
+	// bootDelay is added to the initial delay of every probe, in seconds, as KubeVirt does: a guest takes longer than a
+	// process.
 	bootDelay = 10
-	// agentMargin is how much longer, in seconds, the kubelet waits for a probe that asks the guest's agent than the agent is given: the
-	// probe itself then says what was wrong. KubeVirt's figure.
+	// agentMargin is how much longer, in seconds, the kubelet waits for a probe that asks the guest's agent than the
+	// agent is given: the probe itself then says what was wrong. KubeVirt's figure.
 	agentMargin = 1
 )
 
-// probe is a VMI's probe as the kubelet does it. It reaches the guest by the pod's address, or by the guest's agent with a command in the
-// launcher's container.
+// probe is a VMI's probe as the kubelet does it. It reaches the guest by the pod's address, or by the guest's agent
+// with a command in the launcher's container.
 func probe(p *kubevirt.Probe) *corev1.Probe {
 	if p == nil {
 		return nil

@@ -25,21 +25,26 @@ func example() *kubevirt.VirtualMachineInstance {
 	memory := resource.MustParse("128Mi")
 	return &kubevirt.VirtualMachineInstance{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "web", UID: "3f2a9c1e-0000-4000-8000-000000000000", Labels: map[string]string{"app": "web"},
-			Annotations: map[string]string{"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"},
+			Namespace: "default", Name: "web", UID: "3f2a9c1e-0000-4000-8000-000000000000",
+			Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{"note": "kept",
+				"kubectl.kubernetes.io/last-applied-configuration": "hunter2"},
 		},
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			Architecture: "amd64",
 			Domain: kubevirt.DomainSpec{
 				Memory: &kubevirt.Memory{Guest: &memory}, CPU: &kubevirt.CPU{Sockets: 1, Cores: 1, Threads: 1},
-				Devices: kubevirt.Devices{Interfaces: []kubevirt.Interface{{Name: "default", Ports: []kubevirt.Port{{Name: "ssh", Port: 22}}}}},
+				Devices: kubevirt.Devices{
+					Interfaces: []kubevirt.Interface{
+						{Name: "default", Ports: []kubevirt.Port{{Name: "ssh", Port: 22}}}}},
 			},
 			Networks: []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
 			Volumes: []kubevirt.Volume{
 				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{
 					Image: "localhost/guest:1", ImagePullPolicy: corev1.PullIfNotPresent, ImagePullSecret: "registry",
 				}}},
-				{Name: "data", VolumeSource: kubevirt.VolumeSource{EmptyDisk: &kubevirt.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}},
+				{Name: "data", VolumeSource: kubevirt.VolumeSource{
+					EmptyDisk: &kubevirt.EmptyDiskSource{Capacity: resource.MustParse("1Gi")}}},
 				{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{
 					UserData: "hunter2", NetworkDataSecretRef: &corev1.LocalObjectReference{Name: "net"},
 				}}},
@@ -54,10 +59,14 @@ func TestPodGolden(t *testing.T) {
 	grace := int64(5)
 	full := example()
 	full.Spec.TerminationGracePeriodSeconds = &grace
-	full.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi"), corev1.ResourceCPU: resource.MustParse("1")}
+	full.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi"),
+		corev1.ResourceCPU: resource.MustParse("1")}
 	full.Spec.NodeSelector = map[string]string{"disk": "fast"}
-	full.Spec.ReadinessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(22)}}, InitialDelaySeconds: 5}
-	full.Spec.LivenessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{GuestAgentPing: &kubevirt.GuestAgentPing{}}, TimeoutSeconds: 3}
+	full.Spec.ReadinessProbe = &kubevirt.Probe{
+		Handler: kubevirt.Handler{
+			TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(22)}}, InitialDelaySeconds: 5}
+	full.Spec.LivenessProbe = &kubevirt.Probe{Handler: kubevirt.Handler{GuestAgentPing: &kubevirt.GuestAgentPing{}},
+		TimeoutSeconds: 3}
 	for name, c := range map[string]struct {
 		vmi      *kubevirt.VirtualMachineInstance
 		settings settings.Settings
@@ -89,7 +98,9 @@ func TestSecret(t *testing.T) {
 	s, err = Secret(vmi)
 	require.NoError(t, err)
 	require.Nil(t, s)
-	vmi.Spec.Volumes[0] = kubevirt.Volume{Name: "x", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserDataBase64: "%%hunter2"}}}
+	vmi.Spec.Volumes[0] = kubevirt.Volume{Name: "x",
+		VolumeSource: kubevirt.VolumeSource{
+			CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserDataBase64: "%%hunter2"}}}
 	_, err = Secret(vmi)
 	require.ErrorContains(t, err, "spec.volumes[0]")
 	require.NotContains(t, err.Error(), "hunter2")
@@ -97,7 +108,9 @@ func TestSecret(t *testing.T) {
 
 func TestUnsupportedVolume(t *testing.T) {
 	vmi := example()
-	vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: "pvc", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "x"}}})
+	vmi.Spec.Volumes = append(vmi.Spec.Volumes,
+		kubevirt.Volume{Name: "pvc",
+			VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "x"}}})
 	_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
 	require.ErrorContains(t, err, "spec.volumes[3] (pvc)")
 }
@@ -193,7 +206,9 @@ func TestLaunchedKeepsTheVolumes(t *testing.T) {
 
 // TestPullSecrets: those of the disks, then the administrator's for the launcher, each once.
 func TestPullSecrets(t *testing.T) {
-	s := settings.From(&kubevirt.KubeVirt{Spec: kubevirt.KubeVirtSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "launcher"}, {Name: "registry"}, {}}}})
+	s := settings.From(&kubevirt.KubeVirt{
+		Spec: kubevirt.KubeVirtSpec{
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "launcher"}, {Name: "registry"}, {}}}})
 	pod, err := Pod(example(), Options{Image: "x", Settings: s})
 	require.NoError(t, err)
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "launcher"}}, pod.Spec.ImagePullSecrets)

@@ -10,8 +10,8 @@ import (
 
 const mi = 1 << 20
 
-// Parts of the memory that a launcher needs beside its guest, in bytes; the figures are KubeVirt 1.9's, so that a VM fits where it
-// fitted before.
+// Parts of the memory that a launcher needs beside its guest, in bytes; the figures are KubeVirt 1.9's, so that a VM
+// fits where it fitted before.
 const (
 	fixedOverhead    = 220 * mi // monitor, launcher, logging daemon, libvirt, QEMU
 	perCPUOverhead   = 8 * mi
@@ -22,7 +22,8 @@ const (
 	// probeOverhead is once for all probes that run a command in the guest, eachProbe for each of them.
 	probeOverhead = 100 * mi
 	eachProbe     = 10 * mi
-	// emulationOverhead is QEMU's cache of translated code, which the launcher sets to 64 MiB: smaller doubles the boot time.
+	// emulationOverhead is QEMU's cache of translated code, which the launcher sets to 64 MiB: smaller doubles the boot
+	// time.
 	emulationOverhead = 64 * mi
 )
 
@@ -35,7 +36,8 @@ const (
 	deviceTun corev1.ResourceName = "devices.kubevirt.io/tun"
 )
 
-// resources of the compute container. What the user asked for explicitly counts; a limit is set only where the user set one.
+// resources of the compute container. What the user asked for explicitly counts; a limit is set only where the user set
+// one.
 func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1.ResourceRequirements {
 	user := vmi.Spec.Domain.Resources
 	r := corev1.ResourceRequirements{Requests: user.Requests.DeepCopy(), Limits: user.Limits.DeepCopy()}
@@ -47,7 +49,8 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	}
 	if _, ok := r.Requests[corev1.ResourceCPU]; !ok {
 		if _, limited := r.Limits[corev1.ResourceCPU]; !limited {
-			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(vcpus(vmi)*1000/int64(s.CPUAllocationRatio), resource.DecimalSI)
+			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(vcpus(vmi)*1000/int64(s.CPUAllocationRatio),
+				resource.DecimalSI)
 		}
 	}
 	overhead := Overhead(vmi, s)
@@ -90,13 +93,17 @@ func LimitedBy(quotas []corev1.ResourceQuota) Limited {
 	return l
 }
 
-// apply sets the limits that are asked for and that the user has not set, as KubeVirt does: the virtual CPUs, and twice the memory.
-func (l Limited) apply(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance) corev1.ResourceRequirements {
+// apply sets the limits that are asked for and that the user has not set, as KubeVirt does: the virtual CPUs, and twice
+// the memory.
+func (l Limited) apply(
+	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance,
+) corev1.ResourceRequirements {
 	if _, set := r.Limits[corev1.ResourceCPU]; l.CPU && !set {
 		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(vcpus(vmi), resource.DecimalSI)
 	}
 	if _, set := r.Limits[corev1.ResourceMemory]; l.Memory && !set {
-		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(memoryLimitRatio*r.Requests.Memory().Value(), resource.BinarySI)
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(memoryLimitRatio*r.Requests.Memory().Value(),
+			resource.BinarySI)
 	}
 	return r
 }

@@ -33,8 +33,9 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 	volumes := []corev1.Volume{
 		scratch("sockets"), scratch("private"), disks(vmi), scratch("tmp"), scratch("run-lock"),
 		{Name: "vmi", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-			Path:     vmiFileName,
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']"},
+			Path: vmiFileName,
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+				FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']"},
 		}}}}},
 	}
 	mounts := []corev1.VolumeMount{
@@ -50,17 +51,20 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		switch {
 		case v.ContainerDisk != nil:
 			name := volumeName("image", v.Name)
-			volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{
-				Reference: v.ContainerDisk.Image, PullPolicy: v.ContainerDisk.ImagePullPolicy,
-			}}})
-			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: containerDisksDir + v.Name, ReadOnly: true})
+			volumes = append(volumes,
+				corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{
+					Reference: v.ContainerDisk.Image, PullPolicy: v.ContainerDisk.ImagePullPolicy,
+				}}})
+			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: containerDisksDir + v.Name,
+				ReadOnly: true})
 		case v.CloudInitNoCloud != nil:
 			own, at := cloudInit(v, podName)
 			volumes, mounts = append(volumes, own...), append(mounts, at...)
 		case v.EmptyDisk != nil: // a file among the disks
 		default:
 			return nil, nil, fmt.Errorf(
-				"spec.volumes[%d] (%s): this kind of volume is not supported yet; use containerDisk, emptyDisk or cloudInitNoCloud", i, v.Name)
+				"spec.volumes[%d] (%s): this kind of volume is not supported yet; use containerDisk, emptyDisk or "+
+					"cloudInitNoCloud", i, v.Name)
 		}
 	}
 	return volumes, mounts, nil
@@ -89,13 +93,13 @@ func scratch(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// overlayLimit is what may be written over one containerDisk, in bytes. Its overlay can grow to the disk's virtual size, which only the
-// launcher learns, when the image is there. Images of systems are made for 2 to 60 GiB; who needs more says so in the ephemeral-storage that
-// the VMI's domain is limited to.
+// overlayLimit is what may be written over one containerDisk, in bytes. Its overlay can grow to the disk's virtual
+// size, which only the launcher learns, when the image is there. Images of systems are made for 2 to 60 GiB; who needs
+// more says so in the ephemeral-storage that the VMI's domain is limited to.
 const overlayLimit = 64 << 30
 
-// disks is the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted instead. A guest that uses all of
-// its disks stays below the limit.
+// disks is the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted instead. A
+// guest that uses all of its disks stays below the limit.
 func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 	var limit int64
 	overlays := int64(overlayLimit)
@@ -115,13 +119,13 @@ func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 	return v
 }
 
-// qcow2Size is what an image of QEMU's takes at most for so many bytes of content: 8 bytes of its tables and 2 of reference counts for each
-// 64 KiB, rounded up, and some clusters.
+// qcow2Size is what an image of QEMU's takes at most for so many bytes of content: 8 bytes of its tables and 2 of
+// reference counts for each 64 KiB, rounded up, and some clusters.
 func qcow2Size(content int64) int64 { return content + content/4096 + mi }
 
-// cloudInit brings the data of a volume to directories of its name: what is inline by the Secret that was made of it, and each of the user's
-// own Secrets whole, because its key may be spelled userdata or userData (networkdata or networkData). As with KubeVirt the pod waits
-// for a Secret that is not there yet.
+// cloudInit brings the data of a volume to directories of its name: what is inline by the Secret that was made of it,
+// and each of the user's own Secrets whole, because its key may be spelled userdata or userData (networkdata or
+// networkData). As with KubeVirt the pod waits for a Secret that is not there yet.
 func cloudInit(v *kubevirt.Volume, podName string) ([]corev1.Volume, []corev1.VolumeMount) {
 	c := v.CloudInitNoCloud
 	inlined := &corev1.SecretVolumeSource{SecretName: SecretName(podName)}
@@ -176,8 +180,8 @@ func inline(v *kubevirt.Volume) map[string]string {
 	return out
 }
 
-// Secret makes the Secret with a VMI's inline cloud-init data, or nil when there is none. The VMI owns it, and it cannot be changed: the
-// next instance has its own.
+// Secret makes the Secret with a VMI's inline cloud-init data, or nil when there is none. The VMI owns it, and it
+// cannot be changed: the next instance has its own.
 func Secret(vmi *kubevirt.VirtualMachineInstance) (*corev1.Secret, error) {
 	data := map[string][]byte{}
 	for i := range vmi.Spec.Volumes {
@@ -185,7 +189,8 @@ func Secret(vmi *kubevirt.VirtualMachineInstance) (*corev1.Secret, error) {
 		for key, encoded := range inline(v) {
 			raw, err := base64.StdEncoding.DecodeString(encoded)
 			if err != nil {
-				return nil, fmt.Errorf("spec.volumes[%d].cloudInitNoCloud (%s): the %s given is not base64", i, v.Name, key)
+				return nil, fmt.Errorf("spec.volumes[%d].cloudInitNoCloud (%s): the %s given is not base64", i, v.Name,
+					key)
 			}
 			data[secretKey(v.Name, key)] = raw
 		}

@@ -24,8 +24,9 @@ func Spec(r *appsv1.ControllerRevision) (*kubevirt.VirtualMachineSpec, error) {
 	return &kept.Spec, nil
 }
 
-// Fields lists the paths, as in a manifest, at which two values of one type differ: domain.cpu.sockets, volumes[1].containerDisk.image.
-// It is sorted. Two ways to write a quantity are no difference, nor are an empty list and none; an empty object may say something.
+// Fields lists the paths, as in a manifest, at which two values of one type differ: domain.cpu.sockets,
+// volumes[1].containerDisk.image. It is sorted. Two ways to write a quantity are no difference, nor are an empty list
+// and none; an empty object may say something.
 func Fields(a, b any) ([]string, error) {
 	x, err := tree(a)
 	if err != nil {

@@ -15,13 +15,14 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// LiveAnnotations are those of a VM's template that its running instance, and the pod of that, follow: the descheduler's.
+// LiveAnnotations are those of a VM's template that its running instance, and the pod of that, follow: the
+// descheduler's.
 func LiveAnnotations() []string {
 	return []string{"descheduler.alpha.kubernetes.io/evict", "descheduler.alpha.kubernetes.io/prefer-no-eviction"}
 }
 
-// patch lists what is to change in the instance. It begins with a test of the UID, and what is replaced or removed is tested to be what was
-// seen, so that a change by somebody else is not undone.
+// patch lists what is to change in the instance. It begins with a test of the UID, and what is replaced or removed is
+// tested to be what was seen, so that a change by somebody else is not undone.
 func (v *Verdict) patch(s Subject) error {
 	var ops []Operation
 	annotations := map[string]string{}
@@ -76,7 +77,8 @@ func annotate(has, set map[string]string) []Operation {
 	return ops
 }
 
-// placement is what decides about the next place of an instance. It holds for the pod that it gets when it moves; the one that it has stays.
+// placement is what decides about the next place of an instance. It holds for the pod that it gets when it moves; the
+// one that it has stays.
 func placement(s Subject) ([]Operation, error) {
 	want, has := &template(&s.VM.Spec).Spec, &s.VMI.Spec
 	var ops []Operation

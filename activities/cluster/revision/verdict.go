@@ -45,7 +45,8 @@ type Verdict struct {
 	Patch []Operation
 }
 
-// rule is one row of the table of fields that a running instance need not be restarted for, or not with the usual message.
+// rule is one row of the table of fields that a running instance need not be restarted for, or not with the usual
+// message.
 type rule struct {
 	field string
 	// live: the row counts under LiveUpdate only.
@@ -54,8 +55,8 @@ type rule struct {
 	restart func(Subject) string
 }
 
-// rules is the table. What a running instance takes over live is in patch.go. CPUs and memory are to be plugged in one day; until then they
-// need a restart, for the reasons that KubeVirt gives when it cannot either.
+// rules is the table. What a running instance takes over live is in patch.go. CPUs and memory are to be plugged in one
+// day; until then they need a restart, for the reasons that KubeVirt gives when it cannot either.
 func rules() []rule {
 	return []rule{
 		{field: "domain.firmware.uuid", restart: func(s Subject) string {
@@ -176,8 +177,8 @@ func memory(s Subject) string {
 	}
 }
 
-// generation: an instance whose VM has the same template as when it was started follows the VM as it is. One that does not say which VM it
-// was made from is as old as the revision that it names.
+// generation: an instance whose VM has the same template as when it was started follows the VM as it is. One that does
+// not say which VM it was made from is as old as the revision that it names.
 func generation(s Subject, same bool) int64 {
 	has, err := strconv.ParseInt(s.VMI.Annotations[contract.AnnotationVMGeneration], 10, 64)
 	want := has

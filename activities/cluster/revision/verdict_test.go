@@ -49,19 +49,34 @@ func TestVerdicts(t *testing.T) {
 		"the run strategy":              {`{"runStrategy": "Halted"}`, nil, "", "", true},
 		"another way to write a number": {template(`{"domain": {"memory": {"guest": "1024Mi"}}}`), nil, "", "", true},
 		"a label of the template":       {`{"template": {"metadata": {"labels": {"app": "db"}}}}`, nil, "", "", false},
-		"an image":                      {template(`{"volumes": [{"name": "root", "containerDisk": {"image": "a:2"}}]}`), []string{"volumes[0].containerDisk.image"}, NotLive, NotLive, false},
-		"a disk more":                   {template(`{"domain": {"devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}, {"name": "b", "disk": {}}]}}}`), []string{"domain.devices.disks[1].disk", "domain.devices.disks[1].name"}, NotLive, NotLive, false},
-		"a hostname":                    {template(`{"hostname": "x"}`), []string{"hostname"}, NotLive, NotLive, false},
-		"cores":                         {template(`{"domain": {"cpu": {"cores": 4}}}`), []string{"domain.cpu.cores"}, NotLive, NotLive, false},
-		"the firmware's UUID":           {template(`{"domain": {"firmware": {"uuid": null}}}`), []string{"domain.firmware.uuid"}, "", "", false},
-		"more sockets":                  {template(`{"domain": {"cpu": {"sockets": 3}}}`), []string{"domain.cpu.sockets"}, NotLive, socketsTooMany, false},
-		"fewer sockets":                 {template(`{"domain": {"cpu": {"sockets": 1}}}`), []string{"domain.cpu.sockets"}, NotLive, socketsFewer, false},
-		"no sockets":                    {template(`{"domain": {"cpu": {"sockets": null}}}`), []string{"domain.cpu.sockets"}, NotLive, socketsFewer, false},
-		"more memory":                   {template(`{"domain": {"memory": {"guest": "2Gi"}}}`), []string{"domain.memory.guest"}, NotLive, memoryMigratable, false},
-		"sockets and memory":            {template(`{"domain": {"cpu": {"sockets": 3}, "memory": {"guest": "2Gi"}}}`), []string{"domain.cpu.sockets", "domain.memory.guest"}, NotLive, socketsTooMany, false},
-		"sockets and cores":             {template(`{"domain": {"cpu": {"sockets": 3, "cores": 2}}}`), []string{"domain.cpu.cores", "domain.cpu.sockets"}, NotLive, NotLive, false},
-		"a node selector":               {template(`{"nodeSelector": {"a": "b"}}`), []string{"nodeSelector.a"}, NotLive, "", false},
-		"a toleration":                  {template(`{"tolerations": [{"key": "a"}]}`), []string{"tolerations[0].key"}, NotLive, "", false},
+		"an image": {
+			template(`{"volumes": [{"name": "root", "containerDisk": {"image": "a:2"}}]}`),
+			[]string{"volumes[0].containerDisk.image"}, NotLive, NotLive, false},
+		"a disk more": {
+			template(`{"domain": {"devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}, {"name": "b", ` +
+				`"disk": {}}]}}}`), []string{"domain.devices.disks[1].disk", "domain.devices.disks[1].name"}, NotLive,
+			NotLive, false},
+		"a hostname": {template(`{"hostname": "x"}`), []string{"hostname"}, NotLive, NotLive, false},
+		"cores": {template(`{"domain": {"cpu": {"cores": 4}}}`), []string{"domain.cpu.cores"},
+			NotLive, NotLive, false},
+		"the firmware's UUID": {template(`{"domain": {"firmware": {"uuid": null}}}`),
+			[]string{"domain.firmware.uuid"}, "", "", false},
+		"more sockets": {template(`{"domain": {"cpu": {"sockets": 3}}}`),
+			[]string{"domain.cpu.sockets"}, NotLive, socketsTooMany, false},
+		"fewer sockets": {template(`{"domain": {"cpu": {"sockets": 1}}}`),
+			[]string{"domain.cpu.sockets"}, NotLive, socketsFewer, false},
+		"no sockets": {template(`{"domain": {"cpu": {"sockets": null}}}`),
+			[]string{"domain.cpu.sockets"}, NotLive, socketsFewer, false},
+		"more memory": {template(`{"domain": {"memory": {"guest": "2Gi"}}}`),
+			[]string{"domain.memory.guest"}, NotLive, memoryMigratable, false},
+		"sockets and memory": {template(`{"domain": {"cpu": {"sockets": 3}, "memory": {"guest": "2Gi"}}}`),
+			[]string{"domain.cpu.sockets", "domain.memory.guest"}, NotLive, socketsTooMany, false},
+		"sockets and cores": {template(`{"domain": {"cpu": {"sockets": 3, "cores": 2}}}`),
+			[]string{"domain.cpu.cores", "domain.cpu.sockets"}, NotLive, NotLive, false},
+		"a node selector": {template(`{"nodeSelector": {"a": "b"}}`), []string{"nodeSelector.a"}, NotLive,
+			"", false},
+		"a toleration": {template(`{"tolerations": [{"key": "a"}]}`), []string{"tolerations[0].key"},
+			NotLive, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for live, message := range map[bool]string{false: c.stage, true: c.live} {
@@ -81,7 +96,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestMemoryThatCouldBePlugged(t *testing.T) {
 	s := subject(t, true, `{"template": {"spec": {"domain": {"memory": {"guest": "512Mi"}}}}}`)
-	s.VMI.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: kubevirt.VirtualMachineInstanceIsMigratable, Status: "True"}}
+	s.VMI.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
+		{Type: kubevirt.VirtualMachineInstanceIsMigratable, Status: "True"}}
 	require.Equal(t, memoryNotHere, memory(s))
 	limit := s.VMI.Spec.Domain.Memory.Guest.DeepCopy()
 	s.VMI.Spec.Domain.Memory.MaxGuest = &limit
@@ -149,9 +165,11 @@ func TestPlacementStaysWhereARestartIsNeededOrTheRolloutIsStaged(t *testing.T) {
 	v, err = Compare(subject(t, true, `{"template": {"spec": {"nodeSelector": {"a": "b"}, "hostname": "x"}}}`))
 	require.NoError(t, err)
 	require.Empty(t, v.Patch)
-	v, err = Compare(subject(t, true, `{"template": {"spec": {"nodeSelector": {"a": "b"}, "domain": {"cpu": {"sockets": 1}}}}}`))
+	v, err = Compare(subject(t, true,
+		`{"template": {"spec": {"nodeSelector": {"a": "b"}, "domain": {"cpu": {"sockets": 1}}}}}`))
 	require.NoError(t, err)
-	require.Equal(t, []string{"/spec/nodeSelector"}, Changed(v.Patch), "a restart for CPUs alone does not hold up the rest")
+	require.Equal(t, []string{"/spec/nodeSelector"}, Changed(v.Patch),
+		"a restart for CPUs alone does not hold up the rest")
 }
 
 func TestLiveAnnotations(t *testing.T) {
@@ -166,7 +184,8 @@ func TestLiveAnnotations(t *testing.T) {
 	s.VM.Spec.Template.ObjectMeta.Annotations = nil
 	v, err = Compare(s)
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{contract.AnnotationVMGeneration: "7"}, apply(t, s, v.Patch).Annotations, "gone again, and with it the last difference")
+	require.Equal(t, map[string]string{contract.AnnotationVMGeneration: "7"}, apply(t, s, v.Patch).Annotations,
+		"gone again, and with it the last difference")
 }
 
 func TestAnInstanceThatDoesNotSayWhatItWasMadeFrom(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// acquire counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who may make ServiceAccounts:
-// the namespace's is.
+// acquire counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who
+// may make ServiceAccounts: the namespace's is.
 func (s *Streams) acquire(kind string, r *subresources.Request) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,5 +57,6 @@ func exceeded(err error, user inflight.Quota) error {
 	case f.Owner == user.Owner:
 		return apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, and get no more.", f.InFlight))
 	}
-	return apierrors.NewTooManyRequestsError(fmt.Sprintf("There are %d open streams to guests of this namespace, and no more are taken.", f.InFlight))
+	return apierrors.NewTooManyRequestsError(
+		fmt.Sprintf("There are %d open streams to guests of this namespace, and no more are taken.", f.InFlight))
 }

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// dialTimeout is how long a node may take for a connection, answerTimeout how long until it answers: it may have to wait for a guest that
-	// does not take a connection, or for an agent that does not answer.
+	// dialTimeout is how long a node may take for a connection, answerTimeout how long until it answers: it may have to
+	// wait for a guest that does not take a connection, or for an agent that does not answer.
 	dialTimeout   = 5 * time.Second
 	answerTimeout = 50 * time.Second
 	// largestError is what is read of a node's words about an error, in bytes.
@@ -57,7 +57,9 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) } //nolint:wrapcheck // says what it is
 
 // stream asks the worker at an address for something that becomes a stream, and returns the connection.
-func (n *Nodes) stream(ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*conn, error) {
+func (n *Nodes) stream(
+	ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
+) (*conn, error) {
 	c, response, err := n.ask(ctx, address, vmi, what, query, wire.Upgrade) //nolint:bodyclose // its body is the connection
 	if err != nil {
 		return nil, err
@@ -70,7 +72,9 @@ func (n *Nodes) stream(ctx context.Context, address string, vmi *kubevirtv1.Virt
 }
 
 // read asks for something that is answered at once; the caller closes the body.
-func (n *Nodes) read(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values) (*http.Response, error) {
+func (n *Nodes) read(
+	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
+) (*http.Response, error) {
 	address, err := n.address(ctx, vmi.Status.NodeName)
 	if err != nil {
 		return nil, err
@@ -89,11 +93,16 @@ type body struct {
 	io.Closer
 }
 
-// ask asks each pod that the instance may have on its node, until one is known there. An answer that says no is an error with KubeVirt's codes.
-func (n *Nodes) ask(ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values, upgrade string) (*conn, *http.Response, error) {
+// ask asks each pod that the instance may have on its node, until one is known there. An answer that says no is an
+// error with KubeVirt's codes.
+func (n *Nodes) ask(
+	ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
+	upgrade string,
+) (*conn, *http.Response, error) {
 	failed := internal("the guest's launcher is not known yet")
 	for _, pod := range podsOn(vmi) {
-		u := url.URL{Scheme: "https", Host: wire.ServerName, Path: wire.Path(string(vmi.UID), pod, what), RawQuery: query.Encode()}
+		u := url.URL{Scheme: "https", Host: wire.ServerName, Path: wire.Path(string(vmi.UID), pod, what),
+			RawQuery: query.Encode()}
 		c, response, err := n.call(ctx, address, &u, upgrade)
 		if err != nil {
 			return nil, nil, internal("dialing node " + vmi.Status.NodeName + ": " + err.Error())
@@ -111,7 +120,8 @@ func (n *Nodes) ask(ctx context.Context, address string, vmi *kubevirtv1.Virtual
 	return nil, nil, failed
 }
 
-// refusal is what a node's answer is to the user: KubeVirt's 500, except for what is over the node's bounds or may be there in a moment.
+// refusal is what a node's answer is to the user: KubeVirt's 500, except for what is over the node's bounds or may be
+// there in a moment.
 func refusal(code int, text string) error {
 	switch code {
 	case http.StatusTooManyRequests:
@@ -151,7 +161,8 @@ func (c *conn) roundTrip(u *url.URL, upgrade string) (*http.Response, error) {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return nil, err //nolint:wrapcheck // the caller does
 	}
-	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"User-Agent": {wire.ClientName}}, ProtoMajor: 1, ProtoMinor: 1}
+	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host,
+		Header: http.Header{"User-Agent": {wire.ClientName}}, ProtoMajor: 1, ProtoMinor: 1}
 	if upgrade != "" {
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", upgrade)
@@ -198,7 +209,8 @@ func rank(p *corev1.Pod) int {
 	return 0
 }
 
-// podsOn are the UIDs of the instance's pods on its node. They are what the node is asked about, not believed: it knows whose they are.
+// podsOn are the UIDs of the instance's pods on its node. They are what the node is asked about, not believed: it knows
+// whose they are.
 func podsOn(vmi *kubevirtv1.VirtualMachineInstance) []string {
 	var all []string
 	for uid, node := range vmi.Status.ActivePods {

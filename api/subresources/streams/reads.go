@@ -19,7 +19,8 @@ const (
 	// largestPicture and largestDetails are what a node may answer, in bytes.
 	largestPicture = 64 << 20
 	largestDetails = 1 << 20
-	// mostInInfo is how many users and file systems KubeVirt lists in guestosinfo; userlist and filesystemlist list all.
+	// mostInInfo is how many users and file systems KubeVirt lists in guestosinfo; userlist and filesystemlist list
+	// all.
 	mostInInfo = 10
 )
 
@@ -47,18 +48,22 @@ func (s *Streams) guestOSInfo(w http.ResponseWriter, r *subresources.Request) er
 
 func (s *Streams) userList(w http.ResponseWriter, r *subresources.Request) error {
 	return s.guest(w, r, "userlist", func(d *rpc.GuestDetailsResponse) (any, error) {
-		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)}, unknown("who is logged in", d.GetUsersUnknown())
+		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)},
+			unknown("who is logged in", d.GetUsersUnknown())
 	})
 }
 
 func (s *Streams) filesystemList(w http.ResponseWriter, r *subresources.Request) error {
 	return s.guest(w, r, "filesystemlist", func(d *rpc.GuestDetailsResponse) (any, error) {
-		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)}, unknown("its file systems", d.GetFileSystemsUnknown())
+		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)},
+			unknown("its file systems", d.GetFileSystemsUnknown())
 	})
 }
 
 // guest answers with a part of what the guest's agent says. All errors are KubeVirt's plain 500.
-func (s *Streams) guest(w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) (any, error)) error {
+func (s *Streams) guest(
+	w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) (any, error),
+) error {
 	d, err := s.details(r, kind)
 	if err != nil {
 		return plainly(err)
@@ -105,7 +110,9 @@ func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetai
 }
 
 // read asks the instance's node for something that is answered at once; done ends it. It has a place while it lasts.
-func (s *Streams) read(r *subresources.Request, kind string, c check, what string, query url.Values) (*http.Response, func(), error) {
+func (s *Streams) read(
+	r *subresources.Request, kind string, c check, what string, query url.Values,
+) (*http.Response, func(), error) {
 	vmi, err := s.instance(r.Context(), r, c)
 	if err != nil {
 		return nil, nil, err
@@ -127,14 +134,16 @@ func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGue
 	info := kubevirtv1.VirtualMachineInstanceGuestAgentInfo{
 		GAVersion: d.GetAgentVersion(), Hostname: d.GetHostname(), Timezone: d.GetTimeZone(),
 		OS: kubevirtv1.VirtualMachineInstanceGuestOSInfo{
-			ID: os.GetId(), Name: os.GetName(), Version: os.GetVersion(), VersionID: os.GetVersionId(), PrettyName: os.GetPrettyName(),
+			ID: os.GetId(), Name: os.GetName(), Version: os.GetVersion(), VersionID: os.GetVersionId(),
+			PrettyName:    os.GetPrettyName(),
 			KernelRelease: os.GetKernelRelease(), KernelVersion: os.GetKernelVersion(), Machine: os.GetMachine(),
 		},
 		UserList: atMost(users(d)),
 		FSInfo:   kubevirtv1.VirtualMachineInstanceFileSystemInfo{Filesystems: atMost(fileSystems(d))},
 	}
 	for _, c := range d.GetCommands() {
-		info.SupportedCommands = append(info.SupportedCommands, kubevirtv1.GuestAgentCommandInfo{Name: c.GetName(), Enabled: c.GetEnabled()})
+		info.SupportedCommands = append(info.SupportedCommands,
+			kubevirtv1.GuestAgentCommandInfo{Name: c.GetName(), Enabled: c.GetEnabled()})
 	}
 	// KubeVirt says it only where it is so.
 	if d.GetFreezeStatus() == "frozen" {
@@ -149,7 +158,8 @@ func atMost[T any](list []T) []T { return list[:min(len(list), mostInInfo)] }
 func users(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceGuestOSUser {
 	out := []kubevirtv1.VirtualMachineInstanceGuestOSUser{}
 	for _, u := range d.GetUsers() {
-		out = append(out, kubevirtv1.VirtualMachineInstanceGuestOSUser{UserName: u.GetName(), Domain: u.GetDomain(), LoginTime: u.GetLoginTime()})
+		out = append(out, kubevirtv1.VirtualMachineInstanceGuestOSUser{UserName: u.GetName(), Domain: u.GetDomain(),
+			LoginTime: u.GetLoginTime()})
 	}
 	return out
 }
@@ -162,7 +172,8 @@ func fileSystems(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanc
 			UsedBytes: int(f.GetUsedBytes()), TotalBytes: int(f.GetTotalBytes()),
 		}
 		for _, disk := range f.GetDisks() {
-			item.Disk = append(item.Disk, kubevirtv1.VirtualMachineInstanceFileSystemDisk{Serial: disk.GetSerial(), BusType: disk.GetBusType()})
+			item.Disk = append(item.Disk,
+				kubevirtv1.VirtualMachineInstanceFileSystemDisk{Serial: disk.GetSerial(), BusType: disk.GetBusType()})
 		}
 		out = append(out, item)
 	}

@@ -85,8 +85,9 @@ func vsockCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
 // reachable is asked after every other check: the phases in which a guest's node has something to say of it.
 func reachable(vmi *kubevirtv1.VirtualMachineInstance) error {
 	if !vmi.IsRunning() && !vmi.IsScheduled() {
-		return apierrors.NewBadRequest(fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of %s or %s",
-			vmi.Status.Phase, kubevirtv1.Running, kubevirtv1.Scheduled))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of %s or %s",
+				vmi.Status.Phase, kubevirtv1.Running, kubevirtv1.Scheduled))
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type Bounds struct {
 	All, PerUser, PerNamespace int
 	// Reads are questions to guests' agents at a time, apart from streams. A user, and a namespace, gets a quarter.
 	Reads int
-	// Ping is how often a client is pinged, Silence how long it may release that without an answer. The latter is KubeVirt's.
+	// Ping is how often a client is pinged, Silence how long it may release that without an answer. The latter is
+	// KubeVirt's.
 	Ping, Silence time.Duration
 	relay.Bounds
 }
@@ -153,9 +154,10 @@ func (s *Streams) portForwardVMI(w http.ResponseWriter, r *subresources.Request)
 	if protocol == "tcp" {
 		return s.bytes(w, r, portForward, portCheck, wire.PortForward(port, protocol), nil)
 	}
-	return s.serve(w, r, portForward, portCheck, wire.PortForward(port, protocol), nil, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
-		return c.DatagramsIn(node), c.DatagramsOut(node)
-	})
+	return s.serve(w, r, portForward, portCheck, wire.PortForward(port, protocol), nil,
+		func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
+			return c.DatagramsIn(node), c.DatagramsOut(node)
+		})
 }
 
 func (s *Streams) portForwardVM(w http.ResponseWriter, r *subresources.Request) error {
@@ -176,7 +178,8 @@ func portOf(rest []string) (port uint16, protocol string, err error) {
 	}
 	n, err := strconv.ParseUint(rest[0], 10, 16)
 	if err != nil || n == 0 {
-		return 0, "", apierrors.NewBadRequest(fmt.Sprintf("%.16q is not a port: it has to be a number from 1 to 65535", rest[0]))
+		return 0, "", apierrors.NewBadRequest(
+			fmt.Sprintf("%.16q is not a port: it has to be a number from 1 to 65535", rest[0]))
 	}
 	if protocol != "tcp" && protocol != "udp" {
 		return 0, "", apierrors.NewBadRequest(fmt.Sprintf("%.16q is not a protocol: it has to be tcp or udp", protocol))
@@ -185,7 +188,9 @@ func portOf(rest []string) (port uint16, protocol string, err error) {
 }
 
 // instance answers with the instance that is asked about, if it is in a state for it.
-func (s *Streams) instance(ctx context.Context, r *subresources.Request, c check) (*kubevirtv1.VirtualMachineInstance, error) {
+func (s *Streams) instance(
+	ctx context.Context, r *subresources.Request, c check,
+) (*kubevirtv1.VirtualMachineInstance, error) {
 	vmi, err := s.Lookup.VMI(ctx, r.Namespace, r.Name)
 	if err != nil {
 		return nil, err
@@ -197,14 +202,17 @@ func (s *Streams) instance(ctx context.Context, r *subresources.Request, c check
 }
 
 // bytes serves a stream of bytes.
-func (s *Streams) bytes(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string, query url.Values) error {
+func (s *Streams) bytes(
+	w http.ResponseWriter, r *subresources.Request, kind string, c check, what string, query url.Values,
+) error {
 	return s.serve(w, r, kind, c, what, query, func(c *plain.Socket, node *conn) (relay.Mover, relay.Mover) {
 		return c.BytesIn(node), c.BytesOut(node)
 	})
 }
 
 // serve checks, reaches the guest, opens the WebSocket and relays until one side ends.
-func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string, query url.Values,
+func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string,
+	query url.Values,
 	movers func(*plain.Socket, *conn) (there, back relay.Mover),
 ) error {
 	vmi, err := s.instance(r.Context(), r, c)
@@ -236,7 +244,8 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 	if err != nil {
 		return nil //nolint:nilerr // it was answered
 	}
-	log := s.Log.With().Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).Str("subresource", kind).Logger()
+	log := s.Log.With().Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).
+		Str("subresource", kind).Logger()
 	log.Info().Str("uid", string(vmi.UID)).Msg("stream opened")
 	begun := time.Now()
 	defer client.Ping(s.Bounds.Ping)()

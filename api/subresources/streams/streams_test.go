@@ -99,7 +99,8 @@ func TestConsoleBothWays(t *testing.T) {
 		}
 	}()
 	require.True(t, bytes.Equal(sent, said(t, conn, len(sent))))
-	require.NoError(t, conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)))
+	require.NoError(t, conn.WriteControl(websocket.CloseMessage,
+		websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)))
 	require.Equal(t, websocket.CloseNormalClosure, ends(t, conn))
 	hungUp(t, guest)
 }
@@ -137,11 +138,13 @@ func TestANewerConsoleTakesOver(t *testing.T) {
 // upgrade are the headers of a request for a WebSocket.
 func upgrade() http.Header {
 	return http.Header{
-		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+		"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
 	}
 }
 
-// TestOnlyAWebSocketTakesOver: what cannot become a stream is refused before the guest is reached, and leaves whoever is there alone.
+// TestOnlyAWebSocketTakesOver: what cannot become a stream is refused before the guest is reached, and leaves whoever
+// is there alone.
 func TestOnlyAWebSocketTakesOver(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	console, vnc := open(t, c, "/web/vmi/console"), open(t, c, "/web/vmi/vnc")
@@ -227,11 +230,14 @@ func echo(t *testing.T) func(string, uint16) (net.Conn, error) {
 }
 
 func TestPortForward(t *testing.T) {
-	vm := &kubevirtv1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: chain.Namespace, Name: chain.Name, UID: "web-vm"}, Status: kubevirtv1.VirtualMachineStatus{Created: true}}
+	vm := &kubevirtv1.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: chain.Namespace, Name: chain.Name,
+			UID: "web-vm"}, Status: kubevirtv1.VirtualMachineStatus{Created: true}}
 	idle := vm.DeepCopy()
 	idle.Name, idle.Status.Created = "idle", false
 	vmi := chain.Running()
-	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: vm.Name, UID: vm.UID}}
+	vmi.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: vm.Name, UID: vm.UID}}
 	c := newChain(t, chain.Options{Guest: echo(t), Objects: []client.Object{vmi, vm, idle}})
 	for _, path := range []string{"/web/vmi/portforward/22", "/web/vmi/portforward/22/tcp", "/web/vm/portforward/22"} {
 		conn := open(t, c, path)
@@ -253,11 +259,13 @@ func TestPortForward(t *testing.T) {
 		code int
 		text string
 	}{
-		"/web/vmi/portforward/23":       {500, "Internal error occurred: dialing VM: dial tcp 10.0.2.2:23: connect: connection refused"},
-		"/web/vmi/portforward/0":        {400, "is not a port"},
-		"/web/vmi/portforward/65536":    {400, "is not a port"},
-		"/web/vmi/portforward/22/sctp":  {400, "is not a protocol"},
-		"/idle/vm/portforward/22":       {409, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "idle": VMI is not started`},
+		"/web/vmi/portforward/23": {500,
+			"Internal error occurred: dialing VM: dial tcp 10.0.2.2:23: connect: connection refused"},
+		"/web/vmi/portforward/0":       {400, "is not a port"},
+		"/web/vmi/portforward/65536":   {400, "is not a port"},
+		"/web/vmi/portforward/22/sctp": {400, "is not a protocol"},
+		"/idle/vm/portforward/22": {409,
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "idle": VMI is not started`},
 		"/missing/vm/portforward/22":    {404, `virtualmachine.kubevirt.io "missing" not found`},
 		"/missing/vmi/portforward/22":   {404, `virtualmachineinstance.kubevirt.io "missing" not found`},
 		"/missing/vmi/console":          {404, `virtualmachineinstance.kubevirt.io "missing" not found`},
@@ -282,31 +290,51 @@ func TestStatesThatAreRefused(t *testing.T) {
 		code   int
 		text   string
 	}{
-		"not running":          {phase(kubevirtv1.Scheduled), "console", 400, "VMI is not running"},
-		"failed":               {phase(kubevirtv1.Failed), "console", 409, "VMI is in failed status"},
-		"no serial console":    {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachSerialConsole = &no }, "console", 400, "No serial consoles are present."},
-		"no screen":            {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachGraphicsDevice = &no }, "vnc", 400, "No graphics devices are present."},
-		"no screen to picture": {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachGraphicsDevice = &no }, "screenshot", 500, "No graphics devices are present."},
+		"not running": {phase(kubevirtv1.Scheduled), "console", 400, "VMI is not running"},
+		"failed":      {phase(kubevirtv1.Failed), "console", 409, "VMI is in failed status"},
+		"no serial console": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.Domain.Devices.AutoattachSerialConsole = &no
+		}, "console", 400, "No serial consoles are present."},
+		"no screen": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.Domain.Devices.AutoattachGraphicsDevice = &no
+		}, "vnc", 400, "No graphics devices are present."},
+		"no screen to picture": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.Domain.Devices.AutoattachGraphicsDevice = &no
+		}, "screenshot", 500, "No graphics devices are present."},
 		"vnc, not running":     {phase(kubevirtv1.Pending), "vnc", 400, "VMI is not running"},
 		"picture, not running": {phase(kubevirtv1.Pending), "screenshot", 500, "VMI is not running"},
 		"agent, not running":   {phase(kubevirtv1.Pending), "userlist", 500, `"web": VMI is not running`},
-		"no agent":             {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.Conditions = nil }, "filesystemlist", 500, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": VMI does not have guest agent connected`},
-		"no network":           {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.Interfaces = nil }, "portforward/22", 400, "no network interfaces are present"},
-		"paused":               {paused, "portforward/22", 409, "VMI is paused"},
-		"port, ended":          {phase(kubevirtv1.Succeeded), "portforward/22", 400, "Unable to connect to VirtualMachineInstance because phase is Succeeded instead of Running or Scheduled"},
+		"no agent": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Status.Conditions = nil
+		}, "filesystemlist", 500,
+			`Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": VMI does not have guest ` +
+				`agent connected`},
+		"no network": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Status.Interfaces = nil
+		}, "portforward/22", 400, "no network interfaces are present"},
+		"paused": {paused, "portforward/22", 409, "VMI is paused"},
+		"port, ended": {phase(kubevirtv1.Succeeded), "portforward/22", 400,
+			"Unable to connect to VirtualMachineInstance because phase is Succeeded instead of Running or Scheduled"},
 		"usb is unsupported": {func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Spec.Domain.Devices.ClientPassthrough = &kubevirtv1.ClientPassthroughDevices{}
 		}, "usbredir", 501, "USB redirection is not supported yet."},
-		"vsock is unsupported":  {func(v *kubevirtv1.VirtualMachineInstance) { v.Spec.Domain.Devices.AutoattachVSOCK = &yes }, "vsock", 501, "VSOCK is not supported yet."},
-		"no worker on the node": {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.NodeName = "kwok-node-1" }, "console", 400, "No virt-handler on node kwok-node-1 found"},
-		"no pod":                {func(v *kubevirtv1.VirtualMachineInstance) { v.Status.ActivePods = nil }, "console", 500, "the guest's launcher is not known yet"},
+		"vsock is unsupported": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.Domain.Devices.AutoattachVSOCK = &yes
+		}, "vsock", 501, "VSOCK is not supported yet."},
+		"no worker on the node": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Status.NodeName = "kwok-node-1"
+		}, "console", 400, "No virt-handler on node kwok-node-1 found"},
+		"no pod": {func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Status.ActivePods = nil
+		}, "console", 500, "the guest's launcher is not known yet"},
 		"another's pod": {func(v *kubevirtv1.VirtualMachineInstance) { v.UID = "11111111-0b5d-4c6e-8f70-112233445566" },
 			"console", 500, "that guest is not on this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vmi := chain.Running()
 			c.change(vmi)
-			code, kind, body := newChain(t, chain.Options{Objects: []client.Object{vmi}}).GetWith(t, "/web/vmi/"+c.path, upgrade())
+			code, kind, body := newChain(t, chain.Options{Objects: []client.Object{vmi}}).
+				GetWith(t, "/web/vmi/"+c.path, upgrade())
 			require.Equal(t, c.code, code, body)
 			body = strings.ReplaceAll(body, `\"`, `"`)
 			require.Contains(t, body, c.text)
@@ -324,15 +352,17 @@ func phase(p kubevirtv1.VirtualMachineInstancePhase) func(*kubevirtv1.VirtualMac
 }
 
 func paused(v *kubevirtv1.VirtualMachineInstance) {
-	v.Status.Conditions = append(v.Status.Conditions, kubevirtv1.VirtualMachineInstanceCondition{Type: kubevirtv1.VirtualMachineInstancePaused, Status: "True"})
+	v.Status.Conditions = append(v.Status.Conditions,
+		kubevirtv1.VirtualMachineInstanceCondition{Type: kubevirtv1.VirtualMachineInstancePaused, Status: "True"})
 }
 
 func TestWhatIsReadFromAGuest(t *testing.T) {
 	picture := bytes.Repeat([]byte("\x89PNG"), 100000)
 	c := newChain(t, chain.Options{Picture: picture, Agent: func(command string) (string, error) {
 		for name, answer := range map[string]string{
-			"guest-info": `{"version":"7.2","supported_commands":[{"name":"guest-ping","enabled":true}]}`, "guest-get-host-name": `{"host-name":"web"}`,
-			"guest-get-osinfo": `{"id":"debian","name":"Debian"}`, "guest-get-timezone": `{"zone":"UTC","offset":0}`,
+			"guest-info":          `{"version":"7.2","supported_commands":[{"name":"guest-ping","enabled":true}]}`,
+			"guest-get-host-name": `{"host-name":"web"}`,
+			"guest-get-osinfo":    `{"id":"debian","name":"Debian"}`, "guest-get-timezone": `{"zone":"UTC","offset":0}`,
 			"guest-get-users": `[{"user":"root","login-time":1.5}]`, "guest-fsfreeze-status": `"thawed"`,
 			"guest-get-fsinfo": `[{"name":"vda","mountpoint":"/","type":"ext4","used-bytes":1,"total-bytes":2,"disk":[{"bus-type":"virtio"}]}]`,
 		} {
@@ -381,7 +411,8 @@ func TestFramesOutOfProtocol(t *testing.T) {
 		"an unknown opcode":     {[]byte{0x83, 0x80, 0, 0, 0, 0}, websocket.CloseProtocolError},
 		"a rest without a head": {[]byte{0x80, 0x81, 0, 0, 0, 0, 'a'}, websocket.CloseProtocolError},
 		"a ping that is long":   {[]byte{0x89, 0xfe, 0x01, 0x00}, websocket.CloseProtocolError},
-		"an enormous message":   {[]byte{0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4}, websocket.CloseMessageTooBig},
+		"an enormous message": {[]byte{0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4},
+			websocket.CloseMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chained := newChain(t, chain.Options{})
@@ -405,7 +436,8 @@ func TestAClientThatIsCutOff(t *testing.T) {
 }
 
 func TestAClientThatAnswersNoPing(t *testing.T) {
-	c := newChain(t, chain.Options{Streams: streams.Bounds{Ping: 10 * time.Millisecond, Silence: 200 * time.Millisecond}})
+	c := newChain(t, chain.Options{
+		Streams: streams.Bounds{Ping: 10 * time.Millisecond, Silence: 200 * time.Millisecond}})
 	answering := open(t, c, "/web/vmi/vnc")
 	go func() { _, _, _ = answering.ReadMessage() }() // answers while it reads
 	screen := <-c.VNC
@@ -420,7 +452,8 @@ func TestAClientThatAnswersNoPing(t *testing.T) {
 	screen.Close()
 }
 
-// TestAFloodThatNobodyReads: a guest floods its console, the client reads nothing. The guest is held up, nothing grows, and it ends.
+// TestAFloodThatNobodyReads: a guest floods its console, the client reads nothing. The guest is held up, nothing grows,
+// and it ends.
 func TestAFloodThatNobodyReads(t *testing.T) {
 	c := newChain(t, chain.Options{Streams: streams.Bounds{Bounds: relay.Bounds{Stalled: 300 * time.Millisecond}}})
 	open(t, c, "/web/vmi/console")
@@ -448,7 +481,8 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 		for p := make([]byte, 64<<10); conn.WriteMessage(websocket.BinaryMessage, p) == nil; {
 		}
 	}()
-	require.Equal(t, websocket.CloseNormalClosure, ends(t, conn), "the node hangs up; that it has not read all that was under way is no error")
+	require.Equal(t, websocket.CloseNormalClosure, ends(t, conn),
+		"the node hangs up; that it has not read all that was under way is no error")
 }
 
 func TestIdleStreamsEnd(t *testing.T) {
@@ -602,7 +636,8 @@ func TestTheNodeTrustsOnlyTheAPIServersRole(t *testing.T) {
 		if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
 			return err
 		}
-		_, err = io.WriteString(conn, "GET /v1/vmis/"+chain.VMI+"/pods/"+chain.Pod+"/guest HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		_, err = io.WriteString(conn,
+			"GET /v1/vmis/"+chain.VMI+"/pods/"+chain.Pod+"/guest HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		if err != nil {
 			return err
 		}

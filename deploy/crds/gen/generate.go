@@ -78,7 +78,8 @@ func render(parser *crd.Parser, k kind) ([]byte, error) {
 	}
 	crd.FixTopLevelMetadata(raw)
 	out := apiextensionsv1.CustomResourceDefinition{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
+			Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   k.plural + "." + group,
 			Labels: map[string]string{"app.kubernetes.io/part-of": "virtflow"},

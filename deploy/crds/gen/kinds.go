@@ -27,7 +27,8 @@ type kind struct {
 
 // kinds lists the custom resources that virtflow serves, with KubeVirt's names and columns.
 func kinds() []kind {
-	age := apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+	age := apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date",
+		JSONPath: ".metadata.creationTimestamp"}
 	status := &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
 	return []kind{
 		{
@@ -52,17 +53,21 @@ func kinds() []kind {
 			},
 		},
 		{
-			name: "VirtualMachineInstanceReplicaSet", plural: "virtualmachineinstancereplicasets", shortNames: []string{"vmirs", "vmirss"},
+			name: "VirtualMachineInstanceReplicaSet", plural: "virtualmachineinstancereplicasets",
+			shortNames:   []string{"vmirs", "vmirss"},
 			subresources: scale(),
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				count("Desired", ".spec.replicas", "Number of desired VirtualMachineInstances"),
-				count("Current", ".status.replicas", "Number of managed and not final or deleted VirtualMachineInstances"),
-				count("Ready", ".status.readyReplicas", "Number of managed VirtualMachineInstances which are ready to receive traffic"),
+				count("Current", ".status.replicas",
+					"Number of managed and not final or deleted VirtualMachineInstances"),
+				count("Ready", ".status.readyReplicas",
+					"Number of managed VirtualMachineInstances which are ready to receive traffic"),
 				age,
 			},
 		},
 		{
-			name: "VirtualMachineInstanceMigration", plural: "virtualmachineinstancemigrations", shortNames: []string{"vmim", "vmims"}, subresources: status,
+			name: "VirtualMachineInstanceMigration", plural: "virtualmachineinstancemigrations",
+			shortNames: []string{"vmim", "vmims"}, subresources: status,
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				column("Phase", ".status.phase", "The current phase of VM instance migration"),
 				column("VMI", ".spec.vmiName", "The name of the VMI to perform the migration on"),
@@ -93,11 +98,13 @@ func scale() *apiextensionsv1.CustomResourceSubresources {
 func condition(name string) string { return ".status.conditions[?(@.type=='" + name + "')].status" }
 
 func column(name, path, description string) apiextensionsv1.CustomResourceColumnDefinition {
-	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "string", JSONPath: path, Description: description}
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "string", JSONPath: path,
+		Description: description}
 }
 
 func count(name, path, description string) apiextensionsv1.CustomResourceColumnDefinition {
-	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "integer", JSONPath: path, Description: description}
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "integer", JSONPath: path,
+		Description: description}
 }
 
 // wide columns are shown by kubectl get -o wide only.

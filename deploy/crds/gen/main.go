@@ -67,5 +67,6 @@ func compare(path string, want []byte) error {
 	for line < len(g) && line < len(w) && bytes.Equal(g[line], w[line]) {
 		line++
 	}
-	return fmt.Errorf("%s differs from the generated one at line %d: run `go run . generate` in deploy/crds/gen and commit the result", path, line+1)
+	return fmt.Errorf("%s differs from the generated one at line %d: run `go run . generate` in deploy/crds/gen and "+
+		"commit the result", path, line+1)
 }

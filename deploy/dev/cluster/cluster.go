@@ -22,7 +22,8 @@ const marker = ".virtflow-dev"
 // Cluster is the development cluster of one state folder.
 type Cluster struct {
 	Layout layout.Layout
-	// TemporalDB is where Temporal is wanted to keep its histories, sqlite or postgres; empty: where they are, else sqlite.
+	// TemporalDB is where Temporal is wanted to keep its histories, sqlite or postgres; empty: where they are, else
+	// sqlite.
 	TemporalDB string
 	// Out is where the user is told what happens.
 	Out io.Writer
@@ -65,7 +66,8 @@ func (c Cluster) lock() (func(), error) {
 // requireRoot says early what would fail late.
 func requireRoot() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("the development cluster makes namespaces and cgroups: run it as root, not as user %d", os.Geteuid())
+		return fmt.Errorf("the development cluster makes namespaces and cgroups: run it as root, not as user %d",
+			os.Geteuid())
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ func chooseDatabase(wanted, kept string) (string, error) {
 	case wanted == "" || wanted == kept:
 		return kept, nil
 	}
-	return "", fmt.Errorf("this cluster has Temporal's histories in %s, and they cannot be moved to %s. Leave TEMPORAL_DB out to go on with them, "+
+	return "", fmt.Errorf("this cluster has Temporal's histories in %s, and they cannot be moved to %s. Leave "+
+		"TEMPORAL_DB out to go on with them, "+
 		"or delete the cluster's state with make down PURGE=1 and begin anew", kept, wanted)
 }

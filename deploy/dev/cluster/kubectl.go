@@ -38,6 +38,7 @@ func (c Cluster) Get(ctx context.Context, out any, args ...string) error {
 
 // Apply applies manifests from the server's side.
 func (c Cluster) Apply(ctx context.Context, manifests []byte) error {
-	_, err := c.Run(ctx, bytes.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "--field-manager", "virtflow-dev", "-f", "-")
+	_, err := c.Run(ctx, bytes.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "--field-manager",
+		"virtflow-dev", "-f", "-")
 	return err
 }

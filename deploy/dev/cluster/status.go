@@ -23,7 +23,8 @@ func (c Cluster) Status(ctx context.Context) error {
 	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PROCESS\tSTATE\tFOR\tRESTARTS\tLOG")
 	for _, p := range processes {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.Name, p.State, time.Since(p.Since).Round(time.Second), p.Restarts, p.Log)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.Name, p.State, time.Since(p.Since).Round(time.Second), p.Restarts,
+			p.Log)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the processes: %w", err)
@@ -54,7 +55,8 @@ func (c Cluster) Status(ctx context.Context) error {
 	if len(bad) > 0 {
 		return fmt.Errorf("the cluster is not well: %s", strings.Join(bad, "; "))
 	}
-	c.say("The cluster is up: Kubernetes at %s, Temporal at %s, its web interface at http://%s.", layout.APIServer, layout.Temporal, layout.UI)
+	c.say("The cluster is up: Kubernetes at %s, Temporal at %s, its web interface at http://%s.", layout.APIServer,
+		layout.Temporal, layout.UI)
 	return nil
 }
 
@@ -99,7 +101,9 @@ func (c Cluster) Start(ctx context.Context, name string) error {
 	return c.order(ctx, name, (*supervise.Client).Start)
 }
 
-func (c Cluster) order(ctx context.Context, name string, give func(*supervise.Client, context.Context, string) error) error {
+func (c Cluster) order(
+	ctx context.Context, name string, give func(*supervise.Client, context.Context, string) error,
+) error {
 	client, process := c.supervisor(), name
 	for _, n := range layout.Nodes() {
 		if inside, ok := strings.CutPrefix(name, n.Name+"-"); ok {
@@ -130,7 +134,8 @@ func (c Cluster) troubles() string {
 	var lines []string
 	for _, p := range processes {
 		if p.State != supervise.Running || p.Restarts > 0 {
-			lines = append(lines, fmt.Sprintf("  %s: %s, %d restarts; %s; log: %s", p.Name, p.State, p.Restarts, p.LastEnd, p.Log))
+			lines = append(lines, fmt.Sprintf("  %s: %s, %d restarts; %s; log: %s", p.Name, p.State, p.Restarts,
+				p.LastEnd, p.Log))
 		}
 	}
 	if len(lines) == 0 {

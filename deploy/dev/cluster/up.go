@@ -56,7 +56,8 @@ func (c Cluster) Up(ctx context.Context) error {
 	if err := c.waitUntilUsable(ctx, description); err != nil {
 		return err
 	}
-	c.say("The cluster is up (%.0f s): Kubernetes at %s with %d nodes, Temporal at %s, its web interface at http://%s. Next: eval \"$(make env)\", or make demo.",
+	c.say("The cluster is up (%.0f s): Kubernetes at %s with %d nodes, Temporal at %s, its web interface at "+
+		"http://%s. Next: eval \"$(make env)\", or make demo.",
 		time.Since(start).Seconds(), layout.APIServer, len(layout.Nodes()), layout.Temporal, layout.UI)
 	return nil
 }
@@ -122,7 +123,8 @@ func (c Cluster) Tools(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	for name, part := range map[string]parts.Part{"temporal": parts.TemporalCLI(), "tctl": parts.Tctl(), "virtctl": parts.Virtctl()} {
+	for name, part := range map[string]parts.Part{"temporal": parts.TemporalCLI(), "tctl": parts.Tctl(),
+		"virtctl": parts.Virtctl()} {
 		folder, err := c.builder().Ensure(ctx, part)
 		if err != nil {
 			return err
@@ -131,7 +133,8 @@ func (c Cluster) Tools(ctx context.Context) error {
 			return err
 		}
 	}
-	c.say("temporal, tctl and virtctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where Temporal is.", c.Layout.Path("bin"))
+	c.say("temporal, tctl and virtctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where "+
+		"Temporal is.", c.Layout.Path("bin"))
 	return nil
 }
 

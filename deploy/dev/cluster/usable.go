@@ -78,7 +78,8 @@ func (c Cluster) applyDNS(ctx context.Context, image string) error {
 		return fmt.Errorf("read the manifest of the cluster's DNS: %w", err)
 	}
 	var out bytes.Buffer
-	err = t.Execute(&out, map[string]string{"Image": image, "ClusterDomain": layout.ClusterDomain, "ServiceDNS": layout.ServiceDNS})
+	err = t.Execute(&out, map[string]string{"Image": image, "ClusterDomain": layout.ClusterDomain,
+		"ServiceDNS": layout.ServiceDNS})
 	if err != nil {
 		return fmt.Errorf("fill in the manifest of the cluster's DNS: %w", err)
 	}
@@ -122,7 +123,8 @@ func (c Cluster) nodesReady(ctx context.Context) error {
 	for _, n := range nodes.Items {
 		for _, condition := range n.Status.Conditions {
 			started, running := since[n.Metadata.Name]
-			if condition.Type == "Ready" && condition.Status == "True" && running && !condition.LastHeartbeatTime.Before(started) {
+			if condition.Type == "Ready" && condition.Status == "True" && running &&
+				!condition.LastHeartbeatTime.Before(started) {
 				ready[n.Metadata.Name] = true
 			}
 		}
@@ -144,7 +146,8 @@ func resolveKubernetes(ctx context.Context) error {
 	resolver := &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, net.JoinHostPort(layout.ServiceDNS, "53"))
+			return (&net.Dialer{Timeout: time.Second}).
+				DialContext(ctx, network, net.JoinHostPort(layout.ServiceDNS, "53"))
 		},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -71,7 +71,8 @@ func (c Cluster) temporalProgram() string { return filepath.Join(c.Temporal, "vi
 
 // TemporalReady asks Temporal once whether it serves and its database answers.
 func (c Cluster) TemporalReady(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, c.temporalProgram(), "health", "--address", layout.Temporal, "--tls", c.Layout.Path("pki", "temporal")).CombinedOutput()
+	out, err := exec.CommandContext(ctx, c.temporalProgram(), "health", "--address", layout.Temporal, "--tls",
+		c.Layout.Path("pki", "temporal")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ask Temporal: %w: %s", err, strings.TrimSpace(string(out)))
 	}

@@ -22,10 +22,12 @@ func authorities() []authority {
 	kubernetes := []pki.Request{
 		{
 			Name: "apiserver", CommonName: "kube-apiserver",
-			Names: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + layout.ClusterDomain, "localhost"},
-			IPs:   []string{layout.HostIP, layout.ServiceAPI, "127.0.0.1"},
+			Names: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc",
+				"kubernetes.default.svc." + layout.ClusterDomain, "localhost"},
+			IPs: []string{layout.HostIP, layout.ServiceAPI, "127.0.0.1"},
 		},
-		{Name: "apiserver-kubelet-client", CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}},
+		{Name: "apiserver-kubelet-client", CommonName: "kube-apiserver-kubelet-client",
+			Organizations: []string{"system:masters"}},
 		{Name: "admin", CommonName: "admin", Organizations: []string{"system:masters"}},
 		{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"},
 		{Name: "kube-scheduler", CommonName: "system:kube-scheduler"},
@@ -41,7 +43,8 @@ func authorities() []authority {
 		{"kubernetes", "virtflow-dev kubernetes", kubernetes},
 		{"front-proxy", "virtflow-dev front-proxy", []pki.Request{{Name: "client", CommonName: "front-proxy-client"}}},
 		{"etcd", "virtflow-dev etcd", []pki.Request{
-			{Name: "server", CommonName: "etcd", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"}, ClientToo: true},
+			{Name: "server", CommonName: "etcd", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"},
+				ClientToo: true},
 			{Name: "apiserver", CommonName: "kube-apiserver"},
 		}},
 		{"temporal", "virtflow-dev temporal", []pki.Request{
@@ -104,8 +107,10 @@ func writeKubeconfig(l layout.Layout, user string) error {
 	// JSON is YAML, too; kubectl takes it.
 	data, err := json.MarshalIndent(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{map[string]any{"name": name, "cluster": map[string]any{"server": layout.APIServer, "certificate-authority-data": files[0]}}},
-		"users":    []any{map[string]any{"name": user, "user": map[string]any{"client-certificate-data": files[1], "client-key-data": files[2]}}},
+		"clusters": []any{map[string]any{"name": name,
+			"cluster": map[string]any{"server": layout.APIServer, "certificate-authority-data": files[0]}}},
+		"users": []any{map[string]any{"name": user,
+			"user": map[string]any{"client-certificate-data": files[1], "client-key-data": files[2]}}},
 		"contexts": []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": user}}},
 	}, "", "  ")
 	if err != nil {

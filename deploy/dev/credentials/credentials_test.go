@@ -44,11 +44,13 @@ func TestEnsure(t *testing.T) {
 		require.NoError(t, err)
 		cert, err := x509.ParseCertificate(pair.Certificate[0])
 		require.NoError(t, err)
-		_, err = cert.Verify(x509.VerifyOptions{Roots: pool(c.authority), DNSName: c.host, KeyUsages: []x509.ExtKeyUsage{c.usage}})
+		_, err = cert.Verify(x509.VerifyOptions{Roots: pool(c.authority), DNSName: c.host,
+			KeyUsages: []x509.ExtKeyUsage{c.usage}})
 		require.NoError(t, err, "%s/%s as %q", c.authority, c.name, c.host)
 		for _, other := range []string{"kubernetes", "etcd", "front-proxy", "temporal"} {
 			if other != c.authority {
-				_, err := cert.Verify(x509.VerifyOptions{Roots: pool(other), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+				_, err := cert.Verify(x509.VerifyOptions{Roots: pool(other),
+					KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 				require.Error(t, err, "%s/%s is nobody to %s", c.authority, c.name, other)
 			}
 		}
@@ -73,7 +75,8 @@ func TestEnsureKeepsWhatIsGoodAndReplacesWhatIsNot(t *testing.T) {
 		require.NoError(t, err)
 		return string(data)
 	}
-	admin, node1, conf := read(l.PKI("kubernetes", "admin.crt")), l.PKI("kubernetes", "node1.crt"), read(l.Kubeconfig("admin"))
+	admin, node1, conf := read(l.PKI("kubernetes", "admin.crt")), l.PKI("kubernetes", "node1.crt"),
+		read(l.Kubeconfig("admin"))
 	old := read(node1)
 
 	// What a killed run can leave: a certificate without its key, and half a file.

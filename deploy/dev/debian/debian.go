@@ -31,7 +31,8 @@ func Test() []string {
 
 // Launcher are the packages that running the launcher on the machine itself, outside its image, needs.
 func Launcher() []string {
-	return append(Test(), "iproute2", "procps", "libvirt-daemon", "libvirt-daemon-driver-qemu", "qemu-system-x86", "qemu-utils")
+	return append(Test(), "iproute2", "procps", "libvirt-daemon", "libvirt-daemon-driver-qemu", "qemu-system-x86",
+		"qemu-utils")
 }
 
 // Generate are the packages that writing the generated files anew needs.

@@ -10,7 +10,8 @@ import (
 func TestParseImages(t *testing.T) {
 	images, err := parseImages("crdwatch 0123 /c/crdwatch-0123.tar\nguest 4567 /c/guest-4567.tar\n")
 	require.NoError(t, err)
-	require.Equal(t, []Image{{"crdwatch", "0123", "/c/crdwatch-0123.tar"}, {"guest", "4567", "/c/guest-4567.tar"}}, images)
+	require.Equal(t, []Image{{"crdwatch", "0123", "/c/crdwatch-0123.tar"}, {"guest", "4567", "/c/guest-4567.tar"}},
+		images)
 	require.Equal(t, "localhost/virtflow/guest:4567", images[1].Reference())
 
 	_, err = parseImages("compiling things\n")
@@ -21,7 +22,8 @@ func TestParseImages(t *testing.T) {
 
 func TestMissingComparesWholeReferences(t *testing.T) {
 	images := []Image{{Name: "guest", Tag: "45"}, {Name: "launcher", Tag: "1"}}
-	require.Equal(t, images[:1], missing("localhost/virtflow/guest:456\nlocalhost/virtflow/launcher:1\nsha256:00\n", images))
+	require.Equal(t, images[:1],
+		missing("localhost/virtflow/guest:456\nlocalhost/virtflow/launcher:1\nsha256:00\n", images))
 	require.Equal(t, images, missing("", images))
 }
 
@@ -52,7 +54,8 @@ func TestKustomization(t *testing.T) {
 }
 
 func TestMarkerLineIsTheLastBoot(t *testing.T) {
-	line, ok := markerLine([]byte("boot\r\nvirtflow-guest ready 3.1 ip=10.0.2.2\r\nreboot\r\nvirtflow-guest ready 2.9 ip=10.0.2.2\r\nlogin: "))
+	line, ok := markerLine([]byte(
+		"boot\r\nvirtflow-guest ready 3.1 ip=10.0.2.2\r\nreboot\r\nvirtflow-guest ready 2.9 ip=10.0.2.2\r\nlogin: "))
 	require.True(t, ok)
 	require.Equal(t, "virtflow-guest ready 2.9 ip=10.0.2.2", line)
 	_, ok = markerLine([]byte("still booting"))

@@ -57,7 +57,9 @@ func (d Delivery) Demo(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTime)
 	defer cancel()
-	if err := cluster.Until(ctx, 200*time.Millisecond, func(ctx context.Context) error { return d.running(ctx, &vm) }); err != nil {
+	if err := cluster.Until(ctx, 200*time.Millisecond, func(ctx context.Context) error {
+		return d.running(ctx, &vm)
+	}); err != nil {
 		return fmt.Errorf("the virtual machine %s does not get to Running: %w\n%s", vm.Metadata.Name, err, d.story(vm))
 	}
 	d.say("  %5.1f s  the virtual machine is Running", time.Since(start).Seconds())
@@ -103,7 +105,8 @@ func (d Delivery) running(ctx context.Context, vm *virtualMachine) error {
 // log is read where the pod writes it: on its node.
 func (d Delivery) guestUp(ctx context.Context, vm virtualMachine) (string, error) {
 	var pods podList
-	if err := d.Cluster.Get(ctx, &pods, "-n", vm.Metadata.Namespace, "pods", "-l", vmLabel+"="+vm.Metadata.Name); err != nil {
+	if err := d.Cluster.Get(ctx, &pods, "-n", vm.Metadata.Namespace, "pods", "-l",
+		vmLabel+"="+vm.Metadata.Name); err != nil {
 		return "", err
 	}
 	for _, p := range pods.Items {
@@ -111,7 +114,8 @@ func (d Delivery) guestUp(ctx context.Context, vm virtualMachine) (string, error
 		if err != nil {
 			continue
 		}
-		private := d.Cluster.Layout.Dir(n, "kubelet", "pods", p.Metadata.UID, "volumes", "kubernetes.io~empty-dir", "private")
+		private := d.Cluster.Layout.Dir(n, "kubelet", "pods", p.Metadata.UID, "volumes", "kubernetes.io~empty-dir",
+			"private")
 		logs, _ := filepath.Glob(filepath.Join(private, "*serial*log*"))
 		for _, log := range logs {
 			data, err := os.ReadFile(log)
@@ -148,7 +152,8 @@ func (d Delivery) show(ctx context.Context, vm virtualMachine) error {
   kubectl -n %s patch vm %s --type merge -p '{"spec":{"runStrategy":"Halted"}}'    an orderly shutdown
   make status                            every process, and where its log is
 The demonstration has succeeded: the virtual machine %s/%s runs.`,
-		layout.UI, layout.TemporalNamespace, vm.Metadata.Namespace, vm.Metadata.Name, vm.Metadata.Namespace, vm.Metadata.Name,
+		layout.UI, layout.TemporalNamespace, vm.Metadata.Namespace, vm.Metadata.Name, vm.Metadata.Namespace,
+		vm.Metadata.Name,
 		vm.Metadata.Namespace, vm.Metadata.Name)
 	return nil
 }

@@ -85,7 +85,8 @@ func (d Delivery) applyCRDs(ctx context.Context) error {
 	if err := d.Cluster.Apply(ctx, crds); err != nil {
 		return err
 	}
-	_, err = d.Cluster.Run(ctx, bytes.NewReader(crds), "wait", "--for=condition=Established", "--timeout", establishTime.String(), "-f", "-")
+	_, err = d.Cluster.Run(ctx, bytes.NewReader(crds), "wait", "--for=condition=Established", "--timeout",
+		establishTime.String(), "-f", "-")
 	return err
 }
 
@@ -145,7 +146,8 @@ func (d Delivery) waitForRollouts(ctx context.Context) error {
 	}
 	start := time.Now()
 	for name := range strings.FieldsSeq(string(out)) {
-		if _, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "rollout", "status", name, "--timeout", rolloutTime.String()); err != nil {
+		if _, err := d.Cluster.Run(ctx, nil, "-n", Namespace, "rollout", "status", name, "--timeout",
+			rolloutTime.String()); err != nil {
 			return fmt.Errorf("%w\n%s", err, d.diagnosis())
 		}
 		d.say("  %5.1f s  %s is rolled out", time.Since(start).Seconds(), name)

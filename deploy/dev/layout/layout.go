@@ -52,7 +52,8 @@ func (l Layout) validate() error {
 		}
 	}
 	if len(l.State) > maxState {
-		return fmt.Errorf("VIRTFLOW_STATE is %q: choose a path of at most %d bytes, or sockets beneath it cannot be reached", l.State, maxState)
+		return fmt.Errorf("VIRTFLOW_STATE is %q: choose a path of at most %d bytes, or sockets beneath it cannot "+
+			"be reached", l.State, maxState)
 	}
 	return nil
 }
@@ -64,7 +65,8 @@ func findRepo() (string, error) {
 		return "", fmt.Errorf("find the checkout: %w", err)
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
-		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(data), "module github.com/virtflow/virtflow\n") {
+		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
+			strings.HasPrefix(string(data), "module github.com/virtflow/virtflow\n") {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {

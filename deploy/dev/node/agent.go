@@ -84,7 +84,8 @@ func (c Config) processes() []supervise.Spec {
 		{
 			Name: "kubelet",
 			Args: []string{
-				kube("kube"), "kubelet", "--config", etc("kubelet.yaml"), "--kubeconfig", c.Layout.Kubeconfig(c.Node.Name),
+				kube("kube"), "kubelet", "--config", etc("kubelet.yaml"), "--kubeconfig",
+				c.Layout.Kubeconfig(c.Node.Name),
 				"--hostname-override", c.Node.Name, "--node-ip", c.Node.IP, "--cert-dir", etc("pki"), "--v=1",
 			},
 			Env:   []string{path},

@@ -60,7 +60,8 @@ func (c Config) render(name string) ([]byte, error) {
 	var out bytes.Buffer
 	err = t.Option("missingkey=error").Execute(&out, map[string]any{
 		"Node": n, "Socket": l.ContainerdSocket(n), "PauseImage": c.PauseImage,
-		"CA": l.PKI("kubernetes", "ca.crt"), "Cert": l.PKI("kubernetes", n.Name+".crt"), "Key": l.PKI("kubernetes", n.Name+".key"),
+		"CA": l.PKI("kubernetes", "ca.crt"), "Cert": l.PKI("kubernetes", n.Name+".crt"),
+		"Key":           l.PKI("kubernetes", n.Name+".key"),
 		"ClusterDomain": layout.ClusterDomain, "ServiceDNS": layout.ServiceDNS, "PodCIDR": layout.PodCIDR,
 		"ResolvConf": l.Dir(n, "etc", "resolv.conf"), "VolumePlugins": l.Dir(n, "volume-plugins"),
 		"ProxyKubeconfig": l.Kubeconfig("kube-proxy"),

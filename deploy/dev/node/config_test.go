@@ -16,7 +16,8 @@ func testConfig(t *testing.T) Config {
 	nodes := layout.Nodes()
 	return Config{
 		Node: nodes[1], Peers: nodes[:1], Layout: layout.Layout{State: t.TempDir()}, PauseImage: "localhost/pause:x",
-		Programs: Programs{Kubernetes: "/k", Containerd: "/c"}, Images: map[string]string{"localhost/pause:x": "/k/pause.tar"},
+		Programs: Programs{Kubernetes: "/k", Containerd: "/c"},
+		Images:   map[string]string{"localhost/pause:x": "/k/pause.tar"},
 	}
 }
 
@@ -63,7 +64,8 @@ func TestRenderedFilesAreForTheirNode(t *testing.T) {
 	data, err = c.render("containerd.toml")
 	require.NoError(t, err)
 	for _, line := range []string{
-		`sandbox_image = "localhost/pause:x"`, `restrict_oom_score_adj = true`, `device_ownership_from_security_context = false`,
+		`sandbox_image = "localhost/pause:x"`, `restrict_oom_score_adj = true`,
+		`device_ownership_from_security_context = false`,
 		`address = "` + c.Layout.ContainerdSocket(c.Node) + `"`,
 	} {
 		require.Contains(t, string(data), line)

@@ -76,7 +76,8 @@ func ConnectVeth(ctx context.Context, n layout.Node, pid int, keep bool) error {
 	if err := EnsureBridge(ctx); err != nil {
 		return err
 	}
-	if err := ip(ctx, "link", "add", n.Link(), "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)); err != nil {
+	if err := ip(ctx, "link", "add", n.Link(), "type", "veth", "peer", "name", "eth0", "netns",
+		strconv.Itoa(pid)); err != nil {
 		return err
 	}
 	return ip(ctx, "link", "set", n.Link(), "master", layout.Bridge, "up")
@@ -84,7 +85,8 @@ func ConnectVeth(ctx context.Context, n layout.Node, pid int, keep bool) error {
 
 // mountpoints are the folders of the machine over which a node mounts its own.
 func mountpoints() []string {
-	return []string{"/etc/cni/net.d", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/virtflow", "/var/log/containers", "/var/log/pods"}
+	return []string{"/etc/cni/net.d", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/virtflow",
+		"/var/log/containers", "/var/log/pods"}
 }
 
 // MakeMountpoints makes the folders that nodes mount over, and notes in a file

@@ -79,7 +79,8 @@ func (s Server) Prepare(ctx context.Context) error {
 	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("clear what a killed start left: %w", err)
 	}
-	args := s.asOwner(program, "-D", partial, "--username", role, "--encoding", "UTF8", "--locale", "C", "--auth", "peer", "--no-instructions")
+	args := s.asOwner(program, "-D", partial, "--username", role, "--encoding", "UTF8", "--locale", "C", "--auth",
+		"peer", "--no-instructions")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = s.Dir
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -131,7 +132,8 @@ func (s Server) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, program, "-h", s.Socket(), "-d", "postgres", "-U", role).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, program, "-h", s.Socket(), "-d", "postgres", "-U", role).
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("ask PostgreSQL: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
@@ -148,7 +150,8 @@ func (s Server) program(name string) (string, error) {
 		version := strings.TrimSpace(string(made))
 		program := filepath.Join(installed, version, "bin", name)
 		if _, err := os.Stat(program); err != nil {
-			return "", fmt.Errorf("the data in %s is that of PostgreSQL %s, which is not installed: %w", s.data(), version, err)
+			return "", fmt.Errorf("the data in %s is that of PostgreSQL %s, which is not installed: %w", s.data(),
+				version, err)
 		}
 		return program, nil
 	}

@@ -20,7 +20,8 @@ func folder(t *testing.T) string {
 	return filepath.Join(dir, "postgres")
 }
 
-// run starts the server, again and again as a supervisor does: after a kill it refuses to start while children of the one before are left.
+// run starts the server, again and again as a supervisor does: after a kill it refuses to start while children of the
+// one before are left.
 func run(t *testing.T, s Server) (kill func()) {
 	t.Helper()
 	args, err := s.Args()
@@ -66,7 +67,8 @@ func TestServer(t *testing.T) {
 	psql := func(args ...string) (string, error) {
 		program, err := s.program("psql")
 		require.NoError(t, err)
-		out, err := exec.Command(program, append([]string{"-h", s.Socket(), "-At", "-d", "postgres"}, args...)...).CombinedOutput()
+		out, err := exec.Command(program, append([]string{"-h", s.Socket(), "-At", "-d", "postgres"}, args...)...).
+			CombinedOutput()
 		return string(out), err
 	}
 	out, err := psql("-U", role, "-c", "create table kept (n int); insert into kept values (42)")

@@ -47,7 +47,9 @@ func (s *Supervisor) Serve(ctx context.Context, socket string) error {
 func (s *Supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(Report{Version: s.options.Version, PID: os.Getpid(), Finishing: s.finishing.Load(), Processes: s.Statuses()})
+		_ = json.NewEncoder(w).Encode(
+			Report{Version: s.options.Version, PID: os.Getpid(), Finishing: s.finishing.Load(),
+				Processes: s.Statuses()})
 	})
 	mux.HandleFunc("POST /finish/{how}", func(_ http.ResponseWriter, r *http.Request) {
 		s.Finish(r.PathValue("how") == "end")
@@ -65,7 +67,8 @@ func (s *Supervisor) handler() http.Handler {
 		}
 	}
 	mux.HandleFunc("POST /kill/{name}", send(syscall.SIGKILL))
-	for path, act := range map[string]func(*process){"restart": (*process).restart, "stop": (*process).halt, "start": (*process).resume} {
+	for path, act := range map[string]func(*process){"restart": (*process).restart, "stop": (*process).halt,
+		"start": (*process).resume} {
 		mux.HandleFunc("POST /"+path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
 			p, ok := s.find(r.PathValue("name"))
 			if !ok {

@@ -37,7 +37,8 @@ type process struct {
 }
 
 func newProcess(s Spec, o Options) *process {
-	p := &process{spec: s, log: o.Log.With().Str("process", s.Name).Logger(), file: filepath.Join(o.Logs, s.Name+".log"), wake: make(chan struct{}, 1)}
+	p := &process{spec: s, log: o.Log.With().Str("process", s.Name).Logger(),
+		file: filepath.Join(o.Logs, s.Name+".log"), wake: make(chan struct{}, 1)}
 	if o.Prefix != "" {
 		p.file = filepath.Join(o.Logs, o.Prefix+"-"+s.Name+".log")
 	}
@@ -96,7 +97,8 @@ func (p *process) isHalted() bool {
 	return p.halted
 }
 
-// halt ends the process with its grace, or keeps it from being started again: until resume, or for as long as this supervisor lives.
+// halt ends the process with its grace, or keeps it from being started again: until resume, or for as long as this
+// supervisor lives.
 func (p *process) halt() {
 	p.mu.Lock()
 	p.halted = true

@@ -97,7 +97,8 @@ func TestWhatIsStoppedStaysSoUntilItIsStarted(t *testing.T) {
 }
 
 func TestFinishEndsEverything(t *testing.T) {
-	stubborn := Spec{Name: "stubborn", Grace: 50 * time.Millisecond, Args: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}}
+	stubborn := Spec{Name: "stubborn", Grace: 50 * time.Millisecond,
+		Args: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}}
 	r := run(t, t.TempDir(), sleeper("a"), stubborn)
 	a, s := r.eventually(t, "a", isRunning), r.eventually(t, "stubborn", isRunning)
 	require.NoError(t, r.client.Finish(t.Context(), true))

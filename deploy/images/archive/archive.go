@@ -96,7 +96,8 @@ func Write(w io.Writer, image Image) error {
 }
 
 func header(name string, size int64) *tar.Header {
-	return &tar.Header{Name: name, Mode: 0o644, Size: size, ModTime: tree.Epoch, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	return &tar.Header{Name: name, Mode: 0o644, Size: size, ModTime: tree.Epoch, Typeflag: tar.TypeReg,
+		Format: tar.FormatPAX}
 }
 
 func writeBytes(out *tar.Writer, name string, data []byte) error {

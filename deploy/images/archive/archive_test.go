@@ -18,7 +18,8 @@ import (
 func TestArchiveNamesItsPartsByTheirHashes(t *testing.T) {
 	layer := filepath.Join(t.TempDir(), "layer.tar")
 	require.NoError(t, os.WriteFile(layer, []byte("a layer"), 0o600))
-	image := Image{Reference: "localhost/virtflow/x:1", Layers: []string{layer}, Config: Config{User: "107:107", Entrypoint: []string{"/x"}}}
+	image := Image{Reference: "localhost/virtflow/x:1", Layers: []string{layer},
+		Config: Config{User: "107:107", Entrypoint: []string{"/x"}}}
 	var one, two bytes.Buffer
 	require.NoError(t, Write(&one, image))
 	require.NoError(t, Write(&two, image))

@@ -94,8 +94,8 @@ func (r Root) Add(t *tree.Tree, seeds ...string) error {
 	return nil
 }
 
-// Needed lists the paths, inside the root, of the libraries and the interpreter that one ELF file names. source is where
-// its bytes are on the host, target its path in the image (for $ORIGIN). A file that is not ELF needs nothing.
+// Needed lists the paths, inside the root, of the libraries and the interpreter that one ELF file names. source is
+// where its bytes are on the host, target its path in the image (for $ORIGIN). A file that is not ELF needs nothing.
 func (r Root) Needed(source, target string) ([]string, error) {
 	file, err := elf.Open(source)
 	var format *elf.FormatError

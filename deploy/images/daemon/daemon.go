@@ -49,8 +49,8 @@ type Daemon struct {
 	ended chan error
 }
 
-// Start starts the daemon of the launcher root (unpacked as in the image), keeping its state beneath dir, and waits until
-// it listens. tools is the root of unpacked packages with virsh and its libraries. Mounts are shown in addition.
+// Start starts the daemon of the launcher root (unpacked as in the image), keeping its state beneath dir, and waits
+// until it listens. tools is the root of unpacked packages with virsh and its libraries. Mounts are shown in addition.
 func Start(ctx context.Context, root, tools, dir string, mounts ...sandbox.Mount) (*Daemon, error) {
 	d := &Daemon{Dir: filepath.Join(dir, "private"), virsh: tools, ended: make(chan error, 1)}
 	if err := d.configure(dir); err != nil {
@@ -59,7 +59,8 @@ func Start(ctx context.Context, root, tools, dir string, mounts ...sandbox.Mount
 	cmd, err := sandbox.Command(ctx, sandbox.Plan{
 		Root: root, Mounts: append([]sandbox.Mount{{Host: d.Dir, Inside: Private}}, mounts...), UID: User, GID: User,
 		Env: []string{
-			"PATH=/usr/bin:/usr/sbin", "HOME=" + Private, "XDG_RUNTIME_DIR=" + Private + "/run", "XDG_CACHE_HOME=" + Private + "/cache",
+			"PATH=/usr/bin:/usr/sbin", "HOME=" + Private, "XDG_RUNTIME_DIR=" + Private + "/run",
+			"XDG_CACHE_HOME=" + Private + "/cache",
 			"XDG_CONFIG_HOME=" + Private + "/config", "XDG_DATA_HOME=" + Private + "/data",
 		},
 		Argv: []string{"/usr/sbin/libvirtd", "--config", Private + "/config/libvirt/libvirtd.conf"},
@@ -82,7 +83,8 @@ func Start(ctx context.Context, root, tools, dir string, mounts ...sandbox.Mount
 
 func (d *Daemon) configure(dir string) error {
 	for name, content := range map[string]string{
-		"config/libvirt/libvirtd.conf": daemonConfig, "config/libvirt/qemu.conf": qemuConfig, "run/.keep": "", "cache/.keep": "", "data/.keep": "",
+		"config/libvirt/libvirtd.conf": daemonConfig, "config/libvirt/qemu.conf": qemuConfig, "run/.keep": "",
+		"cache/.keep": "", "data/.keep": "",
 	} {
 		path := filepath.Join(d.Dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -127,13 +129,15 @@ func (d *Daemon) awaitSocket(ctx context.Context) error {
 
 // Virsh runs one virsh command against the daemon and returns what it printed.
 func (d *Daemon) Virsh(ctx context.Context, args ...string) (string, error) {
-	libraries := []string{filepath.Join(d.virsh, "usr/lib/x86_64-linux-gnu"), filepath.Join(d.virsh, "lib/x86_64-linux-gnu")}
+	libraries := []string{filepath.Join(d.virsh, "usr/lib/x86_64-linux-gnu"),
+		filepath.Join(d.virsh, "lib/x86_64-linux-gnu")}
 	linker := filepath.Join(libraries[1], "ld-linux-x86-64.so.2")
 	cmd := exec.CommandContext(ctx, linker, append([]string{
 		"--library-path", strings.Join(libraries, ":"), filepath.Join(d.virsh, "usr/bin/virsh"),
 		"--connect", "qemu+unix:///session?socket=" + d.socket(),
 	}, args...)...)
-	cmd.Env = []string{"HOME=" + d.Dir, "XDG_RUNTIME_DIR=" + d.Dir + "/run", "XDG_CACHE_HOME=" + d.Dir + "/cache", "LC_ALL=C"}
+	cmd.Env = []string{"HOME=" + d.Dir, "XDG_RUNTIME_DIR=" + d.Dir + "/run", "XDG_CACHE_HOME=" + d.Dir + "/cache",
+		"LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: User, Gid: User}}
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -105,7 +105,8 @@ func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, erro
 	}
 	packages := parseURIs(string(out))
 	if len(packages) == 0 {
-		return nil, fmt.Errorf("resolve packages %s: apt-get lists none; do its sources name a Debian release?", strings.Join(names, " "))
+		return nil, fmt.Errorf("resolve packages %s: apt-get lists none; do its sources name a Debian release?",
+			strings.Join(names, " "))
 	}
 	return packages, nil
 }

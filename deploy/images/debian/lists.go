@@ -16,8 +16,8 @@ import (
 // maxAge is how old package lists may be. A mirror keeps superseded packages for about that long.
 const maxAge = 24 * time.Hour
 
-// ErrOutdated says that the mirror no longer has the packages that were resolved. The lists are fresh by then: resolving them again
-// leads to others. See Again.
+// ErrOutdated says that the mirror no longer has the packages that were resolved. The lists are fresh by then:
+// resolving them again leads to others. See Again.
 var ErrOutdated = errors.New("the package lists were outdated")
 
 // Again calls do, and once more when it fails with ErrOutdated: do resolves the packages that it fetches.
@@ -39,8 +39,8 @@ type Lists struct {
 // NewLists returns the package lists of the machine; nothing happens yet.
 func NewLists(log zerolog.Logger) *Lists { return &Lists{log: log} }
 
-// Use does something with package lists that are not stale. When it fails, the mirror may have changed since: it is done once more
-// with fresh lists.
+// Use does something with package lists that are not stale. When it fails, the mirror may have changed since: it is
+// done once more with fresh lists.
 func (l *Lists) Use(ctx context.Context, do func() error) error {
 	l.refreshStale(ctx)
 	err := do()
@@ -52,8 +52,8 @@ func (l *Lists) Use(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// Refresh brings the package lists up to date. It only warns when that fails: other sources of the machine may be out of reach, and old
-// lists are better than none.
+// Refresh brings the package lists up to date. It only warns when that fails: other sources of the machine may be out
+// of reach, and old lists are better than none.
 func (l *Lists) Refresh(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,8 @@ func (l *Lists) refreshStale(ctx context.Context) {
 func (l *Lists) refresh(ctx context.Context) {
 	l.tried = true
 	// A source that fails otherwise counts as a warning, and the lists as refreshed.
-	if _, err := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o", "APT::Update::Error-Mode=any"); err != nil {
+	if _, err := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o",
+		"APT::Update::Error-Mode=any"); err != nil {
 		l.log.Warn().Err(err).Msg("apt-get update failed, at least in part")
 		return
 	}

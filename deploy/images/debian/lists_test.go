@@ -20,7 +20,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/cache"
 )
 
-// mirror is a repository that the real apt reads by HTTP, with a configuration of its own that touches nothing of the machine.
+// mirror is a repository that the real apt reads by HTTP, with a configuration of its own that touches nothing of the
+// machine.
 type mirror struct {
 	t         *testing.T
 	dir       string // what is served
@@ -34,7 +35,8 @@ func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	root := t.TempDir()
 	m := &mirror{t: t, dir: filepath.Join(root, "mirror"), lists: filepath.Join(root, "lists")}
-	for _, dir := range []string{m.dir, filepath.Join(m.lists, "partial"), filepath.Join(root, "archives", "partial"), filepath.Join(root, "etc", "apt.conf.d"), filepath.Join(root, "etc", "preferences.d")} {
+	for _, dir := range []string{m.dir, filepath.Join(m.lists, "partial"), filepath.Join(root, "archives", "partial"),
+		filepath.Join(root, "etc", "apt.conf.d"), filepath.Join(root, "etc", "preferences.d")} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	files := http.FileServer(http.Dir(m.dir))
@@ -67,7 +69,8 @@ func (m *mirror) publish(version string) {
 	for _, file := range old {
 		require.NoError(m.t, os.Remove(file))
 	}
-	control := "Package: virtflow-test\nVersion: " + version + "\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: a test\n"
+	control := "Package: virtflow-test\nVersion: " + version +
+		"\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: a test\n"
 	tree := m.t.TempDir()
 	require.NoError(m.t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
 	require.NoError(m.t, os.WriteFile(filepath.Join(tree, "DEBIAN", "control"), []byte(control), 0o644))

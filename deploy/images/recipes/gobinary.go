@@ -46,8 +46,9 @@ func static(name, user string) func(context.Context, *Builder) (Image, error) {
 	}
 }
 
-// goBuild compiles ./cmd/NAME. With cgo it uses the host's C library, and opens libvirt's libraries when it first calls them: until the dynamic
-// linker had loaded all sixty of them, the first process of a container would miss a signal to end.
+// goBuild compiles ./cmd/NAME. With cgo it uses the host's C library, and opens libvirt's libraries when it first calls
+// them: until the dynamic linker had loaded all sixty of them, the first process of a container would miss a signal to
+// end.
 func (b *Builder) goBuild(ctx context.Context, name, output string, cgo bool) error {
 	if !cache.Exists(filepath.Join(b.Source, "cmd", name)) {
 		return fmt.Errorf("there is no command cmd/%s in the source tree", name)

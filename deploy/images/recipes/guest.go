@@ -57,9 +57,11 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), inputs)
 	folder = b.Cache.Path("guest-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
-		b.Log.Info().Str("image", "guest").Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
+		b.Log.Info().Str("image", "guest").
+			Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
 		if err := b.Debian.EnsureInstalled(ctx, guest.HostTools()...); err != nil {
-			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "), err)
+			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "),
+				err)
 		}
 		if err := b.Debian.Fetch(ctx, append(append([]debian.Package{}, kernel...), packages...)); err != nil {
 			return err

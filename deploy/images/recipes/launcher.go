@@ -23,13 +23,13 @@ import (
 //go:embed launcher.go launcherfiles.go
 var launcherSources embed.FS
 
-// capabilitiesDir is where the launcher finds the baked answers of QEMU, one file for each emulator binary, under the name
-// that libvirt expects in its own cache. The stored change times of the binaries are 0: the launcher writes those of
-// its own unpacked image in, else libvirt would probe again.
+// capabilitiesDir is where the launcher finds the baked answers of QEMU, one file for each emulator binary, under the
+// name that libvirt expects in its own cache. The stored change times of the binaries are 0: the launcher writes those
+// of its own unpacked image in, else libvirt would probe again.
 const capabilitiesDir = "usr/share/virtflow/capabilities"
 
-// launcher is the image of the pod in which a VM runs: a layer with libvirt and QEMU, which changes with Debian's packages
-// only, and a small one with the launcher itself.
+// launcher is the image of the pod in which a VM runs: a layer with libvirt and QEMU, which changes with Debian's
+// packages only, and a small one with the launcher itself.
 func launcher(ctx context.Context, b *Builder) (Image, error) {
 	base, key, err := b.launcherBase(ctx)
 	if err != nil {
@@ -68,7 +68,8 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	}
 	defer os.Remove(layer)
 	user := fmt.Sprintf("%d:%d", daemon.User, daemon.User)
-	config := archive.Config{User: user, Entrypoint: []string{"/usr/bin/launcher"}, Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
+	config := archive.Config{User: user, Entrypoint: []string{"/usr/bin/launcher"},
+		Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
 	return b.finish("launcher", tag, config, filepath.Join(base, "layer.tar"), layer)
 }
 
@@ -88,7 +89,8 @@ func checkLibraries(binary, list string) error {
 	}
 	for _, library := range libraries {
 		if !present[library] {
-			return fmt.Errorf("cmd/launcher is linked with %s, which the launcher's image does not have: add it to launcherPrograms", library)
+			return fmt.Errorf("cmd/launcher is linked with %s, which the launcher's image does not have: add it to "+
+				"launcherPrograms", library)
 		}
 	}
 	return nil
@@ -139,7 +141,8 @@ func (b *Builder) buildLauncherBase(ctx context.Context, packages []debian.Packa
 	if err := probe(ctx, files, virsh, work); err != nil {
 		return fmt.Errorf("probe QEMU's capabilities: %w", err)
 	}
-	b.Log.Info().Str("image", "launcher").Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).Msg("base layer")
+	b.Log.Info().Str("image", "launcher").Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).
+		Msg("base layer")
 	layer, err := os.Create(filepath.Join(dir, "layer.tar"))
 	if err != nil {
 		return fmt.Errorf("build the launcher's base: %w", err)
@@ -177,7 +180,8 @@ func probe(ctx context.Context, files *tree.Tree, virsh, work string) error {
 		return err
 	}
 	defer libvirtd.Stop()
-	if _, err := libvirtd.Virsh(ctx, "domcapabilities", "--virttype", "qemu", "--emulatorbin", "/usr/bin/qemu-system-x86_64", "--machine", "q35"); err != nil {
+	if _, err := libvirtd.Virsh(ctx, "domcapabilities", "--virttype", "qemu", "--emulatorbin",
+		"/usr/bin/qemu-system-x86_64", "--machine", "q35"); err != nil {
 		return fmt.Errorf("%w\n%s", err, libvirtd.Said())
 	}
 	caches, err := filepath.Glob(filepath.Join(libvirtd.Dir, "cache/libvirt/qemu/cache/capabilities/*.xml"))

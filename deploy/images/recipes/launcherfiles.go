@@ -12,15 +12,17 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
-// launcherPackages are the packages that the launcher's files come from; libvirt-clients (virsh) is used by the build only.
+// launcherPackages are the packages that the launcher's files come from; libvirt-clients (virsh) is used by the build
+// only.
 func launcherPackages() []string {
 	return []string{
-		"libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients", "qemu-system-x86", "qemu-utils", "seabios", "ipxe-qemu",
+		"libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients", "qemu-system-x86", "qemu-utils", "seabios",
+		"ipxe-qemu",
 	}
 }
 
-// launcherPrograms are taken with all libraries that they are linked with. Of libvirt's drivers only QEMU's is there: the
-// monolithic daemon loads what it finds and is half as large so.
+// launcherPrograms are taken with all libraries that they are linked with. Of libvirt's drivers only QEMU's is there:
+// the monolithic daemon loads what it finds and is half as large so.
 func launcherPrograms() []string {
 	const libvirt, qemu = "/usr/lib/x86_64-linux-gnu/libvirt/", "/usr/lib/x86_64-linux-gnu/qemu/"
 	return []string{
@@ -42,15 +44,17 @@ func launcherPrograms() []string {
 	}
 }
 
-// launcherData are files and folders taken as they are: firmware of the machine and its devices, the keyboard map that VNC
-// needs, CPU models and XML schemas.
+// launcherData are files and folders taken as they are: firmware of the machine and its devices, the keyboard map that
+// VNC needs, CPU models and XML schemas.
 func launcherData() []string {
 	const seabios, ipxe, qemu = "/usr/share/seabios/", "/usr/lib/ipxe/qemu/", "/usr/share/qemu/"
 	return []string{
 		seabios + "bios-256k.bin", seabios + "vgabios-stdvga.bin", seabios + "vgabios-virtio.bin",
 		seabios + "vgabios-bochs-display.bin", seabios + "vgabios-ramfb.bin",
-		ipxe + "efi-virtio.rom", ipxe + "efi-e1000.rom", ipxe + "efi-e1000e.rom", ipxe + "efi-rtl8139.rom", ipxe + "efi-ne2k_pci.rom", ipxe + "efi-pcnet.rom",
-		qemu + "kvmvapic.bin", qemu + "linuxboot.bin", qemu + "linuxboot_dma.bin", qemu + "multiboot.bin", qemu + "multiboot_dma.bin", qemu + "pvh.bin",
+		ipxe + "efi-virtio.rom", ipxe + "efi-e1000.rom", ipxe + "efi-e1000e.rom", ipxe + "efi-rtl8139.rom",
+		ipxe + "efi-ne2k_pci.rom", ipxe + "efi-pcnet.rom",
+		qemu + "kvmvapic.bin", qemu + "linuxboot.bin", qemu + "linuxboot_dma.bin", qemu + "multiboot.bin",
+		qemu + "multiboot_dma.bin", qemu + "pvh.bin",
 		qemu + "keymaps/en-us",
 		"/usr/share/libvirt/cpu_map", "/usr/share/libvirt/schemas",
 	}
@@ -60,7 +64,8 @@ func launcherData() []string {
 func launcherTree(root closure.Root) (*tree.Tree, error) {
 	t := tree.New()
 	for _, dir := range []string{
-		"proc", "sys", "dev", "etc/virtflow", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "var/lib", "var/log", "var/cache", "run/virtflow",
+		"proc", "sys", "dev", "etc/virtflow", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "var/lib", "var/log",
+		"var/cache", "run/virtflow",
 		"mnt",
 	} {
 		t.Dir(dir, 0o755)
@@ -68,7 +73,8 @@ func launcherTree(root closure.Root) (*tree.Tree, error) {
 	t.Dir("tmp", 0o1777)
 	t.Dir("run/lock", 0o1777)
 	// Where the pod mounts its volumes.
-	for _, dir := range []string{"sockets", "private", "disks", "container-disks", "cloud-init", "user-data", "network-data"} {
+	for _, dir := range []string{"sockets", "private", "disks", "container-disks", "cloud-init", "user-data",
+		"network-data"} {
 		t.Dir("run/virtflow/"+dir, 0o755)
 	}
 	t.Own("run/virtflow", daemon.User, daemon.User)
@@ -78,7 +84,8 @@ func launcherTree(root closure.Root) (*tree.Tree, error) {
 	t.Symlink("var/run", "../run")
 	accounts(t)
 	id := daemon.User
-	t.Bytes("etc/passwd", 0o644, fmt.Appendf(nil, "root:x:0:0:root:/:/bin/false\nqemu:x:%d:%d:qemu:%s:/bin/false\n", id, id, daemon.Private))
+	t.Bytes("etc/passwd", 0o644,
+		fmt.Appendf(nil, "root:x:0:0:root:/:/bin/false\nqemu:x:%d:%d:qemu:%s:/bin/false\n", id, id, daemon.Private))
 	t.Bytes("etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\nqemu:x:%d:\n", id))
 
 	if err := root.Add(t, launcherPrograms()...); err != nil {
@@ -109,6 +116,8 @@ func addData(t *tree.Tree, root closure.Root, name string) error {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			return err
 		}
-		return t.File(filepath.Join(slices.DeleteFunc([]string{name, relative}, func(s string) bool { return s == "." })...), path)
+		return t.File(filepath.Join(slices.DeleteFunc([]string{name, relative}, func(s string) bool {
+			return s == "."
+		})...), path)
 	})
 }

@@ -115,7 +115,9 @@ func (b boot) live(ctx context.Context) error {
 	}{
 		{"boot", nil, "virtflow-guest ready", 1},
 		{"user data", nil, "user data on " + b.name, 1},
-		{"reboot through the guest agent", []string{"qemu-agent-command", b.name, `{"execute":"guest-shutdown","arguments":{"mode":"reboot"}}`}, "virtflow-guest ready", 2},
+		{"reboot through the guest agent",
+			[]string{"qemu-agent-command", b.name, `{"execute":"guest-shutdown","arguments":{"mode":"reboot"}}`},
+			"virtflow-guest ready", 2},
 		{"power button", []string{"shutdown", b.name, "--mode", "acpi"}, "guest: clean shutdown", 2},
 	}
 	for _, step := range steps {
@@ -141,7 +143,8 @@ func (b boot) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.builder.Log.Info().Str("bus", b.bus).Str("after", time.Since(started).Round(10*time.Millisecond).String()).Msg(step.what)
+		b.builder.Log.Info().Str("bus", b.bus).Str("after", time.Since(started).Round(10*time.Millisecond).String()).
+			Msg(step.what)
 	}
 	return await(ctx, "end of the domain", func() bool {
 		names, err := b.daemon.Virsh(ctx, "list", "--name")

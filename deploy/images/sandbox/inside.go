@@ -93,7 +93,8 @@ func makeDevices(dev string) error {
 			return fmt.Errorf("make /dev/%s: %w", dir, err)
 		}
 	}
-	if err := unix.Mount("devpts", filepath.Join(dev, "pts"), "devpts", 0, "newinstance,ptmxmode=0666,mode=620"); err != nil {
+	if err := unix.Mount("devpts", filepath.Join(dev, "pts"), "devpts", 0,
+		"newinstance,ptmxmode=0666,mode=620"); err != nil {
 		return fmt.Errorf("mount /dev/pts: %w", err)
 	}
 	if err := unix.Mount("shm", filepath.Join(dev, "shm"), "tmpfs", 0, "mode=1777"); err != nil {

@@ -37,8 +37,9 @@ func Command(ctx context.Context, plan Plan) (*exec.Cmd, error) {
 	}
 	cmd := exec.CommandContext(ctx, self, marker, string(encoded))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-		Pdeathsig:  syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS |
+			syscall.CLONE_NEWIPC,
+		Pdeathsig: syscall.SIGKILL,
 	}
 	return cmd, nil
 }

@@ -25,11 +25,13 @@ type Bounds struct {
 	Stalled, Idle time.Duration
 }
 
-// Mover moves one piece from one side to the other: it reads, then calls write with what writes the piece. io.EOF is the end of a side.
+// Mover moves one piece from one side to the other: it reads, then calls write with what writes the piece. io.EOF is
+// the end of a side.
 type Mover func(write func(func() error) error) error
 
-// Run moves pieces in both directions until one of them ends or ctx does. Then it calls end, once, with the reason (nil: a side has ended),
-// which has to make both sides' reads and writes fail. It returns the reason when both directions have ended.
+// Run moves pieces in both directions until one of them ends or ctx does. Then it calls end, once, with the reason
+// (nil: a side has ended), which has to make both sides' reads and writes fail. It returns the reason when both
+// directions have ended.
 func Run(ctx context.Context, b Bounds, end func(error), there, back Mover) error {
 	var why error
 	var once sync.Once

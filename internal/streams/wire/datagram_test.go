@@ -10,7 +10,8 @@ import (
 
 // FuzzReadDatagram: whatever comes, what is read is what was written, and nothing is read beyond a buffer.
 func FuzzReadDatagram(f *testing.F) {
-	for _, seed := range [][]byte{{}, {0}, {0, 0}, {0, 1, 'a'}, {0, 2, 'a'}, {255, 255, 0}, {0, 3, 'a', 'b', 'c', 0, 1, 'd'}} {
+	for _, seed := range [][]byte{{}, {0}, {0, 0}, {0, 1, 'a'}, {0, 2, 'a'}, {255, 255, 0},
+		{0, 3, 'a', 'b', 'c', 0, 1, 'd'}} {
 		f.Add(seed)
 	}
 	buffer := make([]byte, MaxDatagram)

@@ -10,8 +10,8 @@ const (
 	Port = 8186
 	// Upgrade is the protocol that a stream's request asks to change to.
 	Upgrade = "virtflow-stream"
-	// ServerName and ClientName are the DNS names in the certificates of the two roles. No host has these names: they say what somebody is,
-	// not where.
+	// ServerName and ClientName are the DNS names in the certificates of the two roles. No host has these names: they
+	// say what somebody is, not where.
 	ServerName = "virtflow-node-worker"
 	ClientName = "virtflow-api-server"
 	// PictureType and DetailsType are the content types of a screenshot and of a GuestDetailsResponse (launcher/rpc).

@@ -10,7 +10,8 @@ import (
 func creating() []testCase {
 	return []testCase{
 		{"a new object gets what the server decides", func(r *rig) {
-			o := r.create(r.vms(), r.vm("a", `"uid":"mine","generation":7,"deletionTimestamp":"2001-01-01T00:00:00Z","labels":{"x":"y"}`))
+			o := r.create(r.vms(), r.vm("a",
+				`"uid":"mine","generation":7,"deletionTimestamp":"2001-01-01T00:00:00Z","labels":{"x":"y"}`))
 			require.Len(r, o.GetUID(), 36)
 			require.NotEmpty(r, o.GetResourceVersion())
 			require.Equal(r, int64(1), o.GetGeneration())
@@ -59,7 +60,8 @@ func creating() []testCase {
 			r.ns = "conformance-none"
 			_, err := r.vms().Create(r.Context(), r.vm("a", ""), metav1.CreateOptions{})
 			status := r.refused(err, 404, metav1.StatusReasonNotFound)
-			require.Equal(r, []string{"namespaces", "conformance-none"}, []string{status.Details.Kind, status.Details.Name})
+			require.Equal(r, []string{"namespaces", "conformance-none"},
+				[]string{status.Details.Kind, status.Details.Name})
 			_, err = r.vms().Get(r.Context(), "a", metav1.GetOptions{})
 			status = r.refused(err, 404, metav1.StatusReasonNotFound)
 			require.Equal(r, `virtualmachines.`+Group+` "a" not found`, status.Message)
@@ -69,7 +71,8 @@ func creating() []testCase {
 			r.refused(err, 400, metav1.StatusReasonBadRequest)
 		}},
 		{"owners that are not whole", func(r *rig) {
-			_, err := r.vmis().Create(r.Context(), r.vmi("a", `"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":""}]`), metav1.CreateOptions{})
+			_, err := r.vmis().Create(r.Context(),
+				r.vmi("a", `"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":""}]`), metav1.CreateOptions{})
 			r.refused(err, 422, metav1.StatusReasonInvalid)
 			_, err = r.vmis().Create(r.Context(), r.vmi("a", `"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"1","controller":true},
 				{"apiVersion":"v1","kind":"Pod","name":"y","uid":"2","controller":true}]`), metav1.CreateOptions{})

@@ -24,7 +24,8 @@ func deleting() []testCase {
 		}},
 		{"finalizers hold it", func(r *rig) {
 			const two = `"finalizers":["a.b/c","d.e/f"]`
-			for o, in := range map[*object]dynamic.ResourceInterface{r.vm("a", two): r.vms(), r.vmi("a", two): r.vmis()} {
+			for o, in := range map[*object]dynamic.ResourceInterface{r.vm("a", two): r.vms(),
+				r.vmi("a", two): r.vmis()} {
 				r.create(in, o)
 				r.delete(in, "a", metav1.DeleteOptions{})
 				marked := r.get(in, "a")
@@ -57,13 +58,17 @@ func deleting() []testCase {
 		{"preconditions", func(r *rig) {
 			o := r.create(r.vms(), r.vm("a", `"finalizers":["a.b/c"]`))
 			other, uid, old, version := types.UID(notThis), o.GetUID(), "1", o.GetResourceVersion()
-			err := r.vms().Delete(r.Context(), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+			err := r.vms().Delete(r.Context(), "a",
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 			r.refused(err, 409, metav1.StatusReasonConflict)
-			err = r.vms().Delete(r.Context(), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &old}})
+			err = r.vms().Delete(r.Context(), "a",
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &old}})
 			r.refused(err, 409, metav1.StatusReasonConflict)
 			require.Nil(r, r.get(r.vms(), "a").GetDeletionTimestamp())
-			r.delete(r.vms(), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
-			err = r.vms().Delete(r.Context(), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+			r.delete(r.vms(), "a", metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+			err = r.vms().Delete(r.Context(), "a",
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 			r.refused(err, 409, metav1.StatusReasonConflict) // also when it is being deleted
 			r.merged(r.vms(), "a", "", `{"metadata":{"finalizers":null}}`)
 		}},
@@ -76,7 +81,8 @@ func deleting() []testCase {
 			r.create(r.vms(), r.vm("a", `"labels":{"x":"y"}`))
 			r.create(r.vms(), r.vm("b", `"labels":{"x":"y"},"finalizers":["a.b/c"]`))
 			r.create(r.vms(), r.vm("c", ""))
-			require.NoError(r, r.vms().DeleteCollection(r.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "x=y"}))
+			require.NoError(r, r.vms().
+				DeleteCollection(r.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "x=y"}))
 			r.absent(r.vms(), "a")
 			require.NotNil(r, r.get(r.vms(), "b").GetDeletionTimestamp())
 			require.Nil(r, r.get(r.vms(), "c").GetDeletionTimestamp())

@@ -21,7 +21,9 @@ func others() []testCase {
 			r.merged(r.sets(), "a", "status", `{"status":{"replicas":1,"labelSelector":"a=b"}}`)
 			scale, err := r.sets().Get(r.Context(), "a", metav1.GetOptions{}, "scale")
 			require.NoError(r, err)
-			require.Equal(r, []any{"Scale", int64(2), int64(1), "a=b"}, []any{scale.GetKind(), number(scale, "spec", "replicas"), number(scale, "status", "replicas"), text(scale, "status", "selector")})
+			require.Equal(r, []any{"Scale", int64(2), int64(1), "a=b"},
+				[]any{scale.GetKind(), number(scale, "spec", "replicas"), number(scale, "status", "replicas"),
+					text(scale, "status", "selector")})
 			scale = r.merged(r.sets(), "a", "scale", `{"spec":{"replicas":5}}`)
 			require.Equal(r, int64(5), number(scale, "spec", "replicas"))
 			require.NoError(r, set64(scale, 0, "spec", "replicas"))
@@ -41,7 +43,8 @@ func others() []testCase {
 		{"a lease has one holder", func(r *rig) {
 			leases := r.kube.CoordinationV1().Leases(r.ns)
 			one, two := "one", "two"
-			first, err := leases.Create(r.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			first, err := leases.Create(r.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+				metav1.CreateOptions{})
 			require.NoError(r, err)
 			mine, theirs := first.DeepCopy(), first.DeepCopy()
 			mine.Spec.HolderIdentity, theirs.Spec.HolderIdentity = &one, &two
@@ -51,7 +54,8 @@ func others() []testCase {
 			r.refused(err, 409, metav1.StatusReasonConflict)
 		}},
 		{"revisions and secrets are made once", func(r *rig) {
-			revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Revision: 1}
+			revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Revision: 1}
 			made, err := r.kube.AppsV1().ControllerRevisions(r.ns).Create(r.Context(), revision, metav1.CreateOptions{})
 			require.NoError(r, err)
 			require.JSONEq(r, `{"a":1}`, string(made.Data.Raw))
@@ -72,7 +76,8 @@ func others() []testCase {
 			event := func(namespace string) *corev1.Event {
 				return &corev1.Event{
 					ObjectMeta:     metav1.ObjectMeta{Name: "a", Namespace: r.ns},
-					InvolvedObject: corev1.ObjectReference{Kind: "VirtualMachine", Namespace: namespace, Name: "web"}, Type: "Normal", Reason: "Started", Count: 1,
+					InvolvedObject: corev1.ObjectReference{Kind: "VirtualMachine", Namespace: namespace, Name: "web"},
+					Type:           "Normal", Reason: "Started", Count: 1,
 				}
 			}
 			_, err := r.kube.CoreV1().Events(r.ns).Create(r.Context(), event("default"), metav1.CreateOptions{})
@@ -81,7 +86,8 @@ func others() []testCase {
 			require.NoError(r, err)
 			_, err = r.kube.CoreV1().Events(r.ns).Create(r.Context(), event(r.ns), metav1.CreateOptions{})
 			r.refused(err, 409, metav1.StatusReasonAlreadyExists)
-			list, err := r.kube.CoreV1().Events(r.ns).List(r.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
+			list, err := r.kube.CoreV1().Events(r.ns).
+				List(r.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
 			require.NoError(r, err)
 			require.Len(r, list.Items, 1)
 		}},
@@ -94,12 +100,15 @@ func others() []testCase {
 			}, metav1.CreateOptions{})
 			require.NoError(r, err)
 			defer func() { _ = nodes.Delete(r.Context(), name, metav1.DeleteOptions{}) }()
-			node, err = nodes.Patch(r.Context(), name, types.MergePatchType, []byte(`{"metadata":{"uid":"`+string(node.UID)+`","labels":{"a":null}},"status":{"phase":"Running"}}`), metav1.PatchOptions{})
+			node, err = nodes.Patch(r.Context(), name, types.MergePatchType,
+				[]byte(`{"metadata":{"uid":"`+string(node.UID)+
+					`","labels":{"a":null}},"status":{"phase":"Running"}}`), metav1.PatchOptions{})
 			require.NoError(r, err)
 			require.NotContains(r, node.Labels, "a")
 			require.Equal(r, "l", node.Labels["k"])
 			require.Empty(r, node.Status.Phase)
-			_, err = nodes.Patch(r.Context(), name, types.MergePatchType, []byte(`{"metadata":{"uid":"`+notThis+`"}}`), metav1.PatchOptions{})
+			_, err = nodes.Patch(r.Context(), name, types.MergePatchType, []byte(`{"metadata":{"uid":"`+notThis+`"}}`),
+				metav1.PatchOptions{})
 			status := r.refused(err, 422, metav1.StatusReasonInvalid)
 			require.Equal(r, "metadata.uid", status.Details.Causes[0].Field)
 			require.NoError(r, nodes.Delete(r.Context(), name, metav1.DeleteOptions{}))

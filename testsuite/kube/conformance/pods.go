@@ -101,7 +101,8 @@ func pods() []testCase {
 		}},
 		{"halves of a pod", func(r *rig) {
 			r.create(r.pods(), r.pod("a", "", ""))
-			o := r.merged(r.pods(), "a", "status", `{"metadata":{"labels":{"x":"y"}},"spec":{"activeDeadlineSeconds":9},"status":{"phase":"Running"}}`)
+			o := r.merged(r.pods(), "a", "status",
+				`{"metadata":{"labels":{"x":"y"}},"spec":{"activeDeadlineSeconds":9},"status":{"phase":"Running"}}`)
 			require.Equal(r, "Running", text(o, "status", "phase"))
 			require.Zero(r, number(o, "spec", "activeDeadlineSeconds"))
 			require.Equal(r, map[string]string{"x": "y"}, o.GetLabels())
@@ -117,7 +118,8 @@ func pods() []testCase {
 			o := r.create(r.pods(), r.pod("a", "", ""))
 			bind := func(name string, uid types.UID) error {
 				return r.kube.CoreV1().Pods(r.ns).Bind(r.Context(), &corev1.Binding{
-					ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Target: corev1.ObjectReference{Kind: "Node", Name: nowhere},
+					ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid},
+					Target:     corev1.ObjectReference{Kind: "Node", Name: nowhere},
 				}, metav1.CreateOptions{})
 			}
 			r.refused(bind("a", notThis), 409, metav1.StatusReasonConflict)
@@ -132,7 +134,8 @@ func pods() []testCase {
 		{"eviction", func(r *rig) {
 			r.create(r.pods(), r.pod("a", "", nowhere))
 			evict := func(name string) error {
-				return r.kube.PolicyV1().Evictions(r.ns).Evict(r.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.ns}})
+				return r.kube.PolicyV1().Evictions(r.ns).
+					Evict(r.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.ns}})
 			}
 			require.NoError(r, evict("a"))
 			require.Equal(r, int64(30), *r.get(r.pods(), "a").GetDeletionGracePeriodSeconds())

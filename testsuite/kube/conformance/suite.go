@@ -66,10 +66,13 @@ func Run(t *testing.T, config *rest.Config, server string) {
 func (r *rig) namespace() string {
 	r.Helper()
 	ctx := context.Background()
-	ns, err := r.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}, metav1.CreateOptions{})
+	ns, err := r.kube.CoreV1().Namespaces().
+		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}},
+			metav1.CreateOptions{})
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = r.kube.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{}) })
-	_, err = r.kube.CoreV1().ServiceAccounts(ns.Name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err = r.kube.CoreV1().ServiceAccounts(ns.Name).
+		Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(r, err)
 	}
@@ -77,7 +80,8 @@ func (r *rig) namespace() string {
 }
 
 func (r *rig) custom(resource string) dynamic.ResourceInterface {
-	return r.dynamic.Resource(schema.GroupVersionResource{Group: Group, Version: "v1", Resource: resource}).Namespace(r.ns)
+	return r.dynamic.Resource(schema.GroupVersionResource{Group: Group, Version: "v1", Resource: resource}).
+		Namespace(r.ns)
 }
 
 // vms have a status subresource.
@@ -159,7 +163,9 @@ func (r *rig) merge(in dynamic.ResourceInterface, name, sub, format string, args
 	return r.patch(in, name, sub, types.MergePatchType, format, args...)
 }
 
-func (r *rig) patch(in dynamic.ResourceInterface, name, sub string, kind types.PatchType, format string, args ...any) (*object, error) {
+func (r *rig) patch(
+	in dynamic.ResourceInterface, name, sub string, kind types.PatchType, format string, args ...any,
+) (*object, error) {
 	var subs []string
 	if sub != "" {
 		subs = []string{sub}
@@ -229,7 +235,8 @@ type testCase struct {
 
 func cases() []testCase {
 	var out []testCase
-	for _, group := range [][]testCase{creating(), updating(), patching(), deleting(), pods(), collecting(), watching(), others()} {
+	for _, group := range [][]testCase{creating(), updating(), patching(), deleting(), pods(), collecting(), watching(),
+		others()} {
 		out = append(out, group...)
 	}
 	return out

@@ -26,25 +26,31 @@ func updating() []testCase {
 		}},
 		{"main resource and status subresource keep to their halves", func(r *rig) {
 			r.create(r.vms(), r.vm("a", ""))
-			o := r.merged(r.vms(), "a", "status", `{"metadata":{"labels":{"x":"y"},"finalizers":["a.b/c"]},"spec":{"runStrategy":"Always"},"status":{"printableStatus":"Stopped"}}`)
+			o := r.merged(r.vms(), "a", "status",
+				`{"metadata":{"labels":{"x":"y"},"finalizers":["a.b/c"]},"spec":{"runStrategy":"Always"},"status":{"printableStatus":"Stopped"}}`)
 			require.Equal(r, "Halted", text(o, "spec", "runStrategy"))
 			require.Equal(r, "Stopped", text(o, "status", "printableStatus"))
 			require.Empty(r, o.GetLabels())
 			require.Empty(r, o.GetFinalizers())
-			o = r.merged(r.vms(), "a", "", `{"metadata":{"labels":{"x":"y"}},"spec":{"runStrategy":"Always"},"status":{"printableStatus":"Running"}}`)
+			o = r.merged(r.vms(), "a", "",
+				`{"metadata":{"labels":{"x":"y"}},"spec":{"runStrategy":"Always"},"status":{"printableStatus":"Running"}}`)
 			require.Equal(r, "Always", text(o, "spec", "runStrategy"))
 			require.Equal(r, "Stopped", text(o, "status", "printableStatus"))
 			require.Equal(r, map[string]string{"x": "y"}, o.GetLabels())
 		}},
 		{"a patch with an old resourceVersion", func(r *rig) {
 			first := r.create(r.vms(), r.vm("a", ""))
-			second := r.merged(r.vms(), "a", "", `{"metadata":{"resourceVersion":%q,"labels":{"x":"1"}}}`, first.GetResourceVersion())
+			second := r.merged(r.vms(), "a", "", `{"metadata":{"resourceVersion":%q,"labels":{"x":"1"}}}`,
+				first.GetResourceVersion())
 			for _, sub := range []string{"", "status"} {
-				_, err := r.merge(r.vms(), "a", sub, `{"metadata":{"resourceVersion":%q,"labels":{"x":"2"}},"status":{"created":true}}`, first.GetResourceVersion())
+				_, err := r.merge(r.vms(), "a", sub,
+					`{"metadata":{"resourceVersion":%q,"labels":{"x":"2"}},"status":{"created":true}}`, first.GetResourceVersion())
 				status := r.refused(err, 409, metav1.StatusReasonConflict)
-				require.Contains(r, status.Message, "the object has been modified; please apply your changes to the latest version and try again")
+				require.Contains(r, status.Message,
+					"the object has been modified; please apply your changes to the latest version and try again")
 			}
-			r.merged(r.vms(), "a", "status", `{"metadata":{"resourceVersion":%q},"status":{"created":true}}`, second.GetResourceVersion())
+			r.merged(r.vms(), "a", "status", `{"metadata":{"resourceVersion":%q},"status":{"created":true}}`,
+				second.GetResourceVersion())
 		}},
 		{"a patch with another UID", func(r *rig) {
 			vm := r.create(r.vms(), r.vm("a", ""))
@@ -57,8 +63,10 @@ func updating() []testCase {
 			}
 			check(r.merge(r.vms(), "a", "", `{"metadata":{"uid":%q,"labels":{"x":"y"}}}`, notThis))
 			check(r.merge(r.vmis(), "a", "", `{"metadata":{"uid":%q},"status":{"phase":"Failed"}}`, notThis))
-			check(r.patch(r.pods(), "a", "", types.StrategicMergePatchType, `{"metadata":{"uid":%q,"labels":{"x":"y"}}}`, notThis))
-			check(r.patch(r.pods(), "a", "status", types.StrategicMergePatchType, `{"metadata":{"uid":%q},"status":{"conditions":[{"type":"x/y","status":"True"}]}}`, notThis))
+			check(r.patch(r.pods(), "a", "", types.StrategicMergePatchType,
+				`{"metadata":{"uid":%q,"labels":{"x":"y"}}}`, notThis))
+			check(r.patch(r.pods(), "a", "status", types.StrategicMergePatchType,
+				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"x/y","status":"True"}]}}`, notThis))
 			r.merged(r.vms(), "a", "", `{"metadata":{"uid":%q,"labels":{"x":"y"}}}`, vm.GetUID())
 			_, err := r.merge(r.vms(), "a", "", `{"metadata":{"uid":%q,"resourceVersion":"1"}}`, notThis)
 			r.refused(err, 409, metav1.StatusReasonConflict) // the version is looked at first
@@ -88,7 +96,9 @@ func updating() []testCase {
 			require.Equal(r, "metadata.resourceVersion", status.Details.Causes[0].Field)
 			r.refused(change(func(o *object) { o.SetUID(notThis) }), 409, metav1.StatusReasonConflict)
 			require.NoError(r, change(func(o *object) { o.SetLabels(map[string]string{"x": "y"}) }))
-			r.refused(change(func(o *object) { o.SetLabels(map[string]string{"x": "z"}) }), 409, metav1.StatusReasonConflict)
+			r.refused(change(func(o *object) {
+				o.SetLabels(map[string]string{"x": "z"})
+			}), 409, metav1.StatusReasonConflict)
 			gone := r.vm("b", `"resourceVersion":"5"`)
 			_, err := r.vms().Update(r.Context(), gone, metav1.UpdateOptions{})
 			r.refused(err, 404, metav1.StatusReasonNotFound)
@@ -107,7 +117,8 @@ func updating() []testCase {
 			_, err := r.merge(r.vms(), "a", "", `{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z"}}`)
 			r.refused(err, 422, metav1.StatusReasonInvalid)
 			require.NoError(r, r.vms().Delete(r.Context(), "a", metav1.DeleteOptions{}))
-			o = r.merged(r.vms(), "a", "", `{"metadata":{"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"labels":{"x":"y"}}}`)
+			o = r.merged(r.vms(), "a", "",
+				`{"metadata":{"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"labels":{"x":"y"}}}`)
 			require.NotNil(r, o.GetDeletionTimestamp())
 			r.merged(r.vms(), "a", "", `{"metadata":{"finalizers":null}}`)
 		}},
@@ -118,18 +129,23 @@ func patching() []testCase {
 	return []testCase{
 		{"JSON patch", func(r *rig) {
 			r.create(r.vms(), r.vm("a", `"labels":{"x":"y"}`))
-			_, err := r.patch(r.vms(), "a", "", types.JSONPatchType, `[{"op":"test","path":"/metadata/labels/x","value":"z"},{"op":"remove","path":"/metadata/labels/x"}]`)
+			_, err := r.patch(r.vms(), "a", "", types.JSONPatchType,
+				`[{"op":"test","path":"/metadata/labels/x","value":"z"},{"op":"remove","path":"/metadata/labels/x"}]`)
 			r.refused(err, 422, metav1.StatusReasonInvalid)
-			_, err = r.patch(r.vms(), "a", "", types.JSONPatchType, `[{"op":"remove","path":"/metadata/annotations/none"}]`)
+			_, err = r.patch(r.vms(), "a", "", types.JSONPatchType,
+				`[{"op":"remove","path":"/metadata/annotations/none"}]`)
 			r.refused(err, 422, metav1.StatusReasonInvalid)
 			_, err = r.patch(r.vms(), "a", "", types.JSONPatchType, `{"op":"x"}`)
 			r.refused(err, 400, metav1.StatusReasonBadRequest)
-			o, err := r.patch(r.vms(), "a", "", types.JSONPatchType, `[{"op":"test","path":"/metadata/labels/x","value":"y"},{"op":"replace","path":"/spec/runStrategy","value":"Always"}]`)
+			o, err := r.patch(r.vms(), "a", "", types.JSONPatchType,
+				`[{"op":"test","path":"/metadata/labels/x","value":"y"},{"op":"replace","path":"/spec/runStrategy","value":"Always"}]`)
 			require.NoError(r, err)
 			require.Equal(r, "Always", text(o, "spec", "runStrategy"))
-			o, err = r.patch(r.vms(), "a", "status", types.JSONPatchType, `[{"op":"add","path":"/status","value":{"created":true}}]`)
+			o, err = r.patch(r.vms(), "a", "status", types.JSONPatchType,
+				`[{"op":"add","path":"/status","value":{"created":true}}]`)
 			require.NoError(r, err)
-			_, err = r.patch(r.vms(), "a", "status", types.JSONPatchType, `[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"remove","path":"/status/created"}]`, o.GetResourceVersion())
+			_, err = r.patch(r.vms(), "a", "status", types.JSONPatchType,
+				`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"remove","path":"/status/created"}]`, o.GetResourceVersion())
 			require.NoError(r, err)
 		}},
 		{"merge patch removes what is null", func(r *rig) {
@@ -151,7 +167,8 @@ func patching() []testCase {
 			r.create(r.pods(), r.pod("a", `"finalizers":["a.b/c","d.e/f"]`, ""))
 			one := func(kind, status string) *object {
 				r.Helper()
-				o, err := r.patch(r.pods(), "a", "status", types.StrategicMergePatchType, `{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kind, status)
+				o, err := r.patch(r.pods(), "a", "status", types.StrategicMergePatchType,
+					`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, kind, status)
 				require.NoError(r, err)
 				return o
 			}
@@ -160,13 +177,16 @@ func patching() []testCase {
 			o := one("x.y/one", "False")
 			require.Equal(r, "False", conditionOf(o, "x.y/one"))
 			require.Equal(r, "True", conditionOf(o, "x.y/two"))
-			o, err := r.patch(r.pods(), "a", "", types.StrategicMergePatchType, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["a.b/c"]}}`)
+			o, err := r.patch(r.pods(), "a", "", types.StrategicMergePatchType,
+				`{"metadata":{"$deleteFromPrimitiveList/finalizers":["a.b/c"]}}`)
 			require.NoError(r, err)
 			require.Equal(r, []string{"d.e/f"}, o.GetFinalizers())
-			again, err := r.patch(r.pods(), "a", "", types.StrategicMergePatchType, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["a.b/c"]}}`)
+			again, err := r.patch(r.pods(), "a", "", types.StrategicMergePatchType,
+				`{"metadata":{"$deleteFromPrimitiveList/finalizers":["a.b/c"]}}`)
 			require.NoError(r, err)
 			require.Equal(r, o.GetResourceVersion(), again.GetResourceVersion())
-			_, err = r.patch(r.pods(), "a", "", types.StrategicMergePatchType, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["d.e/f"]}}`)
+			_, err = r.patch(r.pods(), "a", "", types.StrategicMergePatchType,
+				`{"metadata":{"$deleteFromPrimitiveList/finalizers":["d.e/f"]}}`)
 			require.NoError(r, err)
 		}},
 	}

@@ -56,7 +56,8 @@ func watching() []testCase {
 			for _, want := range []struct {
 				kind watch.EventType
 				name string
-			}{{watch.Added, "a"}, {watch.Modified, "a"}, {watch.Modified, "a"}, {watch.Deleted, "a"}, {watch.Deleted, "before"}} {
+			}{{watch.Added, "a"}, {watch.Modified, "a"}, {watch.Modified, "a"}, {watch.Deleted, "a"}, {watch.Deleted,
+				"before"}} {
 				kind, o := r.seen(w)
 				require.Equal(r, want.kind, kind)
 				require.Equal(r, want.name, o.GetName())
@@ -67,7 +68,8 @@ func watching() []testCase {
 		{"a selector sees what leaves it as deleted", func(r *rig) {
 			list, err := r.vms().List(r.Context(), metav1.ListOptions{LabelSelector: "x=y"})
 			require.NoError(r, err)
-			w, err := r.vms().Watch(r.Context(), metav1.ListOptions{LabelSelector: "x=y", ResourceVersion: list.GetResourceVersion()})
+			w, err := r.vms().Watch(r.Context(),
+				metav1.ListOptions{LabelSelector: "x=y", ResourceVersion: list.GetResourceVersion()})
 			require.NoError(r, err)
 			defer w.Stop()
 			r.create(r.vms(), r.vm("a", ""))
@@ -92,7 +94,8 @@ func watching() []testCase {
 			r.create(r.pods(), r.pod("a", `"labels":{"x":"y"}`, nowhere))
 			r.create(r.pods(), r.pod("b", "", ""))
 			for _, o := range []metav1.ListOptions{
-				{LabelSelector: "x=y"}, {LabelSelector: "x in (y,z)"}, {FieldSelector: "spec.nodeName=" + nowhere}, {FieldSelector: "metadata.name!=b"},
+				{LabelSelector: "x=y"}, {LabelSelector: "x in (y,z)"}, {FieldSelector: "spec.nodeName=" + nowhere},
+				{FieldSelector: "metadata.name!=b"},
 			} {
 				list, err := r.pods().List(r.Context(), o)
 				require.NoError(r, err)

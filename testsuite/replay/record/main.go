@@ -1,4 +1,5 @@
-// Command record writes the histories of finished and of running workflows of a Temporal namespace into a folder, for the replay tests.
+// Command record writes the histories of finished and of running workflows of a Temporal namespace into a folder, for
+// the replay tests.
 package main
 
 import (
@@ -31,7 +32,8 @@ func command() *cobra.Command {
 		temporal.AddFlags(f)
 		f.StringVar(&out, "out", "testsuite/replay/histories", "folder to write to")
 		f.StringVar(&query, "query", "", "which workflows (visibility query); empty: all")
-		f.StringVar(&release, "release", "dev", "goes into the files' names: histories of several releases lie side by side")
+		f.StringVar(&release, "release", "dev",
+			"goes into the files' names: histories of several releases lie side by side")
 		f.IntVar(&perType, "per-type", 6, "at most that many histories of one workflow type, the longest first")
 	}, func(ctx context.Context, p *process.Process) error {
 		c, err := temporal.Dial(ctx, p.Log, nil, "record")
@@ -55,7 +57,8 @@ func record(ctx context.Context, c client.Client, namespace, query, out, release
 	var token []byte
 	byType := map[string][]recorded{}
 	for {
-		page, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace, Query: query, NextPageToken: token})
+		page, err := c.ListWorkflow(ctx,
+			&workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace, Query: query, NextPageToken: token})
 		if err != nil {
 			return fmt.Errorf("listing workflows: %w", err)
 		}
@@ -78,7 +81,9 @@ func record(ctx context.Context, c client.Client, namespace, query, out, release
 		return fmt.Errorf("making the folder: %w", err)
 	}
 	for kind, list := range byType {
-		sort.SliceStable(list, func(i, j int) bool { return len(list[i].history.GetEvents()) > len(list[j].history.GetEvents()) })
+		sort.SliceStable(list, func(i, j int) bool {
+			return len(list[i].history.GetEvents()) > len(list[j].history.GetEvents())
+		})
 		for i, r := range list[:min(len(list), perType)] {
 			name := fmt.Sprintf("%s-%s-%02d.json", release, strings.ToLower(kind), i+1)
 			b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(r.history)

@@ -1,4 +1,5 @@
-// Command write writes the page of state tables, docs/lifecycle-tables.md. It is run in the project's root by make generate.
+// Command write writes the page of state tables, docs/lifecycle-tables.md. It is run in the project's root by make
+// generate.
 package main
 
 import (

@@ -57,7 +57,8 @@ func (f *flow) VMI(ctx workflow.Context, name string) error {
 		return err
 	}
 	signals.Receive(ctx, nil)
-	node := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: nodeQueue, StartToCloseTimeout: time.Minute})
+	node := workflow.WithActivityOptions(ctx,
+		workflow.ActivityOptions{TaskQueue: nodeQueue, StartToCloseTimeout: time.Minute})
 	if err := workflow.ExecuteActivity(node, f.StartDomain, name).Get(ctx, nil); err != nil {
 		return err
 	}
@@ -73,7 +74,8 @@ func (f *flow) calls(ctx workflow.Context, name string, functions ...any) error 
 			ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 			future = workflow.ExecuteActivity(ctx, function, name)
 		} else {
-			ctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+			ctx := workflow.WithLocalActivityOptions(ctx,
+				workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
 			future = workflow.ExecuteLocalActivity(ctx, function, name)
 		}
 		if err := future.Get(ctx, nil); err != nil {
@@ -108,7 +110,8 @@ func (f *flow) Running(ctx context.Context, name string) error {
 
 // observe delivers an observation to an entity, which is started if it is not there.
 func (f *flow) observe(ctx context.Context, id string, entity any, name string) error {
-	_, err := f.client.SignalWithStartWorkflow(ctx, id, observed, "wanted", client.StartWorkflowOptions{TaskQueue: controlQueue}, entity, name)
+	_, err := f.client.SignalWithStartWorkflow(ctx, id, observed, "wanted",
+		client.StartWorkflowOptions{TaskQueue: controlQueue}, entity, name)
 	if err != nil {
 		return fmt.Errorf("signalling %s: %w", id, err)
 	}

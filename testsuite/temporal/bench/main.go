@@ -35,14 +35,16 @@ type variant struct {
 
 func variants() []variant {
 	return []variant{
-		{name: "as it comes (20 polls/s, rollback journal, full sync, 1 shard)", polls: "20", journal: "delete", sync: "2", shards: "1"},
+		{name: "as it comes (20 polls/s, rollback journal, full sync, 1 shard)", polls: "20", journal: "delete",
+			sync: "2", shards: "1"},
 		{name: "polls 2000/s", polls: "2000", journal: "delete", sync: "2", shards: "1"},
 		{name: "polls 2000/s, WAL, full sync", polls: "2000", journal: "wal", sync: "2", shards: "1"},
 		{name: "polls 2000/s, WAL, sync 1", polls: "2000", journal: "wal", sync: "1", shards: "1"},
 		{name: "polls 2000/s, WAL, sync 1, 4 shards", polls: "2000", journal: "wal", sync: "1", shards: "4"},
 		{name: "polls 2000/s, WAL, sync 1, 16 shards", polls: "2000", journal: "wal", sync: "1", shards: "16"},
 		{name: "polls 20/s, WAL, sync 1, 4 shards", polls: "20", journal: "wal", sync: "1", shards: "4"},
-		{name: "polls 2000/s, WAL, sync 1, 4 shards, regular activities", polls: "2000", journal: "wal", sync: "1", shards: "4", regular: true},
+		{name: "polls 2000/s, WAL, sync 1, 4 shards, regular activities", polls: "2000", journal: "wal", sync: "1",
+			shards: "4", regular: true},
 	}
 }
 

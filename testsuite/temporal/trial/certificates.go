@@ -54,7 +54,10 @@ func WriteCertificates(dir string) error {
 }
 
 // write signs the certificate with the parent and writes it and its key.
-func write(dir, name string, cert *x509.Certificate, key *ecdsa.PrivateKey, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) error {
+func write(
+	dir, name string, cert *x509.Certificate, key *ecdsa.PrivateKey, parent *x509.Certificate,
+	parentKey *ecdsa.PrivateKey,
+) error {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		return fmt.Errorf("making a serial number: %w", err)

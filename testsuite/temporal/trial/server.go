@@ -37,7 +37,8 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// New prepares a server in dir, not started yet. Env is added to the program's environment, and flags to those that say where it is.
+// New prepares a server in dir, not started yet. Env is added to the program's environment, and flags to those that say
+// where it is.
 func New(dir, config string, env []string, program string, flags ...string) (*Server, error) {
 	server := &Server{TLS: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"), env: env}
 	if err := os.MkdirAll(server.TLS, 0o700); err != nil {
@@ -57,7 +58,8 @@ func New(dir, config string, env []string, program string, flags ...string) (*Se
 		program,
 		"--config", config, "--data", server.data, "--tls", server.TLS,
 		"--address", server.Address, "--ui-address", server.UIAddress, "--metrics-address", local(ports[2]),
-		"--history-port", strconv.Itoa(ports[3]), "--matching-port", strconv.Itoa(ports[4]), "--worker-port", strconv.Itoa(ports[5]),
+		"--history-port", strconv.Itoa(ports[3]), "--matching-port", strconv.Itoa(ports[4]), "--worker-port",
+		strconv.Itoa(ports[5]),
 		"--log-level", "error",
 	}, flags...)
 	return server, nil

@@ -30,7 +30,8 @@ type credentials struct {
 	config *tls.Config
 }
 
-// get is for tls.Config.GetConfigForClient. Files that do not fit together, as in the middle of a change, leave the ones before in use.
+// get is for tls.Config.GetConfigForClient. Files that do not fit together, as in the middle of a change, leave the
+// ones before in use.
 func (c *credentials) get(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

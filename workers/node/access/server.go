@@ -41,7 +41,8 @@ const (
 type Bounds struct {
 	// Streams are all of this node, PerNamespace those of one namespace's VMIs, PerGuest those of one VMI.
 	Streams, PerNamespace, PerGuest int
-	// Reads are what is asked of guests' agents at a time, apart from streams. A namespace gets a quarter, a VMI half of that.
+	// Reads are what is asked of guests' agents at a time, apart from streams. A namespace gets a quarter, a VMI half
+	// of that.
 	Reads int
 	// Bounds in time of each stream. Nothing may come for as long as the kubelet lets it for its own streams.
 	relay.Bounds
@@ -113,7 +114,8 @@ func New(o Options) *Server {
 			Name: "virtflow_node_streams", Help: "Open streams to guests of this node, by kind.",
 		}, []string{"kind"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "virtflow_node_access_requests_total", Help: "What the API server asked of guests of this node, by kind and by the code of the answer.",
+			Name: "virtflow_node_access_requests_total",
+			Help: "What the API server asked of guests of this node, by kind and by the code of the answer.",
 		}, []string{"kind", "code"}),
 	}
 	if o.Registry != nil {
@@ -148,7 +150,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	limited := netutil.LimitListener(l, s.Bounds.Streams+s.Bounds.Reads+spareConnections)
-	err := server.Serve(tls.NewListener(limited, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: secrets.get}))
+	err := server.Serve(tls.NewListener(limited,
+		&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: secrets.get}))
 	cancel()
 	s.mu.Lock()   // whoever was about to take a stream has it now, and nobody else gets one
 	s.mu.Unlock() //nolint:staticcheck // see above
@@ -162,7 +165,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
-		wire.PatternConsole: {"console", s.console}, wire.PatternVNC: {"vnc", s.vnc}, wire.PatternScreenshot: {"screenshot", s.screenshot},
+		wire.PatternConsole: {"console", s.console}, wire.PatternVNC: {"vnc", s.vnc},
+		wire.PatternScreenshot:  {"screenshot", s.screenshot},
 		wire.PatternPortForward: {"portforward", s.portForward}, wire.PatternDetails: {kindDetails, s.details},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, h) })
@@ -195,7 +199,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler) {
 		}
 	}
 	s.requests.WithLabelValues(h.kind, fmt.Sprint(code)).Inc()
-	s.Log.Info().Str("kind", h.kind).Str("uid", clip(vmi)).Str("pod_uid", clip(pod)).Dur("took", time.Since(begun)).Int("code", code).Err(err).Msg("access to a guest")
+	s.Log.Info().Str("kind", h.kind).Str("uid", clip(vmi)).Str("pod_uid", clip(pod)).Dur("took", time.Since(begun)).
+		Int("code", code).Err(err).Msg("access to a guest")
 }
 
 func (s *Server) with(w http.ResponseWriter, r *http.Request, h handler, vmi, pod string) error {
@@ -255,11 +260,15 @@ func exceeded(err error, namespace inflight.Quota) error {
 	case !errors.As(err, &f):
 		return err
 	case f.Owner == "":
-		return &failure{http.StatusServiceUnavailable, fmt.Sprintf("this node has %d open streams to guests, and takes no more", f.InFlight)}
+		return &failure{http.StatusServiceUnavailable,
+			fmt.Sprintf("this node has %d open streams to guests, and takes no more", f.InFlight)}
 	case f.Owner == namespace.Owner:
-		return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to guests of this namespace on this node, and no more are taken", f.InFlight)}
+		return &failure{http.StatusTooManyRequests,
+			fmt.Sprintf("there are %d open streams to guests of this namespace on this node, and no more are taken",
+				f.InFlight)}
 	}
-	return &failure{http.StatusTooManyRequests, fmt.Sprintf("there are %d open streams to this guest, and no more are taken", f.InFlight)}
+	return &failure{http.StatusTooManyRequests,
+		fmt.Sprintf("there are %d open streams to this guest, and no more are taken", f.InFlight)}
 }
 
 // codeAnswered marks a failure of something that had been answered before.

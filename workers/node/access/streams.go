@@ -73,14 +73,16 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request, l Launcher)
 	return s.relay(client, guest, datagramsIn(in, guest), datagramsOut(guest, client))
 }
 
-// relay returns when both sides are closed. How it ended was answered long ago; that a side went away is how all streams end.
+// relay returns when both sides are closed. How it ended was answered long ago; that a side went away is how all
+// streams end.
 func (s *Server) relay(client net.Conn, guest io.Closer, there, back relay.Mover) error {
 	err := relay.Run(s.ctx, s.Bounds.Bounds, func(error) {
 		_ = client.SetDeadline(time.Unix(1, 0)) // reads and writes fail from now on
 		guest.Close()
 	}, there, back)
 	hangUp(client)
-	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
 	return &failure{codeAnswered, err.Error()}
@@ -89,8 +91,8 @@ func (s *Server) relay(client net.Conn, guest io.Closer, there, back relay.Mover
 // lingering is how long the API server may take to see the end of a stream.
 const lingering = time.Second
 
-// hangUp ends the client's connection so that the client reads all that was sent, and then the end. A connection that is closed while bytes
-// of the client have not been read is reset instead, which may throw away the guest's last words.
+// hangUp ends the client's connection so that the client reads all that was sent, and then the end. A connection that
+// is closed while bytes of the client have not been read is reset instead, which may throw away the guest's last words.
 func hangUp(client net.Conn) {
 	_ = client.SetDeadline(time.Now().Add(lingering))
 	if half, ok := client.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -190,7 +192,8 @@ func launcherFailure(err error) error {
 }
 
 func wantsUpgrade(r *http.Request) error {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), wire.Upgrade) || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), wire.Upgrade) ||
+		!strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
 		return &failure{http.StatusUpgradeRequired, "this is a stream: ask to upgrade to " + wire.Upgrade}
 	}
 	return nil
@@ -203,7 +206,8 @@ func upgrade(w http.ResponseWriter) (net.Conn, *bufio.Reader, error) {
 		return nil, nil, fmt.Errorf("taking the connection: %w", err)
 	}
 	if err = conn.SetDeadline(time.Time{}); err == nil {
-		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+wire.Upgrade+"\r\n\r\n")
+		_, err = io.WriteString(conn,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+wire.Upgrade+"\r\n\r\n")
 	}
 	if err != nil {
 		conn.Close()

@@ -37,7 +37,8 @@ type Plugin struct {
 	Resource string
 	// Path of the device, on the node and in the pods.
 	Path string
-	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is known nevertheless.
+	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is
+	// known nevertheless.
 	Count int
 	// Dir is where the kubelet's device plugin sockets are, usually /var/lib/kubelet/device-plugins.
 	Dir string
@@ -153,7 +154,8 @@ func (p *Plugin) serve(ctx context.Context, log zerolog.Logger) error {
 func (p *Plugin) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(p.Dir, filepath.Base(api.KubeletSocket)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+filepath.Join(p.Dir, filepath.Base(api.KubeletSocket)),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("speaking to the kubelet: %w", err)
 	}

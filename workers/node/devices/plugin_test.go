@@ -88,7 +88,8 @@ func TestWhatIsOfferedChanges(t *testing.T) {
 
 func TestAllocate(t *testing.T) {
 	p := &Plugin{Resource: KVM, Path: "/dev/kvm"}
-	a, err := p.Allocate(context.Background(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"kvm0"}}}})
+	a, err := p.Allocate(context.Background(),
+		&api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"kvm0"}}}})
 	require.NoError(t, err)
 	require.Equal(t, "/dev/kvm", a.GetContainerResponses()[0].GetDevices()[0].GetHostPath())
 }

@@ -16,7 +16,8 @@ import (
 const (
 	// signalTimeout is for one try; what is sent in the next may be newer.
 	signalTimeout = 10 * time.Second
-	// A launcher that changes its mind more often than this is told of less often: a run of a workflow takes 10,000 signals.
+	// A launcher that changes its mind more often than this is told of less often: a run of a workflow takes 10,000
+	// signals.
 	signalsPerSecond, signalsAtOnce = 0.5, 10
 )
 
@@ -55,8 +56,8 @@ func (p *follower) follow(ctx context.Context) {
 	}
 }
 
-// watch reads from the launcher, connecting again as long as its pod is there. A pod whose guest has ended stays unreachable until
-// it is deleted, so the waits grow.
+// watch reads from the launcher, connecting again as long as its pod is there. A pod whose guest has ended stays
+// unreachable until it is deleted, so the waits grow.
 func (p *follower) watch(ctx context.Context) {
 	f := p.forwarder
 	for pauses := f.pauses(); ; {
@@ -82,8 +83,8 @@ func (p *follower) watch(ctx context.Context) {
 	}
 }
 
-// flush delivers what is left of a pod that is gone, and says whether nothing is left to do for it. An entity that is gone too
-// needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
+// flush delivers what is left of a pod that is gone, and says whether nothing is left to do for it. An entity that is
+// gone too needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
 func (p *follower) flush(ctx context.Context) (finished bool) {
 	for pauses := p.forwarder.pauses(); ctx.Err() == nil; {
 		d, ok := p.out.next()
@@ -91,11 +92,13 @@ func (p *follower) flush(ctx context.Context) (finished bool) {
 			return true
 		}
 		err := p.signal(ctx, d)
-		if err == nil || errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.PermissionDenied)) {
+		if err == nil || errors.As(err, new(*serviceerror.NotFound)) ||
+			errors.As(err, new(*serviceerror.PermissionDenied)) {
 			return true
 		}
 		wait := pauses.Step()
-		p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).Msg("telling how the domain of a pod that is gone was last")
+		p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).
+			Msg("telling how the domain of a pod that is gone was last")
 		if pause(ctx, wait) != nil {
 			return false
 		}
@@ -146,7 +149,8 @@ func (p *follower) signal(ctx context.Context, d contract.DomainObservation) err
 		return err
 	}
 	p.forwarder.signals.WithLabelValues("sent").Inc()
-	p.log.Info().Str("state", string(d.State)).Str("reason", d.Reason).Uint64("sequence", d.Sequence).Msg("told how the domain is")
+	p.log.Info().Str("state", string(d.State)).Str("reason", d.Reason).Uint64("sequence", d.Sequence).
+		Msg("told how the domain is")
 	p.out.sent(d)
 	p.remember(d)
 	return nil

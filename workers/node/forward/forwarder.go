@@ -107,8 +107,8 @@ func (f *Forwarder) Run(ctx context.Context) {
 	f.done.Wait()
 }
 
-// Starting records whose launcher the pod has and holds back what it reports until the returned function is called: with the
-// domain that the caller passes on to the entity itself, or nil. A pod is one VMI's for good.
+// Starting records whose launcher the pod has and holds back what it reports until the returned function is called:
+// with the domain that the caller passes on to the entity itself, or nil. A pod is one VMI's for good.
 func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.DomainObservation), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

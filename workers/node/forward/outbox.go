@@ -92,8 +92,8 @@ func (o *outbox) settle() {
 	}
 }
 
-// known says whether an entity that was told delivered (nil: nothing) learns nothing from d. A launcher's number for the change
-// is no news in itself.
+// known says whether an entity that was told delivered (nil: nothing) learns nothing from d. A launcher's number for
+// the change is no news in itself.
 func known(delivered *contract.DomainObservation, d contract.DomainObservation) bool {
 	if delivered == nil {
 		return d.State == contract.DomainAbsent

@@ -12,9 +12,10 @@ var (
 	systemdPod  = regexp.MustCompile(`^(?:[a-z0-9_-]+-)?kubepods(?:-[a-z]+)?-pod([0-9a-fA-F_-]{32,36})\.slice$`)
 )
 
-// inPod says whether the process whose /proc/PID/cgroup reads peer is in the pod's cgroup. own is the caller's /proc/self/cgroup:
-// what both have in common is left out, because the node itself may be a container in a pod of an outer cluster. In every
-// hierarchy it is the outermost pod that counts: what is beneath it has been named by the pod itself.
+// inPod says whether the process whose /proc/PID/cgroup reads peer is in the pod's cgroup. own is the caller's
+// /proc/self/cgroup: what both have in common is left out, because the node itself may be a container in a pod of an
+// outer cluster. In every hierarchy it is the outermost pod that counts: what is beneath it has been named by the pod
+// itself.
 func inPod(own, peer, uid string) bool {
 	ours := hierarchies(own)
 	found := false

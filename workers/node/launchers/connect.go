@@ -34,8 +34,8 @@ type Dialer struct {
 	ProcDir string
 }
 
-// Connect reaches the launcher of a pod. The error is ErrAbsent when there is no socket or nobody serves it. The launcher is
-// good for one connection: when that breaks, every call fails, and the caller connects (and checks) anew.
+// Connect reaches the launcher of a pod. The error is ErrAbsent when there is no socket or nobody serves it. The
+// launcher is good for one connection: when that breaks, every call fails, and the caller connects (and checks) anew.
 func (d Dialer) Connect(ctx context.Context, uid string) (*Launcher, error) {
 	socket, err := openSocket(d.KubeletDir, uid)
 	if err != nil {

@@ -86,8 +86,12 @@ func TestTraps(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Dir(socket)))
 			require.NoError(t, os.Symlink(filepath.Dir(victim), filepath.Dir(socket)))
 		},
-		"a FIFO":      func(t *testing.T, _ launchertest.Node, socket string) { require.NoError(t, unix.Mkfifo(socket, 0o666)) },
-		"a directory": func(t *testing.T, _ launchertest.Node, socket string) { require.NoError(t, os.Mkdir(socket, 0o777)) },
+		"a FIFO": func(t *testing.T, _ launchertest.Node, socket string) {
+			require.NoError(t, unix.Mkfifo(socket, 0o666))
+		},
+		"a directory": func(t *testing.T, _ launchertest.Node, socket string) {
+			require.NoError(t, os.Mkdir(socket, 0o777))
+		},
 		"a file": func(t *testing.T, _ launchertest.Node, socket string) {
 			require.NoError(t, os.WriteFile(socket, nil, 0o666))
 		},
@@ -125,7 +129,8 @@ func TestNoPathFromOutside(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for code, refused := range map[codes.Code]bool{
-		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.Internal: false, codes.Unavailable: false, codes.ResourceExhausted: false,
+		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.Internal: false, codes.Unavailable: false,
+		codes.ResourceExhausted: false,
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			n := launchertest.NewNode(t)

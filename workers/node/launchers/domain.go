@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// What of a launcher's answer travels on, in bytes and in elements. KubeVirt's names are at most 63 characters; a launcher cannot
-// attach more disks or interfaces than the guest has PCI slots for.
+// What of a launcher's answer travels on, in bytes and in elements. KubeVirt's names are at most 63 characters; a
+// launcher cannot attach more disks or interfaces than the guest has PCI slots for.
 const (
 	maxText     = 1 << 10
 	maxName     = 128
@@ -66,10 +66,12 @@ func guestInfo(g *rpc.GuestInfo) *contract.GuestInfo {
 	out := &contract.GuestInfo{
 		AgentProblem: text(g.GetAgentProblem(), maxName),
 		OS: contract.GuestOS{
-			ID: text(os.GetId(), maxGuestText), Name: text(os.GetName(), maxGuestText), Version: text(os.GetVersion(), maxGuestText),
+			ID: text(os.GetId(), maxGuestText), Name: text(os.GetName(), maxGuestText),
+			Version:   text(os.GetVersion(), maxGuestText),
 			VersionID: text(os.GetVersionId(), maxGuestText), PrettyName: text(os.GetPrettyName(), maxGuestText),
-			KernelRelease: text(os.GetKernelRelease(), maxGuestText), KernelVersion: text(os.GetKernelVersion(), maxGuestText),
-			Machine: text(os.GetMachine(), maxGuestText),
+			KernelRelease: text(os.GetKernelRelease(), maxGuestText),
+			KernelVersion: text(os.GetKernelVersion(), maxGuestText),
+			Machine:       text(os.GetMachine(), maxGuestText),
 		},
 	}
 	for _, i := range g.GetInterfaces() {

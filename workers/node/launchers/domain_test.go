@@ -12,18 +12,23 @@ import (
 
 func TestObservation(t *testing.T) {
 	require.Equal(t, contract.DomainObservation{
-		PodUID: pod, Sequence: 3, State: contract.DomainRunning, AgentConnected: true, MachineType: "pc-q35-7.2", GuestMemory: 128 << 20,
-		Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}},
-		Volumes:    []contract.DomainVolume{{Name: "disk", Target: "vda", Size: 1 << 20}},
+		PodUID: pod, Sequence: 3, State: contract.DomainRunning, AgentConnected: true, MachineType: "pc-q35-7.2",
+		GuestMemory: 128 << 20,
+		Interfaces: []contract.DomainInterface{
+			{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}},
+		Volumes: []contract.DomainVolume{{Name: "disk", Target: "vda", Size: 1 << 20}},
 	}, observation(pod, &rpc.Domain{
-		Sequence: 3, State: rpc.DomainState_DOMAIN_STATE_RUNNING, AgentConnected: true, MachineType: "pc-q35-7.2", GuestMemoryBytes: 128 << 20,
-		Interfaces: []*rpc.DomainInterface{{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up"}},
-		Volumes:    []*rpc.DomainVolume{{Name: "disk", Target: "vda", SizeBytes: 1 << 20}},
+		Sequence: 3, State: rpc.DomainState_DOMAIN_STATE_RUNNING, AgentConnected: true, MachineType: "pc-q35-7.2",
+		GuestMemoryBytes: 128 << 20,
+		Interfaces: []*rpc.DomainInterface{
+			{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up"}},
+		Volumes: []*rpc.DomainVolume{{Name: "disk", Target: "vda", SizeBytes: 1 << 20}},
 	}))
 }
 
 func TestObservationIsCutToSize(t *testing.T) {
-	d := &rpc.Domain{State: 99, Reason: strings.Repeat("é", 1<<18), GuestMemoryBytes: -1, MachineType: "a\nb\x1b[31m\xff"}
+	d := &rpc.Domain{State: 99, Reason: strings.Repeat("é", 1<<18), GuestMemoryBytes: -1,
+		MachineType: "a\nb\x1b[31m\xff"}
 	for range 1000 {
 		d.Interfaces = append(d.Interfaces, &rpc.DomainInterface{Name: strings.Repeat("x", 1000), Queues: -4})
 		d.Volumes = append(d.Volumes, &rpc.DomainVolume{Name: strings.Repeat("x", 1000), SizeBytes: -4})
@@ -41,17 +46,22 @@ func TestObservationIsCutToSize(t *testing.T) {
 }
 
 func TestTheGuestsWordIsCutToSize(t *testing.T) {
-	g := &rpc.GuestInfo{AgentProblem: strings.Repeat("x", 1000), Os: &rpc.GuestOS{Id: "debian\n\x1b[31m\xff", PrettyName: strings.Repeat("é", 1<<16)}}
-	g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "no", Name: "left out"}, &rpc.GuestInterface{Mac: "02:00:00:AA:00:01", Addresses: []string{"10.0.0.1", "evil", "fe80::1%x", "fe80::1"}})
+	g := &rpc.GuestInfo{AgentProblem: strings.Repeat("x", 1000),
+		Os: &rpc.GuestOS{Id: "debian\n\x1b[31m\xff", PrettyName: strings.Repeat("é", 1<<16)}}
+	g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "no", Name: "left out"},
+		&rpc.GuestInterface{Mac: "02:00:00:AA:00:01", Addresses: []string{"10.0.0.1", "evil", "fe80::1%x", "fe80::1"}})
 	for range 1000 {
-		g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "02:00:00:aa:00:02", Name: strings.Repeat("x", 1000), Addresses: strings.Fields(strings.Repeat("10.0.0.1 ", 1000))})
+		g.Interfaces = append(g.Interfaces,
+			&rpc.GuestInterface{Mac: "02:00:00:aa:00:02", Name: strings.Repeat("x", 1000),
+				Addresses: strings.Fields(strings.Repeat("10.0.0.1 ", 1000))})
 	}
 	o := observation(pod, &rpc.Domain{Guest: g}).Guest
 	require.Len(t, o.AgentProblem, maxName)
 	require.Equal(t, "debian [31m", o.OS.ID)
 	require.Equal(t, strings.Repeat("é", maxGuestText/2), o.OS.PrettyName)
 	require.Len(t, o.Interfaces, maxGuestInterfaces)
-	require.Equal(t, contract.GuestInterface{MAC: "02:00:00:aa:00:01", IPs: []string{"10.0.0.1", "fe80::1"}}, o.Interfaces[0])
+	require.Equal(t, contract.GuestInterface{MAC: "02:00:00:aa:00:01", IPs: []string{"10.0.0.1", "fe80::1"}},
+		o.Interfaces[0])
 	require.Len(t, o.Interfaces[1].Name, maxName)
 	require.Len(t, o.Interfaces[1].IPs, maxAddresses)
 	require.Nil(t, observation(pod, &rpc.Domain{}).Guest)
@@ -66,7 +76,8 @@ func TestWhyTheGuestIsPaused(t *testing.T) {
 		rpc.PauseReason_PAUSE_REASON_MIGRATION:   contract.PausedMigration,
 		rpc.PauseReason_PAUSE_REASON_OTHER:       contract.PausedOther,
 	} {
-		require.Equal(t, want, observation(pod, &rpc.Domain{State: rpc.DomainState_DOMAIN_STATE_PAUSED, PauseReason: said}).Reason)
+		require.Equal(t, want, observation(pod,
+			&rpc.Domain{State: rpc.DomainState_DOMAIN_STATE_PAUSED, PauseReason: said}).Reason)
 	}
 	require.Empty(t, observation(pod, &rpc.Domain{
 		State: rpc.DomainState_DOMAIN_STATE_RUNNING, PauseReason: rpc.PauseReason_PAUSE_REASON_IO_ERROR,

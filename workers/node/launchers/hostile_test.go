@@ -19,15 +19,17 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestPlanted has in a launcher's volume what would keep the node worker busy, fill its memory or send it elsewhere: each try ends at once, and
-// nothing of it stays open.
+// TestPlanted has in a launcher's volume what would keep the node worker busy, fill its memory or send it elsewhere:
+// each try ends at once, and nothing of it stays open.
 func TestPlanted(t *testing.T) {
 	for name, plant := range map[string]func(t *testing.T, socket string){
 		"a huge file": func(t *testing.T, socket string) {
 			require.NoError(t, os.WriteFile(socket, []byte("x"), 0o666))
 			require.NoError(t, os.Truncate(socket, 1<<40))
 		},
-		"a link to itself": func(t *testing.T, socket string) { require.NoError(t, os.Symlink(filepath.Base(socket), socket)) },
+		"a link to itself": func(t *testing.T, socket string) {
+			require.NoError(t, os.Symlink(filepath.Base(socket), socket))
+		},
 		"a chain of links": func(t *testing.T, socket string) {
 			last := "/run/containerd/containerd.sock"
 			for i := range 30 {
@@ -40,7 +42,9 @@ func TestPlanted(t *testing.T) {
 		"a link through /proc": func(t *testing.T, socket string) {
 			require.NoError(t, os.Symlink("/proc/self/root/run/containerd/containerd.sock", socket))
 		},
-		"a FIFO that nobody writes": func(t *testing.T, socket string) { require.NoError(t, unix.Mkfifo(socket, 0o666)) },
+		"a FIFO that nobody writes": func(t *testing.T, socket string) {
+			require.NoError(t, unix.Mkfifo(socket, 0o666))
+		},
 		"a device": func(t *testing.T, socket string) {
 			if err := unix.Mknod(socket, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); errors.Is(err, unix.EPERM) {
 				t.Skip("devices cannot be made here")
@@ -83,8 +87,8 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// TestChangedUnderway has a launcher that puts its own socket and a link to another pod's in place by turns while the node worker connects.
-// Whoever answers is always the launcher of the very pod.
+// TestChangedUnderway has a launcher that puts its own socket and a link to another pod's in place by turns while the
+// node worker connects. Whoever answers is always the launcher of the very pod.
 func TestChangedUnderway(t *testing.T) {
 	n := launchertest.NewNode(t)
 	victim := n.AddPod(t, other)
@@ -144,7 +148,8 @@ func TestChangedUnderway(t *testing.T) {
 	require.Positive(t, reached)
 }
 
-// TestAnotherName: a launcher has no way to say which VM, or which pod, it speaks of. What it says is of the pod whose socket it was.
+// TestAnotherName: a launcher has no way to say which VM, or which pod, it speaks of. What it says is of the pod whose
+// socket it was.
 func TestAnotherName(t *testing.T) {
 	n := launchertest.NewNode(t)
 	liar := launchertest.NewLauncher()
@@ -161,6 +166,7 @@ func TestAnotherName(t *testing.T) {
 	require.Equal(t, pod, d.PodUID)
 	fields := (&rpc.Domain{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
-		require.NotContains(t, []string{"uid", "pod_uid", "namespace", "name", "vmi"}, string(fields.Get(i).Name()), "a launcher must not name itself")
+		require.NotContains(t, []string{"uid", "pod_uid", "namespace", "name", "vmi"}, string(fields.Get(i).Name()),
+			"a launcher must not name itself")
 	}
 }

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// startTimeout covers libvirt's slowest start seen: its capability probe (4 s) on a busy node, and the guest's own start.
+	// startTimeout covers libvirt's slowest start seen: its capability probe (4 s) on a busy node, and the guest's own
+	// start.
 	startTimeout = 2 * time.Minute
 	// firstTimeout is how long a launcher may take to say how its domain is when it is first asked.
 	firstTimeout = 10 * time.Second
@@ -60,8 +61,8 @@ func (l *Launcher) Close() {
 	l.Peer.Close()
 }
 
-// StartDomain has the launcher start its domain, and returns it as it then is. It fails with a RefusedError when the VMI makes no
-// domain or libvirt refuses it.
+// StartDomain has the launcher start its domain, and returns it as it then is. It fails with a RefusedError when the
+// VMI makes no domain or libvirt refuses it.
 func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -92,9 +93,11 @@ func operations() map[contract.Operation]rpc.Operation {
 	}
 }
 
-// Operate has the launcher do one thing to its running domain, and returns the domain as it then is. thawAfter is in seconds. It fails with
-// a RefusedError when the domain, the guest or its agent does not allow it.
-func (l *Launcher) Operate(ctx context.Context, o contract.Operation, thawAfter int64) (contract.DomainObservation, error) {
+// Operate has the launcher do one thing to its running domain, and returns the domain as it then is. thawAfter is in
+// seconds. It fails with a RefusedError when the domain, the guest or its agent does not allow it.
+func (l *Launcher) Operate(
+	ctx context.Context, o contract.Operation, thawAfter int64,
+) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, rpc.OperationAnswered)
 	defer cancel()
 	operation, known := operations()[o]
@@ -103,7 +106,9 @@ func (l *Launcher) Operate(ctx context.Context, o contract.Operation, thawAfter 
 	}
 	d, err := l.rpc.Operate(ctx, &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: thawAfter})
 	if status.Code(err) == codes.Unimplemented {
-		return contract.DomainObservation{}, &RefusedError{Message: "its launcher is of an older version, which cannot do that; restart the virtual machine"}
+		return contract.DomainObservation{},
+			&RefusedError{Message: "its launcher is of an older version, which cannot do that; restart the " +
+				"virtual machine"}
 	}
 	if err != nil {
 		return contract.DomainObservation{}, l.failure(string(o), err)
@@ -111,7 +116,8 @@ func (l *Launcher) Operate(ctx context.Context, o contract.Operation, thawAfter 
 	return observation(l.uid, d), nil
 }
 
-// Watch calls changed with the domain as it is and after each change, until ctx or the connection ends; the error is never nil.
+// Watch calls changed with the domain as it is and after each change, until ctx or the connection ends; the error is
+// never nil.
 func (l *Launcher) Watch(ctx context.Context, changed func(contract.DomainObservation)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

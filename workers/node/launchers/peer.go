@@ -15,8 +15,8 @@ import (
 // cgroupFileLimit is far more than the kernel writes for any number of hierarchies.
 const cgroupFileLimit = 64 << 10
 
-// Peer is the process that serves a launcher's socket. It is held by file descriptors, so that another process that is given
-// the same number later is never mistaken for it.
+// Peer is the process that serves a launcher's socket. It is held by file descriptors, so that another process that is
+// given the same number later is never mistaken for it.
 type Peer struct {
 	PID   int
 	pidfd *os.File
@@ -107,11 +107,13 @@ func peerOf(conn *net.UnixConn) (pid, pidfd int, err error) {
 			return
 		}
 		if pid = int(cred.Pid); pid <= 0 {
-			failed = errors.New("its process is not visible here: the node worker must share the node's process namespace (hostPID)")
+			failed = errors.New("its process is not visible here: the node worker must share the node's process " +
+				"namespace (hostPID)")
 			return
 		}
 		// The kernel knows the very process since 6.5; before that its number has to do.
-		if pidfd, failed = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); errors.Is(failed, unix.ENOPROTOOPT) {
+		if pidfd, failed = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); errors.Is(failed,
+			unix.ENOPROTOOPT) {
 			pidfd, failed = unix.PidfdOpen(pid, 0)
 		}
 	})

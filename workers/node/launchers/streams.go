@@ -19,7 +19,8 @@ const (
 	attachTimeout = 10 * time.Second
 	// readTimeout covers the guest's agent being asked for everything, one thing after another, each for 5 s.
 	readTimeout = 45 * time.Second
-	// piece is what one message to a launcher carries at most, in bytes: with its header it fits into gRPC's buffer of 32 KiB.
+	// piece is what one message to a launcher carries at most, in bytes: with its header it fits into gRPC's buffer of
+	// 32 KiB.
 	piece = 32<<10 - 64
 	// largestPicture is what a screenshot may have, in bytes.
 	largestPicture = 64 << 20
@@ -33,7 +34,8 @@ var (
 	ErrTakenOver = errors.New("another session has taken over")
 )
 
-// Attached is a connection with a device of the guest. Read and Write may be called at the same time, by one caller each.
+// Attached is a connection with a device of the guest. Read and Write may be called at the same time, by one caller
+// each.
 type Attached struct {
 	stream grpc.BidiStreamingClient[rpc.AttachRequest, rpc.AttachResponse]
 	cancel context.CancelFunc
@@ -41,8 +43,8 @@ type Attached struct {
 	of     *Launcher
 }
 
-// Attach connects with a device of the guest until ctx ends or the caller closes it. The error is ErrBusy, a RefusedError when there is no
-// such device, or another.
+// Attach connects with a device of the guest until ctx ends or the caller closes it. The error is ErrBusy, a
+// RefusedError when there is no such device, or another.
 func (l *Launcher) Attach(ctx context.Context, device rpc.Device, preserve bool) (*Attached, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(attachTimeout, cancel)
@@ -123,7 +125,8 @@ func (l *Launcher) Screenshot(ctx context.Context, moveCursor bool, to io.Writer
 	}
 }
 
-// GuestDetails is what the guest's agent says of its guest: at most maxMessage bytes, and nothing that is to be believed.
+// GuestDetails is what the guest's agent says of its guest: at most maxMessage bytes, and nothing that is to be
+// believed.
 func (l *Launcher) GuestDetails(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -34,7 +34,8 @@ func NewLauncher() *Launcher {
 func (l *Launcher) Change(set func(*rpc.Domain)) *rpc.Domain {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := &rpc.Domain{Sequence: l.domain.GetSequence() + 1, State: l.domain.GetState(), Reason: l.domain.GetReason(), AgentConnected: l.domain.GetAgentConnected()}
+	d := &rpc.Domain{Sequence: l.domain.GetSequence() + 1, State: l.domain.GetState(), Reason: l.domain.GetReason(),
+		AgentConnected: l.domain.GetAgentConnected()}
 	set(d)
 	l.domain = d
 	close(l.changed)

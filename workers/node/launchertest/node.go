@@ -31,7 +31,8 @@ func (n Node) Dialer() launchers.Dialer {
 	return launchers.Dialer{KubeletDir: n.KubeletDir, ProcDir: n.ProcDir}
 }
 
-// AddPod makes the directory of a pod and puts this process into the pod's cgroup. It returns where the launcher's socket belongs.
+// AddPod makes the directory of a pod and puts this process into the pod's cgroup. It returns where the launcher's
+// socket belongs.
 func (n Node) AddPod(t testing.TB, uid string) (socket string) {
 	n.Join(t, uid)
 	dir := filepath.Join(n.KubeletDir, "pods", uid, "volumes/kubernetes.io~empty-dir/sockets")
@@ -43,7 +44,8 @@ func (n Node) AddPod(t testing.TB, uid string) (socket string) {
 func (n Node) Join(t testing.TB, uid string) {
 	dir := filepath.Join(n.ProcDir, strconv.Itoa(os.Getpid()))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup"), fmt.Appendf(nil, "0::/kubepods/burstable/pod%s/1\n", uid), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup"),
+		fmt.Appendf(nil, "0::/kubepods/burstable/pod%s/1\n", uid), 0o600))
 }
 
 // RemovePod does what the kubelet does when a pod is gone.

@@ -18,7 +18,8 @@ const launcherUser = 107
 type device struct {
 	path  string // beneath /dev
 	minor uint32 // of the major number 10
-	// make it where the pod has none. A container's default rules let every pod use tun; KVM is only for those that its device plugin gave it to.
+	// make it where the pod has none. A container's default rules let every pod use tun; KVM is only for those that its
+	// device plugin gave it to.
 	make bool
 }
 
@@ -29,10 +30,10 @@ func devices() []device {
 	}
 }
 
-// Ensure sees to the devices in a pod whose root directory is given. The container runtime gives a device node the owner that it has on the
-// node, such as root:kvm with mode 0660, unless it was told otherwise (containerd's device_ownership_from_security_context). The node
-// in the pod is then given to the launcher's user. The container's /dev is walked without following links, and a device that is the
-// node's own (bind-mounted) is not given away.
+// Ensure sees to the devices in a pod whose root directory is given. The container runtime gives a device node the
+// owner that it has on the node, such as root:kvm with mode 0660, unless it was told otherwise (containerd's
+// device_ownership_from_security_context). The node in the pod is then given to the launcher's user. The container's
+// /dev is walked without following links, and a device that is the node's own (bind-mounted) is not given away.
 func Ensure(root *os.File) error {
 	dev, err := openDir(int(root.Fd()), "dev")
 	if err != nil {
@@ -79,7 +80,8 @@ func (d device) ensure(dev int) error {
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != number:
 		return errors.New("it is something else than that device")
-	case is.Mode&0o006 == 0o006 || is.Uid == launcherUser && is.Mode&0o600 == 0o600 || is.Gid == launcherUser && is.Mode&0o060 == 0o060:
+	case is.Mode&0o006 == 0o006 || is.Uid == launcherUser && is.Mode&0o600 == 0o600 || is.Gid == launcherUser &&
+		is.Mode&0o060 == 0o060:
 		return nil
 	case is.Dev != in.Dev:
 		return fmt.Errorf("it is the node's own and not usable by user %d: make it 0666 on the node", launcherUser)

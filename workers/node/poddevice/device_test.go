@@ -23,7 +23,8 @@ func requireUsable(t *testing.T, file string, minor uint32) {
 	t.Helper()
 	var st unix.Stat_t
 	require.NoError(t, unix.Lstat(file, &st))
-	require.Equal(t, []any{uint32(unix.S_IFCHR), unix.Mkdev(10, minor), uint32(107), uint32(107)}, []any{st.Mode & unix.S_IFMT, st.Rdev, st.Uid, st.Gid})
+	require.Equal(t, []any{uint32(unix.S_IFCHR), unix.Mkdev(10, minor), uint32(107), uint32(107)},
+		[]any{st.Mode & unix.S_IFMT, st.Rdev, st.Uid, st.Gid})
 	require.EqualValues(t, 0o600, st.Mode&0o600)
 }
 
@@ -31,11 +32,13 @@ func mknod(t *testing.T, root, path string, minor, mode uint32) string {
 	t.Helper()
 	file := filepath.Join(root, "dev", path)
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	require.NoError(t, unix.Mknod(file, unix.S_IFCHR|mode, int(unix.Mkdev(10, minor))), "this test makes device nodes: run it as root")
+	require.NoError(t, unix.Mknod(file, unix.S_IFCHR|mode, int(unix.Mkdev(10, minor))),
+		"this test makes device nodes: run it as root")
 	return file
 }
 
-// TestKVMAsTheRuntimeMakesIt has the owner that /dev/kvm has on Debian and Ubuntu, where only a group of the node's may open it.
+// TestKVMAsTheRuntimeMakesIt has the owner that /dev/kvm has on Debian and Ubuntu, where only a group of the node's may
+// open it.
 func TestKVMAsTheRuntimeMakesIt(t *testing.T) {
 	root := t.TempDir()
 	kvm := mknod(t, root, "kvm", 232, 0o660)

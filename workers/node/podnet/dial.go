@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// DialGuest connects to a port of the guest from within the pod's network namespace, where the guest is known by its private address. The
-// network is "tcp" or "udp". A pod in the node's own network namespace is refused.
+// DialGuest connects to a port of the guest from within the pod's network namespace, where the guest is known by its
+// private address. The network is "tcp" or "udp". A pod in the node's own network namespace is refused.
 func (p Plan) DialGuest(ctx context.Context, namespace *os.File, network string, port uint16) (net.Conn, error) {
 	if err := refuseNodeNetwork(namespace); err != nil {
 		return nil, err

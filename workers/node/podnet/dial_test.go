@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDialGuest: a port of the guest from the node, by way of the pod's network namespace, which nothing outside of the pod has to route to.
+// TestDialGuest: a port of the guest from the node, by way of the pod's network namespace, which nothing outside of the
+// pod has to route to.
 func TestDialGuest(t *testing.T) {
 	pod := newPod(t)
 	_, err := Masquerade().Prepare(context.Background(), pod.Pod)

@@ -39,8 +39,8 @@ type Pod struct {
 	NetworkNamespace *os.File
 }
 
-// Prepare carries the plan out and returns the MTU that the guest is to use. It is idempotent, and nothing of the node's own
-// network is touched: a pod in the node's network namespace is refused.
+// Prepare carries the plan out and returns the MTU that the guest is to use. It is idempotent, and nothing of the
+// node's own network is touched: a pod in the node's network namespace is refused.
 func (p Plan) Prepare(ctx context.Context, pod Pod) (mtu int, err error) {
 	if err := refuseNodeNetwork(pod.NetworkNamespace); err != nil {
 		return 0, err

@@ -17,8 +17,8 @@ const (
 	offsetDestination = 16
 )
 
-// applyRules replaces virtflow's table by one with these chains, in one transaction, in the network namespace of the calling thread.
-// Connections that are open stay as they were translated.
+// applyRules replaces virtflow's table by one with these chains, in one transaction, in the network namespace of the
+// calling thread. Connections that are open stay as they were translated.
 func applyRules(chains []chain) error {
 	c, err := nftables.New()
 	if err != nil {

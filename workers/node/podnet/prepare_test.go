@@ -69,7 +69,8 @@ func TestTraffic(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, netlink.LinkSetDown(lo))
 			return netlink.RouteAdd(&netlink.Route{
-				LinkIndex: l.Attrs().Index, Gw: net.IPv4(10, 0, 2, 1), Dst: &net.IPNet{IP: net.IPv4(127, 0, 0, 9), Mask: net.CIDRMask(32, 32)},
+				LinkIndex: l.Attrs().Index, Gw: net.IPv4(10, 0, 2, 1),
+				Dst: &net.IPNet{IP: net.IPv4(127, 0, 0, 9), Mask: net.CIDRMask(32, 32)},
 			})
 		}))
 		listener := listen(t, pod.NetworkNamespace, "127.0.0.9:9090")
@@ -97,7 +98,8 @@ func TestMissingPodLink(t *testing.T) {
 	require.ErrorContains(t, err, "pod link (eth0) is missing")
 }
 
-// testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file descriptors.
+// testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file
+// descriptors.
 type testPod struct {
 	Pod
 	other *os.File
@@ -114,7 +116,8 @@ func (p testPod) veth(t *testing.T, name, address string, to *os.File, toName, t
 	require.NoError(t, within(p.NetworkNamespace, func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, 1400
-		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: toName, PeerNamespace: netlink.NsFd(int(to.Fd()))}); err != nil {
+		if err := netlink.LinkAdd(
+			&netlink.Veth{LinkAttrs: attrs, PeerName: toName, PeerNamespace: netlink.NsFd(int(to.Fd()))}); err != nil {
 			return err
 		}
 		return raiseNamed(name, address)
@@ -226,7 +229,8 @@ func raiseNamed(name, address string) error {
 	}
 	if address != "" {
 		p := netip.MustParsePrefix(address)
-		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
+		if err := netlink.AddrAdd(link,
+			&netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
 			return err
 		}
 	}

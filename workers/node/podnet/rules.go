@@ -68,9 +68,10 @@ func (p Plan) chains() []chain {
 	guest := netip.PrefixFrom(p.Guest, p.Guest.BitLen())
 	none := netip.PrefixFrom(netip.IPv4Unspecified(), 32)
 	return []chain{
-		// The bridge routes loopback addresses for the sake of connections from the pod; the guest must not reach the pod's by that. What the
-		// guest sends from another address than its own would not be masqueraded: it would leave the pod with that address. A guest that
-		// asks for its address has none yet. Its ARP never leaves the pod: the bridge has no other port than the guest's.
+		// The bridge routes loopback addresses for the sake of connections from the pod; the guest must not reach the
+		// pod's by that. What the guest sends from another address than its own would not be masqueraded: it would
+		// leave the pod with that address. A guest that asks for its address has none yet. Its ARP never leaves the
+		// pod: the bridge has no other port than the guest's.
 		{name: "guard", hook: prerouting, priority: priorityRaw, rules: []rule{
 			{in: p.Bridge, to: loopback, do: drop},
 			{in: p.Bridge, from: none, udp: &ports{from: dhcpClient, to: dhcpServer}, do: accept},

@@ -24,10 +24,12 @@ func TestGuestSpoofsNobody(t *testing.T) {
 
 	const own, port, last = "10.0.2.2", 7000, 7001
 	for _, from := range []string{"10.0.2.7", "10.0.2.1", podAddress, "198.51.100.7", "127.0.0.1", "0.0.0.0"} {
-		sendUDP(t, guest, netip.AddrPortFrom(netip.MustParseAddr(from), port), netip.AddrPortFrom(netip.MustParseAddr(otherAddress), port))
+		sendUDP(t, guest, netip.AddrPortFrom(netip.MustParseAddr(from), port),
+			netip.AddrPortFrom(netip.MustParseAddr(otherAddress), port))
 	}
 	// What comes last shows that all before it has come, or never will.
-	sendUDP(t, guest, netip.AddrPortFrom(netip.MustParseAddr(own), last), netip.AddrPortFrom(netip.MustParseAddr(otherAddress), last))
+	sendUDP(t, guest, netip.AddrPortFrom(netip.MustParseAddr(own), last),
+		netip.AddrPortFrom(netip.MustParseAddr(otherAddress), last))
 	for {
 		source, to := wire.next(t)
 		if to != port && to != last {

@@ -21,8 +21,8 @@ func sysctls(bridge string) []sysctl {
 	}
 }
 
-// ensureSysctls writes them for the network namespace of the calling thread: /proc/sys/net shows each thread its own, so that
-// it does not matter that the pod's /proc/sys is read-only.
+// ensureSysctls writes them for the network namespace of the calling thread: /proc/sys/net shows each thread its own,
+// so that it does not matter that the pod's /proc/sys is read-only.
 func ensureSysctls(bridge string) error {
 	for _, s := range sysctls(bridge) {
 		path := filepath.Join("/proc/sys/net", s.path)

@@ -62,7 +62,8 @@ func (s *Store) Remove(pod string) error {
 	return nil
 }
 
-// Load reads every record. A file that is none is left where it is and named in the error, beside the records that could be read.
+// Load reads every record. A file that is none is left where it is and named in the error, beside the records that
+// could be read.
 func (s *Store) Load() ([]Record, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

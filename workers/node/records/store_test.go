@@ -16,7 +16,8 @@ func TestStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s, err := Open(dir)
 	require.NoError(t, err)
-	r := Record{Pod: contract.Object{Namespace: "n", Name: "p", UID: pod}, VMI: contract.Object{Namespace: "n", Name: "v", UID: "u"}}
+	r := Record{Pod: contract.Object{Namespace: "n", Name: "p", UID: pod},
+		VMI: contract.Object{Namespace: "n", Name: "v", UID: "u"}}
 	require.NoError(t, s.Save(r))
 	r.Delivered = &contract.DomainObservation{PodUID: pod, Sequence: 2, State: contract.DomainRunning}
 	require.NoError(t, s.Save(r))

@@ -9,7 +9,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// What is taken over of the file that the launcher's program writes, in bytes and in elements; a real one has some 10 KiB.
+// What is taken over of the file that the launcher's program writes, in bytes and in elements; a real one has some 10
+// KiB.
 const (
 	maxFile     = 256 << 10
 	maxElements = 512

@@ -21,7 +21,8 @@ func TestReadCapabilities(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 	}
-	good := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"}, CPUFeatures: []string{"aes"}, HostModel: "Nehalem"}
+	good := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"},
+		CPUFeatures: []string{"aes"}, HostModel: "Nehalem"}
 	write(good)
 	read, err := ReadCapabilities(path)
 	require.NoError(t, err)

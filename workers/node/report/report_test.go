@@ -15,7 +15,8 @@ import (
 
 func TestReadHost(t *testing.T) {
 	require.Equal(t, Host{Arch: runtime.GOARCH, CPUVendor: "AMD", CPUModel: "AMD EPYC: 7B13"},
-		ReadHost("processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC: 7B13\n\nprocessor\t: 1\nmodel name\t: other\n"))
+		ReadHost("processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC: 7B13\n\nprocessor\t: 1\nmodel "+
+			"name\t: other\n"))
 	require.Equal(t, Host{Arch: runtime.GOARCH}, ReadHost(""))
 }
 

@@ -15,8 +15,8 @@ import (
 
 const signalTimeout = 10 * time.Second
 
-// retry is the wait between two tries. The first report often comes before crdwatch has started the node's entity, and no VM is placed
-// on the node before it has arrived.
+// retry is the wait between two tries. The first report often comes before crdwatch has started the node's entity, and
+// no VM is placed on the node before it has arrived.
 var retry = wait.Backoff{ //nolint:gochecknoglobals // a constant
 	Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 3 * time.Second,
 }
@@ -26,8 +26,8 @@ type Signaler interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 }
 
-// Send delivers a report to the node's entity and tries until it has arrived or ctx ends. It starts no workflow: whoever watches
-// Kubernetes does, once there is such a node.
+// Send delivers a report to the node's entity and tries until it has arrived or ctx ends. It starts no workflow:
+// whoever watches Kubernetes does, once there is such a node.
 func Send(ctx context.Context, temporal Signaler, node string, r contract.NodeReport, log zerolog.Logger) {
 	id := contract.NodeID(node)
 	log = log.With().Str("workflow_id", id).Logger()

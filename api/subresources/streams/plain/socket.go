@@ -21,7 +21,8 @@ const (
 	// handshakeTimeout and the size of the buffers are KubeVirt's.
 	handshakeTimeout = 10 * time.Second
 	socketBuffer     = 10 << 10
-	// largestMessage is what a client may put into one message, in bytes. It is not held in memory: KubeVirt's clients send 32 KiB at most.
+	// largestMessage is what a client may put into one message, in bytes. It is not held in memory: KubeVirt's clients
+	// send 32 KiB at most.
 	largestMessage = 16 << 20
 	// farewell is how long a client may take for the last word.
 	farewell = time.Second
@@ -48,8 +49,8 @@ type Socket struct {
 	message io.Reader     // that is being read
 }
 
-// Asked says what a request lacks to become a WebSocket, or nil. Whoever does something for a stream that cannot be undone asks first:
-// Accept finds the same only after that.
+// Asked says what a request lacks to become a WebSocket, or nil. Whoever does something for a stream that cannot be
+// undone asks first: Accept finds the same only after that.
 func Asked(r *http.Request) error {
 	header := r.Header
 	key, err := base64.StdEncoding.DecodeString(header.Get("Sec-Websocket-Key"))
@@ -67,7 +68,8 @@ func Asked(r *http.Request) error {
 // Accept opens the WebSocket; errors are answered already.
 func Accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*Socket, error) {
 	upgrader := websocket.Upgrader{
-		HandshakeTimeout: handshakeTimeout, ReadBufferSize: socketBuffer, WriteBufferSize: socketBuffer, Subprotocols: []string{Subprotocol},
+		HandshakeTimeout: handshakeTimeout, ReadBufferSize: socketBuffer, WriteBufferSize: socketBuffer,
+		Subprotocols: []string{Subprotocol},
 		// Who asks is known by the front proxy, never by a cookie: the page that a browser shows has no part in it.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
@@ -109,7 +111,8 @@ func (s *Socket) Ping(every time.Duration) (stop func()) {
 func (s *Socket) End(why error) {
 	code, text := closing(why)
 	if code != 0 {
-		_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(farewell))
+		_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text),
+			time.Now().Add(farewell))
 	}
 	s.conn.Close()
 }
@@ -151,7 +154,8 @@ func (s *Socket) next() error {
 func (s *Socket) left(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
-	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
+	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway,
+		websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
 		return io.EOF // the last is a connection that was cut
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errSilent

@@ -49,8 +49,8 @@ func (l oneListener) Accept() (net.Conn, error) {
 func (l oneListener) Close() error   { return nil }
 func (l oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// FuzzFrames sends whatever bytes behind the handshake of a WebSocket. The stream has to end, and what reached the node has to be what a
-// strict reader finds in the binary messages that came before the first mistake.
+// FuzzFrames sends whatever bytes behind the handshake of a WebSocket. The stream has to end, and what reached the node
+// has to be what a strict reader finds in the binary messages that came before the first mistake.
 func FuzzFrames(f *testing.F) {
 	mask := []byte{1, 2, 3, 4}
 	frame := func(first byte, payload string) []byte {
@@ -62,10 +62,12 @@ func FuzzFrames(f *testing.F) {
 	}
 	end := frame(0x88, "\x03\xe8")
 	for _, seed := range [][]byte{
-		nil, end, append(frame(0x82, "hello"), end...), append(append(frame(0x02, "he"), frame(0x80, "llo")...), end...),
+		nil, end, append(frame(0x82, "hello"), end...),
+		append(append(frame(0x02, "he"), frame(0x80, "llo")...), end...),
 		append(append(append(frame(0x02, "he"), frame(0x89, "ping")...), frame(0x80, "llo")...), end...),
 		frame(0x81, "text"), {0x82, 0x01, 'a'}, {0xc2, 0x80, 0, 0, 0, 0}, {0x83, 0x80, 0, 0, 0, 0}, frame(0x80, "rest"),
-		{0x89, 0xfe, 1, 0}, {0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x82, 0xfe, 0, 1, 0, 0, 0, 0, 'a'}, frame(0x88, "\x03"), frame(0x88, "\x00\x01"),
+		{0x89, 0xfe, 1, 0}, {0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{0x82, 0xfe, 0, 1, 0, 0, 0, 0, 'a'}, frame(0x88, "\x03"), frame(0x88, "\x00\x01"),
 		append(frame(0x8a, "pong"), frame(0x82, "")...),
 	} {
 		f.Add(seed, false)
@@ -79,25 +81,31 @@ func FuzzFrames(f *testing.F) {
 		listener := make(oneListener, 1)
 		far := &node{end: make(chan struct{})}
 		done := make(chan struct{})
-		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer close(done)
-			s, err := Accept(w, r, 5*time.Second)
-			if err != nil {
-				return
-			}
-			in, out := s.BytesIn(far), s.BytesOut(far)
-			if datagrams {
-				in, out = s.DatagramsIn(far), s.DatagramsOut(far)
-			}
-			_ = relay.Run(context.Background(), relay.Bounds{Stalled: 5 * time.Second, Idle: 5 * time.Second}, func(why error) { far.Close(); s.End(why) }, in, out)
-		})}
+		server := &http.Server{ReadHeaderTimeout: time.Second,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(done)
+				s, err := Accept(w, r, 5*time.Second)
+				if err != nil {
+					return
+				}
+				in, out := s.BytesIn(far), s.BytesOut(far)
+				if datagrams {
+					in, out = s.DatagramsIn(far), s.DatagramsOut(far)
+				}
+				_ = relay.Run(context.Background(), relay.Bounds{Stalled: 5 * time.Second, Idle: 5 * time.Second},
+					func(why error) {
+						far.Close()
+						s.End(why)
+					}, in, out)
+			})}
 		defer server.Close()
 		listener <- there
 		go func() { _ = server.Serve(listener) }()
 		defer close(listener)
 		request := httptest.NewRequest(http.MethodGet, "http://x/", nil)
 		for k, v := range map[string]string{
-			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": Subprotocol,
+			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+			"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": Subprotocol,
 		} {
 			request.Header.Set(k, v)
 		}
@@ -134,7 +142,8 @@ func FuzzFrames(f *testing.F) {
 // strict reads unfragmented binary messages with short payloads; anything else is for the library's own tests.
 func strict(frames []byte) (payload string, whole bool) {
 	for len(frames) > 0 {
-		if len(frames) < 6 || frames[0] != 0x82 || frames[1] < 0x80 || frames[1] > 0x80+125 || len(frames) < 6+int(frames[1]-0x80) {
+		if len(frames) < 6 || frames[0] != 0x82 || frames[1] < 0x80 || frames[1] > 0x80+125 ||
+			len(frames) < 6+int(frames[1]-0x80) {
 			return "", false
 		}
 		n := int(frames[1] - 0x80)
@@ -151,8 +160,10 @@ func TestWhatAClientIsTold(t *testing.T) {
 		why  error
 		code int
 	}{
-		{nil, websocket.CloseNormalClosure}, {errText, websocket.CloseUnsupportedData}, {errTooLong, websocket.CloseMessageTooBig},
-		{ErrClosing, websocket.CloseGoingAway}, {relay.ErrIdle, websocket.ClosePolicyViolation}, {relay.ErrStalled, websocket.ClosePolicyViolation},
+		{nil, websocket.CloseNormalClosure}, {errText, websocket.CloseUnsupportedData},
+		{errTooLong, websocket.CloseMessageTooBig},
+		{ErrClosing, websocket.CloseGoingAway}, {relay.ErrIdle, websocket.ClosePolicyViolation},
+		{relay.ErrStalled, websocket.ClosePolicyViolation},
 		{websocket.ErrReadLimit, 0}, {errors.New("anything"), websocket.CloseInternalServerErr},
 	} {
 		code, text := closing(c.why)
