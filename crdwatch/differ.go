@@ -137,8 +137,8 @@ func (d *differ) forgetInstanceOf(vm *kubevirt.VirtualMachine) {
 	}
 }
 
-// vmiForVM sends a VMI to the VM that controls it. A VM that is not there (yet, or any more) is not started by its
-// instance: it gets it when it appears. A VM that stays also gets an instance which was made for it and has lost
+// vmiForVM sends a VMI to the VM that controls it. The workflow of a VM is not started by its instance: it gets it
+// when the VM appears, or is sent again. A VM that stays also gets an instance which was made for it and has lost
 // its ownerReference since.
 func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 	ref := observe.OwnerVM(vmi)
@@ -158,7 +158,7 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 		return
 	}
 	if news(d, k, o.UID, o) {
-		put(d, k, workflow, o.UID, o, d.entities.vm.start(vmi.Namespace, ref.Name, string(ref.UID)), from)
+		put(d, k, workflow, o.UID, o, nil, from)
 	}
 }
 
@@ -207,9 +207,19 @@ func (d *differ) pod(key string, from origin) {
 	if _, known := recall(d, k, o.UID); !known && from == change && k.same(observe.NewPod(o), o) {
 		d.metrics.count(k.name, resultSkipped)
 	} else if news(d, k, o.UID, o) {
-		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.entities.vmi.start(pod.Namespace, ref.Name, ref.UID), from)
+		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.startForPod(pod, ref), from)
 	}
 	d.nodeForVMI(pod, from)
+}
+
+// startForPod is how a pod starts the workflow of its VMI: where that is gone, and its pod still has business. A VMI that
+// is there starts its workflow itself, with everything that it is to know; one that its pod had started would not hear of
+// the rest, which was sent before.
+func (d *differ) startForPod(pod *corev1.Pod, ref *contract.Object) *Start {
+	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, pod.Namespace+"/"+ref.Name); ok && string(vmi.UID) == ref.UID {
+		return nil
+	}
+	return d.entities.vmi.start(pod.Namespace, ref.Name, ref.UID)
 }
 
 func (d *differ) podGone(pod *corev1.Pod, from origin) {

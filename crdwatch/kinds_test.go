@@ -103,10 +103,10 @@ func TestAWorkflowThatIsStartedAgainGetsEverything(t *testing.T) {
 	require.Empty(t, outbox(d).pending, "all of it was sent")
 
 	d.entities.vm.again(d, vm)
-	require.Equal(t, []string{"observe-vm+ v", "observe-vmi+ i"}, waiting(d, "vm/a/web"), "also its instance, which runs")
+	require.Equal(t, []string{"observe-vm+ v", "observe-vmi i"}, waiting(d, "vm/a/web"), "also its instance, which runs")
 	require.Empty(t, outbox(d).pending)
 	d.entities.vmi.again(d, vmi)
-	require.Equal(t, []string{"observe-vmi+ i", "observe-pod+ p", "observe-node p"}, waiting(d, "vmi/a/web"))
+	require.Equal(t, []string{"observe-vmi+ i", "observe-pod p", "observe-node p"}, waiting(d, "vmi/a/web"))
 	require.Empty(t, outbox(d).pending)
 	d.entities.node.again(d, node)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(d, "node/node1"))

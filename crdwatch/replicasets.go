@@ -82,13 +82,13 @@ func (d *differ) resyncReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet) 
 	d.putReplicas(set, contract.ReplicasObservation{Resync: true}, resync)
 }
 
-// putReplicas waits a little for more: fifty replicas that come up together go in a few signals.
+// putReplicas waits a little for more: fifty replicas that come up together go in a few signals. They start no workflow:
+// one that had not seen its set would wait for it, and be counted as there.
 func (d *differ) putReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet, o contract.ReplicasObservation, from origin) {
 	k := replicaKind()
 	d.queue.Put(Delivery{
 		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: k.signal, UID: replicasUID, Kind: k.name, Payload: o,
-		Start: d.entities.set.start(set.Namespace, set.Name, string(set.UID)), Resync: from == resync,
-		Merge: mergeReplicas, Hold: replicasHold,
+		Resync: from == resync, Merge: mergeReplicas, Hold: replicasHold,
 	})
 }
 

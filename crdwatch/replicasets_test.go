@@ -45,7 +45,7 @@ func replicasSent(t *testing.T, e *differ, set string) map[string]contract.Repli
 		if d.Signal != contract.SignalObserveReplicas {
 			continue
 		}
-		require.NotNil(t, d.Start, "the set is there")
+		require.Nil(t, d.Start, "only the set itself starts its workflow")
 		o, ok := d.Payload.(contract.ReplicasObservation)
 		require.True(t, ok)
 		for _, r := range o.Replicas {

@@ -78,7 +78,7 @@ func TestWhatIsSentToWhom(t *testing.T) {
 
 	require.NoError(t, e.informers.VMs.GetStore().Add(vm))
 	e.entities.vm.changed(e, "a/web", change)
-	require.Equal(t, []string{"observe-vm+ v", "observe-vmi+ i"}, waiting(e, "vm/a/web"))
+	require.Equal(t, []string{"observe-vm+ v", "observe-vmi i"}, waiting(e, "vm/a/web"))
 	e.entities.vm.changed(e, "a/web", change)
 	e.entities.vmi.changed(e, "a/web", change)
 	vm, vmi = vm.DeepCopy(), vmi.DeepCopy()
@@ -95,7 +95,7 @@ func TestWhatIsSentToWhom(t *testing.T) {
 	require.Empty(t, waiting(e, "vmi/a/web"), "its maker knows it")
 	e.forgetPod("p")
 	e.pod("a/p", resync)
-	require.Equal(t, []string{"observe-pod+ p"}, waiting(e, "vmi/a/web"))
+	require.Equal(t, []string{"observe-pod p"}, waiting(e, "vmi/a/web"))
 
 	vmi = vmi.DeepCopy()
 	vmi.Finalizers = []string{"x"}
