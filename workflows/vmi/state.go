@@ -127,10 +127,23 @@ func (s *State) observePod(o contract.PodObservation) {
 	}
 	switch {
 	case s.Pod != nil && s.Pod.UID == o.UID:
-		s.Pod = entity.Newest(s.Pod, o)
+		s.see(entity.Newest(s.Pod, o))
 	case !o.Gone && !s.podHeld():
 		s.hold(&o)
 	}
+}
+
+// see takes a newer observation of the pod in hand. A readiness gate that has become another than it was set to was set by somebody else, or
+// by what an older copy of Temporal's database does not remember: what is observed counts then.
+func (s *State) see(o *contract.PodObservation) {
+	set := "True"
+	if s.PodPaused {
+		set = "False"
+	}
+	if o.Unpaused != s.Pod.Unpaused && o.Unpaused != set {
+		s.PodMarked = false
+	}
+	s.Pod = o
 }
 
 // hold adopts another pod than the one in hand.
@@ -144,7 +157,9 @@ func (s *State) hold(o *contract.PodObservation) {
 func (s *State) found(o *contract.PodObservation) {
 	s.LookAt = time.Time{}
 	switch {
-	case o != nil && (s.Pod == nil || s.Pod.UID == o.UID):
+	case o != nil && s.Pod != nil && s.Pod.UID == o.UID:
+		s.see(o)
+	case o != nil && s.Pod == nil:
 		s.Pod = o
 	case o != nil: // another pod of this VMI: it is to be ended as the one in hand was
 		s.hold(o)
