@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// lookInterval lies between two looks at how many workflows run; what a look finds is looked at again after
+	// LookInterval lies between two looks at how many workflows run; what a look finds is looked at again after
 	// confirmInterval, since Temporal's visibility lags. Together they are less than a minute.
-	lookInterval    = 45 * time.Second
+	LookInterval    = 45 * time.Second
 	confirmInterval = 10 * time.Second
 )
 
@@ -79,7 +79,7 @@ func (r *resyncer) count(ctx context.Context) (map[string]int, error) {
 func (r *resyncer) look(ctx context.Context) (next time.Duration, err error) {
 	missing, err := r.count(ctx)
 	if err != nil {
-		return lookInterval, err
+		return LookInterval, err
 	}
 	switch r.census.look(missing) {
 	case confirm:
@@ -87,9 +87,9 @@ func (r *resyncer) look(ctx context.Context) (next time.Duration, err error) {
 	case lookThrough:
 		r.log.Info().Interface("missing", r.census.missing).
 			Msg("not as many workflows run as there are objects: looking through everything")
-		return lookInterval, r.once(ctx, false)
+		return LookInterval, r.once(ctx, false)
 	default:
-		return lookInterval, nil
+		return LookInterval, nil
 	}
 }
 

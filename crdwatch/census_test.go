@@ -48,7 +48,7 @@ func TestLooks(t *testing.T) {
 			}
 		})
 	}
-	require.Less(t, lookInterval+confirmInterval, resyncInterval)
+	require.Less(t, LookInterval+confirmInterval, resyncInterval)
 }
 
 // visible is a Temporal of which one sees what runs.
@@ -91,7 +91,7 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	waiting(d, "vm/a/web")
 	next, err := l.Look(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lookInterval, next)
+	require.Equal(t, LookInterval, next)
 
 	delete(v.running, "vm/a/web")
 	next, err = l.Look(t.Context())
@@ -125,7 +125,8 @@ func TestTheEndOfAnObjectWithALongName(t *testing.T) {
 			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
 		})
 	}
-	require.NoError(t, l.Resync(t.Context(), true))
+	_, err = l.Resync(t.Context(), true)
+	require.NoError(t, err)
 	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, "web")))
 	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, name)))
 }

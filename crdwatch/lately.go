@@ -12,16 +12,16 @@ const latelyWindow = 2 * time.Minute
 // againPause lies between two times that all of that is sent again.
 const againPause = 10 * time.Second
 
-// lately is what was sent in the last minutes, the last of each subject.
-type lately map[subject]sending
+// Lately is what was sent in the last minutes, the last of each subject.
+type Lately map[subject]sending
 
 type sending struct {
 	delivery *Delivery
 	at       time.Time
 }
 
-// add keeps a delivery, and drops what is too old by now.
-func (l lately) add(d *Delivery, now time.Time) {
+// Add keeps a delivery, and drops what is too old by now.
+func (l Lately) Add(d *Delivery, now time.Time) {
 	if old, ok := l[d.subject()]; ok && d.Merge != nil && now.Sub(old.at) < latelyWindow {
 		merged := *d
 		merged.Payload = d.Merge(old.delivery.Payload, d.Payload)
@@ -37,11 +37,12 @@ func (l lately) add(d *Delivery, now time.Time) {
 	}
 }
 
-// since lists what was sent from then on, oldest first.
-func (l lately) since(t time.Time) []*Delivery {
+// Lost lists what a server may have forgotten to which the connection was lost then, oldest first.
+func (l Lately) Lost(at time.Time) []*Delivery {
+	from := at.Add(-latelyWindow)
 	var found []sending
 	for _, x := range l {
-		if !x.at.Before(t) {
+		if !x.at.Before(from) {
 			found = append(found, x)
 		}
 	}

@@ -48,8 +48,10 @@ func (l *Leader) Again() {
 	}
 }
 
-// Resync looks for what was missed. First: all objects have just been sent.
-func (l *Leader) Resync(ctx context.Context, first bool) error { return l.resyncer.once(ctx, first) }
+// Resync looks for what was missed, and returns when to do so next. First: all objects have just been sent.
+func (l *Leader) Resync(ctx context.Context, first bool) (next time.Duration, err error) {
+	return l.resyncer.resync(ctx, first)
+}
 
 // Look resyncs if not as many workflows run as there are objects, and it was so at the last look. It returns when to
 // look next.

@@ -27,7 +27,7 @@ type Outbox struct {
 
 	mu      sync.Mutex
 	pending map[string][]*Delivery
-	lately  lately
+	lately  Lately
 }
 
 const (
@@ -44,7 +44,7 @@ const (
 
 func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
-		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: lately{},
+		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: Lately{},
 		epoch: func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -213,7 +213,7 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if sent {
-		o.lately.add(d, time.Now())
+		o.lately.Add(d, time.Now())
 	}
 	list := o.pending[d.Workflow]
 	if len(list) == 0 || list[0] != d {
@@ -237,7 +237,7 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 			return
 		case lost := <-o.connection.restored:
 			n := 0
-			for _, d := range o.sentSince(lost.Add(-latelyWindow)) {
+			for _, d := range o.sentBefore(lost) {
 				if o.limiter.Wait(ctx) != nil {
 					return
 				}
@@ -255,10 +255,10 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 	}
 }
 
-func (o *Outbox) sentSince(t time.Time) []*Delivery {
+func (o *Outbox) sentBefore(lost time.Time) []*Delivery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lately.since(t)
+	return o.lately.Lost(lost)
 }
 
 // again queues what was sent before, unless something newer with that subject was sent since or waits.

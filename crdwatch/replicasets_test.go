@@ -311,7 +311,7 @@ func TestNewsOfTooManyReplicasAreAReasonToLook(t *testing.T) {
 	for i := range 10 * maxReplicasTogether {
 		d := replicaNews(0, strconv.Itoa(i))
 		o.Put(d)
-		o.lately.add(&d, time.Now())
+		o.lately.Add(&d, time.Now())
 		for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately[sent].delivery} {
 			require.LessOrEqual(t, len(uidsIn(t, *kept)), maxReplicasTogether)
 		}

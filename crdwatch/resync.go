@@ -40,13 +40,13 @@ type resyncer struct {
 
 // run looks through everything now and again, and in between whether as many workflows run as there are objects.
 func (r *resyncer) run(ctx context.Context) {
-	look, through := time.NewTimer(lookInterval), time.NewTimer(0)
+	look, through := time.NewTimer(LookInterval), time.NewTimer(0)
 	defer look.Stop()
 	defer through.Stop()
 	first := true
 	for {
 		var err error
-		next := resyncInterval
+		next := time.Duration(0)
 		select {
 		case <-ctx.Done():
 			return
@@ -63,9 +63,7 @@ func (r *resyncer) run(ctx context.Context) {
 			}
 			look.Reset(next)
 		case <-through.C:
-			if err = r.once(ctx, first); err != nil {
-				next = confirmInterval
-			}
+			next, err = r.resync(ctx, first)
 			first = false
 			through.Reset(next)
 		}
@@ -73,6 +71,14 @@ func (r *resyncer) run(ctx context.Context) {
 			r.log.Warn().Err(err).Msg("looking for missed changes, trying again later")
 		}
 	}
+}
+
+// resync looks through everything, and returns when to do so next.
+func (r *resyncer) resync(ctx context.Context, first bool) (next time.Duration, err error) {
+	if err := r.once(ctx, first); err != nil {
+		return confirmInterval, err
+	}
+	return resyncInterval, nil
 }
 
 // once looks through everything. First: all objects have just been sent.

@@ -236,7 +236,7 @@ func (c *Cluster) changed(change kube.Change) {
 }
 
 func (c *Cluster) deliver() {
-	for _, d := range c.watcher.Take() {
+	for _, d := range c.watcher.Take(c.env.Now()) {
 		switch {
 		case d.Workflow != c.workflow:
 		case c.Deliver != nil:

@@ -9,6 +9,7 @@
 //	create.go, update.go, delete.go, subresources.go   the verbs that write
 //	collect.go      the garbage collector and the namespace controller
 //	watch.go        watch streams
+//	snapshot.go     putting etcd back to an earlier copy
 //	read.go         typed access for tests
 //
 // There are no controllers but those of collect.go: scheduler and kubelet are played by the test.

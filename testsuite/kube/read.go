@@ -163,6 +163,19 @@ func Bind(s *Server, namespace, pod, node string) error {
 	return err
 }
 
+// Objects are all objects there are, as typed copies.
+func Objects(s *Server) []metav1.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []metav1.Object
+	for _, o := range s.store.everything() {
+		if typed, ok := o.typed().(metav1.Object); ok {
+			out = append(out, typed)
+		}
+	}
+	return out
+}
+
 // Names are all objects there are, as "resource/namespace/name" or "resource/name", sorted. Events and namespaces are left out.
 func (s *Server) Names() []string {
 	s.mu.Lock()

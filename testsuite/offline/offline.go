@@ -14,29 +14,35 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Watcher is a crdwatch that always leads. It is not safe for concurrent use.
+// Watcher is a crdwatch, which leads from the beginning. It is not safe for concurrent use.
 type Watcher struct {
 	options   crdwatch.Options
 	informers *crdwatch.Informers
 	metrics   *crdwatch.Metrics
+	fence     *fencing.Fence
 	leader    *crdwatch.Leader
 	pending   queue
+	lately    crdwatch.Lately
 	epoch     int64
 }
 
-// New makes one. Of the options it uses the clients (only for Resync), the namespace and the log.
+// New makes one. Of the options it uses the clients, the namespace and the log.
 func New(o crdwatch.Options) (*Watcher, error) {
 	i, err := crdwatch.NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	for _, informer := range []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Pods, &i.Nodes, &i.Workers} {
+	for _, informer := range all(i) {
 		*informer = &still{SharedIndexInformer: *informer}
 	}
-	w := &Watcher{options: o, informers: i, metrics: crdwatch.NewMetrics(nil)}
+	w := &Watcher{
+		options: o, informers: i, metrics: crdwatch.NewMetrics(nil),
+		fence: fencing.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
+	}
 	if err := i.Subscribe(func() *crdwatch.Leader { return w.leader }); err != nil {
 		return nil, err
 	}
@@ -46,24 +52,62 @@ func New(o crdwatch.Options) (*Watcher, error) {
 
 // begin begins a leadership: what was queued before is lost.
 func (w *Watcher) begin() {
-	w.pending = nil
+	w.pending, w.lately = nil, crdwatch.Lately{}
 	w.leader = crdwatch.NewLeader(w.options, w.metrics, w.informers, &w.pending, rate.Inf)
-}
-
-// NewEpoch is what a leader does that has found an older copy: it sends everything again, in a new epoch.
-func (w *Watcher) NewEpoch(ctx context.Context) error {
-	w.epoch++
-	return w.Lead(ctx)
 }
 
 // Lead is what a new leader does: it sends everything once.
 func (w *Watcher) Lead(ctx context.Context) error {
 	w.begin()
+	epoch, err := w.fence.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	w.epoch = epoch
 	return w.leader.SendAll(ctx)
 }
 
-// Resync looks for what was missed, as a leader does now and then. First: all objects have just been sent.
-func (w *Watcher) Resync(ctx context.Context, first bool) error { return w.leader.Resync(ctx, first) }
+// Guard looks for older copies, as a leader does every fencing.Interval. After one of Temporal's database whoever calls it
+// leads anew; after one of etcd it reads everything before.
+func (w *Watcher) Guard(ctx context.Context) (fencing.Verdict, error) {
+	v, err := w.fence.Look(ctx)
+	if err == nil {
+		w.epoch = v.Next.Epoch
+	}
+	return v, err
+}
+
+// Read is what a crdwatch does that begins to watch: it forgets what it held, and holds these objects. It does not lead yet.
+func (w *Watcher) Read(objects []metav1.Object) {
+	w.leader = nil
+	for _, i := range w.stills() {
+		_ = i.GetStore().Replace(nil, "")
+	}
+	for _, o := range objects {
+		w.Set(o)
+	}
+}
+
+// Restored is what a leader does when Temporal answers again that was lost at a time: it sends what Temporal took shortly
+// before once more, unless something newer waits.
+func (w *Watcher) Restored(lost time.Time) {
+	waits := w.pending
+	w.pending = nil
+	for _, d := range w.lately.Lost(lost) {
+		again := *d
+		again.Resync = true
+		w.pending.Put(again)
+	}
+	for _, d := range waits {
+		w.pending.Put(*d)
+	}
+}
+
+// Resync looks for what was missed, as a leader does now and then; it returns when to do so next. First: all objects have
+// just been sent.
+func (w *Watcher) Resync(ctx context.Context, first bool) (time.Duration, error) {
+	return w.leader.Resync(ctx, first)
+}
 
 // Look is what a leader does between two resyncs; it returns when to look next.
 func (w *Watcher) Look(ctx context.Context) (time.Duration, error) { return w.leader.Look(ctx) }
@@ -107,12 +151,13 @@ func (w *Watcher) Remove(o metav1.Object) {
 }
 
 // Take are the deliveries that wait, in an order that depends on nothing but what was put: by workflow, then as they
-// were put.
-func (w *Watcher) Take() []*crdwatch.Delivery {
+// were put. Temporal takes them at that time.
+func (w *Watcher) Take(now time.Time) []*crdwatch.Delivery {
 	out := w.pending
 	w.pending = nil
 	slices.SortStableFunc(out, func(a, b *crdwatch.Delivery) int { return strings.Compare(a.Workflow, b.Workflow) })
 	for i, d := range out {
+		w.lately.Add(d, now)
 		out[i] = d.At(w.epoch)
 	}
 	return out
@@ -142,6 +187,20 @@ type still struct {
 func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	s.handlers = append(s.handlers, h)
 	return nil, nil //nolint:nilnil // there is nothing to unsubscribe from
+}
+
+func all(i *crdwatch.Informers) []*cache.SharedIndexInformer {
+	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Pods, &i.Nodes, &i.Workers}
+}
+
+func (w *Watcher) stills() []*still {
+	var out []*still
+	for _, i := range all(w.informers) {
+		if s, ok := (*i).(*still); ok {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // informerOf is the informer that would hold an object; nil: none.

@@ -34,8 +34,15 @@ type activities struct {
 	// logical numbers the calls of each activity; a call that is tried again as a regular activity keeps its number.
 	logical map[string]int
 	failed  map[string]failedCall // by workflow
-	// Invocations are the logical calls in order, for a clean run to list.
-	invocations []string
+	// invocations are the logical calls in order, for a clean run to list.
+	invocations []Invocation
+}
+
+// Invocation is one logical call of an activity.
+type Invocation struct {
+	Activity string
+	Ordinal  int      // the n-th of that activity in the story, from 1
+	Running  []string // the types of the workflows that ran
 }
 
 type failedCall struct {
@@ -142,7 +149,10 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 		a.logical[name]++
 		ordinal = a.logical[name]
 		if !a.world.healed { // no fault strikes what only clears up after the story
-			a.invocations = append(a.invocations, name)
+			a.invocations = append(a.invocations, Invocation{Activity: name, Ordinal: ordinal, Running: a.world.workflows.kinds()})
+			if f := a.world.fault; f != nil && f.Mode == HistoryBack && a.world.faultHit == 0 {
+				a.world.after(0, func() { a.world.copies = append(a.world.copies, a.world.workflows.backup()) })
+			}
 		}
 	}
 	a.world.tracef("%s: %s#%d %s", id, name, ordinal, short(text))
@@ -263,6 +273,7 @@ func (r *attempts) one(attempt int) (any, error) {
 		if err == nil {
 			value, err = done, failure
 		}
+		r.world.strike(r.name, r.ordinal)
 	}
 	if v.late {
 		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)

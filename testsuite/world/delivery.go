@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/offline"
 )
@@ -22,15 +23,15 @@ const (
 // kindDomain marks what a node's worker tells: it tries until Temporal has it.
 const kindDomain = "domain"
 
-// repairEvery is crdwatch's own interval.
-const repairEvery = 5 * time.Minute
+// outage is how long Temporal is away that has lost its last commits.
+const outage = 5 * time.Second
 
 // Chaos is what happens to observations on their way. Probabilities are between 0 and 1; the zero value does nothing.
 type Chaos struct {
 	Seed      uint64
 	Duplicate float64 // sent twice, the second time up to LateBy later
 	Delay     float64 // sent up to LateBy later, and so out of order
-	Drop      float64 // never sent; the next resync, which is every five minutes then, tells it
+	Drop      float64 // acknowledged and lost: Temporal then ends, and answers again after an outage
 	LateBy    time.Duration
 }
 
@@ -40,10 +41,15 @@ type delivery struct {
 	offline *offline.Watcher
 	chaos   Chaos
 	random  *rand.Rand
-	// down says that no crdwatch leads: nothing is told until one does.
+	// term counts the leaderships; down says that no crdwatch leads: nothing is sent until one does.
+	term int
 	down bool
-	// certain says that what is sent now is not dropped.
-	certain bool
+	// silent says that the watches wait for versions that etcd has not reached again since it was put back.
+	silent bool
+	// lost is when the connection to Temporal was lost that is away; zero: it is not.
+	lost time.Time
+	// losing says that the next observation is acknowledged and lost.
+	losing bool
 
 	Sent, Duplicated, Delayed, Dropped int
 }
@@ -55,7 +61,7 @@ func newDelivery(w *World, chaos Chaos) (*delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making crdwatch: %w", err)
 	}
-	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1))}, nil
+	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)), down: true}, nil
 }
 
 // changed is called for every change in Kubernetes.
@@ -65,9 +71,12 @@ func (d *delivery) changed(c kube.Change) {
 		return
 	}
 	d.world.after(watchLag, func() {
-		if c.Type == kube.Deleted {
+		switch {
+		case d.silent:
+			return
+		case c.Type == kube.Deleted:
 			d.offline.Remove(o)
-		} else {
+		default:
 			d.offline.Set(o)
 		}
 		d.flush()
@@ -76,10 +85,10 @@ func (d *delivery) changed(c kube.Change) {
 
 // flush sends what crdwatch wants sent.
 func (d *delivery) flush() {
-	if d.down {
+	if d.down || !d.lost.IsZero() {
 		return
 	}
-	for _, x := range d.offline.Take() {
+	for _, x := range d.offline.Take(d.world.Now()) {
 		d.dispatch(x)
 	}
 }
@@ -89,9 +98,11 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	late := func() time.Duration { return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))) }
 	wait := signalLag
 	switch {
-	case d.chaos.Drop > 0 && !d.certain && x.Kind != kindDomain && d.random.Float64() < d.chaos.Drop:
+	case x.Kind != kindDomain && (d.losing || d.chaos.Drop > 0 && d.random.Float64() < d.chaos.Drop):
+		d.losing = false
 		d.Dropped++
-		d.world.tracef("chaos: %s of %s to %s is lost", x.Signal, x.UID, x.Workflow)
+		d.world.tracef("Temporal takes %s of %s to %s, and loses it", x.Signal, x.UID, x.Workflow)
+		d.lose()
 		return
 	case d.chaos.Delay > 0 && d.random.Float64() < d.chaos.Delay:
 		d.Delayed++
@@ -104,24 +115,81 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	d.world.after(wait, func() { d.world.send(x) })
 }
 
-// resync is a new leader: everything is signalled, and what vanished unseen is looked for.
-func (d *delivery) resync() {
-	d.down, d.certain = false, true
+// lose is Temporal going away within a second, for an outage. Then crdwatch sends what it took shortly before once more.
+func (d *delivery) lose() {
+	if !d.lost.IsZero() {
+		return
+	}
+	d.world.after(time.Second, func() {
+		if !d.lost.IsZero() {
+			return
+		}
+		lost := d.world.Now()
+		d.lost = lost
+		d.world.after(outage, func() {
+			d.world.tracef("Temporal answers again")
+			d.lost = time.Time{}
+			if !d.down {
+				d.offline.Restored(lost)
+			}
+			d.flush()
+		})
+	})
+}
+
+// lead is a new leader: everything is sent, what vanished unseen is looked for, and from then on whatever a leader does.
+func (d *delivery) lead() {
+	d.down = false
+	d.term++
 	if err := d.offline.Lead(context.Background()); err != nil {
 		d.world.breakf("crdwatch: sending everything: %v", err)
 	}
-	d.repair(true)
-	d.certain = false
+	d.flush()
+	first := true
+	d.again(0, "resync", func(ctx context.Context) (time.Duration, error) {
+		next, err := d.offline.Resync(ctx, first)
+		first = false
+		return next, err
+	})
+	d.again(crdwatch.LookInterval, "counting the workflows", d.offline.Look)
+	d.again(0, "looking for older copies", func(ctx context.Context) (time.Duration, error) {
+		v, err := d.offline.Guard(ctx)
+		switch {
+		case err != nil:
+		case v.Kubernetes:
+			d.world.tracef("crdwatch: etcd is an older copy: epoch %d", v.Next.Epoch)
+			d.reread()
+		case v.Temporal:
+			d.world.tracef("crdwatch: Temporal is an older copy: epoch %d", v.Next.Epoch)
+			d.lead()
+		}
+		return fencing.Interval, err
+	})
 }
 
-func (d *delivery) repair(first bool) {
-	if d.down {
-		return
-	}
-	if err := d.offline.Resync(context.Background(), first); err != nil {
-		d.world.tracef("crdwatch: resync: %v", err)
-	}
-	d.flush()
+// again does something for as long as this leadership lasts, each time as long after the last one as that said.
+func (d *delivery) again(wait time.Duration, what string, do func(context.Context) (time.Duration, error)) {
+	term := d.term
+	d.world.after(wait, func() {
+		if d.term != term || d.down || d.world.ending {
+			return
+		}
+		next, err := do(context.Background())
+		if err != nil {
+			d.world.tracef("crdwatch: %s: %v", what, err)
+		}
+		d.flush()
+		if d.term == term {
+			d.again(next, what, do)
+		}
+	})
+}
+
+// reread reads everything anew, and leads.
+func (d *delivery) reread() {
+	d.silent = false
+	d.offline.Read(kube.Objects(d.world.Kube))
+	d.lead()
 }
 
 // send signals a workflow. A signal that comes between two runs of a chain, or is lost with the run that it reached too late, is sent

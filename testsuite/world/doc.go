@@ -6,15 +6,17 @@
 //	workflows.go    the workflows: starting them by signal, and the interceptor through which they reach this world
 //	activities.go   attempts of activities: time-outs, retries, and faults put into them
 //	faults.go       which attempt fails, and how
+//	engine.go, mishaps.go   what happens to Temporal: entities terminated, its database put back or lost
 //	delivery.go     what changes reach crdwatch, what it tells the workflows, and what chaos does to that
-//	temporal.go     the part of a Temporal client that crdwatch's repair asks
+//	temporal.go     the part of a Temporal client that crdwatch asks
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
 //	user.go         what users do, through the real admission
 //	invariants.go   what must hold at every change, and when all is over
+//	wishes.go       no guest that runs is ended but by a wish that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
 //	improvised.go   a story of arbitrary steps
 //
-// The suites (*_test.go): every activity invocation of every story failing in every way (matrix), signals duplicated, delayed, reordered
-// and lost (chaos), random sequences of requests and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
+// The suites (*_test.go): every activity invocation of every story failing in every way (matrix), and everything that can happen to the
+// engine happening there (engine), signals duplicated, delayed, reordered and lost (chaos), random sequences of requests and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
 // prints what came of them, and how to run a case alone.
 package world

@@ -50,7 +50,7 @@ type verdict struct {
 func (w *World) judge(activity string, ordinal, attempt int) verdict {
 	well := verdict{effect: true}
 	f := w.fault
-	if f == nil || f.Activity != activity || w.healed {
+	if f == nil || f.Activity != activity || f.Mode.ofEngine() || w.healed {
 		return well
 	}
 	lasting := f.Mode == Hour || f.Mode == HourAfter || f.Mode == Forever

@@ -83,7 +83,7 @@ func (w *World) StopCRDWatch() {
 // StartCRDWatch is a new leader.
 func (w *World) StartCRDWatch() {
 	w.tracef("crdwatch: leads")
-	w.delivery.resync()
+	w.delivery.reread()
 }
 
 // GuestPowersOff ends the guest of a VM from within.

@@ -60,7 +60,10 @@ func (h *host) sync(namespace, name, uid string) {
 	box := h.pods[uid]
 	switch {
 	case pod == nil && box == nil:
-	case pod == nil: // deleted by force: what runs is ended
+	case pod == nil: // deleted by force, or etcd does not know of it any more: what runs is ended
+		if l := box.launcher; l != nil && l.running && h.world.delivery.silent {
+			h.world.Started[l.key()]--
+		}
 		h.stop(box, 0)
 	case box == nil && ended(pod):
 		h.farewell(pod)

@@ -39,12 +39,17 @@ const key = Namespace + "/" + vm
 func (s Scenario) Play(w *World) {
 	w.Run(func(w *World) {
 		s.Story(w)
-		w.converge(func(w *World) error {
+		want := func(w *World) error {
 			if err := s.Want(w); err != nil {
 				return err
 			}
 			return allShown(w)
-		})
+		}
+		w.converge(want)
+		if w.fault != nil && w.fault.Mode.ofEngine() {
+			w.Sleep(awhile + 2*time.Minute)
+			w.converge(want)
+		}
 		w.healed = true
 		w.wipe()
 		w.sample()

@@ -2,6 +2,8 @@ package world
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
@@ -9,9 +11,11 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// temporalClient answers what crdwatch's repair asks. Everything else is not there.
+// temporalClient answers what crdwatch asks. Everything else is not there.
 type temporalClient struct {
 	client.Client
 	world *World
@@ -27,6 +31,48 @@ func (c temporalClient) ListWorkflow(context.Context, *workflowservice.ListWorkf
 	}
 	return out, nil
 }
+
+// CountWorkflow counts the entities of one type that run.
+func (c temporalClient) CountWorkflow(_ context.Context, in *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error) {
+	out := &workflowservice.CountWorkflowExecutionsResponse{}
+	for _, r := range c.world.workflows.runs {
+		if strings.Contains(in.GetQuery(), "'"+r.kind+"'") {
+			out.Count++
+		}
+	}
+	return out, nil
+}
+
+// QueryWorkflowWithOptions answers with the fencing token.
+func (c temporalClient) QueryWorkflowWithOptions(_ context.Context, in *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error) {
+	token := c.world.workflows.token
+	if in.WorkflowID != contract.FencingTokenID || token == (contract.FencingToken{}) {
+		return nil, serviceerror.NewNotFound("no workflow " + in.WorkflowID)
+	}
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(token)
+	return &client.QueryWorkflowWithOptionsResponse{QueryResult: client.NewValue(payloads)}, err
+}
+
+// NewWithStartWorkflowOperation says nothing: the fencing token's workflow is there as soon as it has a value.
+func (temporalClient) NewWithStartWorkflowOperation(client.StartWorkflowOptions, any, ...any) client.WithStartWorkflowOperation {
+	return nil
+}
+
+// UpdateWithStartWorkflow advances the fencing token.
+func (c temporalClient) UpdateWithStartWorkflow(_ context.Context, in client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	a, ok := in.UpdateOptions.Args[0].(contract.AdvanceInput)
+	if token := c.world.workflows.token; !ok || a.From != token {
+		return nil, fmt.Errorf("the fencing token is at %+v, not at %+v", token, a.From)
+	}
+	c.world.workflows.token = a.To
+	return advanced{}, nil
+}
+
+// advanced is the answer to an advance that is done.
+type advanced struct{ client.WorkflowUpdateHandle }
+
+// Get says so.
+func (advanced) Get(context.Context, any) error { return nil }
 
 // DescribeWorkflowExecution tells of one that runs or has run.
 func (c temporalClient) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {

@@ -25,6 +25,11 @@ type run struct {
 	deadline   time.Time // of a transition
 	// updates are the Updates that the present run has got, by ID.
 	updates map[string]*update
+	// input is what the present run was started with, and settled the state of an entity that was settled when it was last copied.
+	input   any
+	settled []byte
+	// parent is the ID of the entity that opened a transition.
+	parent string
 }
 
 // workflows starts entities by signal, as Temporal's SignalWithStart does, and knows which run.
@@ -35,8 +40,12 @@ type workflows struct {
 	ended map[string]*run
 	// starting are deliveries that wait for their workflow to be started.
 	starting map[string][]*crdwatch.Delivery
+	// restarting are workflows that are to go on from a copy.
+	restarting map[string]bool
 	// taken counts the signals that the workflows' channels have taken, by workflow and signal.
 	taken map[string]int
+	// token is the fencing token that Temporal keeps; zero: there is none.
+	token contract.FencingToken
 }
 
 const signalStart = "start"
@@ -60,32 +69,42 @@ func (w *World) root(ctx workflow.Context) error {
 func (f *workflows) begin(ctx workflow.Context, id string) {
 	waiting := f.starting[id]
 	delete(f.starting, id)
-	if len(waiting) == 0 {
-		return
-	}
-	if !f.closed(id) {
+	restarting := f.restarting[id]
+	delete(f.restarting, id)
+	switch {
+	case restarting:
+	case len(waiting) > 0 && f.closed(id):
+		start := waiting[0].Start
+		f.runs[id] = &run{kind: start.Type, attributes: start.Search, began: workflow.Now(ctx), input: start.Input}
+	default:
 		for _, d := range waiting {
 			f.world.send(d)
 		}
 		return
 	}
-	start := waiting[0].Start
-	f.runs[id] = &run{kind: start.Type, attributes: start.Search, began: workflow.Now(ctx)}
-	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id, TaskQueue: contract.ControlTaskQueue})
-	child := workflow.ExecuteChildWorkflow(ctx, start.Type, start.Input)
+	r := f.runs[id]
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id, TaskQueue: contract.ControlTaskQueue, WaitForCancellation: true})
+	child := workflow.ExecuteChildWorkflow(ctx, r.kind, r.input)
 	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		f.world.breakf("workflow %s could not be started: %v", id, err)
 		return
+	}
+	if r.parent != "" { // the test environment has nobody else who would tell its entity how it closes
+		f.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalDetached})
 	}
 	for _, d := range waiting {
 		f.world.send(d)
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := child.Get(ctx, nil); err != nil && !f.world.ending {
+		err := child.Get(ctx, nil)
+		if f.runs[id] != r { // terminated, or a transition
+			return
+		}
+		if err != nil && !f.world.ending {
 			f.world.breakf("entity %s failed: %v", id, err)
 		}
 		f.world.tracef("%s: ended", id)
-		f.ended[id] = f.runs[id]
+		f.ended[id] = r
 		delete(f.runs, id)
 	})
 }
@@ -118,6 +137,16 @@ func (f *workflows) names() []string {
 	return out
 }
 
+// kinds are the types of all that run, sorted.
+func (f *workflows) kinds() []string {
+	var out []string
+	for _, r := range f.runs {
+		out = append(out, r.kind)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // intercept is how workflows reach the world.
 type intercept struct {
 	interceptor.WorkerInterceptorBase
@@ -144,7 +173,10 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	w := i.world
 	r := w.workflows.runs[id]
 	if r == nil && info.ParentWorkflowExecution != nil { // a transition
-		r = &run{kind: info.WorkflowType.Name, attributes: map[string]string{}, began: workflow.Now(ctx)}
+		r = &run{
+			kind: info.WorkflowType.Name, attributes: map[string]string{}, began: workflow.Now(ctx),
+			input: in.Args[0], parent: info.ParentWorkflowExecution.ID,
+		}
 		w.workflows.runs[id] = r
 		switch t := in.Args[0].(type) {
 		case contract.TransitionInput:
@@ -208,6 +240,17 @@ func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSigna
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	world *World
+}
+
+// GetInfo has the parent of a transition, whoever has started it again.
+func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
+	info := o.Next.GetInfo(ctx)
+	if r := o.world.workflows.runs[info.WorkflowExecution.ID]; r != nil && r.parent != "" && info.ParentWorkflowExecution.ID != r.parent {
+		copied := *info
+		copied.ParentWorkflowExecution = &workflow.Execution{ID: r.parent}
+		return &copied
+	}
+	return info
 }
 
 // GetCurrentUpdateInfo has the ID that the user gave.

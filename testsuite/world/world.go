@@ -84,6 +84,9 @@ type World struct {
 	requests int
 	ghosts   map[string]string // guests that may still run on a node that was lost, by key
 	control  int               // epoch of the control worker
+	acting   bool              // a request of virtflow's is being answered
+	copies   []backup          // of Temporal's database, at each call of an activity
+	etcd     kube.Snapshot     // of the last wish
 
 	moments   time.Duration
 	ctx       workflow.Context
@@ -108,14 +111,14 @@ func New(o Options) (*World, error) {
 	w.env.SetDetachedChildWait(false)
 	w.Kube = kube.New(kube.Options{Now: w.Now, Namespaces: []string{systemNamespace}})
 	var err error
-	if w.kubernetes, err = kubernetes.NewForConfig(w.Kube.Config()); err != nil {
+	if w.kubernetes, err = kubernetes.NewForConfig(w.config()); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if w.kubevirt, err = crdkube.New(w.Kube.Config()); err != nil {
+	if w.kubevirt, err = crdkube.New(w.config()); err != nil {
 		return nil, err
 	}
 	w.activities = newActivities(w)
-	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, taken: map[string]int{}}
+	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, restarting: map[string]bool{}, taken: map[string]int{}}
 	if w.delivery, err = newDelivery(w, o.Chaos); err != nil {
 		return nil, err
 	}
@@ -203,17 +206,12 @@ func (w *World) Run(story func(*World)) {
 // script is what the root workflow runs.
 func (w *World) script() {
 	w.began = w.Now()
+	w.delivery.lead()
 	w.addHost("node1")
 	w.addHost("node2")
-	w.every(repairEvery, func() {
-		if w.Chaos.Drop > 0 {
-			w.delivery.resync()
-		} else {
-			w.delivery.repair(false)
-		}
-	})
 	w.every(time.Minute, w.sample)
 	w.Sleep(3 * time.Second)
+	w.wished()
 	w.story(w)
 	w.ending = true
 }
@@ -223,6 +221,7 @@ func (w *World) changed(c kube.Change) {
 	if c.Resource != "events" {
 		w.tracef("kubernetes: %s %s %s/%s", c.Type, c.Resource, c.Namespace, c.Name)
 	}
+	w.checkWish(c)
 	w.delivery.changed(c)
 	switch c.Resource {
 	case "pods":
@@ -313,16 +312,8 @@ func (w *World) Trace() string { return strings.Join(w.trace, "\n") }
 // Hits is how often the fault has struck.
 func (w *World) Hits() int { return w.faultHit }
 
-// Invocations are the logical activity calls so far, as faults name them.
-func (w *World) Invocations() []Fault {
-	n := map[string]int{}
-	var out []Fault
-	for _, name := range w.activities.invocations {
-		n[name]++
-		out = append(out, Fault{Activity: name, Ordinal: n[name]})
-	}
-	return out
-}
+// Invocations are the logical activity calls so far.
+func (w *World) Invocations() []Invocation { return w.activities.invocations }
 
 // age makes a run look old, so that it continues as new whenever it is settled. The test environment gives children no history length, and
 // has no way to set one.

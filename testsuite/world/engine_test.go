@@ -1,0 +1,59 @@
+package world_test
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/world"
+)
+
+// TestEngineFaults lets at every activity invocation of every story happen what can happen to the engine beneath the guests: entities
+// terminated by hand, Temporal's database empty or put back to an older copy, an acknowledged signal lost. No guest may end for it, and the
+// story must come to its end. What happens takes turns, at every second invocation; VIRTFLOW_MATRIX=whole lets all happen everywhere.
+func TestEngineFaults(t *testing.T) {
+	var cases, idle, broken atomic.Int64
+	t.Cleanup(func() {
+		figures.Print(t, "faults of the engine: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(), broken.Load(), idle.Load())
+		require.LessOrEqual(t, idle.Load()*50, cases.Load(), "too many cases in which no fault has struck: they say nothing")
+	})
+	for story, s := range world.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			for i, call := range tell(t, s, nil).Invocations() {
+				if ofNodes(call.Activity) && s.Name != "start" {
+					continue // every story begins with the same calls about its two nodes
+				}
+				for _, m := range turns(world.EngineModes(call.Running), story+i) {
+					f := world.Fault{Activity: call.Activity, Ordinal: call.Ordinal, Mode: m}
+					t.Run(fmt.Sprintf("%s#%d/%s", f.Activity, f.Ordinal, m), func(t *testing.T) {
+						cases.Add(1)
+						w := tell(t, s, &f)
+						broken.Add(int64(len(w.Broken)))
+						complain(t, w)
+						if w.Hits() == 0 {
+							idle.Add(1)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// turns is the mode whose turn it is, if any.
+func turns(modes []world.Mode, turn int) []world.Mode {
+	switch {
+	case os.Getenv("VIRTFLOW_MATRIX") == "whole":
+		return modes
+	case turn%2 == 0:
+		return nil
+	default:
+		i := turn / 2 % len(modes)
+		return modes[i : i+1]
+	}
+}
