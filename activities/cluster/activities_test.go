@@ -77,17 +77,12 @@ func (w *world) again(t *testing.T) *cluster.Activities {
 	begun := time.Now()
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev",
-		Log: zerolog.Nop(), Record: w.record,
+		Log: zerolog.Nop(), Record: fakekube.Record(w.kubernetes),
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 		Now:      func() time.Time { return begun.Add(w.later) },
 	})
 	require.NoError(t, err)
 	return a
-}
-
-// record writes an event at once.
-func (w *world) record(e *corev1.Event) {
-	_, _ = w.kubernetes.CoreV1().Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{}) //nolint:errcheck // it may be there
 }
 
 // calls checks which requests were made since it was last called; a real API server is not asked.

@@ -85,7 +85,7 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 		Kubernetes: client, KubeVirt: custom, LauncherImage: "localhost/virtflow/launcher:dev", Log: zerolog.Nop(),
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 		Now:      func() time.Time { return c.env.Now() },
-		Record:   func(*corev1.Event) {},
+		Record:   kube.Record(client),
 	})
 	require.NoError(t, err)
 	c.watcher, err = offline.New(crdwatch.Options{Kubernetes: client, KubeVirt: custom, Namespace: "virtflow", Log: zerolog.Nop()})

@@ -11,6 +11,7 @@
 //	watch.go        watch streams
 //	snapshot.go     putting etcd back to an earlier copy
 //	read.go         typed access for tests
+//	events.go       where events go in tests
 //
 // There are no controllers but those of collect.go: scheduler and kubelet are played by the test.
 package kube

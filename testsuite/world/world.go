@@ -1,7 +1,6 @@
 package world
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/activities/cluster"
@@ -140,7 +138,7 @@ func New(o Options) (*World, error) {
 // newProcess is a control worker that has just started: it remembers nothing.
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log, Now: w.Now, Record: w.record,
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log, Now: w.Now, Record: kube.Record(w.kubernetes),
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 	})
 	if err != nil {
@@ -155,11 +153,6 @@ func (w *World) newProcess() error {
 		w.activities.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
 	return nil
-}
-
-// record writes an event at once: a goroutine would make each run of a story another one.
-func (w *World) record(e *corev1.Event) {
-	_, _ = w.kubernetes.CoreV1().Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{}) //nolint:errcheck // it may be lost
 }
 
 // Crash kills the control worker: what it has in hand is lost, and another one goes on.
