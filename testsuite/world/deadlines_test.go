@@ -59,7 +59,7 @@ func waitsOf() map[string]map[string]bound {
 			"a node for the launcher pod: ":                       {condition: "PodScheduled is False with reason Unschedulable"},
 			"the launcher pod's images: ":                         {condition: "Synchronized is False with the reason that the kubelet gives"},
 			"the launcher pod to run":                             {condition: "Synchronized is False with reason LauncherPodNotRunning, after two minutes"},
-			"the node's worker to start the domain":               {deadline: "the activity's own: three minutes", condition: "Synchronized is False"},
+			"the node's worker to start the domain":               {deadline: "the activity's own: ten minutes until it begins, and so many attempts", condition: "Synchronized is False"},
 			"the kubelet to call the pod ready":                   {condition: "Ready is False with the kubelet's reason"},
 			"the next observation":                                {deadline: "crdwatch's repair, every five minutes"},
 			"nothing: ":                                           {settled: true},
@@ -156,9 +156,11 @@ func presets(t *testing.T) {
 		require.Zero(t, o.ScheduleToStartTimeout, "it would count the wait in the queue")
 		require.NotZero(t, o.RetryPolicy.MaximumAttempts)
 	}
-	require.NotZero(t, entity.NodeOptions("n").StartToCloseTimeout)
-	require.NotZero(t, entity.NodeOptions("n").ScheduleToStartTimeout)
-	require.NotZero(t, entity.NodeOptions("n").ScheduleToCloseTimeout)
+	node := entity.NodeOptions("n")
+	require.NotZero(t, node.StartToCloseTimeout)
+	require.GreaterOrEqual(t, node.ScheduleToStartTimeout, 10*time.Minute, "many starts on one node wait for each other")
+	require.Zero(t, node.ScheduleToCloseTimeout, "it would count the wait in the queue")
+	require.NotZero(t, node.RetryPolicy.MaximumAttempts)
 }
 
 // waitsIn reads a package of workflows: the words of its waits, and where it blocks.

@@ -54,16 +54,24 @@ func clusterRetries() *temporal.RetryPolicy {
 	}
 }
 
-// NodeOptions are for work on a node's queue. A dead node does not hang a transition: ScheduleToStart ends the wait.
+// Limits of work on a node: many guests that start at once on one node wait for each other there.
+const (
+	nodeAttemptLimit = 30 * time.Second
+	nodeAttempts     = 15 // with the pauses between them, a minute of a node worker that answers at once, and refuses
+	nodeQueueLimit   = 10 * time.Minute
+)
+
+// NodeOptions are for work on a node's queue. That a node has no worker shows long before nodeQueueLimit: its pod is not ready, so the node
+// entity takes the node from the scheduler and records an event. The limit ends the wait where nobody polls although the pod is ready.
 func NodeOptions(node string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:              contract.NodeTaskQueue(node),
-		ScheduleToStartTimeout: time.Minute,
-		StartToCloseTimeout:    30 * time.Second,
-		ScheduleToCloseTimeout: 3 * time.Minute,
+		ScheduleToStartTimeout: nodeQueueLimit,
+		StartToCloseTimeout:    nodeAttemptLimit,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:        200 * time.Millisecond,
 			MaximumInterval:        5 * time.Second,
+			MaximumAttempts:        nodeAttempts,
 			NonRetryableErrorTypes: permanent(),
 		},
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// closeSlack is what a transition may take beyond its deadline to compensate, before the server ends it.
-const closeSlack = 10 * time.Minute
+// closeSlack is what a transition may take beyond its deadline before the server ends it: to compensate, and to wait in virtflow's own queues,
+// which its deadline does not count.
+const closeSlack = 10*time.Minute + queueLimit
 
 // Transition is what an entity's state keeps of its open transition. A nil one is none.
 type Transition struct {

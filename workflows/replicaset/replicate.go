@@ -188,8 +188,9 @@ func (t *replication) refused(ctx workflow.Context, what string, r *contract.Ref
 // Kubernetes keeps trying to place them.
 func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, error) {
 	t.say(ctx, "")
-	left := max(t.in.Deadline.Sub(workflow.Now(ctx)), time.Millisecond)
-	ok, err := workflow.AwaitWithTimeout(ctx, left, func() bool { return t.latest.Done })
+	// Its time counts from now: what waited in virtflow's own queues until everything was asked for had not begun.
+	limit := t.in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)
+	ok, err := workflow.AwaitWithTimeout(ctx, limit, func() bool { return t.latest.Done })
 	took := workflow.Now(ctx).Sub(t.started).Round(10 * time.Millisecond).String()
 	switch {
 	case err != nil:

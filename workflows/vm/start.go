@@ -50,10 +50,7 @@ func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIRes
 // is what the user asked for, and Kubernetes keeps trying to place it.
 func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIResult) (contract.TransitionResult, error) {
 	uid := made.VMI.UID
-	// A start has its time from when there is an instance: what waits in our own queues until then has not begun.
-	if until := workflow.Now(ctx).Add(startDeadline); until.After(t.in.Deadline) {
-		t.in.Deadline = until
-	}
+	t.begin(ctx, startDeadline) // now that there is an instance
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
 		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid && t.latest.State != contract.ProgressNone

@@ -43,6 +43,7 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	if t.stays = r.Orphaned; r.Absent {
 		return nil
 	}
+	t.begin(ctx, t.limit)
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
 	gone := func() bool { return t.latest.State == contract.ProgressAbsent || t.hasSuccessor() }
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)

@@ -44,12 +44,13 @@ func workflowOf(op contract.Operation) string {
 type transition struct {
 	in      contract.TransitionInput
 	started time.Time
+	limit   time.Duration // from the opening to the deadline
 	latest  contract.InstanceProgress
 	stays   bool // the instance was taken from its VM before it could be deleted
 }
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
-	t := &transition{in: in, started: workflow.Now(ctx)}
+	t := &transition{in: in, started: workflow.Now(ctx), limit: in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)}
 	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		for {
@@ -72,6 +73,13 @@ func (t *transition) say(ctx workflow.Context, format string, args ...any) {
 		who += "Approved by " + t.in.ApprovedBy + " (claimed). "
 	}
 	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%sBecause %s.\n\n%s", who, t.in.Why, fmt.Sprintf(format, args...)))
+}
+
+// begin has the time of a transition count from now: what waited in virtflow's own queues until now had not begun.
+func (t *transition) begin(ctx workflow.Context, limit time.Duration) {
+	if until := workflow.Now(ctx).Add(limit); until.After(t.in.Deadline) {
+		t.in.Deadline = until
+	}
 }
 
 func (t *transition) left(ctx workflow.Context) time.Duration {

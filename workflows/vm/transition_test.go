@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -77,6 +78,36 @@ func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
 	})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
+}
+
+// TestAStopHasItsTimeFromTheDeletion: one whose request came through only after its deadline still waits for the guest, and no longer than it may.
+func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
+	const limit = 30 * time.Second
+	for goneAfter, want := range map[time.Duration]string{limit - time.Second: "", limit + time.Second: "the instance is not gone after"} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		begun := env.Now()
+		attempts := 0
+		env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+			if attempts++; attempts < 9 {
+				return contract.DeleteVMIResult{}, errors.New("the API server does not answer")
+			}
+			require.Greater(t, env.Now().Sub(begun), limit)
+			env.RegisterDelayedCallback(func() {
+				env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressAbsent})
+			}, goneAfter)
+			return contract.DeleteVMIResult{}, nil
+		}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+		env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
+			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"}, Deadline: begun.Add(limit),
+		})
+		require.True(t, env.IsWorkflowCompleted())
+		if want == "" {
+			require.NoError(t, env.GetWorkflowError())
+		} else {
+			require.ErrorContains(t, env.GetWorkflowError(), want)
+		}
+	}
 }
 
 // TestARefusedStopIsAResult, which tells the entity what is true, and no failure.
