@@ -38,8 +38,8 @@ type Options struct {
 }
 
 const (
-	// concurrentPerCPU is for work that mostly waits for Temporal and the API server: on two CPUs that all of a control
-	// plane shared, 16 in hand were done as fast as 200, and none of them too late.
+	// concurrentPerCPU is for work that mostly waits for Temporal and the API server, which take most of the processor
+	// time that a VM costs (docs/performance.md).
 	concurrentPerCPU                = 8
 	leastConcurrent, mostConcurrent = 16, 128
 )
