@@ -5,7 +5,9 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,11 +170,7 @@ func TestTemporalLost(t *testing.T) {
 	g := booted(t, "lost")
 	halted := newMachine(t, "halted", "Halted", "")
 	halted.untilStatus("Stopped")
-	withoutTemporal(t, func(folder string) {
-		for _, file := range databases(t, folder) {
-			require.NoError(t, os.Remove(file))
-		}
-	})
+	withoutTemporal(t, func(folder string) { require.NoError(t, os.RemoveAll(folder)) })
 	g.untouched(healTime + bootTime)
 	halted.strategy("Always")
 	halted.untilBooted()
@@ -183,39 +181,43 @@ func TestTemporalLost(t *testing.T) {
 // copyOfTemporal copies Temporal's database as it is now. Back puts the copy in its place.
 func copyOfTemporal(t *testing.T) (back func()) {
 	t.Helper()
-	copied := map[string][]byte{}
-	withoutTemporal(t, func(folder string) {
-		for _, file := range databases(t, folder) {
-			data, err := os.ReadFile(file)
-			require.NoError(t, err)
-			copied[file] = data
-		}
-		require.NotEmpty(t, copied)
-	})
+	copied := t.TempDir()
+	withoutTemporal(t, func(folder string) { copyTree(t, folder, copied) })
 	return func() {
 		withoutTemporal(t, func(folder string) {
-			for _, file := range databases(t, folder) {
-				require.NoError(t, os.Remove(file))
-			}
-			for file, data := range copied {
-				require.NoError(t, os.WriteFile(file, data, 0o600))
-			}
+			require.NoError(t, os.RemoveAll(folder))
+			copyTree(t, copied, folder)
 		})
 	}
 }
 
-// withoutTemporal does something while Temporal's server is stopped.
-func withoutTemporal(t *testing.T, do func(folder string)) {
+// copyTree makes the contents of one folder those of another one, with owners and modes.
+func copyTree(t *testing.T, from, to string) {
 	t.Helper()
-	dev(t, "stop", "temporal")
-	defer dev(t, "start", "temporal")
-	do(filepath.Join(nodeState(t), "temporal"))
+	require.NoError(t, os.MkdirAll(to, 0o700))
+	out, err := exec.Command("cp", "--archive", from+"/.", to).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
-// databases are the files of Temporal's databases.
-func databases(t *testing.T, folder string) []string {
+// withoutTemporal does something with the folder of Temporal's database while neither it nor Temporal's server runs.
+func withoutTemporal(t *testing.T, do func(folder string)) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.db*"))
-	require.NoError(t, err)
-	return files
+	processes, folder := []string{"temporal"}, filepath.Join(nodeState(t), "temporal")
+	if postgres := filepath.Join(nodeState(t), "postgres"); exists(postgres) { // make up TEMPORAL_DB=postgres
+		processes, folder = append(processes, "postgres"), filepath.Join(postgres, "data")
+	}
+	for _, p := range processes {
+		dev(t, "stop", p)
+	}
+	defer func() {
+		for _, p := range slices.Backward(processes) {
+			dev(t, "start", p)
+		}
+	}()
+	do(folder)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
