@@ -4,4 +4,15 @@
 //
 // The state that survives Continue-As-New is one JSON-serialisable struct. Timers and futures do not survive, so the state holds
 // absolute times, and the planner says when it wants to be asked again.
+//
+// What entities do alike is here, too:
+//
+//	loop.go, decision.go, failure.go     the loop, what a planner answers, and the pause after a step that failed
+//	transition.go, children.go           the open transition: its record, how it is opened, told, cancelled, given up and found again
+//	controls.go, subject.go, approval.go what a person may ask: hold, release, cancel, approve, try again, and the guard that heeds it
+//	repair.go, identity.go               correcting a state, and what no correction may change
+//	manual.go, hold.go, reports.go       the memory of who did what
+//	track.go, memory.go, versions.go     which of two observations is newer, and whether memory may be older than what is true
+//	calls.go, batch.go                   activities with their limits
+//	announced.go, attributes.go          Kubernetes events, each once; search attributes
 package entity

@@ -10,8 +10,15 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// closeSlack is what a transition may take beyond its deadline before the server ends it: to compensate, and to wait in virtflow's own queues,
-// which its deadline does not count.
+// How long a transition may take: to get a guest running, which waits for a node, an image and a boot; and to end one
+// beyond its grace period, which is the kubelet's half minute and clean-up.
+const (
+	StartTime = 10 * time.Minute
+	StopSlack = 3 * time.Minute
+)
+
+// closeSlack is what a transition may take beyond its deadline before the server ends it: to compensate, and to wait in
+// virtflow's own queues, which its deadline does not count.
 const closeSlack = 10*time.Minute + queueLimit
 
 // Transition is what an entity's state keeps of its open transition. A nil one is none.

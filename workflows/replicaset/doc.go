@@ -6,6 +6,8 @@
 //	status.go     the status that users see, from the state alone
 //	actions.go    the steps themselves
 //	controls.go   what a person may ask of it
+//	open.go       how the transition begins and how it ended
+//	scale.go      who scaled the set
 //	workflow.go   the loop
 //	replicate.go  replicate as a child workflow with a deadline
 //

@@ -12,18 +12,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// How long a transition may take: as long as the start of a VM, and a moment for each replica that is made; or as long as the guests' grace
-// period, the kubelet's half minute on top of it, and clean-up.
-const (
-	bootDeadline = 10 * time.Minute
-	eachMade     = 2 * time.Second
-	stopSlack    = 3 * time.Minute
-)
+// eachMade is what a transition may take longer for each replica that it makes.
+const eachMade = 2 * time.Second
 
+// deadline is how long a transition may take: as long as the start of a VM where it makes replicas, and as long as the end of one.
 func deadline(n needs, grace time.Duration) time.Duration {
-	d := grace + stopSlack
+	d := grace + entity.StopSlack
 	if n.Make > 0 {
-		d += bootDeadline + time.Duration(n.Make)*eachMade
+		d += entity.StartTime + time.Duration(n.Make)*eachMade
 	}
 	return d
 }

@@ -7,6 +7,7 @@
 //	conditions.go the conditions, from the state alone
 //	status.go     the status that users see, from the state alone
 //	actions.go    the steps themselves
+//	open.go       how a transition begins and how it ended
 //	workflow.go   the loop
 //	start.go, stop.go, restart.go
 //	              the transitions: child workflows with a deadline

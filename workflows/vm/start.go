@@ -50,7 +50,7 @@ func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIRes
 // is what the user asked for, and Kubernetes keeps trying to place it.
 func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIResult) (contract.TransitionResult, error) {
 	uid := made.VMI.UID
-	t.begin(ctx, startDeadline) // now that there is an instance
+	t.begin(ctx, entity.StartTime) // now that there is an instance
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
 		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid && t.latest.State != contract.ProgressNone

@@ -8,23 +8,18 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// How long a transition may take. A start waits for a node, an image and a boot; a stop for the guest's grace period, the kubelet's
-// half minute on top of it, and clean-up.
-const (
-	startDeadline = 10 * time.Minute
-	stopSlack     = 3 * time.Minute
-)
-
+// deadline is how long a transition may take.
 func deadline(op contract.Operation, grace time.Duration) time.Duration {
 	switch op {
 	case contract.OperationStop:
-		return grace + stopSlack
+		return grace + entity.StopSlack
 	case contract.OperationRestart:
-		return grace + stopSlack + startDeadline
+		return grace + entity.StopSlack + entity.StartTime
 	default:
-		return startDeadline
+		return entity.StartTime
 	}
 }
 

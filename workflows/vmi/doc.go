@@ -6,6 +6,7 @@
 //	status.go   the status that users see, from the state alone
 //	lost.go     a node that does not answer, and what proves that its guests are off
 //	controls.go what a person may ask of it
+//	operations.go what is done to a running guest: pause, reset and the like
 //	waits.go    what is shown of everything that is waited for
 //	actions.go  the steps themselves: activities and what their results change
 //	workflow.go the loop
