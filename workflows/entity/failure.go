@@ -21,29 +21,72 @@ type Failure struct {
 	Late bool `json:"late,omitempty"`
 	// Conflict says that every write of the object meets the same: none is tried before RetryAt.
 	Conflict bool `json:"conflict,omitempty"`
+	// Write is that of the write of the status, where Step is another one: the write tells of it, and has a pause of its own.
+	Write *Failure `json:"write,omitempty"`
 }
 
-// Failed is what is known after a step has failed. Where f is of the same step it counts on, and the pause grows.
+const stepWrite = string(ActWrite)
+
+// Of is the failure of a step; nil: it has not failed.
+func (f *Failure) Of(step string) *Failure {
+	switch {
+	case f == nil || f.Step == step:
+		return f
+	case f.Write != nil && f.Write.Step == step:
+		return f.Write
+	default:
+		return nil
+	}
+}
+
+// Conflicting is the failure of a write that met the same again and again; nil: there is none.
+func (f *Failure) Conflicting() *Failure {
+	switch {
+	case f == nil || f.Conflict:
+		return f
+	case f.Write != nil && f.Write.Conflict:
+		return f.Write
+	default:
+		return nil
+	}
+}
+
+// Failed is what is known after a step has failed. Where that step has failed before it counts on, and the pause grows.
 func (f *Failure) Failed(now time.Time, step, reason string, err error) *Failure {
 	next := Failure{Step: step, Reason: reason, Message: Message(err), Count: 1, Late: ErrorType(err) == contract.ErrorDeadline}
-	if f != nil && f.Step == step {
-		next.Count = f.Count + 1
+	if before := f.Of(step); before != nil {
+		next.Count = before.Count + 1
 	}
 	next.RetryAt = now.Add(Pause(next.Count))
+	if step == stepWrite && f != nil && f.Step != stepWrite {
+		both := *f
+		both.Write = &next
+		return &both
+	}
+	if step != stepWrite {
+		next.Write = f.Of(stepWrite)
+	}
 	return &next
 }
 
 // Succeeded is what is known after a step has succeeded.
 func (f *Failure) Succeeded(step string) *Failure {
-	if f != nil && f.Step == step {
-		return nil
+	switch {
+	case f.Of(step) == nil:
+		return f
+	case f.Step == step:
+		return f.Write
+	default:
+		rest := *f
+		rest.Write = nil
+		return &rest
 	}
-	return f
 }
 
 // Holds says that a step has to wait for RetryAt.
 func (f *Failure) Holds(step string, now time.Time) bool {
-	return f != nil && f.Step == step && now.Before(f.RetryAt)
+	of := f.Of(step)
+	return of != nil && now.Before(of.RetryAt)
 }
 
 // HoldBack keeps a step that failed from being repeated before RetryAt. Meanwhile the status shows that it failed: status decides whether it is
@@ -52,12 +95,14 @@ func (f *Failure) HoldBack(d Decision, now time.Time, status func(time.Time) Dec
 	if d.Action == ActNone || !f.Holds(d.Step(), now) {
 		return d
 	}
+	held := f.Of(d.Step())
 	if d.Action != ActWrite && status != nil {
-		if s := status(now); s.Action == ActWrite {
+		s := f.HoldBack(status(now), now, nil)
+		if s.Action == ActWrite || !s.WakeAt.IsZero() && s.WakeAt.Before(held.RetryAt) {
 			return s
 		}
 	}
-	return f.Wait()
+	return held.Wait()
 }
 
 // Wait is the decision to wait for RetryAt.
@@ -71,7 +116,7 @@ func (f *Failure) RetryAfter(at time.Time) *Failure {
 		return nil
 	}
 	next := *f
-	next.RetryAt = at
+	next.RetryAt, next.Write = at, f.Write.RetryAfter(at)
 	return &next
 }
 

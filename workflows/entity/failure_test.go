@@ -33,6 +33,35 @@ func TestFailuresCountOn(t *testing.T) {
 	require.Equal(t, &Failure{Step: "start", Reason: "Late", Message: "too late", Count: 1, RetryAt: now.Add(time.Second), Late: true}, late)
 }
 
+// TestAStepAndTheWriteFailApart: neither makes the other's pause shorter, or forgotten.
+func TestAStepAndTheWriteFailApart(t *testing.T) {
+	now, why := time.Unix(1000, 0), errors.New("refused")
+	for name, f := range map[string]*Failure{
+		"the step first":  (*Failure)(nil).Failed(now, "start", "", why).Failed(now, "start", "", why).Failed(now, stepWrite, "", why),
+		"the write first": (*Failure)(nil).Failed(now, stepWrite, "", why).Failed(now, "start", "", why).Failed(now, "start", "", why),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, "start", f.Step, "which the status shows")
+			require.Equal(t, 2, f.Of("start").Count)
+			require.Equal(t, 1, f.Of(stepWrite).Count)
+			require.Nil(t, f.Of("delete"))
+			require.True(t, f.Holds("start", now))
+			require.True(t, f.Holds(stepWrite, now))
+			require.Equal(t, stepWrite, f.Succeeded("start").Step)
+			require.Nil(t, f.Succeeded(stepWrite).Write)
+			require.Equal(t, 2, f.Succeeded(stepWrite).Count)
+			require.Nil(t, f.Succeeded("start").Succeeded(stepWrite))
+			require.Equal(t, 2, f.Failed(now, stepWrite, "", why).Of(stepWrite).Count)
+			require.False(t, f.RetryAfter(now).Holds(stepWrite, now))
+			require.Nil(t, f.Conflicting())
+			f.Of(stepWrite).Conflict = true
+			require.Equal(t, stepWrite, f.Conflicting().Step)
+			require.Equal(t, "delete", f.Failed(now, "delete", "", why).Step)
+			require.NotNil(t, f.Failed(now, "delete", "", why).Of(stepWrite), "another step's failure keeps it")
+		})
+	}
+}
+
 func TestConflictsWithoutNews(t *testing.T) {
 	var c Conflicts
 	require.NoError(t, c.Met(false, "Pod", "7"), "once may be its own write, whose answer was lost")

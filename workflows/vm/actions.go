@@ -105,7 +105,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
 			err = e.failed(ctx, string(a), "FailedUpdateError", err)
-			s.Failure.Conflict = true
+			s.Failure.Of(string(a)).Conflict = true
 			return err
 		}
 	} else if r.Current != nil {
@@ -113,8 +113,8 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	if r.Written {
 		s.Conflicts = 0
-		if s.Failure != nil && s.Failure.Conflict {
-			s.Failure = nil
+		if f := s.Failure.Conflicting(); f != nil {
+			s.Failure = s.Failure.Succeeded(f.Step)
 		}
 	}
 	e.succeeded(string(a))

@@ -215,7 +215,7 @@ func (s *State) cancel(why string, now time.Time) decision {
 
 // held keeps what failed from being repeated before its time; meanwhile the status shows it.
 func (s *State) held(d decision, now time.Time) decision {
-	if f := s.Failure; f != nil && f.Conflict && writes(d.Action) && now.Before(f.RetryAt) {
+	if f := s.Failure.Conflicting(); f != nil && writes(d.Action) && now.Before(f.RetryAt) {
 		return f.Wait()
 	}
 	status := s.decideStatus

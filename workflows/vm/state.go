@@ -97,7 +97,7 @@ func (s *State) observeVM(o contract.VMObservation) {
 
 // believe takes what is the newest of the VM.
 func (s *State) believe(o *contract.VMObservation) {
-	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflict && o.ResourceVersion != s.VM.ResourceVersion) {
+	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflicting() != nil && o.ResourceVersion != s.VM.ResourceVersion) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}

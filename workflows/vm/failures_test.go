@@ -1,0 +1,30 @@
+package vm
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestTwoThatFailForGoodHaveAPauseEach: a step and the write that tells of its failure do not make each other's pause end.
+func TestTwoThatFailForGoodHaveAPauseEach(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := State{}
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}})
+	steps := 0
+	for end := now.Add(time.Hour); now.Before(end); steps++ {
+		require.Less(t, steps, 250, "in an hour")
+		s.refresh(now)
+		d := s.decide(now)
+		if d.Action == actNone {
+			require.True(t, now.Before(d.WakeAt))
+			now = d.WakeAt
+			continue
+		}
+		s.Failure = s.Failure.Failed(now, d.Step(), "", errors.New("refused"))
+	}
+}
