@@ -74,7 +74,7 @@ var anyAnywhere, anyName = anyOf(anywhere), anyOf(names)
 
 // others are the words of others: KubeVirt's messages, options, a library.
 var others = regexp.MustCompile(
-	`cannot be fulfilled|\btakes? up to\b|--quiet|(ttyS0|kernelArgs:) ` +
+	`cannot be fulfilled|\btakes?\s+up\s+to\b|--quiet|(ttyS0|kernelArgs:) ` +
 		`quiet|tally/v4|contrib/tally|sdktally|tallyprom|\btally\.`)
 
 // split makes words of names: takeUp and take_up become "take up". Lines stay where they are.

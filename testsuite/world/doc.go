@@ -12,7 +12,7 @@
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
 //	user.go         what users do, through the real admission
 //	invariants.go   what must hold at every change, and when all is over
-//	wishes.go       no guest that runs is ended but by a wish that exists in Kubernetes at that moment
+//	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
 //	improvised.go   a story of arbitrary steps
 //

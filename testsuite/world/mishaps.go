@@ -19,7 +19,7 @@ const (
 	HistoryLost   Mode = "history-lost"      // Temporal's database is empty
 	HistoryBack   Mode = "history-back"      // it is put back to what it was a few calls before
 	HistoryLate   Mode = "history-back-late" // it is copied then, and put back a while later
-	EtcdBack      Mode = "etcd-back"         // etcd is put back to what it was when somebody last wished for something
+	EtcdBack      Mode = "etcd-back"         // etcd is put back to what it was when somebody last asked for something
 	SignalLost    Mode = "signal-lost"       // the next observation is acknowledged and lost
 )
 
@@ -32,7 +32,7 @@ const few = 3
 // EngineModes lists what can happen to the engine when workflows of these types run.
 func EngineModes(kinds []string) []Mode {
 	out := []Mode{HistoryLost, HistoryBack, HistoryLate, SignalLost}
-	if !slices.Equal(kinds, []string{contract.WorkflowNode}) { // nobody has wished for anything before
+	if !slices.Equal(kinds, []string{contract.WorkflowNode}) { // nobody has asked for anything before
 		out = append(out, EtcdBack)
 	}
 	for kind, m := range map[string]Mode{
@@ -103,8 +103,8 @@ func (w *World) strike(activity string, ordinal int) {
 	})
 }
 
-// wished notes that somebody wishes for something: no copy of etcd that a story has to do with is older.
-func (w *World) wished() {
+// requested notes that somebody asks for something: no copy of etcd that a story has to do with is older.
+func (w *World) requested() {
 	if w.fault != nil && w.fault.Mode == EtcdBack && w.faultHit == 0 {
 		w.etcd = w.Kube.Snapshot()
 	}

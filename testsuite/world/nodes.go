@@ -124,7 +124,7 @@ func (h *host) sorted() []string {
 
 // Cut takes a node off the network; its guests run on.
 func (w *World) Cut(node string) {
-	defer w.wished()
+	defer w.requested()
 	w.tracef("node %s: cut off", node)
 	h := w.hosts[node]
 	h.connected = false
@@ -134,7 +134,7 @@ func (w *World) Cut(node string) {
 
 // PowerOff ends a node and everything on it. Nobody knows that it has not just been cut off.
 func (w *World) PowerOff(node string) {
-	defer w.wished()
+	defer w.requested()
 	w.tracef("node %s: power lost", node)
 	h := w.hosts[node]
 	h.powered = false
@@ -197,7 +197,7 @@ func (w *World) podsOn(node string) []*corev1.Pod {
 
 // Return brings a node back: on the network, and powered.
 func (w *World) Return(node string) {
-	defer w.wished()
+	defer w.requested()
 	w.tracef("node %s: back", node)
 	h := w.hosts[node]
 	rebooted := !h.powered
@@ -227,7 +227,7 @@ func (w *World) Return(node string) {
 
 // OutOfService is the taint with which a person says that a node is off: the garbage collector then ends its pods' objects. It must be.
 func (w *World) OutOfService(node string) {
-	defer w.wished()
+	defer w.requested()
 	w.tracef("node %s: out of service", node)
 	for key, name := range w.ghosts {
 		if name == node {
@@ -241,7 +241,7 @@ func (w *World) OutOfService(node string) {
 
 // InService takes that taint away.
 func (w *World) InService(node string) {
-	defer w.wished()
+	defer w.requested()
 	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	})
@@ -282,7 +282,7 @@ func (w *World) podGC() {
 
 // cordon keeps new pods off every node, or lets them on again.
 func (w *World) cordon(on bool) {
-	defer w.wished()
+	defer w.requested()
 	for _, n := range kube.List[corev1.Node](w.Kube, "") {
 		_, _ = kube.Edit(w.Kube, "", n.Name, "", func(n *corev1.Node) { n.Spec.Unschedulable = on })
 	}

@@ -283,7 +283,7 @@ func (w *World) userError(err error) {
 	if err != nil {
 		w.tracef("user: refused: %v", err)
 	}
-	w.wished()
+	w.requested()
 }
 
 // VM is the object, or nil.

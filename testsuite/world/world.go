@@ -84,7 +84,7 @@ type World struct {
 	control  int               // epoch of the control worker
 	acting   bool              // a request of virtflow's is being answered
 	copies   []backup          // of Temporal's database, at each call of an activity
-	etcd     kube.Snapshot     // of the last wish
+	etcd     kube.Snapshot     // of when somebody last asked for something
 
 	moments   time.Duration
 	ctx       workflow.Context
@@ -204,7 +204,7 @@ func (w *World) script() {
 	w.addHost("node2")
 	w.every(time.Minute, w.sample)
 	w.Sleep(3 * time.Second)
-	w.wished()
+	w.requested()
 	w.story(w)
 	w.ending = true
 }
@@ -214,7 +214,7 @@ func (w *World) changed(c kube.Change) {
 	if c.Resource != "events" {
 		w.tracef("kubernetes: %s %s %s/%s", c.Type, c.Resource, c.Namespace, c.Name)
 	}
-	w.checkWish(c)
+	w.checkReason(c)
 	w.delivery.changed(c)
 	switch c.Resource {
 	case "pods":

@@ -33,15 +33,15 @@ func (w *World) config() *rest.Config {
 	return c
 }
 
-// checkWish looks at what virtflow has just changed: it ends no guest that runs, unless somebody wants that now.
-func (w *World) checkWish(c kube.Change) {
+// checkReason looks at what virtflow has just changed: it ends no guest that runs, unless somebody wants that now.
+func (w *World) checkReason(c kube.Change) {
 	if !w.acting {
 		return
 	}
 	switch o := c.New.(type) {
 	case *kubevirt.VirtualMachineInstance:
-		if l := w.runs(func(l *launcher) bool { return l.vmiUID == string(o.UID) }); l != nil && beginsToEnd(c) && w.wishToEnd(o) == "" {
-			w.breakf("the instance %s, whose guest runs, was deleted without a wish", l.key())
+		if l := w.runs(func(l *launcher) bool { return l.vmiUID == string(o.UID) }); l != nil && beginsToEnd(c) && w.reasonToEnd(o) == "" {
+			w.breakf("the instance %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	case *corev1.Pod:
 		l := w.runs(func(l *launcher) bool { return l.podUID == string(o.UID) })
@@ -50,7 +50,7 @@ func (w *World) checkWish(c kube.Change) {
 		}
 		vmi := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, l.namespace, l.vmi)
 		if vmi != nil && string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil {
-			w.breakf("the pod of %s, whose guest runs, was deleted without a wish", l.key())
+			w.breakf("the pod of %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	}
 }
@@ -76,14 +76,14 @@ func beginsToEnd(c kube.Change) bool {
 	return !marked && (c.Type == kube.Deleted || now.GetDeletionTimestamp() != nil)
 }
 
-// wishToEnd is the wish in Kubernetes by which an instance may be ended now; "": there is none.
-func (w *World) wishToEnd(vmi *kubevirt.VirtualMachineInstance) string {
+// reasonToEnd is the reason in Kubernetes by which an instance may be ended now; "": there is none.
+func (w *World) reasonToEnd(vmi *kubevirt.VirtualMachineInstance) string {
 	owner := metav1.GetControllerOf(vmi)
 	if owner == nil {
 		return ""
 	}
 	if owner.Kind == "VirtualMachine" {
-		return wishOfVM(w.VM(owner.Name), vmi)
+		return reasonOfVM(w.VM(owner.Name), vmi)
 	}
 	set, others := w.Set(owner.Name), 0
 	for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, vmi.Namespace) {
@@ -91,11 +91,11 @@ func (w *World) wishToEnd(vmi *kubevirt.VirtualMachineInstance) string {
 			others++
 		}
 	}
-	return wishOfSet(set, vmi, others)
+	return reasonOfSet(set, vmi, others)
 }
 
-// wishOfVM is that of the VM which controls an instance; nil: it is gone.
-func wishOfVM(vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) string {
+// reasonOfVM is that of the VM which controls an instance; nil: it is gone.
+func reasonOfVM(vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) string {
 	switch {
 	case vm == nil || !metav1.IsControlledBy(vmi, vm):
 		return "the VM is gone"
@@ -117,9 +117,9 @@ func orphans(owner metav1.Object) bool {
 	return slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// wishOfSet is that of the set which controls an instance; nil: it is gone. Others are the set's other instances, without those that have
+// reasonOfSet is that of the set which controls an instance; nil: it is gone. Others are the set's other instances, without those that have
 // ended or are being deleted.
-func wishOfSet(set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.VirtualMachineInstance, others int) string {
+func reasonOfSet(set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.VirtualMachineInstance, others int) string {
 	switch {
 	case set == nil || !metav1.IsControlledBy(vmi, set):
 		return "the set is gone"

@@ -12,7 +12,7 @@ import (
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 )
 
-func TestWishOfVM(t *testing.T) {
+func TestReasonOfVM(t *testing.T) {
 	machine := func(change func(*kubevirt.VirtualMachine)) *kubevirt.VirtualMachine {
 		always := kubevirt.RunStrategyAlways
 		m := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{UID: "vm"}, Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always}}
@@ -48,11 +48,11 @@ func TestWishOfVM(t *testing.T) {
 			m.Spec.RunStrategy = &halted
 		}), "the VM is to be halted"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, wishOfVM(c.vm, vmi)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, reasonOfVM(c.vm, vmi)) })
 	}
 }
 
-func TestWishOfSet(t *testing.T) {
+func TestReasonOfSet(t *testing.T) {
 	yes, two, now := true, int32(2), metav1.Now()
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{Kind: "VirtualMachineInstanceReplicaSet", UID: "set", Controller: &yes}},
@@ -62,15 +62,15 @@ func TestWishOfSet(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{UID: uid, DeletionTimestamp: deleted}, Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: &two},
 		}
 	}
-	require.Empty(t, wishOfSet(of("set", nil), vmi, 1), "it was the second of two")
-	require.NotEmpty(t, wishOfSet(of("set", nil), vmi, 2))
-	require.NotEmpty(t, wishOfSet(of("set", &now), vmi, 0))
-	require.NotEmpty(t, wishOfSet(of("next", nil), vmi, 0))
-	require.NotEmpty(t, wishOfSet(nil, vmi, 0))
+	require.Empty(t, reasonOfSet(of("set", nil), vmi, 1), "it was the second of two")
+	require.NotEmpty(t, reasonOfSet(of("set", nil), vmi, 2))
+	require.NotEmpty(t, reasonOfSet(of("set", &now), vmi, 0))
+	require.NotEmpty(t, reasonOfSet(of("next", nil), vmi, 0))
+	require.NotEmpty(t, reasonOfSet(nil, vmi, 0))
 }
 
-// TestGuestsEndedWithoutAWishAreNoticed where virtflow ends them, and where somebody else does are that one's business.
-func TestGuestsEndedWithoutAWishAreNoticed(t *testing.T) {
+// TestGuestsEndedWithoutAReasonAreNoticed where virtflow ends them, and where somebody else does are that one's business.
+func TestGuestsEndedWithoutAReasonAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, w *World)
 		want []string
@@ -79,12 +79,12 @@ func TestGuestsEndedWithoutAWishAreNoticed(t *testing.T) {
 			client, err := crdkube.New(w.config())
 			require.NoError(t, err)
 			require.NoError(t, client.VMIs(Namespace).Delete(t.Context(), vm, metav1.DeleteOptions{}))
-		}, []string{"the instance default/web, whose guest runs, was deleted without a wish"}},
+		}, []string{"the instance default/web, whose guest runs, was deleted without a reason"}},
 		"virtflow deletes the pod": {func(t *testing.T, w *World) {
 			client, err := kubernetes.NewForConfig(w.config())
 			require.NoError(t, err)
 			require.NoError(t, client.CoreV1().Pods(Namespace).Delete(t.Context(), w.Pod(vm).Name, metav1.DeleteOptions{}))
-		}, []string{"the pod of default/web, whose guest runs, was deleted without a wish"}},
+		}, []string{"the pod of default/web, whose guest runs, was deleted without a reason"}},
 		"a user deletes the instance": {func(_ *testing.T, w *World) { w.DeleteInstance(vm) }, nil},
 		"a user deletes the pod":      {func(_ *testing.T, w *World) { w.DeletePod(vm, nil) }, nil},
 	} {
