@@ -115,7 +115,7 @@ func (f *workflows) closed(id string) bool { return f.runs[id] == nil }
 func (f *workflows) deliver(d *crdwatch.Delivery) bool {
 	r := f.runs[d.Workflow]
 	switch {
-	case r == nil && d.Start == nil:
+	case r == nil && d.Start == nil && len(f.starting[d.Workflow]) == 0:
 		return true // nobody is there to hear it
 	case r == nil:
 		f.starting[d.Workflow] = append(f.starting[d.Workflow], d)

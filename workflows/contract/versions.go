@@ -8,11 +8,17 @@ func (o *VMObservation) Version() (uid, resourceVersion string) { return o.UID, 
 // Vanished says that it exists no more.
 func (o *VMObservation) Vanished() *bool { return &o.Gone }
 
+// Unversion drops the version.
+func (o *VMObservation) Unversion() { o.ResourceVersion = "" }
+
 // Version names the object and its version.
 func (o *VMIObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
 
 // Vanished says that it exists no more.
 func (o *VMIObservation) Vanished() *bool { return &o.Gone }
+
+// Unversion drops the version.
+func (o *VMIObservation) Unversion() { o.ResourceVersion = "" }
 
 // Version names the object and its version.
 func (o *PodObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
@@ -20,11 +26,17 @@ func (o *PodObservation) Version() (uid, resourceVersion string) { return o.UID,
 // Vanished says that it exists no more.
 func (o *PodObservation) Vanished() *bool { return &o.Gone }
 
+// Unversion drops the version.
+func (o *PodObservation) Unversion() { o.ResourceVersion = "" }
+
 // Version names the object and its version.
 func (o *NodeObservation) Version() (uid, resourceVersion string) { return o.UID, o.ResourceVersion }
 
 // Vanished says that it exists no more.
 func (o *NodeObservation) Vanished() *bool { return &o.Gone }
+
+// Unversion drops the version.
+func (o *NodeObservation) Unversion() { o.ResourceVersion = "" }
 
 // Version names the object and its version.
 func (o *ReplicaSetObservation) Version() (uid, resourceVersion string) {
@@ -33,3 +45,6 @@ func (o *ReplicaSetObservation) Version() (uid, resourceVersion string) {
 
 // Vanished says that it exists no more.
 func (o *ReplicaSetObservation) Vanished() *bool { return &o.Gone }
+
+// Unversion drops the version.
+func (o *ReplicaSetObservation) Unversion() { o.ResourceVersion = "" }

@@ -7,11 +7,13 @@ type Observed[T any] interface {
 	Version() (uid, resourceVersion string)
 	// Vanished is the object's end as something that can be read and set.
 	Vanished() *bool
+	// Unversion drops the version.
+	Unversion()
 }
 
 // Newest folds an observation into what is known of an object (nil: nothing). It is the newer of the two, and known itself where o says
 // nothing new: an observation may come twice, late and out of order. An object that is gone does not come back, but another one of its
-// name may have taken its place.
+// name may have taken its place. Where only its absence was read, and known has no resourceVersion, whatever is observed is newer.
 func Newest[T any, P Observed[T]](known *T, o T) *T {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
@@ -27,7 +29,7 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 		return known
 	case uid != knownUID:
 		return &o
-	case *P(known).Vanished():
+	case *P(known).Vanished() && (gone || knownVersion != ""):
 		return known
 	case gone:
 		return Gone[T, P](known)
@@ -61,6 +63,16 @@ func Track[T any, P Observed[T]](current, next *T, o T) (_, _ *T) {
 		}
 	}
 	return current, next
+}
+
+// Absent is Gone for an object whose absence was read. What is observed of its name from then on counts whatever its version: where etcd was put
+// back, versions have run backwards, and the same object may come back.
+func Absent[T any, P Observed[T]](known *T) *T {
+	last := Gone[T, P](known)
+	if last != nil {
+		P(last).Unversion()
+	}
+	return last
 }
 
 // Gone is what was last known of an object, and that it exists no more. What was answered to a query does not change under it.

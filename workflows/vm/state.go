@@ -140,7 +140,7 @@ func (s *State) read(r contract.ReadVMResult) {
 		return
 	}
 	if r.VMI == nil {
-		s.VMI = entity.Gone(s.VMI)
+		s.VMI = entity.Absent(s.VMI)
 		return
 	}
 	s.VMI = r.VMI
