@@ -63,3 +63,21 @@ func TestTrack(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back; what was seen to
+// vanish may not.
+func TestWhatWasReadToBeAbsentMayComeBack(t *testing.T) {
+	known := &contract.VMIObservation{UID: "a", ResourceVersion: "150"}
+	same := contract.VMIObservation{UID: "a", ResourceVersion: "120"}
+	other := contract.VMIObservation{UID: "b", ResourceVersion: "120"}
+	absent := Absent(known)
+	require.True(t, absent.Gone)
+	require.Equal(t, "150", known.ResourceVersion, "what was answered to a query does not change")
+	require.Equal(t, &same, Newest(absent, same))
+	require.Equal(t, &other, Newest(absent, other))
+	require.Equal(t, absent, Newest(absent, contract.VMIObservation{UID: "a", Gone: true}))
+	gone := Gone(known)
+	require.Equal(t, gone, Newest(gone, same))
+	require.Equal(t, gone, Newest(gone, other))
+	require.Nil(t, Absent[contract.VMIObservation](nil))
+}
