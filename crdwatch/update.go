@@ -17,25 +17,24 @@ import (
 // workflowsPerLook bounds how many workflows one look after an update touches: some ten a second.
 const workflowsPerLook = 500
 
-// update brings what runs to the logic of this release. An entity whose run began with older logic, which may be idle
-// for months, is asked to continue as new. A workflow that this release cannot replay, since a newer release began it,
-// is ended: what was lost with it is read from Kubernetes by the entity that is started in its place.
+// update brings what runs to the logic of this release. An entity whose run began with that of another one, older or
+// newer, and which may be idle for months, is asked to continue as new. A workflow that this release cannot replay is
+// ended: what was lost with it is read from Kubernetes by the entity that is started in its place.
 func (r *resyncer) update(ctx context.Context) error {
 	return errors.Join(r.continueAsNew(ctx, contract.Changes()), r.endWhatCannotReplay(ctx))
 }
 
-// continueAsNew asks the entities that began without the newest change to continue as new.
+// continueAsNew asks the entities that began with other changes than these to continue as new.
 func (r *resyncer) continueAsNew(ctx context.Context, changes []string) error {
-	if len(changes) == 0 {
-		return nil
+	others := "TemporalChangeVersion IS NOT NULL"
+	if logic := contract.Logic(changes); logic != "" { // GetVersion writes change IDs with their version
+		others = fmt.Sprintf("(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s-1')", logic)
 	}
-	newest := changes[len(changes)-1] + "-1" // as GetVersion writes it: the change ID and the version
-	older, err := r.running(ctx, entityTypes(),
-		fmt.Sprintf("(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s')", newest))
+	entities, err := r.running(ctx, entityTypes(), others)
 	if err != nil {
-		return fmt.Errorf("listing the workflows with the logic of an older release: %w", err)
+		return fmt.Errorf("listing the workflows with the logic of another release: %w", err)
 	}
-	for _, e := range older {
+	for _, e := range entities {
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
@@ -45,9 +44,9 @@ func (r *resyncer) continueAsNew(ctx context.Context, changes []string) error {
 			return fmt.Errorf("asking %s to continue as new: %w", id, err)
 		}
 	}
-	if len(older) > 0 {
-		r.log.Info().Int("entities", len(older)).Str("change", newest).
-			Msg("entities with the logic of an older release were asked to continue as new")
+	if len(entities) > 0 {
+		r.log.Info().Int("entities", len(entities)).
+			Msg("entities with the logic of another release were asked to continue as new")
 	}
 	return nil
 }

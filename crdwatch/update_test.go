@@ -75,18 +75,20 @@ func resyncerOf(t *testing.T, l *listing) *resyncer {
 	return NewLeader(Options{Temporal: l, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf).resyncer
 }
 
-// TestEntitiesWithOlderLogicContinueAsNew, and nobody asks while no logic has changed.
-func TestEntitiesWithOlderLogicContinueAsNew(t *testing.T) {
+// TestEntitiesWithOtherLogicContinueAsNew, of a release before this one or after it.
+func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 	l := &listing{ids: []string{"vm/a/web", "closed", "vmi/a/web"}}
 	r := resyncerOf(t, l)
+	const entities = "IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node') AND "
 	require.NoError(t, r.continueAsNew(t.Context(), nil))
-	require.Empty(t, l.query)
+	require.True(t, strings.HasSuffix(l.query, entities+"TemporalChangeVersion IS NOT NULL"), l.query)
+	l.did = nil
 	require.NoError(t, r.continueAsNew(t.Context(), []string{"old", "newest"}))
 	require.True(t, strings.HasSuffix(l.query,
-		"IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node') AND "+
-			"(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'newest-1')"), l.query)
+		entities+"(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:newest-1')"), l.query)
 	require.Equal(t, []string{
-		"continue-as-new vm/a/web run of vm/a/web", "continue-as-new closed run of closed", "continue-as-new vmi/a/web run of vmi/a/web",
+		"continue-as-new vm/a/web run of vm/a/web", "continue-as-new closed run of closed",
+		"continue-as-new vmi/a/web run of vmi/a/web",
 	}, l.did)
 }
 

@@ -38,8 +38,8 @@ func TestUpdateUnderLoad(t *testing.T) {
 	busy.cyclesUntil(deployed(t, nextRelease(t)))
 	untilHealthy(t)
 	until(t, moveTime, "all entities have the new logic", func() error {
-		without := countWorkflows(t, "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'e2e-update-1')")
-		with := countWorkflows(t, "TemporalChangeVersion = 'e2e-update-1'")
+		without := countWorkflows(t, "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:e2e-update-1')")
+		with := countWorkflows(t, "TemporalChangeVersion = 'logic:e2e-update-1'")
 		if without != 0 || with < 4 { // three VMs, and the instance of one
 			return fmt.Errorf("%d entities with the old logic, %d with the new", without, with)
 		}
@@ -50,13 +50,14 @@ func TestUpdateUnderLoad(t *testing.T) {
 
 	busy.cyclesUntil(deployed(t, ""))
 	untilHealthy(t)
-	g.untouched(healTime)
-	idle.kubectl("annotate", "vm", idle.name, "e2e=back")
-	idle.strategy("Always")
-	until(t, replayTime, "the idle VM, whose workflow the release before cannot replay, starts", func() error {
-		_, err := idle.vmi()
-		return err
+	until(t, replayTime, "all entities have the old logic again, those that it cannot replay anew", func() error {
+		if with := countWorkflows(t, "TemporalChangeVersion IS NOT NULL"); with != 0 {
+			return fmt.Errorf("%d entities with the new logic", with)
+		}
+		return nil
 	})
+	g.untouched(healTime)
+	idle.strategy("Always")
 	idle.untilBooted()
 	idle.remove()
 	busy.cyclesUntil(nil)

@@ -5,5 +5,13 @@ package contract
 const SignalContinueAsNew = "continue-as-new"
 
 // Changes are the IDs of what changed in the entities' logic since the floor, oldest first: each is the change ID of one workflow.GetVersion.
-// Each run asks for all of them when it begins, so one that lacks the newest runs with older logic throughout.
+// Each run asks for all of them when it begins, and so keeps its logic for as long as it lasts.
 func Changes() []string { return nil }
+
+// Logic is the change ID by which a run says with which changes it began, as they were in its release: the newest of them. "" says none.
+func Logic(changes []string) string {
+	if len(changes) == 0 {
+		return ""
+	}
+	return "logic:" + changes[len(changes)-1]
+}

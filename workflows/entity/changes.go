@@ -6,9 +6,13 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// fixLogic asks for every change at the beginning of a run, which keeps its logic for as long as it lasts.
+// fixLogic asks for every change at the beginning of a run, and notes which ones there were.
 func fixLogic(ctx workflow.Context) {
-	for _, id := range contract.Changes() {
+	changes := contract.Changes()
+	if len(changes) == 0 {
+		return
+	}
+	for _, id := range append(changes, contract.Logic(changes)) {
 		workflow.GetVersion(ctx, id, workflow.DefaultVersion, 1)
 	}
 }
