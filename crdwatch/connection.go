@@ -22,6 +22,8 @@ type Connection struct {
 	restored chan time.Time
 	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
 	suspected time.Time
+	// since is when it was away first since somebody has looked.
+	since time.Time
 }
 
 // NewConnection watches nothing yet: Intercept must be among the client's interceptors.
@@ -68,6 +70,9 @@ func (c *Connection) lose(now time.Time) {
 func (c *Connection) suspect(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.suspected.IsZero() {
+		c.since = now
+	}
 	c.suspected = now
 }
 
@@ -76,6 +81,16 @@ func (c *Connection) suspicion() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.suspected
+}
+
+// suspectedSince is when the suspicion began, which what was away again and again since has renewed (zero: there is none).
+func (c *Connection) suspectedSince() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suspected.IsZero() {
+		return time.Time{}
+	}
+	return c.since
 }
 
 // trust ends a suspicion, unless there is a newer one.

@@ -174,7 +174,7 @@ func (o *Outbox) step(ctx context.Context) bool {
 // suspects says that Temporal may be an older copy: first somebody looks. An entity with an old memory that hears of
 // something in the epoch that it knows would act on what it remembers.
 func (o *Outbox) suspects() bool {
-	at := o.connection.suspicion()
+	at := o.connection.suspectedSince()
 	return !at.IsZero() && time.Since(at) < suspectFor
 }
 

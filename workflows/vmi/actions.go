@@ -1,6 +1,7 @@
 package vmi
 
 import (
+	"errors"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -176,9 +177,13 @@ func (e *instance) forceDeletePod(ctx workflow.Context) error {
 	none := int64(0)
 	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none, Fence: e.state.fence()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
-	if err == nil && r.Refused != "" {
+	switch {
+	case err != nil:
+	case r.Refused != "" && r.Node == nil: // by a worker of another release
+		err = errors.New(r.Refused)
+	case r.Refused != "":
 		e.state.unfence(r.Node)
-	} else if err == nil {
+	default:
 		e.state.PodDeleted, e.state.PodForceDeleted = true, true
 		if r.Absent {
 			e.state.Pod = entity.Gone(e.state.Pod)

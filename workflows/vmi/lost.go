@@ -132,6 +132,9 @@ func (s *State) refreshNode(now time.Time) {
 	if n.Gone && s.NodeGoneAt.IsZero() {
 		s.NodeGoneAt = now
 	}
+	if n.Ready && !n.Gone && s.fenced() && !s.PodForceDeleted {
+		s.Fenced = nil // what called it off was another outage than the next one
+	}
 	if !s.away() || s.fenced() {
 		return
 	}
@@ -160,6 +163,7 @@ func (s *State) declareOff(now time.Time, by contract.FenceBy, why string) {
 func (s *State) unfence(n *contract.NodeState) {
 	s.observeTaint(*n)
 	s.Fenced, s.NodeGoneAt, s.Node = nil, time.Time{}, n
+	s.PodForceDeleted = false // in another outage somebody has to look at the node anew
 	if s.VMI != nil {
 		s.Phase, s.PhaseTimes, s.Reason, s.Explanation = Phase(s.VMI.Phase), s.VMI.PhaseTimes, "", ""
 	}

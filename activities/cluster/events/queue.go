@@ -23,6 +23,9 @@ const (
 	writers = 4
 	// requestTime bounds one request.
 	requestTime = 10 * time.Second
+	// errorsTaken is how often the API server may answer with an error of its own: one that lasts, such as a failing
+	// webhook's, must not keep a writer from the events of others.
+	errorsTaken = 10
 	// flushTime is for what still waits when the process ends. With the 20 s in which the worker finishes its work it
 	// fits into the pod's grace period of 30 s.
 	flushTime = 5 * time.Second
@@ -112,7 +115,8 @@ func (q *Queue) write(life context.Context, stopping <-chan struct{}) {
 
 // try writes an event, as often as it takes.
 func (q *Queue) try(life context.Context, e *corev1.Event) {
-	for pauses := q.pauses; ; {
+	pauses, internal := q.pauses, 0
+	for {
 		err := q.create(life, e)
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err): // an attempt before this one has written it
@@ -126,6 +130,12 @@ func (q *Queue) try(life context.Context, e *corev1.Event) {
 			apierrors.IsRequestEntityTooLargeError(err):
 			q.done(e, refused, err)
 			return
+		}
+		if apierrors.IsInternalError(err) {
+			if internal++; internal == errorsTaken {
+				q.done(e, refused, err)
+				return
+			}
 		}
 		pause := time.NewTimer(pauses.Step())
 		select {

@@ -110,7 +110,12 @@ func TestNoEventIsLost(t *testing.T) {
 		{Status: status(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
 		{Err: errors.New("connection reset"), After: true},
 	}
-	r.onEvents(func(n int) *kube.Fault { return faults[n%len(faults)] })
+	r.onEvents(func(n int) *kube.Fault {
+		if f := faults[n%len(faults)]; f == nil || f.Status == nil || n%25 < len(faults) { // errors of its own are rare
+			return f
+		}
+		return nil
+	})
 	r.flush = time.Minute
 	stop := r.Start()
 	for i := range 1000 {
@@ -180,4 +185,22 @@ func TestWhatIsRefusedHoldsUpNobody(t *testing.T) {
 	stop()
 	require.Equal(t, 7, r.there(t))
 	r.results(t, map[string]int{written: 7, refused: 3})
+}
+
+// TestAnErrorThatLastsEndsInRefusal, as that of a webhook which fails for one namespace; the next event is written.
+func TestAnErrorThatLastsEndsInRefusal(t *testing.T) {
+	r := newRig(t)
+	r.onEvents(func(n int) *kube.Fault {
+		if n <= errorsTaken {
+			return &kube.Fault{Status: status(http.StatusInternalServerError, metav1.StatusReasonInternalError)}
+		}
+		return nil
+	})
+	r.flush = time.Minute
+	stop := r.Start()
+	r.Record(event(0))
+	require.Eventually(t, func() bool { return r.metrics(t)[refused] == 1 }, time.Minute, time.Millisecond)
+	r.Record(event(1))
+	stop()
+	r.results(t, map[string]int{written: 1, refused: 1})
 }
