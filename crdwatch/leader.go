@@ -3,6 +3,7 @@ package crdwatch
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -18,23 +19,29 @@ import (
 type Leader struct {
 	differ   *differ
 	resyncer *resyncer
+	updater  *updater
 }
 
 // NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Resync is how
 // many objects a second are looked at that have not changed.
 func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
-	return &Leader{differ: d, resyncer: &resyncer{
+	return &Leader{differ: d, updater: newUpdater(o.Temporal, o.Log), resyncer: &resyncer{
 		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
 		limiter: rate.NewLimiter(resync, 1), again: make(chan struct{}, 1),
 	}}
 }
 
-// run sends everything that has not been sent yet, then what was missed, until ctx ends.
+// run sends everything that has not been sent yet, then what was missed, and brings what runs to the logic of this
+// release, until ctx ends.
 func (l *Leader) run(ctx context.Context) {
-	if l.SendAll(ctx) == nil {
-		l.resyncer.run(ctx)
+	if l.SendAll(ctx) != nil {
+		return
 	}
+	var updating sync.WaitGroup
+	updating.Go(func() { l.updater.run(ctx) })
+	l.resyncer.run(ctx)
+	updating.Wait()
 }
 
 // SendAll sends everything that has not been sent yet.

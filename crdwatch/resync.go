@@ -58,9 +58,7 @@ func (r *resyncer) run(ctx context.Context) {
 			first = true
 			through.Reset(0)
 		case <-look.C:
-			if next, err = r.look(ctx); err == nil {
-				err = r.update(ctx)
-			}
+			next, err = r.look(ctx)
 			look.Reset(next)
 		case <-through.C:
 			next, err = r.resync(ctx, first)

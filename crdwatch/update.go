@@ -5,88 +5,152 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/rs/zerolog"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// workflowsPerLook bounds how many workflows one look after an update touches: some ten a second.
-const workflowsPerLook = 500
+const (
+	// updateRate is how many workflows a second are asked, looked into or ended.
+	updateRate = 10
+	// An entity that was asked to continue as new and still has other logic, since control workers of another release
+	// run, is asked again after a pause that doubles.
+	askedPause, askedPauseLongest = time.Minute, 32 * time.Minute
+	// divergedFor is how long a workflow has to be impossible to replay until it is ended: while a release is rolled out,
+	// the next attempt may be that of a worker which can.
+	divergedFor = 2 * time.Minute
+)
 
-// update brings what runs to the logic of this release. An entity whose run began with that of another one, older or
+// updater brings what runs to the logic of this release. An entity whose run began with that of another one, older or
 // newer, and which may be idle for months, is asked to continue as new. A workflow that this release cannot replay is
 // ended: what was lost with it is read from Kubernetes by the entity that is started in its place.
-func (r *resyncer) update(ctx context.Context) error {
-	return errors.Join(r.continueAsNew(ctx, contract.Changes()), r.endWhatCannotReplay(ctx))
+type updater struct {
+	temporal client.Client
+	limiter  *rate.Limiter
+	log      zerolog.Logger
+	asked    *flowcontrol.Backoff // by workflow ID
+	// diverged says since when a run is known not to replay, by its ID.
+	diverged map[string]time.Time
+	now      func() time.Time
+}
+
+func newUpdater(temporal client.Client, log zerolog.Logger) *updater {
+	return &updater{
+		temporal: temporal, limiter: rate.NewLimiter(updateRate, 1), log: log,
+		asked:    flowcontrol.NewBackOff(askedPause, askedPauseLongest),
+		diverged: map[string]time.Time{}, now: time.Now,
+	}
+}
+
+// run looks now and again, until ctx ends.
+func (u *updater) run(ctx context.Context) {
+	ticker := time.NewTicker(LookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := errors.Join(u.continueAsNew(ctx, contract.Changes()), u.endWhatCannotReplay(ctx))
+		if err != nil && ctx.Err() == nil {
+			u.log.Warn().Err(err).Msg("bringing workflows to the logic of this release, trying again later")
+		}
+	}
 }
 
 // continueAsNew asks the entities that began with other changes than these to continue as new.
-func (r *resyncer) continueAsNew(ctx context.Context, changes []string) error {
+func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 	others := "TemporalChangeVersion IS NOT NULL"
 	if logic := contract.Logic(changes); logic != "" { // GetVersion writes change IDs with their version
 		others = fmt.Sprintf("(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s-1')", logic)
 	}
-	entities, err := r.running(ctx, entityTypes(), others)
-	if err != nil {
-		return fmt.Errorf("listing the workflows with the logic of another release: %w", err)
-	}
-	for _, e := range entities {
-		if err := r.limiter.Wait(ctx); err != nil {
+	asked := 0
+	err := u.each(ctx, entityTypes(), others, func(e *workflowpb.WorkflowExecutionInfo) error {
+		id := e.GetExecution().GetWorkflowId()
+		if u.asked.IsInBackOffSinceUpdate(id, u.now()) {
+			return nil
+		}
+		if err := u.limiter.Wait(ctx); err != nil {
 			return err
 		}
-		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
-		err := r.temporal.SignalWorkflow(ctx, id, run, contract.SignalContinueAsNew, struct{}{})
+		u.asked.Next(id, u.now())
+		asked++
+		err := u.temporal.SignalWorkflow(ctx, id, e.GetExecution().GetRunId(), contract.SignalContinueAsNew, struct{}{})
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("asking %s to continue as new: %w", id, err)
 		}
-	}
-	if len(entities) > 0 {
-		r.log.Info().Int("entities", len(entities)).
+		return nil
+	})
+	u.asked.GC()
+	if asked > 0 {
+		u.log.Info().Int("entities", asked).
 			Msg("entities with the logic of another release were asked to continue as new")
 	}
-	return nil
+	return err
 }
 
-// endWhatCannotReplay ends the workflows whose tasks fail because the worker's logic is not what they began with.
-func (r *resyncer) endWhatCannotReplay(ctx context.Context) error {
+// endWhatCannotReplay ends the workflows whose tasks have failed for a while because the worker's logic is not what they
+// began with. An entity hears how its transition closed: it may have continued as new since it opened that.
+func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	types := append(entityTypes(), contract.WorkflowStartVM, contract.WorkflowStopVM, contract.WorkflowRestartVM,
-		contract.WorkflowReplicate)
-	failing, err := r.running(ctx, types, "TemporalReportedProblems IS NOT NULL")
+		contract.WorkflowReplicate, contract.WorkflowFencingToken)
+	seen := map[string]time.Time{}
+	err := u.each(ctx, types, "TemporalReportedProblems IS NOT NULL", func(e *workflowpb.WorkflowExecutionInfo) error {
+		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
+		if err := u.limiter.Wait(ctx); err != nil {
+			return err
+		}
+		diverges, err := u.diverges(ctx, id, run)
+		if err != nil || !diverges {
+			return err
+		}
+		since, known := u.diverged[run]
+		if !known {
+			since = u.now()
+		}
+		if seen[run] = since; u.now().Sub(since) < divergedFor {
+			return nil
+		}
+		u.log.Warn().Str("workflow", id).Str("run", run).Str("type", e.GetType().GetName()).
+			Msg("this release cannot replay the workflow, and ends it")
+		const why = "the release that runs now cannot replay it"
+		if err := u.temporal.TerminateWorkflow(ctx, id, run, why); ignoreAbsent(err) != nil {
+			return fmt.Errorf("ending %s, which cannot be replayed: %w", id, err)
+		}
+		parent := e.GetParentExecution().GetWorkflowId()
+		if parent == "" {
+			return nil
+		}
+		closed := contract.TransitionClosed{ID: id, Error: "it was ended: " + why, ErrorType: contract.ErrorOutcomeUnknown}
+		err = u.temporal.SignalWorkflow(ctx, parent, "", contract.SignalTransitionClosed, closed)
+		if ignoreAbsent(err) != nil {
+			return fmt.Errorf("telling %s that %s was ended: %w", parent, id, err)
+		}
+		return nil
+	})
 	var invalid *serviceerror.InvalidArgument
 	if errors.As(err, &invalid) {
 		return nil // a Temporal before 1.30 does not report problems
 	}
-	if err != nil {
-		return fmt.Errorf("listing the workflows whose tasks fail: %w", err)
-	}
-	for _, e := range failing {
-		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
-		diverged, err := r.diverged(ctx, id, run)
-		if err != nil {
-			return err
-		}
-		if !diverged {
-			continue
-		}
-		r.log.Warn().Str("workflow", id).Str("run", run).Str("type", e.GetType().GetName()).
-			Msg("this release cannot replay the workflow, and ends it")
-		err = r.temporal.TerminateWorkflow(ctx, id, run, "the release that runs now cannot replay it; crdwatch starts it anew")
-		if ignoreAbsent(err) != nil {
-			return fmt.Errorf("ending %s, which cannot be replayed: %w", id, err)
-		}
-	}
-	return nil
+	u.diverged = seen
+	return err
 }
 
-// diverged says whether a run's last task failed for a history that its worker's logic would not have written. The SDK
+// diverges says whether a run's last task failed for a history that its worker's logic would not have written. The SDK
 // reports that for the first attempt only: the others time out, of which histories say nothing.
-func (r *resyncer) diverged(ctx context.Context, id, run string) (bool, error) {
-	diverged := false
-	events := r.temporal.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+func (u *updater) diverges(ctx context.Context, id, run string) (bool, error) {
+	diverges := false
+	events := u.temporal.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
 		if ignoreAbsent(err) != nil {
@@ -97,24 +161,44 @@ func (r *resyncer) diverged(ctx context.Context, id, run string) (bool, error) {
 		}
 		switch e.GetEventType() {
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-			diverged = false
+			diverges = false
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 			cause := e.GetWorkflowTaskFailedEventAttributes().GetCause()
-			diverged = cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
+			diverges = cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
 		default:
 		}
 	}
-	return diverged, nil
+	return diverges, nil
 }
 
-// running are some of the open workflows of these types of which the query holds.
-func (r *resyncer) running(ctx context.Context, types []string, query string) ([]*workflowpb.WorkflowExecutionInfo, error) {
-	answer, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		PageSize: workflowsPerLook,
-		Query: fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s') AND %s",
-			strings.Join(types, "', '"), query),
-	})
-	return answer.GetExecutions(), err
+// each does something with each open workflow of these types of which the query holds. What fails does not keep the
+// others from being done.
+func (u *updater) each(
+	ctx context.Context, types []string, query string, do func(*workflowpb.WorkflowExecutionInfo) error,
+) error {
+	var failures []error
+	var page []byte
+	for {
+		answer, err := u.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			PageSize: 500, NextPageToken: page,
+			Query: fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s') AND %s",
+				strings.Join(types, "', '"), query),
+		})
+		if err != nil {
+			return errors.Join(append(failures, fmt.Errorf("listing workflows: %w", err))...)
+		}
+		for _, e := range answer.GetExecutions() {
+			if err := do(e); err != nil {
+				failures = append(failures, err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			return errors.Join(failures...)
+		}
+	}
 }
 
 func entityTypes() []string {

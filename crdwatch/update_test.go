@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -15,12 +16,15 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/flowcontrol"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 // listing is a Temporal with some workflows, of which every query holds.
 type listing struct {
 	client.Client
 	ids       []string
+	parents   map[string]string
 	histories map[string][]*historypb.HistoryEvent
 	refused   error
 	query     string
@@ -34,7 +38,8 @@ func (l *listing) ListWorkflow(
 	out := &workflowservice.ListWorkflowExecutionsResponse{}
 	for _, id := range l.ids {
 		out.Executions = append(out.Executions, &workflowpb.WorkflowExecutionInfo{
-			Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id},
+			Execution:       &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id},
+			ParentExecution: &commonpb.WorkflowExecution{WorkflowId: l.parents[id]},
 		})
 	}
 	return out, l.refused
@@ -56,7 +61,10 @@ func (l *listing) TerminateWorkflow(_ context.Context, id, run, _ string, _ ...a
 func (l *listing) GetWorkflowHistory(
 	_ context.Context, id, _ string, _ bool, _ enumspb.HistoryEventFilterType,
 ) client.HistoryEventIterator {
-	return &iterator{events: l.histories[id]}
+	if events, ok := l.histories[id]; ok {
+		return &iterator{events: events}
+	}
+	return &iterator{events: []*historypb.HistoryEvent{nil}}
 }
 
 type iterator struct{ events []*historypb.HistoryEvent }
@@ -66,33 +74,48 @@ func (i *iterator) HasNext() bool { return len(i.events) > 0 }
 func (i *iterator) Next() (*historypb.HistoryEvent, error) {
 	e := i.events[0]
 	i.events = i.events[1:]
+	if e == nil {
+		return nil, serviceerror.NewUnavailable("no history")
+	}
 	return e, nil
 }
 
-func resyncerOf(t *testing.T, l *listing) *resyncer {
-	t.Helper()
-	d := newTestDiffer(t)
-	return NewLeader(Options{Temporal: l, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf).resyncer
+func updaterOf(l *listing) (u *updater, pass func(time.Duration)) {
+	clock := testingclock.NewFakeClock(time.Unix(1e9, 0))
+	u = newUpdater(l, zerolog.Nop())
+	u.limiter, u.now = rate.NewLimiter(rate.Inf, 1), clock.Now
+	u.asked = flowcontrol.NewFakeBackOff(askedPause, askedPauseLongest, clock)
+	return u, clock.Step
 }
 
-// TestEntitiesWithOtherLogicContinueAsNew, of a release before this one or after it.
+// TestEntitiesWithOtherLogicContinueAsNew, of a release before this one or after it. While that does not help they are
+// asked again less and less often.
 func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 	l := &listing{ids: []string{"vm/a/web", "closed", "vmi/a/web"}}
-	r := resyncerOf(t, l)
+	u, pass := updaterOf(l)
 	const entities = "IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node') AND "
-	require.NoError(t, r.continueAsNew(t.Context(), nil))
+	require.NoError(t, u.continueAsNew(t.Context(), nil))
 	require.True(t, strings.HasSuffix(l.query, entities+"TemporalChangeVersion IS NOT NULL"), l.query)
-	l.did = nil
-	require.NoError(t, r.continueAsNew(t.Context(), []string{"old", "newest"}))
-	require.True(t, strings.HasSuffix(l.query,
-		entities+"(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:newest-1')"), l.query)
 	require.Equal(t, []string{
 		"continue-as-new vm/a/web run of vm/a/web", "continue-as-new closed run of closed",
 		"continue-as-new vmi/a/web run of vmi/a/web",
 	}, l.did)
+	times := 0
+	for range 64 {
+		l.did = nil
+		require.NoError(t, u.continueAsNew(t.Context(), []string{"old", "newest"}))
+		if len(l.did) > 0 {
+			times++
+		}
+		pass(time.Minute)
+	}
+	require.True(t, strings.HasSuffix(l.query,
+		entities+"(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:newest-1')"), l.query)
+	require.Equal(t, 6, times, "1, 2, 4, 8, 16 and 32 minutes later")
 }
 
-// TestWhatCannotReplayIsEnded: only workflows whose last task failed for that reason, not those of which a bug or a busy worker is the reason.
+// TestWhatCannotReplayIsEnded: only workflows whose last task failed for that reason, and still does later, not those of
+// which a bug or a busy worker is the reason. The entity of a transition hears of it.
 func TestWhatCannotReplayIsEnded(t *testing.T) {
 	completed := &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 	failed := func(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
@@ -106,21 +129,53 @@ func TestWhatCannotReplayIsEnded(t *testing.T) {
 	diverged := failed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)
 	panicked := failed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE)
 	l := &listing{
-		ids: []string{"diverged", "healed", "panics", "times out"},
+		ids:     []string{"unreadable", "entity", "transition", "healed", "panics", "times out"},
+		parents: map[string]string{"transition": "its entity"},
 		histories: map[string][]*historypb.HistoryEvent{
-			"diverged":  {completed, diverged},
-			"healed":    {diverged, completed},
-			"panics":    {completed, panicked},
-			"times out": {completed},
+			"entity":     {completed, diverged},
+			"transition": {diverged},
+			"healed":     {diverged, completed},
+			"panics":     {completed, panicked},
+			"times out":  {completed},
 		},
 	}
-	r := resyncerOf(t, l)
-	require.NoError(t, r.endWhatCannotReplay(t.Context()))
-	require.Equal(t, []string{"end diverged run of diverged"}, l.did)
+	u, pass := updaterOf(l)
+	require.Error(t, u.endWhatCannotReplay(t.Context()), "one that cannot be read")
+	require.Empty(t, l.did)
+	pass(divergedFor)
+	require.Error(t, u.endWhatCannotReplay(t.Context()))
+	require.Equal(t, []string{
+		"end entity run of entity", "end transition run of transition", "transition-closed its entity ",
+	}, l.did)
 
 	l.did, l.refused = nil, serviceerror.NewInvalidArgument("invalid search attribute: TemporalReportedProblems")
-	require.NoError(t, r.endWhatCannotReplay(t.Context()), "an older Temporal")
+	require.NoError(t, u.endWhatCannotReplay(t.Context()), "an older Temporal")
 	require.Empty(t, l.did)
 	l.refused = serviceerror.NewUnavailable("no")
-	require.Error(t, r.endWhatCannotReplay(t.Context()))
+	require.Error(t, u.endWhatCannotReplay(t.Context()))
+}
+
+// TestWhatReplaysAgainIsNotEnded: the time counts from when it last could not.
+func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
+	l := &listing{ids: []string{"a"}, histories: map[string][]*historypb.HistoryEvent{"a": {{
+		EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+		Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{
+			WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{
+				Cause: enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR,
+			},
+		},
+	}}}}
+	u, pass := updaterOf(l)
+	look := func(ids ...string) {
+		l.ids = ids
+		require.NoError(t, u.endWhatCannotReplay(t.Context()))
+		pass(divergedFor - time.Second)
+	}
+	look("a")
+	look() // a worker that can replay it had it
+	look("a")
+	require.Empty(t, l.did)
+	look("a")
+	look("a")
+	require.NotEmpty(t, l.did)
 }

@@ -22,7 +22,7 @@ const moveTime = 3 * time.Minute
 
 // replayTime is how soon an entity that cannot be replayed is started anew: Temporal reports it after five attempts,
 // which time out one by one, and then crdwatch looks.
-const replayTime = 6 * time.Minute
+const replayTime = 9 * time.Minute
 
 // TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
 // are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.

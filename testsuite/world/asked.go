@@ -10,6 +10,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // acting notes when a request of virtflow's is being answered: the changes of that moment are its doing.
@@ -39,6 +40,10 @@ func (w *World) checkReason(c kube.Change) {
 		return
 	}
 	switch o := c.New.(type) {
+	case *kubevirt.VirtualMachine:
+		if old, ok := c.Old.(*kubevirt.VirtualMachine); ok && held(old) && !held(o) && !w.released && o.DeletionTimestamp == nil {
+			w.breakf("the hold of VM %s was erased, and nobody has released it", o.Name)
+		}
 	case *kubevirt.VirtualMachineInstance:
 		if l := w.runs(func(l *launcher) bool { return l.vmiUID == string(o.UID) }); l != nil && beginsToEnd(c) && w.reasonToEnd(o) == "" {
 			w.breakf("the instance %s, whose guest runs, was deleted without a reason", l.key())
@@ -53,6 +58,13 @@ func (w *World) checkReason(c kube.Change) {
 			w.breakf("the pod of %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	}
+}
+
+// held says that a VM's status calls it held.
+func held(vm *kubevirt.VirtualMachine) bool {
+	return slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool {
+		return c.Type == contract.ConditionHeld && c.Status == corev1.ConditionTrue
+	})
 }
 
 // runs finds a guest that runs.

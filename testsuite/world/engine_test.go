@@ -19,6 +19,7 @@ func TestEngineFaults(t *testing.T) {
 	var cases, idle, broken atomic.Int64
 	t.Cleanup(func() {
 		figures.Print(t, "faults of the engine: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(), broken.Load(), idle.Load())
+		require.Positive(t, cases.Load(), "nothing was tried")
 		require.LessOrEqual(t, idle.Load()*50, cases.Load(), "too many cases in which no fault has struck: they say nothing")
 	})
 	for story, s := range world.Scenarios() {

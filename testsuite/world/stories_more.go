@@ -89,7 +89,7 @@ func controlStories() []Scenario {
 				l.powersOff()
 			}
 			w.Sleep(5 * time.Minute)
-			if w.Started[key] > 1 && !w.forgetful() { // only its workflow knows
+			if m := w.VM(vm); w.Started[key] > 1 && m != nil && held(m) {
 				w.breakf("a machine that is held was started")
 			}
 			w.insist(contract.ControlRelease, entity) // an older copy of Temporal's database may bring the hold back

@@ -246,6 +246,7 @@ func (w *World) Control(workflow, control string, request contract.ControlReques
 		request.Actor = "bob"
 	}
 	w.tracef("user: %s: %s", workflow, control)
+	w.released = w.released || control == contract.ControlRelease
 	w.send(&crdwatch.Delivery{Workflow: workflow, Signal: control, Kind: "control", Payload: request})
 }
 

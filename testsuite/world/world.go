@@ -83,8 +83,10 @@ type World struct {
 	ghosts   map[string]string // guests that may still run on a node that was lost, by key
 	control  int               // epoch of the control worker
 	acting   bool              // a request of virtflow's is being answered
-	copies   []backup          // of Temporal's database, at each call of an activity
-	etcd     kube.Snapshot     // of when somebody last asked for something
+	// released says that somebody has released what was held.
+	released bool
+	copies   []backup      // of Temporal's database, at each call of an activity
+	etcd     kube.Snapshot // of when somebody last asked for something
 
 	moments   time.Duration
 	ctx       workflow.Context
