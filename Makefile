@@ -101,7 +101,7 @@ e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nod
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/dev testsuite/manifests testsuite/temporal
+LINT_MODULES ?= deploy/crds/gen deploy/dev testsuite/manifests testsuite/temporal
 
 SCALE ?=
 

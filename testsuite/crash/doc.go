@@ -12,4 +12,6 @@
 //	crash_test.go      a kill after each event
 //	mixed_test.go      old and new workers in turns, and at once
 //	heal_test.go       Temporal's database is lost
+//	older_copy_test.go a terminated entity, and a fencing token that is lost
+//	gateway_test.go    a node's worker reaches Temporal through the gateway
 package crash

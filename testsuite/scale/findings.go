@@ -33,7 +33,7 @@ func costs(property string, rest, load step) finding {
 	limit := moreCalls * perVM(rest)
 	return finding{
 		Property: property, Limit: fmt.Sprintf("≤ %.1f (at rest %.1f)", limit, perVM(rest)),
-		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: perVM(load) <= limit,
+		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: limit > 0 && perVM(load) <= limit,
 	}
 }
 

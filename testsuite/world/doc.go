@@ -11,12 +11,14 @@
 //	temporal.go     the part of a Temporal client that crdwatch asks
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
 //	user.go         what users do, through the real admission
+//	operate.go, operated.go, stories_operate.go   operations on guests: asking, doing, and their stories
 //	invariants.go   what must hold at every change, and when all is over
 //	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
 //	improvised.go   a story of arbitrary steps
 //
-// The suites (*_test.go): every activity invocation of every story failing in every way (matrix), and everything that can happen to the
-// engine happening there (engine), signals duplicated, delayed, reordered and lost (chaos), random sequences of requests and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
+// The suites (*_test.go): every activity invocation of every story failing in every way (matrix), and everything that
+// can happen to the engine happening there (engine), signals duplicated, delayed, reordered and lost (chaos), random
+// sequences of requests and failures (model), and a list of every wait with its deadline (deadlines). report_test.go
 // prints what came of them, and how to run a case alone.
 package world
