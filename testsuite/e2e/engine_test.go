@@ -201,6 +201,7 @@ func TestEtcdPutBack(t *testing.T) {
 func withoutEtcd(t *testing.T, do func(folder string)) {
 	t.Helper()
 	dev(t, "stop", "kube-apiserver")
+	defer untilReachable(t)
 	defer dev(t, "start", "kube-apiserver")
 	dev(t, "stop", "etcd")
 	defer dev(t, "start", "etcd")

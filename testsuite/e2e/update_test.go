@@ -48,7 +48,9 @@ func TestUpdateUnderLoad(t *testing.T) {
 	g.untouched(healTime)
 	busy.cyclesUntil(nil)
 
-	busy.cyclesUntil(deployed(t, ""))
+	// Until what the release before cannot replay is ended, that waits. What is asked for meanwhile is done then.
+	busy.strategy("Always")
+	require.NoError(t, <-deployed(t, ""))
 	untilHealthy(t)
 	until(t, replayTime, "all entities have the old logic again, those that it cannot replay anew", func() error {
 		if with := countWorkflows(t, "TemporalChangeVersion IS NOT NULL"); with != 0 {
@@ -60,7 +62,9 @@ func TestUpdateUnderLoad(t *testing.T) {
 	idle.strategy("Always")
 	idle.untilBooted()
 	idle.remove()
-	busy.cyclesUntil(nil)
+	busy.untilBooted()
+	busy.strategy("Halted")
+	busy.untilStatus("Stopped")
 	busy.remove()
 	g.stopsInGoodOrder()
 }
