@@ -22,7 +22,7 @@ type Connection struct {
 	restored chan time.Time
 	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
 	suspected time.Time
-	// since is when it was away first since somebody has looked.
+	// since is when it was away first since somebody has looked (zero: it was not).
 	since time.Time
 }
 
@@ -70,7 +70,7 @@ func (c *Connection) lose(now time.Time) {
 func (c *Connection) suspect(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.suspected.IsZero() {
+	if c.since.IsZero() {
 		c.since = now
 	}
 	c.suspected = now
@@ -87,9 +87,6 @@ func (c *Connection) suspicion() time.Time {
 func (c *Connection) suspectedSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.suspected.IsZero() {
-		return time.Time{}
-	}
 	return c.since
 }
 
@@ -98,7 +95,7 @@ func (c *Connection) trust(suspicion time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.suspected.Equal(suspicion) {
-		c.suspected = time.Time{}
+		c.suspected, c.since = time.Time{}, time.Time{}
 	}
 }
 

@@ -81,6 +81,11 @@ type entities struct {
 // each lists them without their types.
 func (e entities) each() []untyped { return []untyped{e.vm, e.set, e.vmi, e.node} }
 
+// workflowTypes are those of the entities' workflows.
+func (e entities) workflowTypes() []string {
+	return []string{e.vm.workflow, e.vmi.workflow, e.set.workflow, e.node.workflow}
+}
+
 func describe(i *Informers) entities {
 	return entities{
 		vm: &entity[*kubevirt.VirtualMachine, contract.VMObservation]{

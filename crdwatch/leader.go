@@ -26,7 +26,7 @@ type Leader struct {
 // many objects a second are looked at that have not changed.
 func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
-	return &Leader{differ: d, updater: newUpdater(o.Temporal, o.Log), resyncer: &resyncer{
+	return &Leader{differ: d, updater: newUpdater(o.Temporal, d.entities.workflowTypes(), o.Log), resyncer: &resyncer{
 		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
 		limiter: rate.NewLimiter(resync, 1), again: make(chan struct{}, 1),
 	}}

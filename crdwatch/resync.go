@@ -3,12 +3,11 @@ package crdwatch
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/workflowservice/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/time/rate"
@@ -228,23 +227,14 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 // openEntities are the running entity workflows, by ID, and the object that each says it is about.
 func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object, error) {
 	open := map[string]contract.Object{}
-	query := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s')", strings.Join(entityTypes(), "', '"))
-	var page []byte
-	for {
-		answer, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: page})
-		if err != nil {
-			return nil, fmt.Errorf("listing the open workflows: %w", err)
+	err := eachRunning(ctx, r.temporal, r.differ.entities.workflowTypes(), "", func(e *workflowpb.WorkflowExecutionInfo) error {
+		a := e.GetSearchAttributes()
+		open[e.GetExecution().GetWorkflowId()] = contract.Object{
+			Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName), UID: keyword(a, contract.SearchUID),
 		}
-		for _, e := range answer.GetExecutions() {
-			a := e.GetSearchAttributes()
-			open[e.GetExecution().GetWorkflowId()] = contract.Object{
-				Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName), UID: keyword(a, contract.SearchUID),
-			}
-		}
-		if page = answer.GetNextPageToken(); len(page) == 0 {
-			return open, nil
-		}
-	}
+		return nil
+	})
+	return open, err
 }
 
 // vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone.

@@ -10,6 +10,8 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -83,4 +85,45 @@ func searchAttributes(values map[string]string) temporal.SearchAttributes {
 		}
 	}
 	return temporal.NewSearchAttributes(updates...)
+}
+
+// eachRunning does something with each open workflow of these types of which the query holds ("": of all). What fails
+// does not keep the others from being done.
+func eachRunning(
+	ctx context.Context, c client.Client, types []string, query string, do func(*workflowpb.WorkflowExecutionInfo) error,
+) error {
+	all := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s')", strings.Join(types, "', '"))
+	if query != "" {
+		all += " AND " + query
+	}
+	var failures []error
+	var page []byte
+	for {
+		answer, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: all, PageSize: 500, NextPageToken: page,
+		})
+		if err != nil {
+			return errors.Join(append(failures, fmt.Errorf("listing the open workflows: %w", err))...)
+		}
+		for _, e := range answer.GetExecutions() {
+			if err := do(e); err != nil {
+				failures = append(failures, err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			return errors.Join(failures...)
+		}
+	}
+}
+
+// ignoreAbsent is nil for a workflow that has closed meanwhile.
+func ignoreAbsent(err error) error {
+	var absent *serviceerror.NotFound
+	if errors.As(err, &absent) {
+		return nil
+	}
+	return err
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/flowcontrol"
@@ -35,6 +34,7 @@ const (
 // ended: what was lost with it is read from Kubernetes by the entity that is started in its place.
 type updater struct {
 	temporal client.Client
+	entities []string // their workflow types
 	limiter  *rate.Limiter
 	log      zerolog.Logger
 	asked    *flowcontrol.Backoff // by workflow ID
@@ -43,9 +43,9 @@ type updater struct {
 	now      func() time.Time
 }
 
-func newUpdater(temporal client.Client, log zerolog.Logger) *updater {
+func newUpdater(temporal client.Client, entities []string, log zerolog.Logger) *updater {
 	return &updater{
-		temporal: temporal, limiter: rate.NewLimiter(updateRate, 1), log: log,
+		temporal: temporal, entities: entities, limiter: rate.NewLimiter(updateRate, 1), log: log,
 		asked:    flowcontrol.NewBackOff(askedPause, askedPauseLongest),
 		diverged: map[string]time.Time{}, now: time.Now,
 	}
@@ -75,7 +75,7 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 		others = fmt.Sprintf("(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s-1')", logic)
 	}
 	asked := 0
-	err := u.each(ctx, entityTypes(), others, func(e *workflowpb.WorkflowExecutionInfo) error {
+	err := eachRunning(ctx, u.temporal, u.entities, others, func(e *workflowpb.WorkflowExecutionInfo) error {
 		id := e.GetExecution().GetWorkflowId()
 		if u.asked.IsInBackOffSinceUpdate(id, u.now()) {
 			return nil
@@ -102,10 +102,11 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 // endWhatCannotReplay ends the workflows whose tasks have failed for a while because the worker's logic is not what they
 // began with. An entity hears how its transition closed: it may have continued as new since it opened that.
 func (u *updater) endWhatCannotReplay(ctx context.Context) error {
-	types := append(entityTypes(), contract.WorkflowStartVM, contract.WorkflowStopVM, contract.WorkflowRestartVM,
+	types := append(slices.Clone(u.entities), contract.WorkflowStartVM, contract.WorkflowStopVM, contract.WorkflowRestartVM,
 		contract.WorkflowReplicate, contract.WorkflowFencingToken)
 	seen := map[string]time.Time{}
-	err := u.each(ctx, types, "TemporalReportedProblems IS NOT NULL", func(e *workflowpb.WorkflowExecutionInfo) error {
+	const failing = "TemporalReportedProblems IS NOT NULL"
+	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
 		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
 		if err := u.limiter.Wait(ctx); err != nil {
 			return err
@@ -169,47 +170,4 @@ func (u *updater) diverges(ctx context.Context, id, run string) (bool, error) {
 		}
 	}
 	return diverges, nil
-}
-
-// each does something with each open workflow of these types of which the query holds. What fails does not keep the
-// others from being done.
-func (u *updater) each(
-	ctx context.Context, types []string, query string, do func(*workflowpb.WorkflowExecutionInfo) error,
-) error {
-	var failures []error
-	var page []byte
-	for {
-		answer, err := u.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			PageSize: 500, NextPageToken: page,
-			Query: fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s') AND %s",
-				strings.Join(types, "', '"), query),
-		})
-		if err != nil {
-			return errors.Join(append(failures, fmt.Errorf("listing workflows: %w", err))...)
-		}
-		for _, e := range answer.GetExecutions() {
-			if err := do(e); err != nil {
-				failures = append(failures, err)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		if page = answer.GetNextPageToken(); len(page) == 0 {
-			return errors.Join(failures...)
-		}
-	}
-}
-
-func entityTypes() []string {
-	return []string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowReplicaSet, contract.WorkflowNode}
-}
-
-// ignoreAbsent is nil for a workflow that has closed meanwhile.
-func ignoreAbsent(err error) error {
-	var absent *serviceerror.NotFound
-	if errors.As(err, &absent) {
-		return nil
-	}
-	return err
 }

@@ -82,7 +82,7 @@ func (i *iterator) Next() (*historypb.HistoryEvent, error) {
 
 func updaterOf(l *listing) (u *updater, pass func(time.Duration)) {
 	clock := testingclock.NewFakeClock(time.Unix(1e9, 0))
-	u = newUpdater(l, zerolog.Nop())
+	u = newUpdater(l, describe(&Informers{}).workflowTypes(), zerolog.Nop())
 	u.limiter, u.now = rate.NewLimiter(rate.Inf, 1), clock.Now
 	u.asked = flowcontrol.NewFakeBackOff(askedPause, askedPauseLongest, clock)
 	return u, clock.Step

@@ -102,11 +102,7 @@ func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (
 	}
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	out, err := callLocally[Out](dctx, activity, what, in)
-	if err == nil || !Retryable(err) {
-		return out, err
-	}
-	return callAgain[Out](dctx, activity, what, in, err)
+	return Call[Out](dctx, activity, what, in)
 }
 
 func callLocally[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
