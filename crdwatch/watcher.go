@@ -135,6 +135,9 @@ func (w *Watcher) watch(ctx context.Context) error {
 	if err := i.Subscribe(v.leading.Load); err != nil {
 		return err
 	}
+	if err := i.noticeOlder(v.older); err != nil {
+		return err
+	}
 	// The epoch is read first: what the informers hold is not older.
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) { //nolint:errcheck // it retries until ctx ends
 		epoch, err := w.fence.Epoch(ctx)
@@ -233,6 +236,12 @@ func (w *watch) guard(ctx context.Context, l *Leader) {
 			w.options.Connection.trust(suspicion)
 		}
 	}, suspectPause)
+}
+
+// older says that the informers were told of objects older than those that they held.
+func (w *watch) older() {
+	w.fence.Doubt()
+	w.options.Connection.suspect(time.Now()) // a leader looks at once, and sends nothing before
 }
 
 // look looks for older copies, and says whether it could. After one of Temporal everything is sent again; after one of

@@ -18,12 +18,12 @@ type Verdict struct {
 func (v Verdict) Older() bool { return v.Temporal || v.Kubernetes }
 
 // Decide compares the tokens of both sides, the zero token where there is none, and with the greatest one that this
-// process has seen on both.
-func Decide(temporal, kubernetes, seen Token) Verdict {
+// process has seen on both. Older: its informers were told of objects that are older than those that they held.
+func Decide(temporal, kubernetes, seen Token, older bool) Verdict {
 	v := Verdict{
 		Next:       temporal.Next(),
 		Temporal:   temporal.Compare(kubernetes) < 0 || temporal.Compare(seen) < 0,
-		Kubernetes: temporal.Compare(kubernetes) > 0 && temporal != kubernetes.Next() || kubernetes.Compare(seen) < 0,
+		Kubernetes: temporal.Compare(kubernetes) > 0 && temporal != kubernetes.Next() || kubernetes.Compare(seen) < 0 || older,
 	}
 	switch {
 	case v.Older():

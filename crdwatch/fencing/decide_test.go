@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		"both are older, equally":                 {at(1, 5), at(1, 5), at(1, 9), Verdict{Next: at(2, 1), Temporal: true, Kubernetes: true}},
 		"both are older, and of an earlier epoch": {at(1, 5), at(1, 5), at(4, 1), Verdict{Next: at(5, 1), Temporal: true, Kubernetes: true}},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Decide(c.temporal, c.kubernetes, c.seen)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Decide(c.temporal, c.kubernetes, c.seen, false)) })
 	}
 }
 
@@ -43,7 +43,7 @@ type sides struct {
 // look is what Fence.Look does, up to so many writes.
 func (s *sides) look(seen Token, writes int) Verdict {
 	for {
-		v := Decide(s.temporal, s.kubernetes, seen)
+		v := Decide(s.temporal, s.kubernetes, seen, false)
 		halfway := v.Next == s.temporal
 		if !halfway && writes > 0 {
 			s.temporalCopies = append(s.temporalCopies, s.temporal)

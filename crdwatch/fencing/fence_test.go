@@ -109,6 +109,10 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, epoch)
 
+	f.Doubt()
+	require.Equal(t, Verdict{Next: Token{Epoch: 5, Counter: 1}, Kubernetes: true}, look(5, 1))
+	require.False(t, look(5, 2).Older(), "the doubt was about what was there before")
+
 	// Answers get lost, again and again: a look goes on where the last one ended.
 	for range 3 {
 		server.lost = errors.New("deadline exceeded")
@@ -119,9 +123,9 @@ func TestLook(t *testing.T) {
 	v, err := f.Look(t.Context())
 	require.NoError(t, err)
 	require.False(t, v.Older(), "an answer that was lost is no older copy")
-	look(4, v.Next.Counter+1)
+	look(5, v.Next.Counter+1)
 
 	// A process that has just started knows both sides from nowhere else.
 	f = New(server, leases)
-	require.False(t, look(4, v.Next.Counter+2).Older())
+	require.False(t, look(5, v.Next.Counter+2).Older())
 }

@@ -178,6 +178,36 @@ func TestTemporalLost(t *testing.T) {
 	g.stopsInGoodOrder()
 }
 
+// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server is
+// started again, as after any restore. The guest runs on, and what is asked for after that is done.
+func TestEtcdPutBack(t *testing.T) {
+	untilHealthy(t)
+	g := booted(t, "etcd")
+	copied := t.TempDir()
+	withoutEtcd(t, func(folder string) { copyTree(t, folder, copied) })
+	for i := range 100 {
+		kubectl(t, "annotate", "vm", "-n", g.namespace, g.name, "--overwrite", fmt.Sprintf("e2e/version=%d", i))
+	}
+	withoutEtcd(t, func(folder string) {
+		require.NoError(t, os.RemoveAll(folder))
+		copyTree(t, copied, folder)
+	})
+	untilHealthy(t)
+	g.untouched(healTime)
+	g.stopsInGoodOrder()
+}
+
+// withoutEtcd does something with etcd's folder while neither it nor the API server runs.
+func withoutEtcd(t *testing.T, do func(folder string)) {
+	t.Helper()
+	dev(t, "stop", "kube-apiserver")
+	defer untilReachable(t)
+	defer dev(t, "start", "kube-apiserver")
+	dev(t, "stop", "etcd")
+	defer dev(t, "start", "etcd")
+	do(filepath.Join(nodeState(t), "etcd"))
+}
+
 // copyOfTemporal copies Temporal's database as it is now. Back puts the copy in its place.
 func copyOfTemporal(t *testing.T) (back func()) {
 	t.Helper()
