@@ -94,18 +94,23 @@ func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 	return err
 }
 
-// missing gives a detached transition up that is not there: somebody has terminated it. How an attached one closed the server says.
-func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err error) {
-	if err == nil && !there && open.Detached {
-		l.GiveUp(ctx, open)
-	}
+// AskOpen finds out whether a detached transition is still open. What it is told, it knows.
+func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
+	open.Asked = workflow.Now(ctx)
+	there, err := signalTransition(ctx, open.ID, contract.SignalDetached, nil)
+	l.missing(ctx, open, there, err)
+	return err
 }
 
-// GiveUp closes a transition of which nothing is heard any more.
-func (l *Loop) GiveUp(ctx workflow.Context, open *Transition) {
+// missing closes a detached transition that is not there: somebody has terminated it. How an attached one closed the server says.
+func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err error) {
+	if err != nil || there || !open.Detached {
+		return
+	}
+	l.drain() // what it reported before it closed has arrived
 	l.closed(ctx, contract.TransitionClosed{
 		ID: open.ID, ErrorType: contract.ErrorOutcomeUnknown,
-		Error: "nothing was heard of the transition until after its deadline, or it was terminated: its outcome is not known",
+		Error: "the transition is not open any more, and has not reported: it was terminated, and its outcome is not known",
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -72,6 +73,77 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 				got.Result = nil
 			}
 			require.Equal(t, *c.want, got)
+		})
+	}
+}
+
+// asking is an entity that knows of an open transition which a run before it opened.
+type asking struct{ Open *entity.Transition }
+
+func (a *asking) State() any                 { return a }
+func (*asking) Refresh(time.Time)            {}
+func (*asking) Details(p entity.Plan) string { return p.Waiting }
+func (*asking) Busy() bool                   { return false }
+
+func (a *asking) plan(l *entity.Loop, now time.Time) entity.Plan {
+	d := a.Open.Decide(now, func(time.Time) entity.Decision { return entity.Decision{Waiting: "its end"} })
+	if d.Action == entity.ActNone {
+		return entity.Plan{WakeAt: d.WakeAt, Finish: a.Open == nil}
+	}
+	return entity.Plan{Step: &entity.Step{Name: string(d.Action), Do: func(ctx workflow.Context) error { return l.AskOpen(ctx, a.Open) }}}
+}
+
+type planned struct {
+	*asking
+	plan func(time.Time) entity.Plan
+}
+
+func (p *planned) Plan(now time.Time) entity.Plan { return p.plan(now) }
+
+// TestATerminatedTransitionIsNoticed: it is asked now and again; one that is open goes on, one that has reported has
+// closed as it says, and the outcome of one that is not there and has said nothing is unknown.
+func TestATerminatedTransitionIsNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		reports bool
+		want    contract.TransitionClosed
+	}{
+		"terminated":          {want: contract.TransitionClosed{ID: "gone", ErrorType: contract.ErrorOutcomeUnknown}},
+		"closed at that time": {reports: true, want: contract.TransitionClosed{ID: "gone", Canceled: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+			began := env.Now()
+			asked := 0
+			env.OnSignalExternalWorkflow(mock.Anything, "gone", "", contract.SignalDetached, nil).Return(
+				func(string, string, string, string, any) error {
+					if asked++; asked < 3 {
+						return nil
+					}
+					if c.reports {
+						env.SignalWorkflow(contract.SignalTransitionClosed, c.want)
+					}
+					return &temporal.UnknownExternalWorkflowExecutionError{}
+				})
+			var closed []contract.TransitionClosed
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				e := &asking{Open: &entity.Transition{ID: "gone", Since: began, Deadline: began.Add(time.Hour)}}
+				p := &planned{asking: e}
+				l := entity.NewLoop(ctx, p)
+				p.plan = func(now time.Time) entity.Plan { return e.plan(l, now) }
+				l.OnTransitionClosed(e.Open, func(_ workflow.Context, c contract.TransitionClosed) {
+					if e.Open != nil {
+						closed = append(closed, c)
+					}
+					e.Open = nil
+				})
+				return l.Run("asking", func([]byte) any { return nil })
+			})
+			require.NoError(t, env.GetWorkflowError())
+			require.Equal(t, 3, asked)
+			require.Len(t, closed, 1)
+			closed[0].Error = ""
+			require.Equal(t, c.want, closed[0])
+			require.Less(t, env.Now().Sub(began), 20*time.Minute)
 		})
 	}
 }

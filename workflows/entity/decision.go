@@ -19,7 +19,7 @@ const (
 	ActRead   Action = "read what is true"
 	ActOpen   Action = "open a transition"
 	ActCancel Action = "cancel the transition"
-	ActGiveUp Action = "give up waiting for the transition"
+	ActAsk    Action = "ask whether the transition is still open"
 	ActWrite  Action = "write the status"
 )
 

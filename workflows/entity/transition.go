@@ -34,24 +34,33 @@ type Transition struct {
 	Deadline time.Time `json:"deadline"`
 	// Detached says that a run before this one has opened it: it reports by signal how it closes.
 	Detached bool `json:"detached,omitempty"`
+	// Asked is when a detached one was asked last whether it is still open.
+	Asked time.Time `json:"asked,omitzero"`
 	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
 	Cancelled    bool   `json:"cancelled,omitempty"`
 	CancelReason string `json:"cancelReason,omitempty"`
 }
 
-// giveUpAt is when the outcome of a transition of which nothing is heard counts as unknown; zero: never, for the server says how it closes.
-func (t *Transition) giveUpAt() time.Time {
-	if t == nil || !t.Detached {
+// askEvery is how often a detached transition is asked whether it is still open: one that was terminated reports nothing.
+const askEvery = 5 * time.Minute
+
+// askAt is when to ask next; zero: never, for the server says how it closes.
+func (t *Transition) askAt() time.Time {
+	switch {
+	case t == nil || !t.Detached:
 		return time.Time{}
+	case t.Asked.IsZero():
+		return t.Since.Add(askEvery)
+	default:
+		return t.Asked.Add(askEvery)
 	}
-	return t.Deadline.Add(closeSlack + time.Minute)
 }
 
-// Decide is what next says, unless nothing was heard of a detached transition until long after its deadline: then it is given up.
+// Decide is what next says, unless it is time to ask whether a detached transition is still open.
 func (t *Transition) Decide(now time.Time, next func(time.Time) Decision) Decision {
-	at := t.giveUpAt()
+	at := t.askAt()
 	if !at.IsZero() && !now.Before(at) {
-		return Decision{Action: ActGiveUp, Why: "nothing was heard of it until after its deadline"}
+		return Decision{Action: ActAsk, Why: "it was opened before the last Continue-As-New, and has not reported"}
 	}
 	return next(now).By(at)
 }

@@ -10,18 +10,22 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestADetachedTransitionIsGivenUp: nobody else would say that it has ended, if it was terminated.
-func TestADetachedTransitionIsGivenUp(t *testing.T) {
+// TestADetachedTransitionIsAsked: nobody else would say that it has ended, if it was terminated.
+func TestADetachedTransitionIsAsked(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	next := func(time.Time) entity.Decision { return entity.Decision{Waiting: "its end"} }
 	require.Zero(t, (*entity.Transition)(nil).Decide(now, next).WakeAt)
-	open := &entity.Transition{Deadline: now}
+	open := &entity.Transition{Since: now, Deadline: now.Add(time.Hour)}
 	require.Zero(t, open.Decide(now, next).WakeAt, "the server says how it closes")
 	open.Detached = true
-	d := open.Decide(now, next)
-	require.Equal(t, "its end", d.Waiting)
-	require.True(t, d.WakeAt.After(now.Add(10*time.Minute)), "it may take as long to compensate")
-	require.Equal(t, entity.ActGiveUp, open.Decide(d.WakeAt, next).Action)
+	for range 3 {
+		d := open.Decide(now, next)
+		require.Equal(t, "its end", d.Waiting)
+		require.Equal(t, now.Add(5*time.Minute), d.WakeAt)
+		require.Equal(t, entity.ActAsk, open.Decide(d.WakeAt, next).Action)
+		now = d.WakeAt
+		open.Asked = now
+	}
 }
 
 // TestARecordIsMadeOfATransition: one for each, with how often it was tried.

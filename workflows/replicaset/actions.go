@@ -26,9 +26,8 @@ func (e *set) act(ctx workflow.Context, d decision) error {
 		return e.open(ctx, d)
 	case actCancel:
 		return e.loop.CancelOpen(ctx, e.state.open())
-	case actGiveUp:
-		e.loop.GiveUp(ctx, e.state.open())
-		return nil
+	case actAsk:
+		return e.loop.AskOpen(ctx, e.state.open())
 	case actSignal:
 		return e.signalProgress(ctx)
 	default: // nothing is to be done

@@ -20,7 +20,7 @@ const (
 	actNext   = entity.ActNext
 	actOpen   = entity.ActOpen
 	actCancel = entity.ActCancel
-	actGiveUp = entity.ActGiveUp
+	actAsk    = entity.ActAsk
 	actWrite  = entity.ActWrite
 	actFind   = action("look for the replicas")
 	actClaim  = action("adopt and release instances")

@@ -45,9 +45,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.loop.CancelOpen(ctx, e.state.open())
 	case actSignal:
 		return e.signalProgress(ctx)
-	case actGiveUp:
-		e.loop.GiveUp(ctx, e.state.open())
-		return nil
+	case actAsk:
+		return e.loop.AskOpen(ctx, e.state.open())
 	case actNone, actFinish:
 	}
 	return nil

@@ -21,7 +21,7 @@ const (
 	actRead            = entity.ActRead
 	actOpen            = entity.ActOpen
 	actCancel          = entity.ActCancel
-	actGiveUp          = entity.ActGiveUp
+	actAsk             = entity.ActAsk
 	actWrite           = entity.ActWrite
 	actFinalizer       = action("add the finalizer")
 	actSignal          = action("signal the progress of the instance")
