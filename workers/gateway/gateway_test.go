@@ -126,6 +126,11 @@ func TestRefused(t *testing.T) {
 	poll := func(p *workflowservice.PollActivityTaskQueueRequest) func(context.Context, client) error {
 		return func(ctx context.Context, c client) error { _, err := c.PollActivityTaskQueue(ctx, p); return err }
 	}
+	pollBut := func(alter func(*workflowservice.PollActivityTaskQueueRequest)) func(context.Context, client) error {
+		p := pollOf("virtflow-node-node1")
+		alter(p)
+		return poll(p)
+	}
 	change := func(s *workflowservice.SignalWorkflowExecutionRequest,
 		f func(*workflowservice.SignalWorkflowExecutionRequest)) *workflowservice.SignalWorkflowExecutionRequest {
 		f(s)
@@ -191,26 +196,11 @@ func TestRefused(t *testing.T) {
 		"a partition of a queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
 			poll(pollOf("/_sys/virtflow-node-node1/1"))},
 		"a sticky queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
-			func(ctx context.Context, c client) error {
-				p := pollOf("virtflow-node-node1")
-				p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY
-				_, err := c.PollActivityTaskQueue(ctx, p)
-				return err
-			}},
+			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY })},
 		"another namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
-			func(ctx context.Context, c client) error {
-				p := pollOf("virtflow-node-node1")
-				p.Namespace = "default"
-				_, err := c.PollActivityTaskQueue(ctx, p)
-				return err
-			}},
+			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.Namespace = "default" })},
 		"no namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
-			func(ctx context.Context, c client) error {
-				p := pollOf("virtflow-node-node1")
-				p.Namespace = ""
-				_, err := c.PollActivityTaskQueue(ctx, p)
-				return err
-			}},
+			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.Namespace = "" })},
 		"a namespace by its ID": {"DescribeNamespace", ReasonNamespace, codes.PermissionDenied,
 			func(ctx context.Context, c client) error {
 				_, err := c.DescribeNamespace(ctx,

@@ -18,16 +18,17 @@ func permanent() []string {
 	return []string{contract.ErrorGone, contract.ErrorConflict, contract.ErrorInvalid, contract.ErrorStartFailed}
 }
 
-// Limits of calls to Kubernetes. They count work: how long one attempt may take, once it has begun, and how many attempts are made. Waiting in
-// virtflow's own queues counts towards nothing: under load it takes long, and neither fails nor repeats what was asked for.
+// Limits of calls to Kubernetes. They count work: how long one attempt may take, once it has begun, and how many
+// attempts are made. Waiting in virtflow's own queues counts towards nothing: under load it takes long, and neither
+// fails nor repeats what was asked for.
 const (
 	attemptLimit = 10 * time.Second
 	attempts     = 9 // with the pauses between them, a minute of an API server that answers at once, and refuses
 	queueLimit   = time.Hour
 )
 
-// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, once. The SDK takes a missing limit of the whole for
-// that of an attempt, and the whole includes the wait for a free slot.
+// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, once. The SDK takes a
+// missing limit of the whole for that of an attempt, and the whole includes the wait for a free slot.
 func LocalOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout:    attemptLimit,
@@ -61,8 +62,9 @@ const (
 	nodeQueueLimit   = 10 * time.Minute
 )
 
-// NodeOptions are for work on a node's queue. That a node has no worker shows long before nodeQueueLimit: its pod is not ready, so the node
-// entity takes the node from the scheduler and records an event. The limit ends the wait where nobody polls although the pod is ready.
+// NodeOptions are for work on a node's queue. That a node has no worker shows long before nodeQueueLimit: its pod is
+// not ready, so the node entity takes the node from the scheduler and records an event. The limit ends the wait where
+// nobody polls although the pod is ready.
 func NodeOptions(node string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:              contract.NodeTaskQueue(node),
@@ -77,8 +79,9 @@ func NodeOptions(node string) workflow.ActivityOptions {
 	}
 }
 
-// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular activity. After some
-// attempts the error is returned; the planner decides what it means. What says in plain words what is done; the UI shows it.
+// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular
+// activity. After some attempts the error is returned; the planner decides what it means. What says in plain words what
+// is done; the UI shows it.
 func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	out, err := callLocally[Out](ctx, activity, what, in)
 	if err == nil || !Retryable(err) {
@@ -93,8 +96,8 @@ func Do(ctx workflow.Context, activity, what string, in any) error {
 	return err
 }
 
-// CallThrough is Call for what must not be left half done: it goes on when ctx is cancelled, so that what it did is known to whoever undoes
-// it. It does nothing when ctx is cancelled before it begins.
+// CallThrough is Call for what must not be left half done: it goes on when ctx is cancelled, so that what it did is
+// known to whoever undoes it. It does nothing when ctx is cancelled before it begins.
 func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	if err := ctx.Err(); err != nil {
 		var none Out
@@ -149,8 +152,8 @@ func ErrorType(err error) string {
 // maxMessage bounds what an error may add to history, status and logs, in bytes.
 const maxMessage = 512
 
-// Message is the text that explains an activity's or a child's error, without the wrapping of the SDK, cut to 512 bytes. Users read it in
-// conditions, so Temporal's own errors are said in plain words.
+// Message is the text that explains an activity's or a child's error, without the wrapping of the SDK, cut to 512
+// bytes. Users read it in conditions, so Temporal's own errors are said in plain words.
 func Message(err error) string {
 	var (
 		app     *temporal.ApplicationError
@@ -169,7 +172,7 @@ func Message(err error) string {
 	case temporal.IsCanceledError(err):
 		return "it was cancelled"
 	case temporal.IsTerminatedError(err):
-		return "it was terminated by hand"
+		return "it was terminated"
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -177,8 +180,8 @@ func Message(err error) string {
 	return cut(err.Error(), maxMessage)
 }
 
-// maxSummary keeps a summary well below Temporal's limit (limit.userMetadataSummarySize: 400 bytes, as JSON), beyond which the server
-// refuses the whole command.
+// maxSummary keeps a summary well below Temporal's limit (limit.userMetadataSummarySize: 400 bytes, as JSON), beyond
+// which the server refuses the whole command.
 const maxSummary = 200
 
 // Summary cuts a text to what may stand beside an activity, a timer or a workflow.
@@ -192,7 +195,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at most two minutes.
+// Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at
+// most two minutes.
 func Pause(count int) time.Duration {
 	d := time.Second
 	for i := 1; i < count && d < 2*time.Minute; i++ {

@@ -1,27 +1,16 @@
 package replicaset
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/virtflow/virtflow/testsuite/planner"
 )
 
-// TestTwoThatFailForGoodHaveAPauseEach: a step and the write that tells of its failure do not make each other's pause end.
-func TestTwoThatFailForGoodHaveAPauseEach(t *testing.T) {
-	now := begin()
+func TestFailuresHaveAPauseEach(t *testing.T) {
 	s := settledState(3)
-	steps := 0
-	for end := now.Add(time.Hour); now.Before(end); steps++ {
-		require.Less(t, steps, 250, "in an hour")
+	planner.PausesAfterFailures(t, begin(), func(now time.Time) decision {
 		s.setConditions(now)
-		d := s.decide(now)
-		if d.Action == actNone {
-			require.True(t, now.Before(d.WakeAt))
-			now = d.WakeAt
-			continue
-		}
-		s.Failure = s.Failure.Failed(now, d.Step(), "", errors.New("refused"))
-	}
+		return s.decide(now)
+	}, &s.Failure)
 }

@@ -1,30 +1,20 @@
 package vm
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/virtflow/virtflow/testsuite/planner"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestTwoThatFailForGoodHaveAPauseEach: a step and the write that tells of its failure do not make each other's pause end.
-func TestTwoThatFailForGoodHaveAPauseEach(t *testing.T) {
-	now := time.Unix(1000, 0)
+func TestFailuresHaveAPauseEach(t *testing.T) {
 	s := State{}
-	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}})
-	steps := 0
-	for end := now.Add(time.Hour); now.Before(end); steps++ {
-		require.Less(t, steps, 250, "in an hour")
+	s.observeVM(contract.VMObservation{
+		UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM},
+	})
+	planner.PausesAfterFailures(t, time.Unix(1000, 0), func(now time.Time) decision {
 		s.refresh(now)
-		d := s.decide(now)
-		if d.Action == actNone {
-			require.True(t, now.Before(d.WakeAt))
-			now = d.WakeAt
-			continue
-		}
-		s.Failure = s.Failure.Failed(now, d.Step(), "", errors.New("refused"))
-	}
+		return s.decide(now)
+	}, &s.Failure)
 }

@@ -1,30 +1,18 @@
 package vmi
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/virtflow/virtflow/testsuite/planner"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestTwoThatFailForGoodHaveAPauseEach: a step and the write that tells of its failure do not make each other's pause end.
-func TestTwoThatFailForGoodHaveAPauseEach(t *testing.T) {
-	now := noon
+func TestFailuresHaveAPauseEach(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Pending"})
-	steps := 0
-	for end := now.Add(time.Hour); now.Before(end); steps++ {
-		require.Less(t, steps, 250, "in an hour")
+	planner.PausesAfterFailures(t, noon, func(now time.Time) decision {
 		s.refresh(now)
-		d := s.decide(now)
-		if d.Action == actNone {
-			require.True(t, now.Before(d.WakeAt))
-			now = d.WakeAt
-			continue
-		}
-		s.Failure = s.Failure.Failed(now, d.Step(), "", errors.New("refused"))
-	}
+		return s.decide(now)
+	}, &s.Failure)
 }

@@ -1,0 +1,35 @@
+// Package planner holds what is true of every entity's planner.
+package planner
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// mostSteps is how many steps may fail in an hour: some two dozen for each step that has a back-off of its own.
+const mostSteps = 250
+
+// PausesAfterFailures checks that a planner whose every step fails for good pauses after each of them: a step and the
+// write that tells of its failure do not make each other's pause end. Decide refreshes what is derived, and plans;
+// failure is where the planner looks for what failed.
+func PausesAfterFailures(t *testing.T, now time.Time, decide func(time.Time) entity.Decision, failure **entity.Failure) {
+	t.Helper()
+	steps := 0
+	for end := now.Add(time.Hour); now.Before(end); {
+		d := decide(now)
+		if d.Action == entity.ActNone {
+			require.True(t, now.Before(d.WakeAt), "it waits for a time that has passed")
+			now = d.WakeAt
+			continue
+		}
+		steps++
+		require.Less(t, steps, mostSteps, "in an hour")
+		*failure = (*failure).Failed(now, d.Step(), "", errors.New("refused"))
+	}
+	require.Positive(t, steps, "nothing was tried")
+}
