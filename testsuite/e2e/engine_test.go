@@ -178,8 +178,9 @@ func TestTemporalLost(t *testing.T) {
 	g.stopsInGoodOrder()
 }
 
-// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server is
-// started again, as after any restore. The guest runs on, and what is asked for after that is done.
+// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server and the
+// rest of Kubernetes are started again, as after any restore; virtflow is not. The guest runs on, and what is asked for
+// after that is done.
 func TestEtcdPutBack(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "etcd")
@@ -192,9 +193,21 @@ func TestEtcdPutBack(t *testing.T) {
 		require.NoError(t, os.RemoveAll(folder))
 		copyTree(t, copied, folder)
 	})
+	restartKubernetes(t)
 	untilHealthy(t)
 	g.untouched(healTime)
 	g.stopsInGoodOrder()
+}
+
+// restartKubernetes restarts what watches the API server for Kubernetes, as its instructions for a restore of etcd say:
+// kube-proxy, for one, has the API server's address from a watch, and virtflow's pods reach it by that alone.
+func restartKubernetes(t *testing.T) {
+	t.Helper()
+	for _, p := range []string{
+		"kube-controller-manager", "kube-scheduler", "node1-kubelet", "node2-kubelet", "node1-kube-proxy", "node2-kube-proxy",
+	} {
+		dev(t, "restart", p)
+	}
 }
 
 // withoutEtcd does something with etcd's folder while neither it nor the API server runs.
