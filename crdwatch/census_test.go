@@ -34,8 +34,10 @@ func TestLooks(t *testing.T) {
 		"much changes":                           {{3, 1, confirm}, {7, 2, confirm}, {5, 4, confirm}},
 		"one kind changes, the other is missing": {{3, 1, confirm}, {7, 1, lookThrough}},
 		"what cannot be mended waits":            {{1, 0, confirm}, {1, 0, lookThrough}, {1, 0, agree}, {1, 0, agree}},
-		"and another goes missing":               {{1, 0, confirm}, {1, 0, lookThrough}, {2, 0, confirm}, {2, 0, lookThrough}},
-		"the same number later":                  {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}, {1, 0, confirm}, {1, 0, lookThrough}},
+		"and another goes missing": {{1, 0, confirm}, {1, 0, lookThrough}, {2, 0, confirm},
+			{2, 0, lookThrough}},
+		"the same number later": {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}, {1, 0, confirm},
+			{1, 0, lookThrough}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c census
@@ -116,7 +118,8 @@ func TestTheEndOfAnObjectWithALongName(t *testing.T) {
 	namespace, name := strings.Repeat("n", 63), strings.Repeat("a", 250)
 	for _, name := range []string{"web", name} {
 		fields := map[string]*commonpb.Payload{}
-		for key, value := range map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name, contract.SearchUID: "u"} {
+		for key, value := range map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name,
+			contract.SearchUID: "u"} {
 			fields[key], err = converter.GetDefaultDataConverter().ToPayload(value)
 			require.NoError(t, err)
 		}

@@ -31,7 +31,8 @@ func NewConnection() *Connection { return &Connection{restored: make(chan time.T
 
 // Intercept is a grpc.UnaryClientInterceptor.
 func (c *Connection) Intercept(
-	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption,
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
 ) error {
 	c.watch.Do(func() { go c.follow(cc) })
 	err := next(ctx, method, req, reply, cc, opts...)
@@ -39,7 +40,8 @@ func (c *Connection) Intercept(
 	return err
 }
 
-// follow notes when a connection cannot be made. A server that closes one because of its age lets another be made at once.
+// follow notes when a connection cannot be made. A server that closes one because of its age lets another be made at
+// once.
 func (c *Connection) follow(cc *grpc.ClientConn) {
 	for {
 		state := cc.GetState()
@@ -83,7 +85,8 @@ func (c *Connection) suspicion() time.Time {
 	return c.suspected
 }
 
-// suspectedSince is when the suspicion began, which what was away again and again since has renewed (zero: there is none).
+// suspectedSince is when the suspicion began, which what was away again and again since has renewed (zero: there is
+// none).
 func (c *Connection) suspectedSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

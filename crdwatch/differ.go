@@ -212,11 +212,12 @@ func (d *differ) pod(key string, from origin) {
 	d.nodeForVMI(pod, from)
 }
 
-// startForPod is how a pod starts the workflow of its VMI: where that is gone, and its pod still has business. A VMI that
-// is there starts its workflow itself, with everything that it is to know; one that its pod had started would not hear of
-// the rest, which was sent before.
+// startForPod is how a pod starts the workflow of its VMI: where that is gone, and its pod still has business. A VMI
+// that is there starts its workflow itself, with everything that it is to know; one that its pod had started would not
+// hear of the rest, which was sent before.
 func (d *differ) startForPod(pod *corev1.Pod, ref *contract.Object) *Start {
-	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, pod.Namespace+"/"+ref.Name); ok && string(vmi.UID) == ref.UID {
+	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, pod.Namespace+"/"+ref.Name); ok &&
+		string(vmi.UID) == ref.UID {
 		return nil
 	}
 	return d.entities.vmi.start(pod.Namespace, ref.Name, ref.UID)

@@ -28,7 +28,8 @@ func copyKind() kind[contract.VMIObservation] {
 }
 
 func replicaKind() kind[contract.ReplicaObservation] {
-	return kind[contract.ReplicaObservation]{name: "vmi-for-replicaset", signal: contract.SignalObserveReplicas, same: observe.SameReplica}
+	return kind[contract.ReplicaObservation]{name: "vmi-for-replicaset", signal: contract.SignalObserveReplicas,
+		same: observe.SameReplica}
 }
 
 func podKind() kind[contract.PodObservation] {
@@ -39,7 +40,8 @@ func podKind() kind[contract.PodObservation] {
 }
 
 func nodeStateKind() kind[contract.NodeState] {
-	return kind[contract.NodeState]{name: "node-for-vmi", signal: contract.SignalObserveNode, same: observe.SameNodeState}
+	return kind[contract.NodeState]{name: "node-for-vmi", signal: contract.SignalObserveNode,
+		same: observe.SameNodeState}
 }
 
 // entity describes the objects of one kind that have a workflow of their own.
@@ -101,13 +103,17 @@ func describe(i *Informers) entities {
 			read: func(ctx context.Context, c apiServer, namespace, name string) (*kubevirt.VirtualMachine, error) {
 				return c.kubevirt.VMs(namespace).Get(ctx, name, metav1.GetOptions{})
 			},
-			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachine { return &kubevirt.VirtualMachine{ObjectMeta: m} },
+			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachine {
+				return &kubevirt.VirtualMachine{ObjectMeta: m}
+			},
 		},
 		vmi: &entity[*kubevirt.VirtualMachineInstance, contract.VMIObservation]{
-			kind:     kind[contract.VMIObservation]{name: "vmi", signal: contract.SignalObserveVMI, same: observe.SameVMI},
+			kind: kind[contract.VMIObservation]{name: "vmi", signal: contract.SignalObserveVMI,
+				same: observe.SameVMI},
 			workflow: contract.WorkflowVMI, title: "VirtualMachineInstance", id: contract.VMIID,
 			informer: i.VMIs, observe: observe.VMI, gone: observe.GoneVMI,
-			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, _ bool, from origin) {
+			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, _ bool,
+				from origin) {
 				d.vmiForVM(vmi, from)
 				d.vmiForSets(vmi, from)
 			},
@@ -146,8 +152,11 @@ func describe(i *Informers) entities {
 			},
 		},
 		node: &entity[*corev1.Node, contract.NodeObservation]{
-			kind:     kind[contract.NodeObservation]{name: "node", signal: contract.SignalObserveNode, same: observe.SameNode},
-			workflow: contract.WorkflowNode, title: "Node", id: func(_, name string) string { return contract.NodeID(name) },
+			kind: kind[contract.NodeObservation]{name: "node", signal: contract.SignalObserveNode,
+				same: observe.SameNode},
+			workflow: contract.WorkflowNode, title: "Node", id: func(_, name string) string {
+				return contract.NodeID(name)
+			},
 			informer: i.Nodes, observe: i.observeNode, gone: observe.GoneNode,
 			also: (*differ).nodeForVMIs,
 			alsoGone: func(d *differ, node *corev1.Node, from origin) {
@@ -166,7 +175,8 @@ func (e *entity[T, O]) start(namespace, name, uid string) *Start {
 	s := &Start{
 		Type: e.workflow, Input: contract.EntityInput{Namespace: namespace, Name: name},
 		Summary: e.title + " " + cache.NewObjectName(namespace, name).String(),
-		Search:  map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name, contract.SearchUID: uid},
+		Search: map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name,
+			contract.SearchUID: uid},
 	}
 	if e.workflow == contract.WorkflowNode {
 		s.Search[contract.SearchNode] = name

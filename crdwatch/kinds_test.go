@@ -26,7 +26,9 @@ func TestEntities(t *testing.T) {
 		start            Start
 	}{
 		"VirtualMachine": {
-			add:      func() error { return d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{ObjectMeta: meta}) },
+			add: func() error {
+				return d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{ObjectMeta: meta})
+			},
 			changed:  func() { d.entities.vm.changed(d, "a/x", change) },
 			gone:     func() { d.entities.vm.vanished(d, &kubevirt.VirtualMachine{ObjectMeta: meta}, change) },
 			workflow: "vm/a/x", signal: contract.SignalObserveVM,
@@ -43,7 +45,8 @@ func TestEntities(t *testing.T) {
 		},
 		"VirtualMachineInstanceReplicaSet": {
 			add: func() error {
-				return d.informers.ReplicaSets.GetStore().Add(&kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: meta})
+				return d.informers.ReplicaSets.GetStore().
+					Add(&kubevirt.VirtualMachineInstanceReplicaSet{ObjectMeta: meta})
 			},
 			changed: func() { d.entities.set.changed(d, "a/x", change) },
 			gone: func() {
@@ -54,7 +57,8 @@ func TestEntities(t *testing.T) {
 		},
 		"Node": {
 			add: func() error {
-				return d.informers.Nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u"}})
+				return d.informers.Nodes.GetStore().
+					Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u"}})
 			},
 			changed: func() { d.entities.node.changed(d, "x", change) },
 			gone: func() {
@@ -80,7 +84,8 @@ func TestEntities(t *testing.T) {
 			c.gone()
 			require.Equal(t, []string{c.signal + " u"}, waiting(d, c.workflow), "what is gone starts nothing")
 			c.changed()
-			require.Equal(t, []string{c.signal + "+ u"}, waiting(d, c.workflow), "nothing is remembered of what is gone")
+			require.Equal(t, []string{c.signal + "+ u"}, waiting(d, c.workflow),
+				"nothing is remembered of what is gone")
 		})
 	}
 }
@@ -103,7 +108,8 @@ func TestAWorkflowThatIsStartedAgainGetsEverything(t *testing.T) {
 	require.Empty(t, outbox(d).pending, "all of it was sent")
 
 	d.entities.vm.again(d, vm)
-	require.Equal(t, []string{"observe-vm+ v", "observe-vmi i"}, waiting(d, "vm/a/web"), "also its instance, which runs")
+	require.Equal(t, []string{"observe-vm+ v", "observe-vmi i"}, waiting(d, "vm/a/web"),
+		"also its instance, which runs")
 	require.Empty(t, outbox(d).pending)
 	d.entities.vmi.again(d, vmi)
 	require.Equal(t, []string{"observe-vmi+ i", "observe-pod p", "observe-node p"}, waiting(d, "vmi/a/web"))

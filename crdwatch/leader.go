@@ -22,8 +22,8 @@ type Leader struct {
 	updater  *updater
 }
 
-// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Resync is how
-// many objects a second are looked at that have not changed.
+// NewLeader begins a leadership: nothing has been sent yet. Of the options it uses the clients and the log. Resync is
+// how many objects a second are looked at that have not changed.
 func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
 	return &Leader{differ: d, updater: newUpdater(o.Temporal, d.entities.workflowTypes(), o.Log), resyncer: &resyncer{
@@ -106,7 +106,9 @@ func (e *entity[T, O]) subscribe(leading func() *Leader) error {
 
 // on calls changed and gone for the events of one informer. A name that goes from one UID to another at once was
 // deleted in between.
-func on[T metav1.Object](informer cache.SharedIndexInformer, leading func() *Leader, changed, gone func(*Leader, T)) error {
+func on[T metav1.Object](
+	informer cache.SharedIndexInformer, leading func() *Leader, changed, gone func(*Leader, T),
+) error {
 	hand := func(to func(*Leader, T), o any) {
 		if t, ok := o.(T); ok {
 			if l := leading(); l != nil {

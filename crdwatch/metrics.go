@@ -44,7 +44,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.epoch = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "virtflow_crdwatch_epoch",
-		Help: "The epoch that observations are sent in. It grows when an older copy of Temporal's database or of etcd was put back.",
+		Help: "The epoch that observations are sent in. It grows when an older copy of Temporal's database or of " +
+			"etcd was put back.",
 	})
 	m.epochs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtflow_crdwatch_epochs_total",

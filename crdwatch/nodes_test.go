@@ -18,9 +18,10 @@ func instanceOnNode(t *testing.T, e *differ) (*kubevirt.VirtualMachineInstance, 
 	t.Helper()
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
-		Spec:       corev1.PodSpec{NodeName: "node1"},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p",
+			OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
+		Spec:   corev1.PodSpec{NodeName: "node1"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n", ResourceVersion: "1"}}
 	set(node, corev1.ConditionTrue)
@@ -30,7 +31,8 @@ func instanceOnNode(t *testing.T, e *differ) (*kubevirt.VirtualMachineInstance, 
 }
 
 func set(node *corev1.Node, ready corev1.ConditionStatus) {
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
+	node.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
 }
 
 // stateSent is what waits for the VMI about its node: the newest, or nil.
@@ -75,7 +77,8 @@ func TestAVMIGetsTheStateOfItsNode(t *testing.T) {
 	})
 	require.Nil(t, stateSent(e), "with another effect it says nothing of what runs there")
 	update(func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+		n.Spec.Taints = append(n.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
 	})
 	require.True(t, stateSent(e).OutOfService)
 	e.entities.node.vanished(e, node, change)
@@ -127,15 +130,20 @@ func TestTransformsKeepWhatIsObserved(t *testing.T) {
 	grace, left := int64(90), int64(5)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: "p", DeletionGracePeriodSeconds: &left},
-		Spec:       corev1.PodSpec{NodeName: "node1", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: observe.ComputeContainer, Image: "x"}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}},
+		Spec: corev1.PodSpec{NodeName: "node1", TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{{Name: observe.ComputeContainer, Image: "x"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}},
 	}
 	stripped, err := Strip(pod.DeepCopy())
 	require.NoError(t, err)
 	require.Equal(t, observe.Pod(pod), observe.Pod(stripped.(*corev1.Pod))) //nolint:forcetypeassert // it gets one
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
-		{Key: "x"}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule},
-	}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+			{Key: "x"}, {Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute},
+			{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule},
+		}}}
 	set(node, corev1.ConditionTrue)
 	stripped, err = Strip(node.DeepCopy())
 	require.NoError(t, err)

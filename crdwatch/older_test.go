@@ -65,7 +65,8 @@ type unlisted struct{ cache.ListWatch }
 func (*unlisted) IsWatchListSemanticsUnSupported() bool { return true }
 
 func vmAt(name, version string) *kubevirt.VirtualMachine {
-	return &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: version}}
+	return &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: version}}
 }
 
 // TestOlder: what a list says after an outage is compared with what was there before; nothing else is taken for older.
@@ -75,13 +76,15 @@ func TestOlder(t *testing.T) {
 		vms     map[string]string
 		want    bool
 	}{
-		"nothing has changed":                   {"20", map[string]string{"one": "5", "two": "20"}, false},
-		"changes were missed":                   {"30", map[string]string{"one": "25", "three": "22", "four": "30"}, false},
-		"everything was deleted":                {"30", nil, false},
-		"put back":                              {"10", map[string]string{"one": "3", "two": "8"}, true},
-		"put back, and caught up since":         {"40", map[string]string{"one": "5", "two": "8", "three": "39"}, true},
-		"put back: what was deleted is back":    {"40", map[string]string{"one": "5", "two": "20", "gone": "6"}, true},
-		"put back, and changed to what it held": {"20", map[string]string{"one": "5", "two": "20"}, false}, // nothing was lost
+		"nothing has changed": {"20", map[string]string{"one": "5", "two": "20"}, false},
+		"changes were missed": {"30", map[string]string{"one": "25", "three": "22", "four": "30"},
+			false},
+		"everything was deleted":             {"30", nil, false},
+		"put back":                           {"10", map[string]string{"one": "3", "two": "8"}, true},
+		"put back, and caught up since":      {"40", map[string]string{"one": "5", "two": "8", "three": "39"}, true},
+		"put back: what was deleted is back": {"40", map[string]string{"one": "5", "two": "20", "gone": "6"}, true},
+		// nothing was lost
+		"put back, and changed to what it held": {"20", map[string]string{"one": "5", "two": "20"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +94,8 @@ func TestOlder(t *testing.T) {
 			require.NoError(t, err)
 			h := &history{version: "6", vms: map[string]string{"one": "5", "gone": "6"}}
 			i.VMs = cache.NewSharedIndexInformer(
-				&unlisted{cache.ListWatch{ListWithContextFunc: h.list, WatchFuncWithContext: h.follow}}, &kubevirt.VirtualMachine{}, 0, nil)
+				&unlisted{cache.ListWatch{ListWithContextFunc: h.list,
+					WatchFuncWithContext: h.follow}}, &kubevirt.VirtualMachine{}, 0, nil)
 			var mu sync.Mutex
 			told := false
 			require.NoError(t, i.noticeOlder(func() {
@@ -149,7 +153,10 @@ func TestOlder(t *testing.T) {
 			}
 			require.Eventually(t, watching, time.Minute, time.Millisecond)
 			h.watch.Add(vmAt("last", "41")) // handlers hear of everything before it
-			require.Eventually(t, func() bool { _, ok := get[*kubevirt.VirtualMachine](i.VMs, "a/last"); return ok }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool {
+				_, ok := get[*kubevirt.VirtualMachine](i.VMs, "a/last")
+				return ok
+			}, time.Minute, time.Millisecond)
 			require.False(t, older())
 		})
 	}

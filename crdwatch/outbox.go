@@ -36,22 +36,24 @@ const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 30 * time.Second
 	sendTimeout  = 10 * time.Second
-	// suspectFor is for how long nothing is sent to a Temporal that may be an older copy, and suspectPause how often that
-	// is looked at. Without a control worker nobody can look; then observations would wait all the same.
+	// suspectFor is for how long nothing is sent to a Temporal that may be an older copy, and suspectPause how often
+	// that is looked at. Without a control worker nobody can look; then observations would wait all the same.
 	suspectFor   = time.Minute
 	suspectPause = time.Second
 )
 
 func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
-		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{}, lately: Lately{},
-		epoch: func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
+		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{},
+		lately: Lately{},
+		epoch:  func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
 		workqueue.TypedRateLimitingQueueConfig[string]{
 			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
-				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &turns{changed: o.changed}}),
+				Queue: workqueue.NewTypedWithConfig(
+					workqueue.TypedQueueConfig[string]{Queue: &turns{changed: o.changed}}),
 			}),
 		})
 	return o
@@ -228,8 +230,8 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 }
 
 // sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a
-// server that lost its last commits has forgotten it. Behind everything else, at a limited rate, and with a pause: a server that
-// comes and goes is one loss.
+// server that lost its last commits has forgotten it. Behind everything else, at a limited rate, and with a pause: a
+// server that comes and goes is one loss.
 func (o *Outbox) sendAgain(ctx context.Context) {
 	for {
 		select {
@@ -245,7 +247,8 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 					n++
 				}
 			}
-			o.log.Info().Time("lost", lost).Int("again", n).Msg("Temporal answers again: sent once more what it took shortly before")
+			o.log.Info().Time("lost", lost).Int("again", n).
+				Msg("Temporal answers again: sent once more what it took shortly before")
 		}
 		select {
 		case <-ctx.Done():

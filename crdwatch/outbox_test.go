@@ -128,8 +128,9 @@ func (r *refusing) Send(ctx context.Context, d *Delivery) error {
 
 func TestWhatIsRefusedComesBehindTheRestAndIsTriedAgain(t *testing.T) {
 	for name, err := range map[string]error{
-		"too many signals":   serviceerror.NewInvalidArgument("exceeded workflow execution limit for signal events"),
-		"attributes missing": serviceerror.NewInvalidArgument("Namespace virtflow has no mapping defined for search attribute VirtflowUID"),
+		"too many signals": serviceerror.NewInvalidArgument("exceeded workflow execution limit for signal events"),
+		"attributes missing": serviceerror.NewInvalidArgument(
+			"Namespace virtflow has no mapping defined for search attribute VirtflowUID"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &refusing{times: map[any]int{"bad": 3}, err: err}
@@ -146,7 +147,8 @@ func TestWhatIsRefusedComesBehindTheRestAndIsTriedAgain(t *testing.T) {
 func TestOnlyWhatIsTooLargeIsDropped(t *testing.T) {
 	for name, err := range map[string]error{
 		"for Temporal": serviceerror.NewInvalidArgument("Blob data size exceeds limit."),
-		"for gRPC":     serviceerror.NewResourceExhausted(0, "grpc: trying to send message larger than max (5000000 vs. 4194304)"),
+		"for gRPC": serviceerror.NewResourceExhausted(0,
+			"grpc: trying to send message larger than max (5000000 vs. 4194304)"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &refusing{times: map[any]int{"large": 1 << 30}, err: err}
@@ -160,8 +162,10 @@ func TestOnlyWhatIsTooLargeIsDropped(t *testing.T) {
 		})
 	}
 	for _, err := range []error{
-		serviceerror.NewNamespaceNotFound("virtflow"), serviceerror.NewUnavailable("down"), serviceerror.NewDeadlineExceeded("late"),
-		serviceerror.NewResourceExhausted(0, "namespace rate limit exceeded"), serviceerror.NewInternal("x"), context.DeadlineExceeded,
+		serviceerror.NewNamespaceNotFound("virtflow"), serviceerror.NewUnavailable("down"),
+		serviceerror.NewDeadlineExceeded("late"),
+		serviceerror.NewResourceExhausted(0, "namespace rate limit exceeded"), serviceerror.NewInternal("x"),
+		context.DeadlineExceeded,
 	} {
 		require.Equal(t, retried, consequenceOf(fmt.Errorf("signalling: %w", err)))
 	}
@@ -237,7 +241,8 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.Equal(t, "third", r.all()[7].Payload)
 }
 
-// TestNothingIsSentToASuspectedTemporal before somebody has looked whether it is an older copy; but it does not wait for ever.
+// TestNothingIsSentToASuspectedTemporal before somebody has looked whether it is an older copy; but it does not wait
+// for ever.
 func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 	r := &recording{}
 	c := NewConnection()
@@ -275,7 +280,8 @@ func TestObservationsCarryTheEpoch(t *testing.T) {
 	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
 	o.epoch = func() int64 { return 7 }
 	for i, payload := range []contract.Observation{
-		contract.VMObservation{}, contract.VMIObservation{}, contract.PodObservation{}, contract.NodeObservation{}, contract.NodeState{},
+		contract.VMObservation{}, contract.VMIObservation{}, contract.PodObservation{}, contract.NodeObservation{},
+		contract.NodeState{},
 		contract.ReplicaSetObservation{}, contract.ReplicasObservation{},
 	} {
 		o.Put(Delivery{Workflow: "w", Signal: "s", UID: string(rune('a' + i)), Payload: payload})
@@ -309,7 +315,11 @@ func TestReplacedWhileBeingSent(t *testing.T) {
 	o, run := newTestOutbox(t, r)
 	run()
 	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "first"})
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.busy["vm/a/b"] == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.busy["vm/a/b"] == 1
+	}, 10*time.Second, time.Millisecond)
 	o.Put(Delivery{Workflow: "vm/a/b", Signal: "vm", UID: "1", Payload: "second"})
 	close(r.held)
 	require.Eventually(t, func() bool { return len(r.all()) == 2 }, 10*time.Second, time.Millisecond)

@@ -18,8 +18,8 @@ const replicasUID = "replicas"
 // replicasHold is how long an observation of one replica waits for those of others.
 const replicasHold = 300 * time.Millisecond
 
-// maxReplicasTogether is how many replicas are told of in one signal, some 200 KiB. Where there are more, the set is asked
-// to look for itself.
+// maxReplicasTogether is how many replicas are told of in one signal, some 200 KiB. Where there are more, the set is
+// asked to look for itself.
 const maxReplicasTogether = 500
 
 // replicasOf sends a set that was not known, or has another selector, every instance that concerns it.
@@ -47,7 +47,9 @@ func replicaKey(set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.Vi
 }
 
 // vmiForSet sends a set an instance that it controls, or might adopt, and once more when that has ceased.
-func (d *differ) vmiForSet(vmi *kubevirt.VirtualMachineInstance, set *kubevirt.VirtualMachineInstanceReplicaSet, from origin) {
+func (d *differ) vmiForSet(
+	vmi *kubevirt.VirtualMachineInstance, set *kubevirt.VirtualMachineInstanceReplicaSet, from origin,
+) {
 	selector, err := observe.Selector(set)
 	if err != nil {
 		selector = labels.Nothing()
@@ -71,7 +73,8 @@ func (d *differ) vmiGoneForSets(vmi *kubevirt.VirtualMachineInstance, from origi
 			continue
 		}
 		forget(d, replicaKind(), key)
-		d.putReplicas(set, contract.ReplicasObservation{Replicas: []contract.ReplicaObservation{observe.GoneReplica(vmi)}}, from)
+		d.putReplicas(set, contract.ReplicasObservation{
+			Replicas: []contract.ReplicaObservation{observe.GoneReplica(vmi)}}, from)
 	}
 }
 
@@ -82,13 +85,16 @@ func (d *differ) resyncReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet) 
 	d.putReplicas(set, contract.ReplicasObservation{Resync: true}, resync)
 }
 
-// putReplicas waits a little for more: fifty replicas that come up together go in a few signals. They start no workflow:
-// one that had not seen its set would wait for it, and be counted as there.
-func (d *differ) putReplicas(set *kubevirt.VirtualMachineInstanceReplicaSet, o contract.ReplicasObservation, from origin) {
+// putReplicas waits a little for more: fifty replicas that come up together go in a few signals. They start no
+// workflow: one that had not seen its set would wait for it, and be counted as there.
+func (d *differ) putReplicas(
+	set *kubevirt.VirtualMachineInstanceReplicaSet, o contract.ReplicasObservation, from origin,
+) {
 	k := replicaKind()
 	d.queue.Put(Delivery{
-		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: k.signal, UID: replicasUID, Kind: k.name, Payload: o,
-		Resync: from == resync, Merge: mergeReplicas, Hold: replicasHold,
+		Workflow: contract.ReplicaSetID(set.Namespace, set.Name), Signal: k.signal, UID: replicasUID, Kind: k.name,
+		Payload: o,
+		Resync:  from == resync, Merge: mergeReplicas, Hold: replicasHold,
 	})
 }
 

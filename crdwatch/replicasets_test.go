@@ -30,7 +30,8 @@ func testSet(uid, app string) *kubevirt.VirtualMachineInstanceReplicaSet {
 
 func testInstance(name, app string, owner metav1.Object) *kubevirt.VirtualMachineInstance {
 	vmi := &kubevirt.VirtualMachineInstance{}
-	vmi.Namespace, vmi.Name, vmi.UID, vmi.ResourceVersion, vmi.Labels = "a", name, types.UID(name), "1", map[string]string{"app": app}
+	vmi.Namespace, vmi.Name, vmi.UID, vmi.ResourceVersion, vmi.Labels = "a", name, types.UID(name), "1",
+		map[string]string{"app": app}
 	if owner != nil {
 		vmi.OwnerReferences = controlledBy(owner, "VirtualMachineInstanceReplicaSet")
 	}
@@ -117,7 +118,8 @@ func TestWhichInstancesASetGets(t *testing.T) {
 	// Another selector: what matches now is sent, although no instance has changed.
 	web = web.DeepCopy()
 	web.ResourceVersion, web.Generation = "10", 2
-	web.Spec.Selector.MatchLabels, web.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "free"}, map[string]string{"app": "free"}
+	web.Spec.Selector.MatchLabels, web.Spec.Template.ObjectMeta.Labels = map[string]string{"app": "free"},
+		map[string]string{"app": "free"}
 	require.NoError(t, e.informers.ReplicaSets.GetStore().Update(web))
 	e.entities.set.changed(e, "a/web", change)
 	require.True(t, replicasSent(t, e, "web")["mine"].Matches)
@@ -142,7 +144,8 @@ func TestASetsOwnWritesAreNoNews(t *testing.T) {
 	delete(outbox(e).pending, "replicaset/a/web")
 	web = web.DeepCopy()
 	web.ResourceVersion, web.Status.Replicas = "2", 3
-	web.Status.Conditions = []kubevirt.VirtualMachineInstanceReplicaSetCondition{{Type: "ReplicaPaused", Status: "True"}}
+	web.Status.Conditions = []kubevirt.VirtualMachineInstanceReplicaSetCondition{
+		{Type: "ReplicaPaused", Status: "True"}}
 	require.NoError(t, e.informers.ReplicaSets.GetStore().Update(web))
 	e.entities.set.changed(e, "a/web", change)
 	require.Empty(t, outbox(e).pending["replicaset/a/web"])
@@ -158,7 +161,8 @@ func TestASetsOwnWritesAreNoNews(t *testing.T) {
 
 func TestStrippedSetsAndInstancesSayTheSame(t *testing.T) {
 	web := testSet("web", "web")
-	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice", contract.AnnotationRequestedGeneration: "1", "other": "x"}
+	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice",
+		contract.AnnotationRequestedGeneration: "1", "other": "x"}
 	grace := int64(5)
 	web.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
 	o, err := Strip(web)
@@ -191,7 +195,8 @@ func TestStrippedSetsAndInstancesSayTheSame(t *testing.T) {
 func TestActorOfAnEarlierGeneration(t *testing.T) {
 	e := newTestDiffer(t)
 	web := testSet("web", "web")
-	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice", contract.AnnotationRequestedGeneration: "1"}
+	web.Annotations = map[string]string{contract.AnnotationRequestedBy: "alice",
+		contract.AnnotationRequestedGeneration: "1"}
 	web.Generation = 2
 	require.NoError(t, e.informers.ReplicaSets.GetStore().Add(web))
 	e.entities.set.changed(e, "a/web", change)
@@ -221,7 +226,8 @@ func replicaNews(hold time.Duration, uids ...string) Delivery {
 	for _, uid := range uids {
 		o.Replicas = append(o.Replicas, contract.ReplicaObservation{UID: uid})
 	}
-	return Delivery{Workflow: "replicaset/a/web", Signal: contract.SignalObserveReplicas, UID: replicasUID, Payload: o, Merge: mergeReplicas, Hold: hold}
+	return Delivery{Workflow: "replicaset/a/web", Signal: contract.SignalObserveReplicas, UID: replicasUID, Payload: o,
+		Merge: mergeReplicas, Hold: hold}
 }
 
 func uidsIn(t *testing.T, d Delivery) []string {
@@ -279,7 +285,8 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 	selector := labels.SelectorFromSet(labels.Set{"app": "web"})
 	for range objects {
 		var set kubevirt.VirtualMachineInstanceReplicaSet
-		for _, part := range []any{&set.Name, &set.UID, &set.ResourceVersion, &set.Generation, &set.Annotations, &set.DeletionTimestamp, &set.Status, &set.Spec.Replicas, &set.Spec.Paused, &set.Spec.Selector} {
+		for _, part := range []any{&set.Name, &set.UID, &set.ResourceVersion, &set.Generation, &set.Annotations,
+			&set.DeletionTimestamp, &set.Status, &set.Spec.Replicas, &set.Spec.Paused, &set.Spec.Selector} {
 			fill.Fill(part)
 		}
 		set.Spec.Template = testSet("x", "web").Spec.Template
@@ -291,7 +298,8 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 		require.Equal(t, observe.ReplicaSet(&set), observe.ReplicaSet(stripped), "seed %d", seed)
 
 		vmi := testInstance("x", "web", &set)
-		for _, part := range []any{&vmi.CreationTimestamp, &vmi.DeletionTimestamp, &vmi.Status.Phase, &vmi.Status.Conditions, &vmi.Status.PhaseTransitionTimestamps} {
+		for _, part := range []any{&vmi.CreationTimestamp, &vmi.DeletionTimestamp, &vmi.Status.Phase,
+			&vmi.Status.Conditions, &vmi.Status.PhaseTransitionTimestamps} {
 			fill.Fill(part)
 		}
 		vmi.Annotations = map[string]string{contract.AnnotationReplica: "7"}
@@ -304,7 +312,8 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 	}
 }
 
-// TestNewsOfTooManyReplicasAreAReasonToLook: what waits, or is kept to be sent again, stays small however many come and go.
+// TestNewsOfTooManyReplicasAreAReasonToLook: what waits, or is kept to be sent again, stays small however many come and
+// go.
 func TestNewsOfTooManyReplicasAreAReasonToLook(t *testing.T) {
 	o := newOutbox(&recording{}, NewConnection(), NewMetrics(nil), zerolog.Nop())
 	sent := subject{"replicaset/a/web", contract.SignalObserveReplicas, replicasUID}

@@ -161,7 +161,8 @@ func (r *resyncer) vanishedPods(ctx context.Context) error {
 			if !there[uid] {
 				r.differ.podGone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 					Namespace: vmi.Namespace, UID: types.UID(uid),
-					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)},
+					OwnerReferences: []metav1.OwnerReference{
+						*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)},
 				}}, resync)
 			}
 		}
@@ -196,7 +197,8 @@ func (r *resyncer) vanishedNodes(ctx context.Context) error {
 // instance's own workflow knows.
 func (r *resyncer) vanishedInstances(ctx context.Context) error {
 	for _, vm := range list[*kubevirt.VirtualMachine](r.informers.VMs) {
-		if !vm.Status.Created && (vm.Status.PrintableStatus == "" || vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped) {
+		if !vm.Status.Created && (vm.Status.PrintableStatus == "" ||
+			vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped) {
 			continue
 		}
 		if _, there := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, vm.Namespace+"/"+vm.Name); there {
@@ -217,7 +219,8 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 		if gone {
 			r.differ.entities.vmi.vanished(r.differ, &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
 				Namespace: vm.Namespace, Name: vm.Name, UID: types.UID(uid),
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
+				OwnerReferences: []metav1.OwnerReference{
+					*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
 			}}, resync)
 		}
 	}
@@ -227,13 +230,15 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 // openEntities are the running entity workflows, by ID, and the object that each says it is about.
 func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object, error) {
 	open := map[string]contract.Object{}
-	err := eachRunning(ctx, r.temporal, r.differ.entities.workflowTypes(), "", func(e *workflowpb.WorkflowExecutionInfo) error {
-		a := e.GetSearchAttributes()
-		open[e.GetExecution().GetWorkflowId()] = contract.Object{
-			Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName), UID: keyword(a, contract.SearchUID),
-		}
-		return nil
-	})
+	err := eachRunning(ctx, r.temporal, r.differ.entities.workflowTypes(), "",
+		func(e *workflowpb.WorkflowExecutionInfo) error {
+			a := e.GetSearchAttributes()
+			open[e.GetExecution().GetWorkflowId()] = contract.Object{
+				Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName),
+				UID: keyword(a, contract.SearchUID),
+			}
+			return nil
+		})
 	return open, err
 }
 
@@ -252,7 +257,8 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 			return err
 		}
 		if gone {
-			e.vanished(r.differ, e.named(metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, UID: types.UID(object.UID)}), resync)
+			e.vanished(r.differ, e.named(
+				metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, UID: types.UID(object.UID)}), resync)
 		}
 	}
 	return nil
@@ -279,7 +285,8 @@ func (e *entity[T, O]) isGone(ctx context.Context, r *resyncer, namespace, name,
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking whether %s %s still exists: %w", e.title, cache.NewObjectName(namespace, name), err)
+		return false, fmt.Errorf("asking whether %s %s still exists: %w", e.title, cache.NewObjectName(namespace, name),
+			err)
 	}
 	return string(o.GetUID()) != uid, nil
 }

@@ -30,7 +30,8 @@ func Strip(o any) (any, error) {
 func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds, Finalizers: m.Finalizers,
+		DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
+		Finalizers: m.Finalizers,
 	}
 	if ref := metav1.GetControllerOfNoCopy(&m); ref != nil {
 		out.OwnerReferences = []metav1.OwnerReference{*ref}
@@ -60,11 +61,14 @@ func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
 }
 
 func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
-	meta := stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration, contract.AnnotationReplica)
-	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp // replica sets select by them, and remove the youngest first
+	meta := stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration,
+		contract.AnnotationReplica)
+	// replica sets select by them, and remove the youngest first
+	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp
 	return &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
-		Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
+		Spec: kubevirt.VirtualMachineInstanceSpec{
+			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
 		Status: kubevirt.VirtualMachineInstanceStatus{
 			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
@@ -76,13 +80,15 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.VirtualMachineInstanceReplicaSet {
 	out := &kubevirt.VirtualMachineInstanceReplicaSet{
 		ObjectMeta: stripMeta(set.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationRequestedGeneration),
-		Spec:       kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: set.Spec.Replicas, Selector: set.Spec.Selector, Paused: set.Spec.Paused},
-		Status:     set.Status,
+		Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: set.Spec.Replicas,
+			Selector: set.Spec.Selector, Paused: set.Spec.Paused},
+		Status: set.Status,
 	}
 	if t := set.Spec.Template; t != nil {
 		out.Spec.Template = &kubevirt.VirtualMachineInstanceTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: t.ObjectMeta.Labels},
-			Spec:       kubevirt.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: t.Spec.TerminationGracePeriodSeconds},
+			Spec: kubevirt.VirtualMachineInstanceSpec{
+				TerminationGracePeriodSeconds: t.Spec.TerminationGracePeriodSeconds},
 		}
 	}
 	return out
@@ -100,9 +106,11 @@ func stripPod(pod *corev1.Pod) *corev1.Pod {
 	}
 	out := &corev1.Pod{
 		ObjectMeta: meta,
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName,
+			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds},
 		Status: corev1.PodStatus{
-			Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs, QOSClass: pod.Status.QOSClass,
+			Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs,
+			QOSClass:              pod.Status.QOSClass,
 			InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
 		},
 	}

@@ -39,7 +39,8 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		fill.Fill(&vm.Spec.RunStrategy)
 		words(&vm.ObjectMeta)
 		vm.Status.Conditions = append(vm.Status.Conditions, kubevirt.VirtualMachineCondition{
-			Type: kubevirt.VirtualMachineConditionType(contract.ConditionHeld), Status: corev1.ConditionTrue, Message: "held",
+			Type: kubevirt.VirtualMachineConditionType(contract.ConditionHeld), Status: corev1.ConditionTrue,
+			Message: "held",
 		})
 		less, err := Strip(vm.DeepCopy())
 		require.NoError(t, err)
@@ -68,7 +69,8 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		fill.Fill(&node.ObjectMeta)
 		fill.Fill(&node.Spec)
 		fill.Fill(&node.Status.Conditions)
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
+		node.Status.Conditions = append(node.Status.Conditions,
+			corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
 		less, err = Strip(node.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.Node(&node, true), observe.Node(less.(*corev1.Node), true), "seed %d", seed)

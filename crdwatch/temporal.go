@@ -81,7 +81,8 @@ func searchAttributes(values map[string]string) temporal.SearchAttributes {
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] != "" {
-			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
+			updates = append(updates,
+				temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 		}
 	}
 	return temporal.NewSearchAttributes(updates...)
@@ -90,7 +91,8 @@ func searchAttributes(values map[string]string) temporal.SearchAttributes {
 // eachRunning does something with each open workflow of these types of which the query holds ("": of all). What fails
 // does not keep the others from being done.
 func eachRunning(
-	ctx context.Context, c client.Client, types []string, query string, do func(*workflowpb.WorkflowExecutionInfo) error,
+	ctx context.Context, c client.Client, types []string, query string,
+	do func(*workflowpb.WorkflowExecutionInfo) error,
 ) error {
 	all := fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType IN ('%s')", strings.Join(types, "', '"))
 	if query != "" {

@@ -24,8 +24,8 @@ const (
 	// An entity that was asked to continue as new and still has other logic, since control workers of another release
 	// run, is asked again after a pause that doubles.
 	askedPause, askedPauseLongest = time.Minute, 32 * time.Minute
-	// divergedFor is how long a workflow has to be impossible to replay until it is ended: while a release is rolled out,
-	// the next attempt may be that of a worker which can.
+	// divergedFor is how long a workflow has to be impossible to replay until it is ended: while a release is rolled
+	// out, the next attempt may be that of a worker which can.
 	divergedFor = 2 * time.Minute
 )
 
@@ -99,10 +99,11 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 	return err
 }
 
-// endWhatCannotReplay ends the workflows whose tasks have failed for a while because the worker's logic is not what they
-// began with. An entity hears how its transition closed: it may have continued as new since it opened that.
+// endWhatCannotReplay ends the workflows whose tasks have failed for a while because the worker's logic is not what
+// they began with. An entity hears how its transition closed: it may have continued as new since it opened that.
 func (u *updater) endWhatCannotReplay(ctx context.Context) error {
-	types := append(slices.Clone(u.entities), contract.WorkflowStartVM, contract.WorkflowStopVM, contract.WorkflowRestartVM,
+	types := append(slices.Clone(u.entities), contract.WorkflowStartVM, contract.WorkflowStopVM,
+		contract.WorkflowRestartVM,
 		contract.WorkflowReplicate, contract.WorkflowFencingToken)
 	seen := map[string]time.Time{}
 	const failing = "TemporalReportedProblems IS NOT NULL"
@@ -132,7 +133,8 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 		if parent == "" {
 			return nil
 		}
-		closed := contract.TransitionClosed{ID: id, Error: "it was ended: " + why, ErrorType: contract.ErrorOutcomeUnknown}
+		closed := contract.TransitionClosed{ID: id, Error: "it was ended: " + why,
+			ErrorType: contract.ErrorOutcomeUnknown}
 		err = u.temporal.SignalWorkflow(ctx, parent, "", contract.SignalTransitionClosed, closed)
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("telling %s that %s was ended: %w", parent, id, err)

@@ -114,8 +114,8 @@ func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 	require.Equal(t, 6, times, "1, 2, 4, 8, 16 and 32 minutes later")
 }
 
-// TestWhatCannotReplayIsEnded: only workflows whose last task failed for that reason, and still does later, not those of
-// which a bug or a busy worker is the reason. The entity of a transition hears of it.
+// TestWhatCannotReplayIsEnded: only workflows whose last task failed for that reason, and still does later, not those
+// of which a bug or a busy worker is the reason. The entity of a transition hears of it.
 func TestWhatCannotReplayIsEnded(t *testing.T) {
 	completed := &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 	failed := func(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {

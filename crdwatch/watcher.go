@@ -223,7 +223,8 @@ func (w *watch) lead(ctx context.Context) {
 	wg.Wait()
 }
 
-// guard looks for older copies until ctx ends: every fencing.Interval, and as soon as Temporal is back where it was away.
+// guard looks for older copies until ctx ends: every fencing.Interval, and as soon as Temporal is back where it was
+// away.
 func (w *watch) guard(ctx context.Context, l *Leader) {
 	var last time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -264,7 +265,8 @@ func (w *watch) look(ctx context.Context, l *Leader) bool {
 			w.metrics.epochs.WithLabelValues(cause).Inc()
 		}
 	}
-	w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).Bool("kubernetes_is_older", v.Kubernetes).
+	w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).
+		Bool("kubernetes_is_older", v.Kubernetes).
 		Msg("an older copy was put back: a new epoch begins, and everything is sent again")
 	if v.Kubernetes {
 		w.end()

@@ -63,13 +63,16 @@ func controlledBy(o metav1.Object, kind string) []metav1.OwnerReference {
 
 func TestWhatIsSentToWhom(t *testing.T) {
 	e := newTestDiffer(t)
-	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
+	vm := &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "a", Name: "web", UID: "i", ResourceVersion: "2", OwnerReferences: controlledBy(vm, "VirtualMachine"),
+		Namespace: "a", Name: "web", UID: "i", ResourceVersion: "2",
+		OwnerReferences: controlledBy(vm, "VirtualMachine"),
 	}}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod}, OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
-		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod},
+			OwnerReferences: controlledBy(vmi, "VirtualMachineInstance")},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
 	e.entities.vmi.changed(e, "a/web", change)
@@ -169,7 +172,8 @@ func TestAnOrphanedPodIsStillSent(t *testing.T) {
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: "p", UID: "p", Finalizers: []string{contract.FinalizerPod},
-			Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "i", "x": "y"},
+			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+				contract.LabelCreatedBy: "i", "x": "y"},
 			Annotations: map[string]string{contract.AnnotationDomain: "web.with.dots"},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodFailed},
@@ -192,10 +196,12 @@ func TestAnOrphanedPodIsStillSent(t *testing.T) {
 
 func TestNodeAndItsWorker(t *testing.T) {
 	e := newTestDiffer(t)
-	require.NoError(t, e.informers.Nodes.GetStore().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}))
+	require.NoError(t, e.informers.Nodes.GetStore().
+		Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}))
 	e.entities.node.changed(e, "node1", change)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
-	worker := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "w"}, Spec: corev1.PodSpec{NodeName: "node1"}}
+	worker := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "w"},
+		Spec: corev1.PodSpec{NodeName: "node1"}}
 	require.NoError(t, e.informers.Workers.GetIndexer().Add(worker))
 	e.entities.node.changed(e, "node1", change)
 	require.Empty(t, waiting(e, "node/node1"))
@@ -210,7 +216,8 @@ func TestNodeAndItsWorker(t *testing.T) {
 func withoutToken(temporal *mocks.Client) {
 	update := &mocks.WorkflowUpdateHandle{}
 	update.On("Get", mock.Anything, mock.Anything).Return(nil)
-	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("no such workflow")).Once()
+	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).
+		Return(nil, serviceerror.NewNotFound("no such workflow")).Once()
 	temporal.On("NewWithStartWorkflowOperation", mock.Anything, mock.Anything, mock.Anything).Return(nil)
 	temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(update, nil)
 	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker"))
@@ -223,13 +230,16 @@ func TestTheGuardLooksWhenTemporalIsBack(t *testing.T) {
 	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker")).Once()
 	withoutToken(temporal)
 	w := &watch{Watcher: &Watcher{
-		options: Options{Connection: NewConnection(), Log: zerolog.Nop()}, fence: fencing.New(temporal, leases), metrics: NewMetrics(nil),
+		options: Options{Connection: NewConnection(), Log: zerolog.Nop()}, fence: fencing.New(temporal, leases),
+		metrics: NewMetrics(nil),
 	}}
 	w.options.Connection.suspect(time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); w.guard(ctx, nil) }()
-	require.Eventually(t, func() bool { return w.options.Connection.suspicion().IsZero() }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return w.options.Connection.suspicion().IsZero()
+	}, 20*time.Second, time.Millisecond)
 	require.EqualValues(t, 1, w.epoch.Load())
 	cancel()
 	<-done
@@ -247,12 +257,16 @@ func TestAgainstAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	kv, err := kube.New(config)
 	require.NoError(t, err)
-	ns, err := clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crdwatch-test-"}}, metav1.CreateOptions{})
+	ns, err := clients.CoreV1().Namespaces().
+		Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crdwatch-test-"}},
+			metav1.CreateOptions{})
 	require.NoError(t, err)
 	temporal := &mocks.Client{}
-	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+	temporal.On("ListWorkflow", mock.Anything, mock.Anything).
+		Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
 	withoutToken(temporal)
-	w, err := New(Options{Kubernetes: clients, KubeVirt: kv, Temporal: temporal, Namespace: ns.Name, Identity: "test", Workers: 4, Log: zerolog.Nop()})
+	w, err := New(Options{Kubernetes: clients, KubeVirt: kv, Temporal: temporal, Namespace: ns.Name, Identity: "test",
+		Workers: 4, Log: zerolog.Nop()})
 	require.NoError(t, err)
 	r := &recording{}
 	w.sender = r

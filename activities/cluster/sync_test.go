@@ -124,7 +124,8 @@ func TestStageLeavesPlacementForTheNextStart(t *testing.T) {
 	created, err := w.CreateVMI(ctx, contract.CreateVMIInput{VM: vm})
 	require.NoError(t, err)
 	staged, err := cluster.New(cluster.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "l", Log: zerolog.Nop(), Record: fakekube.Record(w.kubernetes),
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "l", Log: zerolog.Nop(),
+		Record: fakekube.Record(w.kubernetes),
 		Settings: func() settings.Settings {
 			s := settings.Default()
 			stage := kubevirt.VMRolloutStrategyStage

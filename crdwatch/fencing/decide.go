@@ -21,9 +21,10 @@ func (v Verdict) Older() bool { return v.Temporal || v.Kubernetes }
 // process has seen on both. Older: its informers were told of objects that are older than those that they held.
 func Decide(temporal, kubernetes, seen Token, older bool) Verdict {
 	v := Verdict{
-		Next:       temporal.Next(),
-		Temporal:   temporal.Compare(kubernetes) < 0 || temporal.Compare(seen) < 0,
-		Kubernetes: temporal.Compare(kubernetes) > 0 && temporal != kubernetes.Next() || kubernetes.Compare(seen) < 0 || older,
+		Next:     temporal.Next(),
+		Temporal: temporal.Compare(kubernetes) < 0 || temporal.Compare(seen) < 0,
+		Kubernetes: temporal.Compare(kubernetes) > 0 && temporal != kubernetes.Next() || kubernetes.Compare(seen) < 0 ||
+			older,
 	}
 	switch {
 	case v.Older():

@@ -14,21 +14,26 @@ func TestDecide(t *testing.T) {
 		temporal, kubernetes, seen Token
 		want                       Verdict
 	}{
-		"both are new":                            {none, none, none, Verdict{Next: at(1, 1)}},
-		"ended between the very first writes":     {at(1, 1), none, none, Verdict{Next: at(1, 1)}},
-		"all is well":                             {at(1, 7), at(1, 7), at(1, 7), Verdict{Next: at(1, 8)}},
-		"a new leader":                            {at(1, 7), at(1, 7), none, Verdict{Next: at(1, 8)}},
-		"another led in between":                  {at(1, 9), at(1, 9), at(1, 7), Verdict{Next: at(1, 10)}},
-		"ended between the two writes":            {at(1, 8), at(1, 7), none, Verdict{Next: at(1, 8)}},
-		"Temporal is older by one":                {at(1, 6), at(1, 7), none, Verdict{Next: at(2, 1), Temporal: true}},
-		"Temporal is empty":                       {none, at(1, 7), at(1, 7), Verdict{Next: at(2, 1), Temporal: true}},
-		"Temporal is of an earlier epoch":         {at(1, 99), at(3, 7), none, Verdict{Next: at(4, 1), Temporal: true}},
-		"etcd is older":                           {at(1, 9), at(1, 7), none, Verdict{Next: at(2, 1), Kubernetes: true}},
-		"etcd is older by one, which was seen":    {at(1, 8), at(1, 7), at(1, 8), Verdict{Next: at(2, 1), Kubernetes: true}},
-		"the Lease was deleted":                   {at(3, 8), none, none, Verdict{Next: at(4, 1), Kubernetes: true}},
-		"ended while it began an epoch":           {at(2, 1), at(1, 7), none, Verdict{Next: at(3, 1), Kubernetes: true}},
-		"both are older, equally":                 {at(1, 5), at(1, 5), at(1, 9), Verdict{Next: at(2, 1), Temporal: true, Kubernetes: true}},
-		"both are older, and of an earlier epoch": {at(1, 5), at(1, 5), at(4, 1), Verdict{Next: at(5, 1), Temporal: true, Kubernetes: true}},
+		"both are new":                        {none, none, none, Verdict{Next: at(1, 1)}},
+		"ended between the very first writes": {at(1, 1), none, none, Verdict{Next: at(1, 1)}},
+		"all is well":                         {at(1, 7), at(1, 7), at(1, 7), Verdict{Next: at(1, 8)}},
+		"a new leader":                        {at(1, 7), at(1, 7), none, Verdict{Next: at(1, 8)}},
+		"another led in between":              {at(1, 9), at(1, 9), at(1, 7), Verdict{Next: at(1, 10)}},
+		"ended between the two writes":        {at(1, 8), at(1, 7), none, Verdict{Next: at(1, 8)}},
+		"Temporal is older by one":            {at(1, 6), at(1, 7), none, Verdict{Next: at(2, 1), Temporal: true}},
+		"Temporal is empty":                   {none, at(1, 7), at(1, 7), Verdict{Next: at(2, 1), Temporal: true}},
+		"Temporal is of an earlier epoch":     {at(1, 99), at(3, 7), none, Verdict{Next: at(4, 1), Temporal: true}},
+		"etcd is older": {at(1, 9), at(1, 7), none,
+			Verdict{Next: at(2, 1), Kubernetes: true}},
+		"etcd is older by one, which was seen": {at(1, 8), at(1, 7), at(1, 8),
+			Verdict{Next: at(2, 1), Kubernetes: true}},
+		"the Lease was deleted": {at(3, 8), none, none, Verdict{Next: at(4, 1), Kubernetes: true}},
+		"ended while it began an epoch": {at(2, 1), at(1, 7), none,
+			Verdict{Next: at(3, 1), Kubernetes: true}},
+		"both are older, equally": {at(1, 5), at(1, 5), at(1, 9),
+			Verdict{Next: at(2, 1), Temporal: true, Kubernetes: true}},
+		"both are older, and of an earlier epoch": {at(1, 5), at(1, 5), at(4, 1),
+			Verdict{Next: at(5, 1), Temporal: true, Kubernetes: true}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Decide(c.temporal, c.kubernetes, c.seen, false)) })
 	}
@@ -75,7 +80,8 @@ func TestEndsAtEveryPoint(t *testing.T) {
 			for again := range whole + 1 {
 				for _, side := range []string{"none", "temporal", "kubernetes"} {
 					for copied := range looks + 4 {
-						name := fmt.Sprintf("%d looks, %d writes, %d writes, %s put back to copy %d", before, writes, again, side, copied)
+						name := fmt.Sprintf("%d looks, %d writes, %d writes, %s put back to copy %d", before, writes,
+							again, side, copied)
 						s := &sides{}
 						for range before {
 							s.look(Token{}, whole)
@@ -98,7 +104,8 @@ func TestEndsAtEveryPoint(t *testing.T) {
 						v := s.look(Token{}, whole)
 						require.Equal(t, s.temporal, s.kubernetes, name)
 						require.Positive(t, s.temporal.Compare(complete), name)
-						require.Positive(t, s.temporal.Compare(at), name+": a copy from before a complete look is older than it")
+						require.Positive(t, s.temporal.Compare(at),
+							name+": a copy from before a complete look is older than it")
 						switch {
 						case putBack == Token{}:
 							require.False(t, v.Older(), name)

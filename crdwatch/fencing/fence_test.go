@@ -38,15 +38,21 @@ func (t *temporal) QueryWorkflowWithOptions(
 	if err != nil {
 		return nil, err
 	}
-	payloads := &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: b}}}
+	payloads := &commonpb.Payloads{
+		Payloads: []*commonpb.Payload{
+			{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: b}}}
 	return &client.QueryWorkflowWithOptionsResponse{QueryResult: client.NewValue(payloads)}, nil
 }
 
-func (t *temporal) NewWithStartWorkflowOperation(client.StartWorkflowOptions, any, ...any) client.WithStartWorkflowOperation {
+func (t *temporal) NewWithStartWorkflowOperation(
+	client.StartWorkflowOptions, any, ...any,
+) client.WithStartWorkflowOperation {
 	return nil
 }
 
-func (t *temporal) UpdateWithStartWorkflow(_ context.Context, o client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+func (t *temporal) UpdateWithStartWorkflow(
+	_ context.Context, o client.UpdateWithStartWorkflowOptions,
+) (client.WorkflowUpdateHandle, error) {
 	a, ok := o.UpdateOptions.Args[0].(contract.AdvanceInput)
 	if t.token == nil {
 		t.token = &Token{}

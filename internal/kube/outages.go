@@ -41,7 +41,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return expired(r)
 	}
 	answer, err := t.next.RoundTrip(r)
-	if err != nil && (utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)) {
+	if err != nil && (utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err)) {
 		t.mu.Lock()
 		t.refused++
 		t.mu.Unlock()

@@ -55,7 +55,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	default:
-		vm := kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "vm", ResourceVersion: version}}
+		vm := kubevirt.VirtualMachine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "vm", ResourceVersion: version}}
 		_ = json.NewEncoder(w).Encode(kubevirt.VirtualMachineList{ //nolint:errcheck // the client notices
 			TypeMeta: metav1.TypeMeta{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineList"},
 			ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []kubevirt.VirtualMachine{vm},
@@ -67,8 +68,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestInformersListAnewAfterAnOutage: an informer whose API server came back with versions that ran backwards knows what
-// there is; without an outage it goes on watching, and lists nothing again.
+// TestInformersListAnewAfterAnOutage: an informer whose API server came back with versions that ran backwards knows
+// what there is; without an outage it goes on watching, and lists nothing again.
 func TestInformersListAnewAfterAnOutage(t *testing.T) {
 	s := &apiServer{version: "100", end: make(chan struct{})}
 	server := httptest.NewServer(s)
@@ -108,7 +109,9 @@ func TestInformersListAnewAfterAnOutage(t *testing.T) {
 		}
 		return o.(*kubevirt.VirtualMachine).ResourceVersion
 	}
-	eventually := func(what string, is func() bool) { require.Eventually(t, is, time.Minute, 10*time.Millisecond, what) }
+	eventually := func(what string, is func() bool) {
+		require.Eventually(t, is, time.Minute, 10*time.Millisecond, what)
+	}
 	eventually("the first list", func() bool { return version() == "100" })
 	watches := func() int {
 		s.mu.Lock()

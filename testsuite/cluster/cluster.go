@@ -88,7 +88,8 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 		Record:   kube.Record(client),
 	})
 	require.NoError(t, err)
-	c.watcher, err = offline.New(crdwatch.Options{Kubernetes: client, KubeVirt: custom, Namespace: "virtflow", Log: zerolog.Nop()})
+	c.watcher, err = offline.New(
+		crdwatch.Options{Kubernetes: client, KubeVirt: custom, Namespace: "virtflow", Log: zerolog.Nop()})
 	require.NoError(t, err)
 	c.Kube.OnChange(c.changed)
 	c.addNode()
@@ -100,7 +101,8 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 func (c *Cluster) Use(env *testsuite.TestWorkflowEnvironment) {
 	c.env = env
 	control.RegisterActivities(c, c.real)
-	for name, f := range map[string]any{contract.ActivityStartDomain: c.startDomain, contract.ActivityOperateDomain: c.operateDomain} {
+	for name, f := range map[string]any{contract.ActivityStartDomain: c.startDomain,
+		contract.ActivityOperateDomain: c.operateDomain} {
 		c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
 }

@@ -1,5 +1,6 @@
-// Package kube is a Kubernetes API server in memory, for tests that run the real clients, activities and informers thousands of times. It
-// has the real one's semantics where virtflow depends on them, and package conformance holds it to that: the same cases run against both.
+// Package kube is a Kubernetes API server in memory, for tests that run the real clients, activities and informers
+// thousands of times. It has the real one's semantics where virtflow depends on them, and package conformance holds it
+// to that: the same cases run against both.
 //
 //	server.go       options, faults, who is told of changes
 //	transport.go    requests and answers as HTTP has them

@@ -57,7 +57,8 @@ func List[T any, P Pointer[T]](s *Server, namespace string) []P {
 	return out
 }
 
-// Put creates an object as a client would, and returns it as it is stored then. Like Edit and Remove it goes past Intercept and Calls.
+// Put creates an object as a client would, and returns it as it is stored then. Like Edit and Remove it goes past
+// Intercept and Calls.
 func Put[T any, P Pointer[T]](s *Server, object P) (P, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -75,11 +76,12 @@ func Put[T any, P Pointer[T]](s *Server, object P) (P, error) {
 	return result[T, P](s.do(q))
 }
 
-// Edit reads an object, lets change alter it, and writes the difference (to a subresource where that is not "") with the lock of what was
-// read; errors are the API server's. It is for the tests' own kubelets and users.
+// Edit reads an object, lets change alter it, and writes the difference (to a subresource where that is not "") with
+// the lock of what was read; errors are the API server's. It is for the tests' own kubelets and users.
 func Edit[T any, P Pointer[T]](s *Server, namespace, name, subresource string, change func(P)) (P, error) {
 	k := kindOf[T, P](s)
-	q := query{kind: k, verb: "patch", namespace: namespace, name: name, subresource: subresource, contentType: "application/merge-patch+json"}
+	q := query{kind: k, verb: "patch", namespace: namespace, name: name, subresource: subresource,
+		contentType: "application/merge-patch+json"}
 	old := Get[T, P](s, namespace, name)
 	if old == nil {
 		return nil, q.notFound()
@@ -159,7 +161,8 @@ func Bind(s *Server, namespace, pod, node string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.do(query{kind: kindOf[corev1.Pod](s), verb: "create", namespace: namespace, name: pod, subresource: "binding", body: body})
+	_, err = s.do(query{kind: kindOf[corev1.Pod](s), verb: "create", namespace: namespace, name: pod,
+		subresource: "binding", body: body})
 	return err
 }
 
@@ -176,7 +179,8 @@ func Objects(s *Server) []metav1.Object {
 	return out
 }
 
-// Names are all objects there are, as "resource/namespace/name" or "resource/name", sorted. Events and namespaces are left out.
+// Names are all objects there are, as "resource/namespace/name" or "resource/name", sorted. Events and namespaces are
+// left out.
 func (s *Server) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

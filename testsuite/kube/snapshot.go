@@ -19,8 +19,9 @@ func (s *Server) Snapshot() Snapshot {
 	return out
 }
 
-// Restore puts a copy in the place of everything, as etcdctl snapshot restore does. Nobody is told, and versions run backwards: a watch that
-// has a version which lies ahead now hears nothing until that has been passed. UIDs are not given twice.
+// Restore puts a copy in the place of everything, as etcdctl snapshot restore does. Nobody is told, and versions run
+// backwards: a watch that has a version which lies ahead now hears nothing until that has been passed. UIDs are not
+// given twice.
 func (s *Server) Restore(from Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,14 +12,16 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// TestRestore: what was written since is gone, versions run backwards, and a watch hears nothing until they have caught up.
+// TestRestore: what was written since is gone, versions run backwards, and a watch hears nothing until they have caught
+// up.
 func TestRestore(t *testing.T) {
 	s := kube.New(kube.Options{})
 	client, err := kubernetes.NewForConfig(s.Config())
 	require.NoError(t, err)
 	maps := client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	put := func(name string) *corev1.ConfigMap {
-		out, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		out, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		require.NoError(t, err)
 		return out
 	}

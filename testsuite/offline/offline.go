@@ -67,8 +67,8 @@ func (w *Watcher) Lead(ctx context.Context) error {
 	return w.leader.SendAll(ctx)
 }
 
-// Guard looks for older copies, as a leader does every fencing.Interval. After one of Temporal's database whoever calls it
-// leads anew; after one of etcd it reads everything before.
+// Guard looks for older copies, as a leader does every fencing.Interval. After one of Temporal's database whoever calls
+// it leads anew; after one of etcd it reads everything before.
 func (w *Watcher) Guard(ctx context.Context) (fencing.Verdict, error) {
 	v, err := w.fence.Look(ctx)
 	if err == nil {
@@ -77,7 +77,8 @@ func (w *Watcher) Guard(ctx context.Context) (fencing.Verdict, error) {
 	return v, err
 }
 
-// Read is what a crdwatch does that begins to watch: it forgets what it held, and holds these objects. It does not lead yet.
+// Read is what a crdwatch does that begins to watch: it forgets what it held, and holds these objects. It does not lead
+// yet.
 func (w *Watcher) Read(objects []metav1.Object) {
 	w.leader = nil
 	for _, i := range w.stills() {
@@ -88,8 +89,8 @@ func (w *Watcher) Read(objects []metav1.Object) {
 	}
 }
 
-// Restored is what a leader does when Temporal answers again that was lost at a time: it sends what Temporal took shortly
-// before once more, unless something newer waits.
+// Restored is what a leader does when Temporal answers again that was lost at a time: it sends what Temporal took
+// shortly before once more, unless something newer waits.
 func (w *Watcher) Restored(lost time.Time) {
 	waits := w.pending
 	w.pending = nil
@@ -103,8 +104,8 @@ func (w *Watcher) Restored(lost time.Time) {
 	}
 }
 
-// Resync looks for what was missed, as a leader does now and then; it returns when to do so next. First: all objects have
-// just been sent.
+// Resync looks for what was missed, as a leader does now and then; it returns when to do so next. First: all objects
+// have just been sent.
 func (w *Watcher) Resync(ctx context.Context, first bool) (time.Duration, error) {
 	return w.leader.Resync(ctx, first)
 }

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// calls are virtflow's own requests about objects of a namespace: watches and lists apart, recorded events counted for themselves.
+// calls are virtflow's own requests about objects of a namespace: watches and lists apart, recorded events counted for
+// themselves.
 type calls struct {
 	Total  int
 	Events int
@@ -38,8 +39,10 @@ func (c *calls) count(log io.Reader, namespace string, since time.Time) error {
 			Object                 struct{ Resource, Subresource, Namespace string } `json:"objectRef"`
 			Answer                 struct{ Code int }                                `json:"responseStatus"`
 		}
-		if json.Unmarshal(lines.Bytes(), &l) != nil || l.Stage != "ResponseComplete" || l.Object.Namespace != namespace ||
-			!strings.HasPrefix(l.UserAgent, "virtflow-") || l.Verb == "watch" || l.Verb == "list" || l.Received.Before(since) {
+		if json.Unmarshal(lines.Bytes(), &l) != nil || l.Stage != "ResponseComplete" ||
+			l.Object.Namespace != namespace ||
+			!strings.HasPrefix(l.UserAgent, "virtflow-") || l.Verb == "watch" || l.Verb == "list" ||
+			l.Received.Before(since) {
 			continue
 		}
 		what := strings.TrimSuffix(fmt.Sprintf("%s %s/%s", l.Verb, l.Object.Resource, l.Object.Subresource), "/")

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// moreCalls is how many times the requests of a VM at rest it may need under load: what takes long shows in a status meanwhile.
+	// moreCalls is how many times the requests of a VM at rest it may need under load: what takes long shows in a
+	// status meanwhile.
 	moreCalls = 1.25
 	// lessGoodput is which part of what the machine can do has to get done under load.
 	lessGoodput = 0.8
@@ -25,7 +26,8 @@ type finding struct {
 }
 
 func exactly(property string, limit, measured int) finding {
-	return finding{Property: property, Limit: fmt.Sprintf("= %d", limit), Measured: fmt.Sprint(measured), Good: measured == limit}
+	return finding{Property: property, Limit: fmt.Sprintf("= %d", limit), Measured: fmt.Sprint(measured),
+		Good: measured == limit}
 }
 
 // costs compares the requests of a step under load with those at rest, each VM's.
@@ -50,7 +52,8 @@ func goodput(property string, capacity, load step) finding {
 
 func renewed(longest time.Duration) finding {
 	return finding{
-		Property: "longest time in which crdwatch's lease was not renewed", Limit: "< " + crdwatch.RenewDeadline.String(),
+		Property: "longest time in which crdwatch's lease was not renewed",
+		Limit:    "< " + crdwatch.RenewDeadline.String(),
 		Measured: round(longest).String(), Good: longest < crdwatch.RenewDeadline,
 	}
 }
@@ -82,7 +85,8 @@ func printStep(out io.Writer, what string, s step) {
 	if n == 0 {
 		return
 	}
-	fmt.Fprintf(out, "scale: %s: %d VMs, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, most %s\n", what, n,
+	fmt.Fprintf(out, "scale: %s: %d VMs, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, "+
+		"most %s\n", what, n,
 		round(s.Asked), round(s.Whole), s.perSecond(), round(s.Took[n/2]), round(s.Took[n*95/100]), round(s.Took[n-1]))
 	fmt.Fprintf(out, "scale:   %.2f requests and %.2f events for each\n", perVM(s), float64(s.Calls.Events)/float64(n))
 	for _, sums := range []map[string]int{s.Calls.By, s.Calls.Failed} {

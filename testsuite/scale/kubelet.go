@@ -21,7 +21,8 @@ import (
 // kubelets is how many pods are seen to at once, for all nodes together.
 const kubelets = 32
 
-// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted, until the run's life ends.
+// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted, until
+// the run's life ends.
 func (r *run) play(ctx, life context.Context) error {
 	factory := informers.NewSharedInformerFactory(r.kubernetes, 0)
 	pods := factory.Core().V1().Pods()
@@ -31,7 +32,10 @@ func (r *run) play(ctx, life context.Context) error {
 			queue.Add(pod.Namespace + "/" + pod.Name)
 		}
 	}
-	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) { add(o) }}); err != nil {
+	if _, err := pods.Informer().
+		AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, o any) {
+			add(o)
+		}}); err != nil {
 		return err
 	}
 	factory.Start(life.Done())
@@ -97,7 +101,8 @@ func (r *run) patchStatus(ctx context.Context, pod *corev1.Pod, s corev1.PodStat
 	if err != nil {
 		return err
 	}
-	_, err = r.kubernetes.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	_, err = r.kubernetes.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -129,10 +134,13 @@ func status(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus
 		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
 		if phase != corev1.PodRunning {
 			message, _ := json.Marshal(contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}) //nolint:errcheck // plain data
-			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now, Message: string(message)}}
+			state = corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now,
+					Message: string(message)}}
 		}
 		s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: phase == corev1.PodRunning, State: state, ContainerID: "simulated://" + string(pod.UID) + c.Name,
+			Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: phase == corev1.PodRunning, State: state,
+			ContainerID: "simulated://" + string(pod.UID) + c.Name,
 		})
 	}
 	return s

@@ -36,45 +36,51 @@ type options struct {
 func command() *cobra.Command {
 	var temporal temporalclient.Options
 	var o options
-	cmd := process.NewCommand("scale", "load the local cluster's control plane with VMs on simulated nodes", func(f *pflag.FlagSet) {
-		temporal.AddFlags(f)
-		f.IntVar(&o.Count, "count", 1000, "how many VMs are made under load")
-		f.Float64Var(&o.Rate, "rate", 0, "how many of them a second; 0: twice as many as the machine can do, which is measured first")
-		f.IntVar(&o.Rest, "rest", 5, "how many VMs are made one at a time, to see what each costs at rest")
-		f.IntVar(&o.Capacity, "capacity", 100, "how many VMs are made to see how many a second the machine can do")
-		f.IntVar(&o.InHand, "in-hand", 16, "how many of those are started at a time")
-		f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
-		f.DurationVar(&o.Patience, "patience", 15*time.Minute, "how long a step may take, until the last VM has done it")
-		f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
-		f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
-		f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
-	}, func(ctx context.Context, p *process.Process) error {
-		if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
-			return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and --rate is not negative")
-		}
-		if _, err := os.Stat(o.Audit); err != nil {
-			return fmt.Errorf("--audit-log: requests are counted from it: %w", err)
-		}
-		config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-		if err != nil {
-			return fmt.Errorf("finding the cluster (run this with the environment of make env): %w", err)
-		}
-		config.QPS, config.UserAgent = -1, "scale" // what limits is --rate
-		clients, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		kv, err := kube.New(config)
-		if err != nil {
-			return err
-		}
-		engine, err := temporal.Dial(ctx, p.Log, nil, "scale")
-		if err != nil {
-			return err
-		}
-		defer engine.Close()
-		return (&run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine, temporalNamespace: temporal.Namespace, log: p.Log}).all(ctx)
-	})
+	cmd := process.NewCommand("scale", "load the local cluster's control plane with VMs on simulated nodes",
+		func(f *pflag.FlagSet) {
+			temporal.AddFlags(f)
+			f.IntVar(&o.Count, "count", 1000, "how many VMs are made under load")
+			f.Float64Var(&o.Rate, "rate", 0,
+				"how many of them a second; 0: twice as many as the machine can do, which is measured first")
+			f.IntVar(&o.Rest, "rest", 5, "how many VMs are made one at a time, to see what each costs at rest")
+			f.IntVar(&o.Capacity, "capacity", 100, "how many VMs are made to see how many a second the machine can do")
+			f.IntVar(&o.InHand, "in-hand", 16, "how many of those are started at a time")
+			f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
+			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
+				"how long a step may take, until the last VM has done it")
+			f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
+			f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
+			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
+		}, func(ctx context.Context, p *process.Process) error {
+			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
+				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
+					"--rate is not " +
+					"negative")
+			}
+			if _, err := os.Stat(o.Audit); err != nil {
+				return fmt.Errorf("--audit-log: requests are counted from it: %w", err)
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+			if err != nil {
+				return fmt.Errorf("finding the cluster (run this with the environment of make env): %w", err)
+			}
+			config.QPS, config.UserAgent = -1, "scale" // what limits is --rate
+			clients, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			kv, err := kube.New(config)
+			if err != nil {
+				return err
+			}
+			engine, err := temporal.Dial(ctx, p.Log, nil, "scale")
+			if err != nil {
+				return err
+			}
+			defer engine.Close()
+			return (&run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine,
+				temporalNamespace: temporal.Namespace, log: p.Log}).all(ctx)
+		})
 	_ = cmd.Flags().Set("metrics-address", "")
 	_ = cmd.Flags().Set("log-level", "error")
 	return cmd

@@ -26,7 +26,8 @@ const (
 
 func nodeName(i int) string { return fmt.Sprintf("simulated%d", i) }
 
-// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has a worker on the queue of each.
+// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has a worker on the queue
+// of each.
 func (r *run) makeNodes(ctx, life context.Context) error {
 	for i := range r.Nodes {
 		name := nodeName(i)
@@ -51,13 +52,16 @@ func (r *run) makeNodes(ctx, life context.Context) error {
 func (r *run) makeNode(ctx context.Context, name string) error {
 	nodes := r.kubernetes.CoreV1().Nodes()
 	much := corev1.ResourceList{
-		corev1.ResourcePods: resource.MustParse("500"), corev1.ResourceCPU: resource.MustParse("256"), corev1.ResourceMemory: resource.MustParse("1Ti"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"), "devices.kubevirt.io/tun": resource.MustParse("1000"),
-		"devices.kubevirt.io/kvm": resource.MustParse("1000"),
+		corev1.ResourcePods: resource.MustParse("500"), corev1.ResourceCPU: resource.MustParse("256"),
+		corev1.ResourceMemory:           resource.MustParse("1Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+		"devices.kubevirt.io/tun":       resource.MustParse("1000"),
+		"devices.kubevirt.io/kvm":       resource.MustParse("1000"),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux",
+			corev1.LabelArchStable: "amd64",
 		}},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: labelSimulated, Effect: corev1.TaintEffectNoSchedule}}},
 	}
@@ -70,8 +74,10 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 	now := metav1.Now()
 	status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{
 		Capacity: much, Allocatable: much,
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Simulated", LastHeartbeatTime: now, LastTransitionTime: now}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
+		Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Simulated", LastHeartbeatTime: now,
+				LastTransitionTime: now}},
 	}})
 	if err != nil {
 		return err
@@ -141,15 +147,17 @@ func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
 	return contract.ReportNodeResult{Report: contract.NodeReport{
 		Incarnation: n.name, Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
 		Capabilities: &contract.HostCapabilities{
-			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"}, HostModel: "EPYC",
+			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"},
+			HostModel: "EPYC",
 		},
 	}}, nil
 }
 
 func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
 	return contract.StartDomainResult{Domain: contract.DomainObservation{
-		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2", GuestMemory: 64 << 20,
-		Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01", LinkState: "up"}},
-		Volumes:    []contract.DomainVolume{{Name: "root", Target: "vda"}},
+		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
+		GuestMemory: 64 << 20,
+		Interfaces:  []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01", LinkState: "up"}},
+		Volumes:     []contract.DomainVolume{{Name: "root", Target: "vda"}},
 	}}, nil
 }

@@ -99,7 +99,9 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 		{"kubectl delete vmi", replaced, s.deleteOne("vmi"), &out.replace, &out.afterReplace},
 		{"kubectl delete vm", gone, s.deleteOne("vm"), &out.remove, &out.afterRemove},
 	} {
-		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error { return s.atATime(ctx, 1, step.act) })
+		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
+			return s.atATime(ctx, 1, step.act)
+		})
 		printStep(os.Stdout, "at rest, "+step.what, *step.out)
 		if err != nil {
 			return out, err
@@ -113,13 +115,16 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 	return out, nil
 }
 
-// capacity is how many VMs a second the machine starts when there is always another one to start, and never more than it can have in hand.
+// capacity is how many VMs a second the machine starts when there is always another one to start, and never more than
+// it can have in hand.
 func (r *run) capacity(ctx, life context.Context) (step, error) {
 	s, err := r.newNamedStage(ctx, life, "capacity", r.Capacity)
 	if err != nil {
 		return step{}, err
 	}
-	out, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atATime(ctx, r.InHand, s.makeVM) })
+	out, err := s.step(ctx, "start", started, func(ctx context.Context) error {
+		return s.atATime(ctx, r.InHand, s.makeVM)
+	})
 	printStep(os.Stdout, fmt.Sprintf("%d in hand, start", r.InHand), out)
 	if err != nil {
 		return out, err
@@ -128,7 +133,8 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	return out, err
 }
 
-// load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the VMs.
+// load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the
+// VMs.
 func (r *run) load(ctx, life context.Context, rest restful, capacity step) error {
 	s, err := r.newNamedStage(ctx, life, "load", r.Count)
 	if err != nil {
@@ -146,13 +152,16 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if rate == 0 {
 		rate = 2 * capacity.perSecond()
 	}
-	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error { return s.atRate(ctx, rate, s.makeVM) })
+	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error {
+		return s.atRate(ctx, rate, s.makeVM)
+	})
 	printStep(os.Stdout, fmt.Sprintf("%.1f a second, start", rate), starts)
 	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for the start of a VM", rest.start, starts), goodput("VMs started a second", capacity, starts))
+	r.found(costs("requests for the start of a VM", rest.start, starts),
+		goodput("VMs started a second", capacity, starts))
 	if err := errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart)); err != nil {
 		return err
 	}
@@ -219,7 +228,8 @@ func (s *stage) transitions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("counting starts: %w", err)
 	}
-	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad), exactly("starts of VMs, as workflows", s.count, starts))
+	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad),
+		exactly("starts of VMs, as workflows", s.count, starts))
 	return nil
 }
 
@@ -251,7 +261,9 @@ func (s *stage) noPods(ctx context.Context) error {
 // schedulable waits until every simulated node takes VMs.
 func (r *run) schedulable(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		list, err := r.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelSimulated + "=true," + contract.LabelSchedulable + "=true"})
+		list, err := r.kubernetes.CoreV1().Nodes().
+			List(ctx, metav1.ListOptions{LabelSelector: labelSimulated + "=true," + contract.LabelSchedulable +
+				"=true"})
 		return err == nil && len(list.Items) == r.Nodes, nil
 	})
 	if err != nil {

@@ -22,8 +22,10 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	line := func(agent, verb, resource, subresource, namespace string, at time.Duration, code int) string {
 		b, err := json.Marshal(map[string]any{
-			"stage": "ResponseComplete", "verb": verb, "userAgent": agent, "requestReceivedTimestamp": metav1.NewMicroTime(since.Add(at)),
-			"objectRef":      map[string]string{"resource": resource, "subresource": subresource, "namespace": namespace},
+			"stage": "ResponseComplete", "verb": verb, "userAgent": agent,
+			"requestReceivedTimestamp": metav1.NewMicroTime(since.Add(at)),
+			"objectRef": map[string]string{"resource": resource, "subresource": subresource,
+				"namespace": namespace},
 			"responseStatus": map[string]int{"code": code},
 		})
 		require.NoError(t, err)
@@ -35,7 +37,8 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", time.Second, 200),
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", 2*time.Second, 409),
 		line("virtflow-control-worker", "create", "events", "", "scale-load", time.Second, 429),
-		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", -time.Second, 200), // of the step before
+		// of the step before
+		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", -time.Second, 200),
 		line("virtflow-control-worker", "create", "pods", "", "scale-load2", time.Second, 201),
 		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
 		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
@@ -51,7 +54,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	m := &machine{}
 	require.True(t, gone(m))
 	vm := &kubevirt.VirtualMachine{Status: kubevirt.VirtualMachineStatus{Ready: true}}
-	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: kubevirt.VirtualMachineInstanceStatus{Phase: kubevirt.Scheduling}}
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "1"},
+		Status: kubevirt.VirtualMachineInstanceStatus{Phase: kubevirt.Scheduling}}
 	m.observeVM(vm)
 	m.observeVMI(vmi)
 	require.False(t, started(m))
@@ -65,7 +69,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	vmi.UID = "2"
 	m.observeVMI(vmi)
 	require.True(t, replaced(m))
-	vm.Status.Conditions = []kubevirt.VirtualMachineCondition{{Type: kubevirt.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: "A", Message: "b"}}
+	vm.Status.Conditions = []kubevirt.VirtualMachineCondition{
+		{Type: kubevirt.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: "A", Message: "b"}}
 	m.observeVM(vm)
 	require.Equal(t, "A: b", m.Failure)
 	m.observeVM(nil)
@@ -74,11 +79,13 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	require.True(t, gone(m))
 }
 
-// TestAStepWaitsForEach: a step is over when the last VM has done it; what a VM has done it does not undo by falling back.
+// TestAStepWaitsForEach: a step is over when the last VM has done it; what a VM has done it does not undo by falling
+// back.
 func TestAStepWaitsForEach(t *testing.T) {
 	s := &stage{
 		run: &run{options: options{Patience: time.Minute, Audit: t.TempDir() + "/audit.log"}}, count: 3,
-		machines: map[string]*machine{"a": {}, "b": {}, "c": {}}, failures: map[string]string{}, changed: make(chan struct{}, 1),
+		machines: map[string]*machine{"a": {}, "b": {}, "c": {}}, failures: map[string]string{},
+		changed: make(chan struct{}, 1),
 	}
 	inHand, most := 0, 0
 	var asked []string
@@ -114,7 +121,8 @@ func TestAStepWaitsForEach(t *testing.T) {
 
 func TestEventsThatAreMissing(t *testing.T) {
 	event := func(kind, name, reason, from string, count int32) corev1.Event {
-		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason, ReportingController: from, Count: count}
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason,
+			ReportingController: from, Count: count}
 	}
 	rest := eventsOf([]corev1.Event{
 		event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1),
@@ -124,9 +132,11 @@ func TestEventsThatAreMissing(t *testing.T) {
 		event("VirtualMachineInstance", "b", "Started", "virt-handler", 1),
 		event("Pod", "virt-launcher-b", "Scheduled", "default-scheduler", 1),
 	}).least()
-	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 1, "VirtualMachineInstance SyncFailed": 0}, withZero(rest))
+	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 1,
+		"VirtualMachineInstance SyncFailed": 0}, withZero(rest))
 	r := eventsOf([]corev1.Event{event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1)})
-	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 2}, lost(rest, r, []string{"a", "c"}))
+	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 2},
+		lost(rest, r, []string{"a", "c"}))
 }
 
 // withZero makes what one VM has and another has not comparable, whichever of them was looked at first.
@@ -144,7 +154,8 @@ func TestTheLease(t *testing.T) {
 		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
 	}
 	var w leaseWatch
-	for _, l := range []*coordinationv1.Lease{lease("a", 0), lease("a", 2*time.Second), lease("a", 7*time.Second), lease("a", 9*time.Second)} {
+	for _, l := range []*coordinationv1.Lease{lease("a", 0), lease("a", 2*time.Second), lease("a", 7*time.Second),
+		lease("a", 9*time.Second)} {
 		w.observe(l)
 	}
 	longest, changes := w.sinceRenewed(begin.Add(10 * time.Second))
@@ -165,11 +176,13 @@ func TestTheTable(t *testing.T) {
 	}
 	rest, capacity := of(5, 45, time.Minute), of(100, 900, 16*time.Second)
 	var out bytes.Buffer
-	good := []finding{exactly("VMs that run", 1000, 1000), costs("requests", rest, of(1000, 9500, 0)), goodput("starts", capacity, of(1000, 0, 180*time.Second))}
+	good := []finding{exactly("VMs that run", 1000, 1000), costs("requests", rest, of(1000, 9500, 0)),
+		goodput("starts", capacity, of(1000, 0, 180*time.Second))}
 	require.True(t, printFindings(&out, good), out.String())
 	for _, bad := range []finding{
 		exactly("VMs that run", 1000, 999), exactly("failed", 0, 1), costs("requests", rest, of(1000, 27000, 0)),
-		goodput("starts", capacity, of(1000, 0, 330*time.Second)), goodput("starts", capacity, of(0, 0, time.Second)), stopped(errors.New("why")),
+		goodput("starts", capacity, of(1000, 0, 330*time.Second)), goodput("starts", capacity, of(0, 0, time.Second)),
+		stopped(errors.New("why")),
 	} {
 		out.Reset()
 		require.False(t, printFindings(&out, append(good, bad)))
@@ -178,7 +191,8 @@ func TestTheTable(t *testing.T) {
 	printStep(&out, "nothing", of(0, 0, 0))
 }
 
-// TestKubelet: a pod runs, gets ready with its readiness gate, ends when it is deleted, and stays as long as it has a finalizer.
+// TestKubelet: a pod runs, gets ready with its readiness gate, ends when it is deleted, and stays as long as it has a
+// finalizer.
 func TestKubelet(t *testing.T) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID("8f7e979")},
@@ -198,7 +212,8 @@ func TestKubelet(t *testing.T) {
 	}
 	require.Equal(t, corev1.PodRunning, sync().Status.Phase)
 	require.Equal(t, corev1.ConditionFalse, conditionOf(pod, corev1.PodReady))
-	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "kubevirt.io/virtual-machine-unpaused", Status: corev1.ConditionTrue})
+	pod.Status.Conditions = append(pod.Status.Conditions,
+		corev1.PodCondition{Type: "kubevirt.io/virtual-machine-unpaused", Status: corev1.ConditionTrue})
 	require.Equal(t, corev1.ConditionTrue, conditionOf(sync(), corev1.PodReady))
 	now, grace := metav1.Now(), int64(30)
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &grace

@@ -54,12 +54,15 @@ func (r *run) newStage(ctx, life context.Context, name string, count int) (*stag
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{run: r, namespace: made.Name, count: count, machines: map[string]*machine{}, failures: map[string]string{}, changed: make(chan struct{}, 1)}
+	s := &stage{run: r, namespace: made.Name, count: count, machines: map[string]*machine{},
+		failures: map[string]string{}, changed: make(chan struct{}, 1)}
 	for i := range count {
 		s.machines[fmt.Sprintf("vm%05d", i)] = &machine{}
 	}
-	vms := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVM, s.namespace, ""), &kubevirt.VirtualMachine{}, 0)
-	vmis := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVMI, s.namespace, ""), &kubevirt.VirtualMachineInstance{}, 0)
+	vms := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVM, s.namespace, ""), &kubevirt.VirtualMachine{},
+		0)
+	vmis := cache.NewSharedInformer(r.kubevirt.ListWatch(kube.ResourceVMI, s.namespace, ""),
+		&kubevirt.VirtualMachineInstance{}, 0)
 	if err := errors.Join(
 		follow(vms, func(vm *kubevirt.VirtualMachine) { s.observe(vm.Name, func(m *machine) { m.observeVM(vm) }) },
 			func(name string) { s.observe(name, func(m *machine) { m.observeVM(nil) }) }),
@@ -122,7 +125,9 @@ func (s *stage) observe(name string, fold func(*machine)) {
 func (s *stage) names() []string { return slices.Sorted(maps.Keys(s.machines)) }
 
 // step has all VMs do something, and waits until the last has done it and no more is asked of the API server.
-func (s *stage) step(ctx context.Context, what string, want func(*machine) bool, act func(context.Context) error) (step, error) {
+func (s *stage) step(
+	ctx context.Context, what string, want func(*machine) bool, act func(context.Context) error,
+) (step, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
 	defer cancel()
 	s.mu.Lock()
@@ -222,7 +227,9 @@ func (s *stage) makeVM(ctx context.Context, name string) error {
 		Domain: kubevirt.DomainSpec{
 			Memory: &kubevirt.Memory{Guest: &memory},
 			Devices: kubevirt.Devices{
-				Disks:      []kubevirt.Disk{{Name: "root", DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: kubevirt.DiskBusVirtio}}}},
+				Disks: []kubevirt.Disk{
+					{Name: "root", DiskDevice: kubevirt.DiskDevice{
+						Disk: &kubevirt.DiskTarget{Bus: kubevirt.DiskBusVirtio}}}},
 				Interfaces: []kubevirt.Interface{*kubevirt.DefaultMasqueradeNetworkInterface()},
 			},
 		},
@@ -233,7 +240,8 @@ func (s *stage) makeVM(ctx context.Context, name string) error {
 	}
 	_, err := s.kubevirt.VMs(s.namespace).Create(ctx, &kubevirt.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
-		Spec:       kubevirt.VirtualMachineSpec{RunStrategy: &always, Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: spec}},
+		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always,
+			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: spec}},
 	}, metav1.CreateOptions{})
 	return err
 }
@@ -255,7 +263,8 @@ func (s *stage) kubectl(ctx context.Context, args ...string) error {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if out, err := cmd.Output(); err != nil {
-		return fmt.Errorf("kubectl %s, after %d: %w: %s", strings.Join(args, " "), bytes.Count(out, []byte("\n")), err, strings.TrimSpace(stderr.String()))
+		return fmt.Errorf("kubectl %s, after %d: %w: %s", strings.Join(args, " "), bytes.Count(out, []byte("\n")), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }

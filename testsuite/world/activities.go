@@ -26,8 +26,9 @@ const (
 	toAnswer = 7 * time.Millisecond
 )
 
-// activities is the registry that the worker's own registration fills, and the engine that makes attempts. Attempts run within the
-// workflow that asked, in virtual time, one step at a time: the same story gives the same order of everything.
+// activities is the registry that the worker's own registration fills, and the engine that makes attempts. Attempts run
+// within the workflow that asked, in virtual time, one step at a time: the same story gives the same order of
+// everything.
 type activities struct {
 	world     *World
 	functions map[string]reflect.Value
@@ -52,7 +53,8 @@ type failedCall struct {
 }
 
 func newActivities(w *World) *activities {
-	return &activities{world: w, functions: map[string]reflect.Value{}, logical: map[string]int{}, failed: map[string]failedCall{}}
+	return &activities{world: w, functions: map[string]reflect.Value{}, logical: map[string]int{},
+		failed: map[string]failedCall{}}
 }
 
 // RegisterActivity is part of worker.ActivityRegistry; activities here have names.
@@ -149,7 +151,8 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 		a.logical[name]++
 		ordinal = a.logical[name]
 		if !a.world.healed { // no fault strikes what only clears up after the story
-			a.invocations = append(a.invocations, Invocation{Activity: name, Ordinal: ordinal, Running: a.world.workflows.kinds()})
+			a.invocations = append(a.invocations,
+				Invocation{Activity: name, Ordinal: ordinal, Running: a.world.workflows.kinds()})
 			if f := a.world.fault; f != nil && f.Mode == HistoryBack && a.world.faultHit == 0 {
 				a.world.after(0, func() { a.world.copies = append(a.world.copies, a.world.workflows.backup()) })
 			}
@@ -159,7 +162,8 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 	return &call{name: name, ordinal: ordinal, input: in, text: text}
 }
 
-// run makes attempts until one succeeds or no other is allowed. Who cancels does not wait; an attempt under way goes on.
+// run makes attempts until one succeeds or no other is allowed. Who cancels does not wait; an attempt under way goes
+// on.
 func (a *activities) run(ctx workflow.Context, c *call, local bool) workflow.Future {
 	future, result := workflow.NewFuture(ctx)
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
@@ -293,7 +297,8 @@ func (r *attempts) perform() (any, error) {
 	case contract.ActivityOperateDomain:
 		return r.operateDomain()
 	case contract.ActivityReportNode:
-		return contract.ReportNodeResult{Report: r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))].report()}, nil
+		return contract.ReportNodeResult{
+			Report: r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))].report()}, nil
 	}
 	out := r.functions[r.name].Call([]reflect.Value{reflect.ValueOf(context.Background()), r.input})
 	if err, ok := out[len(out)-1].Interface().(error); ok && err != nil {

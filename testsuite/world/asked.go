@@ -41,11 +41,14 @@ func (w *World) checkReason(c kube.Change) {
 	}
 	switch o := c.New.(type) {
 	case *kubevirt.VirtualMachine:
-		if old, ok := c.Old.(*kubevirt.VirtualMachine); ok && held(old) && !held(o) && !w.released && o.DeletionTimestamp == nil {
+		if old, ok := c.Old.(*kubevirt.VirtualMachine); ok && held(old) && !held(o) && !w.released &&
+			o.DeletionTimestamp == nil {
 			w.breakf("the hold of VM %s was erased, and nobody has released it", o.Name)
 		}
 	case *kubevirt.VirtualMachineInstance:
-		if l := w.runs(func(l *launcher) bool { return l.vmiUID == string(o.UID) }); l != nil && beginsToEnd(c) && w.reasonToEnd(o) == "" {
+		if l := w.runs(func(l *launcher) bool {
+			return l.vmiUID == string(o.UID)
+		}); l != nil && beginsToEnd(c) && w.reasonToEnd(o) == "" {
 			w.breakf("the instance %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	case *corev1.Pod:
@@ -99,7 +102,8 @@ func (w *World) reasonToEnd(vmi *kubevirt.VirtualMachineInstance) string {
 	}
 	set, others := w.Set(owner.Name), 0
 	for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, vmi.Namespace) {
-		if by := metav1.GetControllerOf(v); by != nil && by.UID == owner.UID && v.UID != vmi.UID && v.DeletionTimestamp == nil && !v.IsFinal() {
+		if by := metav1.GetControllerOf(v); by != nil && by.UID == owner.UID && v.UID != vmi.UID &&
+			v.DeletionTimestamp == nil && !v.IsFinal() {
 			others++
 		}
 	}
@@ -129,9 +133,11 @@ func orphans(owner metav1.Object) bool {
 	return slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// reasonOfSet is that of the set which controls an instance; nil: it is gone. Others are the set's other instances, without those that have
-// ended or are being deleted.
-func reasonOfSet(set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.VirtualMachineInstance, others int) string {
+// reasonOfSet is that of the set which controls an instance; nil: it is gone. Others are the set's other instances,
+// without those that have ended or are being deleted.
+func reasonOfSet(
+	set *kubevirt.VirtualMachineInstanceReplicaSet, vmi *kubevirt.VirtualMachineInstance, others int,
+) string {
 	switch {
 	case set == nil || !metav1.IsControlledBy(vmi, set):
 		return "the set is gone"

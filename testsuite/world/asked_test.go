@@ -15,7 +15,8 @@ import (
 func TestReasonOfVM(t *testing.T) {
 	machine := func(change func(*kubevirt.VirtualMachine)) *kubevirt.VirtualMachine {
 		always := kubevirt.RunStrategyAlways
-		m := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{UID: "vm"}, Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always}}
+		m := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{UID: "vm"},
+			Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always}}
 		change(m)
 		return m
 	}
@@ -37,12 +38,16 @@ func TestReasonOfVM(t *testing.T) {
 		"a start is requested":              {machine(request(kubevirt.StartRequest, "vmi")), ""},
 		"another instance is to be stopped": {machine(request(kubevirt.StopRequest, "earlier")), ""},
 		"a stop is requested":               {machine(request(kubevirt.StopRequest, "vmi")), "a stop is requested"},
-		"it is deleted":                     {machine(func(m *kubevirt.VirtualMachine) { m.DeletionTimestamp = &now }), "the VM is deleted"},
+		"it is deleted": {machine(func(m *kubevirt.VirtualMachine) {
+			m.DeletionTimestamp = &now
+		}), "the VM is deleted"},
 		"it is deleted without its instance": {machine(func(m *kubevirt.VirtualMachine) {
 			m.DeletionTimestamp, m.Finalizers = &now, []string{metav1.FinalizerOrphanDependents}
 		}), ""},
-		"it is gone":                   {nil, "the VM is gone"},
-		"there is another of its name": {machine(func(m *kubevirt.VirtualMachine) { m.UID = "next" }), "the VM is gone"},
+		"it is gone": {nil, "the VM is gone"},
+		"there is another of its name": {machine(func(m *kubevirt.VirtualMachine) {
+			m.UID = "next"
+		}), "the VM is gone"},
 		"it is to be halted": {machine(func(m *kubevirt.VirtualMachine) {
 			halted := kubevirt.RunStrategyHalted
 			m.Spec.RunStrategy = &halted
@@ -55,11 +60,13 @@ func TestReasonOfVM(t *testing.T) {
 func TestReasonOfSet(t *testing.T) {
 	yes, two, now := true, int32(2), metav1.Now()
 	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
-		OwnerReferences: []metav1.OwnerReference{{Kind: "VirtualMachineInstanceReplicaSet", UID: "set", Controller: &yes}},
+		OwnerReferences: []metav1.OwnerReference{
+			{Kind: "VirtualMachineInstanceReplicaSet", UID: "set", Controller: &yes}},
 	}}
 	of := func(uid types.UID, deleted *metav1.Time) *kubevirt.VirtualMachineInstanceReplicaSet {
 		return &kubevirt.VirtualMachineInstanceReplicaSet{
-			ObjectMeta: metav1.ObjectMeta{UID: uid, DeletionTimestamp: deleted}, Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: &two},
+			ObjectMeta: metav1.ObjectMeta{UID: uid, DeletionTimestamp: deleted},
+			Spec:       kubevirt.VirtualMachineInstanceReplicaSetSpec{Replicas: &two},
 		}
 	}
 	require.Empty(t, reasonOfSet(of("set", nil), vmi, 1), "it was the second of two")
@@ -69,7 +76,8 @@ func TestReasonOfSet(t *testing.T) {
 	require.NotEmpty(t, reasonOfSet(nil, vmi, 0))
 }
 
-// TestGuestsEndedWithoutAReasonAreNoticed where virtflow ends them, and where somebody else does are that one's business.
+// TestGuestsEndedWithoutAReasonAreNoticed where virtflow ends them, and where somebody else does are that one's
+// business.
 func TestGuestsEndedWithoutAReasonAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, w *World)
@@ -83,7 +91,8 @@ func TestGuestsEndedWithoutAReasonAreNoticed(t *testing.T) {
 		"virtflow deletes the pod": {func(t *testing.T, w *World) {
 			client, err := kubernetes.NewForConfig(w.config())
 			require.NoError(t, err)
-			require.NoError(t, client.CoreV1().Pods(Namespace).Delete(t.Context(), w.Pod(vm).Name, metav1.DeleteOptions{}))
+			require.NoError(t, client.CoreV1().Pods(Namespace).
+				Delete(t.Context(), w.Pod(vm).Name, metav1.DeleteOptions{}))
 		}, []string{"the pod of default/web, whose guest runs, was deleted without a reason"}},
 		"a user deletes the instance": {func(_ *testing.T, w *World) { w.DeleteInstance(vm) }, nil},
 		"a user deletes the pod":      {func(_ *testing.T, w *World) { w.DeletePod(vm, nil) }, nil},

@@ -28,8 +28,8 @@ func kinds() map[string]world.Chaos {
 	}
 }
 
-// TestSignalChaos tells every story with observations that come twice, late, out of order, or not before Temporal, which has lost them, answers
-// again. In the end all must be as it would have been.
+// TestSignalChaos tells every story with observations that come twice, late, out of order, or not before Temporal,
+// which has lost them, answers again. In the end all must be as it would have been.
 func TestSignalChaos(t *testing.T) {
 	first := seed(t)
 	var runs, broken atomic.Int64

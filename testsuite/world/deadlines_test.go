@@ -26,43 +26,55 @@ type bound struct {
 	settled   bool   // nothing is awaited but the next request: this is what was asked for
 }
 
-// waitsOf are the waits of each entity by how their words begin, and what bounds each. A wait that is in the code and not here fails the
-// test, and so does one that is here and not in the code.
+// waitsOf are the waits of each entity by how their words begin, and what bounds each. A wait that is in the code and
+// not here fails the test, and so does one that is here and not in the code.
 func waitsOf() map[string]map[string]bound {
 	deleting := bound{condition: "deletionTimestamp and finalizers of the object itself"}
 	first := bound{deadline: "crdwatch's repair, every five minutes: it tells the object, or that there is none"}
-	retry := bound{deadline: "the pause between attempts, two minutes at most", condition: "the Failure or Synchronized condition"}
+	retry := bound{deadline: "the pause between attempts, two minutes at most",
+		condition: "the Failure or Synchronized condition"}
 	held := bound{condition: "the condition and the current details that say who holds it, and which control lets it go"}
 	transition := bound{deadline: "the transition's own deadline"}
 	return map[string]map[string]bound{
 		"vm": {
-			"the first observation of the VirtualMachine":     first,
-			"another run strategy: ":                          {condition: "Failure"},
-			"the  transition to end":                          transition,
-			"the instance to be gone":                         transition,
-			"other finalizers of the VirtualMachine":          deleting,
-			"the  transition":                                 transition,
-			"the  transition to compensate":                   transition,
-			"the back-off after an instance":                  {deadline: "status.startFailure.retryAfterTimestamp", condition: "CrashLoopBackOff"},
-			"its instance to be gone":                         {condition: "Stopping, and the instance's own conditions"},
-			"its instance to run: ":                           {condition: "Starting, and the instance's own conditions"},
+			"the first observation of the VirtualMachine": first,
+			"another run strategy: ":                      {condition: "Failure"},
+			"the  transition to end":                      transition,
+			"the instance to be gone":                     transition,
+			"other finalizers of the VirtualMachine":      deleting,
+			"the  transition":                             transition,
+			"the  transition to compensate":               transition,
+			"the back-off after an instance": {deadline: "status.startFailure.retryAfterTimestamp",
+				condition: "CrashLoopBackOff"},
+			"its instance to be gone": {
+				condition: "Stopping, and the instance's own conditions"},
+			"its instance to run: ": {
+				condition: "Starting, and the instance's own conditions"},
 			"nothing: this is what the run strategy asks for": {settled: true},
 		},
 		"vmi": {
 			"the first observation of the VirtualMachineInstance": first,
 			"the VirtualMachineInstance of pod ":                  {deadline: "the next look for the pod"},
 			"an operation on the guest to be answered":            {deadline: "a fifth of a second from when it began"},
-			"the guest to shut down and its pod to end":           {deadline: "the next look for the pod", condition: "Ready is False with reason PodTerminating"},
-			"the attempt to start the domain to be cancelled":     {deadline: "a cancelled activity is not waited for"},
-			"other finalizers of the VirtualMachineInstance":      deleting,
-			"word of the launcher pod":                            {deadline: "crdwatch's repair, every five minutes: it tells the pod, or that there is none"},
-			"a node for the launcher pod: ":                       {condition: "PodScheduled is False with reason Unschedulable"},
-			"the launcher pod's images: ":                         {condition: "Synchronized is False with the reason that the kubelet gives"},
-			"the launcher pod to run":                             {condition: "Synchronized is False with reason LauncherPodNotRunning, after two minutes"},
-			"the node's worker to start the domain":               {deadline: "the activity's own: ten minutes until it begins, and so many attempts", condition: "Synchronized is False"},
-			"the kubelet to call the pod ready":                   {condition: "Ready is False with the kubelet's reason"},
-			"the next observation":                                {deadline: "crdwatch's repair, every five minutes"},
-			"nothing: ":                                           {settled: true},
+			"the guest to shut down and its pod to end": {deadline: "the next look for the pod",
+				condition: "Ready is False with reason PodTerminating"},
+			"the attempt to start the domain to be cancelled": {deadline: "a cancelled activity is not waited for"},
+			"other finalizers of the VirtualMachineInstance":  deleting,
+			"word of the launcher pod": {
+				deadline: "crdwatch's repair, every five minutes: it tells the pod, or that there is none"},
+			"a node for the launcher pod: ": {
+				condition: "PodScheduled is False with reason Unschedulable"},
+			"the launcher pod's images: ": {
+				condition: "Synchronized is False with the reason that the kubelet gives"},
+			"the launcher pod to run": {
+				condition: "Synchronized is False with reason LauncherPodNotRunning, after two minutes"},
+			"the node's worker to start the domain": {
+				deadline:  "the activity's own: ten minutes until it begins, and so many attempts",
+				condition: "Synchronized is False"},
+			"the kubelet to call the pod ready": {
+				condition: "Ready is False with the kubelet's reason"},
+			"the next observation": {deadline: "crdwatch's repair, every five minutes"},
+			"nothing: ":            {settled: true},
 		},
 		"replicaset": {
 			"the first observation of the VirtualMachineInstanceReplicaSet": first,
@@ -73,12 +85,14 @@ func waitsOf() map[string]map[string]bound {
 			"the transition to end":                         transition,
 			"the replicate transition":                      transition,
 			"nothing: there are as many replicas as wanted": {settled: true},
-			"the back-off after %d replicas":                {deadline: "the back-off's own time", condition: "the current details"},
+			"the back-off after %d replicas": {deadline: "the back-off's own time",
+				condition: "the current details"},
 		},
 		"node": {
-			"the first observation of the Node":    first,
-			"the node's worker to report its host": {deadline: "the next time that it is asked", condition: "kubevirt.io/schedulable is false"},
-			"changes of the node or of its host":   {settled: true},
+			"the first observation of the Node": first,
+			"the node's worker to report its host": {deadline: "the next time that it is asked",
+				condition: "kubevirt.io/schedulable is false"},
+			"changes of the node or of its host": {settled: true},
 		},
 		"entity": {
 			"another attempt to : ":           retry,
@@ -86,7 +100,8 @@ func waitsOf() map[string]map[string]bound {
 			"a person: the %s needs approval": held,
 			"the repair to take effect":       {deadline: "the next turn of the loop"},
 			"the planner did not settle":      {deadline: "one minute"},
-			"the step in hand to end":         {deadline: "its activities' own: a limit for each attempt, and so many attempts"},
+			"the step in hand to end": {
+				deadline: "its activities' own: a limit for each attempt, and so many attempts"},
 		},
 	}
 }
@@ -97,16 +112,19 @@ func awaits() map[string]string {
 		"vm.awaitRunning AwaitWithTimeout":   "the transition's deadline",
 		"vm.deleteInstance AwaitWithTimeout": "the transition's deadline",
 		"vm.newTransition Receive":           "a listener of its own; nothing waits for it",
-		"vmi.operate Await":                  "the operations before it: 25 seconds each, and Temporal lets ten in at once",
-		"replicaset.newReplication Receive":  "a listener of its own; nothing waits for it",
-		"replicaset.await AwaitWithTimeout":  "the transition's deadline",
-		"entity.Run Await":                   "handlers of updates: a control takes one turn of the loop, an operation on a guest 25 seconds",
-		"entity.sleep Await":                 "the waits of the planners",
-		"entity.Run AwaitWithTimeout":        "a second, for the end of a transition that the server is about to tell",
+		"vmi.operate Await": "the operations before it: 25 seconds each, and Temporal lets ten " +
+			"in at once",
+		"replicaset.newReplication Receive": "a listener of its own; nothing waits for it",
+		"replicaset.await AwaitWithTimeout": "the transition's deadline",
+		"entity.Run Await": "handlers of updates: a control takes one turn of the loop, an " +
+			"operation on a guest 25 seconds",
+		"entity.sleep Await":          "the waits of the planners",
+		"entity.Run AwaitWithTimeout": "a second, for the end of a transition that the server is about to tell",
 	}
 }
 
-// TestDeadlines lists every wait of the planners and every place where a workflow blocks, and wants each to have a deadline or to be visible.
+// TestDeadlines lists every wait of the planners and every place where a workflow blocks, and wants each to have a
+// deadline or to be visible.
 func TestDeadlines(t *testing.T) {
 	known, blocking := waitsOf(), awaits()
 	seen := map[string]bool{}
@@ -128,7 +146,8 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("workflows/%s waits for %q: name its deadline, or the condition that shows it", pkg, text)
 				continue
 			}
-			require.True(t, b.settled || b.deadline != "" || b.condition != "", "workflows/%s waits for %q without deadline or condition", pkg, text)
+			require.True(t, b.settled || b.deadline != "" || b.condition != "",
+				"workflows/%s waits for %q without deadline or condition", pkg, text)
 			seen[pkg+key] = true
 		}
 		for k := range bounds {
@@ -149,7 +168,8 @@ func presets(t *testing.T) {
 	t.Helper()
 	require.NotZero(t, entity.LocalOptions().StartToCloseTimeout)
 	require.EqualValues(t, 1, entity.LocalOptions().RetryPolicy.MaximumAttempts)
-	require.GreaterOrEqual(t, entity.LocalOptions().ScheduleToCloseTimeout, time.Hour, "the SDK counts the wait for a slot")
+	require.GreaterOrEqual(t, entity.LocalOptions().ScheduleToCloseTimeout, time.Hour,
+		"the SDK counts the wait for a slot")
 	for _, o := range []workflow.ActivityOptions{entity.ClusterOptions(), entity.BatchOptions()} {
 		require.NotZero(t, o.StartToCloseTimeout)
 		require.Zero(t, o.ScheduleToCloseTimeout, "it would count the wait in the queue")
@@ -158,7 +178,8 @@ func presets(t *testing.T) {
 	}
 	node := entity.NodeOptions("n")
 	require.NotZero(t, node.StartToCloseTimeout)
-	require.GreaterOrEqual(t, node.ScheduleToStartTimeout, 10*time.Minute, "many starts on one node wait for each other")
+	require.GreaterOrEqual(t, node.ScheduleToStartTimeout, 10*time.Minute,
+		"many starts on one node wait for each other")
 	require.Zero(t, node.ScheduleToCloseTimeout, "it would count the wait in the queue")
 	require.NotZero(t, node.RetryPolicy.MaximumAttempts)
 }
@@ -193,7 +214,8 @@ func waitsIn(t *testing.T, pkg string) (texts, blocks []string) {
 	return slices.Compact(texts), blocks
 }
 
-// wordsOf are the words of a wait, if a node of the syntax has some: a field or variable Waiting, what Or and still are given, or what a function waiting returns.
+// wordsOf are the words of a wait, if a node of the syntax has some: a field or variable Waiting, what Or and still are
+// given, or what a function waiting returns.
 func wordsOf(n ast.Node, function string) []string {
 	var value ast.Expr
 	switch n := n.(type) {
@@ -228,7 +250,8 @@ func wordsOf(n ast.Node, function string) []string {
 		return true
 	})
 	if c, ok := value.(*ast.CallExpr); ok && text == "" {
-		if s, ok := c.Fun.(*ast.SelectorExpr); ok && !slices.Contains(speakers(), strings.SplitN(function, ".", 2)[0]+"."+s.Sel.Name) {
+		if s, ok := c.Fun.(*ast.SelectorExpr); ok &&
+			!slices.Contains(speakers(), strings.SplitN(function, ".", 2)[0]+"."+s.Sel.Name) {
 			return []string{"what " + s.Sel.Name + " says: list it among the speakers"}
 		}
 	}
@@ -248,7 +271,8 @@ func blockOf(n ast.Node) string {
 		return ""
 	}
 	s, ok := c.Fun.(*ast.SelectorExpr)
-	if !ok || !slices.Contains([]string{"Await", "AwaitWithTimeout", "AwaitWithOptions", "Select", "Receive", "Sleep"}, s.Sel.Name) {
+	if !ok || !slices.Contains([]string{"Await", "AwaitWithTimeout", "AwaitWithOptions", "Select", "Receive", "Sleep"},
+		s.Sel.Name) {
 		return ""
 	}
 	return s.Sel.Name

@@ -56,12 +56,14 @@ type delivery struct {
 
 func newDelivery(w *World, chaos Chaos) (*delivery, error) {
 	watcher, err := offline.New(crdwatch.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, Temporal: temporalClient{world: w}, Namespace: systemNamespace, Log: w.log,
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, Temporal: temporalClient{world: w}, Namespace: systemNamespace,
+		Log: w.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making crdwatch: %w", err)
 	}
-	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)), down: true}, nil
+	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)),
+		down: true}, nil
 }
 
 // changed is called for every change in Kubernetes.
@@ -115,7 +117,8 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	d.world.after(wait, func() { d.world.send(x) })
 }
 
-// lose is Temporal going away within a second, for an outage. Then crdwatch sends what it took shortly before once more.
+// lose is Temporal going away within a second, for an outage. Then crdwatch sends what it took shortly before once
+// more.
 func (d *delivery) lose() {
 	if !d.lost.IsZero() {
 		return
@@ -137,7 +140,8 @@ func (d *delivery) lose() {
 	})
 }
 
-// lead is a new leader: everything is sent, what vanished unseen is looked for, and from then on whatever a leader does.
+// lead is a new leader: everything is sent, what vanished unseen is looked for, and from then on whatever a leader
+// does.
 func (d *delivery) lead() {
 	d.down = false
 	d.term++
@@ -192,8 +196,8 @@ func (d *delivery) reread() {
 	d.lead()
 }
 
-// send signals a workflow. A signal that comes between two runs of a chain, or is lost with the run that it reached too late, is sent
-// again: Temporal loses none.
+// send signals a workflow. A signal that comes between two runs of a chain, or is lost with the run that it reached too
+// late, is sent again: Temporal loses none.
 func (w *World) send(x *crdwatch.Delivery) {
 	key := x.Workflow + " " + x.Signal
 	before := w.workflows.taken[key]

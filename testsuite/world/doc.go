@@ -1,6 +1,7 @@
-// Package world runs the whole control plane in one process under virtual time: the real entity workflows and transitions, the real
-// activities against a Kubernetes API server in memory, and crdwatch's own decisions about what is told to whom. Scheduler, kubelets,
-// launchers, node workers and controllers of Kubernetes are played, and act at virtual times.
+// Package world runs the whole control plane in one process under virtual time: the real entity workflows and
+// transitions, the real activities against a Kubernetes API server in memory, and crdwatch's own decisions about what
+// is told to whom. Scheduler, kubelets, launchers, node workers and controllers of Kubernetes are played, and act at
+// virtual times.
 //
 //	world.go        a world: how its parts are put together, and how a script runs in it
 //	workflows.go    the workflows: starting them by signal, and the interceptor through which they reach this world

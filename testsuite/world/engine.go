@@ -32,7 +32,8 @@ func complete(env unsafe.Pointer, result *commonpb.Payloads, err error)
 // close ends the run of a workflow at once: its code does nothing any more.
 func (f *workflows) close(id string) {
 	running := reflect.ValueOf(f.world.env).Elem().FieldByName("impl").Elem().FieldByName("runningWorkflows")
-	complete(running.MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer(), nil, &temporal.TerminatedError{})
+	complete(running.MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer(), nil,
+		&temporal.TerminatedError{})
 	delete(f.runs, id)
 }
 
@@ -83,8 +84,9 @@ func (w *World) PutBackHistory(b backup) {
 	})
 }
 
-// backup copies Temporal's database. A run that is put back goes on as one that has continued as new: with the state that it had when it
-// was last settled, since nothing but its own code knows how far a step was. A transition begins again.
+// backup copies Temporal's database. A run that is put back goes on as one that has continued as new: with the state
+// that it had when it was last settled, since nothing but its own code knows how far a step was. A transition begins
+// again.
 func (f *workflows) backup() backup {
 	b := backup{runs: map[string]run{}, ended: map[string]*run{}, token: f.token}
 	for id, r := range f.runs {
@@ -114,7 +116,8 @@ func (f *workflows) settle(id string, r *run) {
 		Asking   bool `json:"asking"`
 	}
 	var raw json.RawMessage
-	if v, err := f.world.env.QueryWorkflowByID(id, contract.QueryPlan); err != nil || v.Get(&plan) != nil || plan.Step != nil {
+	if v, err := f.world.env.QueryWorkflowByID(id, contract.QueryPlan); err != nil || v.Get(&plan) != nil ||
+		plan.Step != nil {
 		return
 	}
 	v, err := f.world.env.QueryWorkflowByID(id, contract.QueryState)

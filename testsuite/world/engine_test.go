@@ -12,15 +12,18 @@ import (
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
-// TestEngineFaults lets at every activity invocation of every story happen what can happen to the engine beneath the guests: entities
-// terminated by hand, Temporal's database empty or put back to an older copy, an acknowledged signal lost. No guest may end for it, and the
-// story must come to its end. What happens takes turns, at every second invocation; VIRTFLOW_MATRIX=whole lets all happen everywhere.
+// TestEngineFaults lets at every activity invocation of every story happen what can happen to the engine beneath the
+// guests: entities terminated by hand, Temporal's database empty or put back to an older copy, an acknowledged signal
+// lost. No guest may end for it, and the story must come to its end. What happens takes turns, at every second
+// invocation; VIRTFLOW_MATRIX=whole lets all happen everywhere.
 func TestEngineFaults(t *testing.T) {
 	var cases, idle, broken atomic.Int64
 	t.Cleanup(func() {
-		figures.Print(t, "faults of the engine: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(), broken.Load(), idle.Load())
+		figures.Print(t, "faults of the engine: cases %d, invariants broken: %d (faults that met no call: %d)",
+			cases.Load(), broken.Load(), idle.Load())
 		require.Positive(t, cases.Load(), "nothing was tried")
-		require.LessOrEqual(t, idle.Load()*50, cases.Load(), "too many cases in which no fault has struck: they say nothing")
+		require.LessOrEqual(t, idle.Load()*50, cases.Load(),
+			"too many cases in which no fault has struck: they say nothing")
 	})
 	for story, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {

@@ -79,7 +79,8 @@ func (w *World) judge(activity string, ordinal, attempt int) verdict {
 	case TimeoutAfter:
 		return verdict{effect: true, late: true}
 	case NonRetryable:
-		return verdict{err: temporal.NewNonRetryableApplicationError("injected: "+f.String(), contract.ErrorInvalid, nil)}
+		return verdict{err: temporal.NewNonRetryableApplicationError("injected: "+f.String(), contract.ErrorInvalid,
+			nil)}
 	default:
 		panic("unknown mode " + f.Mode)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Improvised is a scenario of arbitrary steps. Once they are over and the cluster is whole again, every machine must get to where its run
-// strategy wants it, whatever went before.
+// Improvised is a scenario of arbitrary steps. Once they are over and the cluster is whole again, every machine must
+// get to where its run strategy wants it, whatever went before.
 func Improvised(steps []func(*World)) Scenario {
 	return Scenario{
 		Name: "improvised",

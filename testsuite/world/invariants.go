@@ -13,7 +13,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// deadlineSlack is what a transition may take beyond its deadline: a call that is under way when it passes, and one to compensate.
+// deadlineSlack is what a transition may take beyond its deadline: a call that is under way when it passes, and one to
+// compensate.
 const deadlineSlack = 4 * time.Minute
 
 // breakf notes an invariant that does not hold.
@@ -33,14 +34,16 @@ func (w *World) domainStarted(l *launcher) {
 	w.Started[l.key()]++
 	for _, other := range w.domains {
 		if other.key() == l.key() {
-			w.breakf("two running domains of %s: in pod %s on %s and in pod %s on %s", l.key(), other.podUID, other.host.name, l.podUID, l.host.name)
+			w.breakf("two running domains of %s: in pod %s on %s and in pod %s on %s", l.key(), other.podUID,
+				other.host.name, l.podUID, l.host.name)
 		}
 	}
 	if node, ok := w.ghosts[l.key()]; ok && node != l.host.name {
 		if w.fenced(node) {
 			delete(w.ghosts, l.key())
 		} else {
-			w.breakf("%s was started on %s while its guest may still run on %s, which nobody reaches and nobody has fenced", l.key(), l.host.name, node)
+			w.breakf("%s was started on %s while its guest may still run on %s, which nobody reaches and nobody "+
+				"has fenced", l.key(), l.host.name, node)
 		}
 	}
 	w.domains = append(w.domains, l)
@@ -108,11 +111,13 @@ func (w *World) why(resource, key string) string {
 	switch resource {
 	case "pods":
 		if p := kube.Get[corev1.Pod](w.Kube, namespace, name); p != nil {
-			return fmt.Sprintf(" (phase %s, deleted %v, finalizers %v)", p.Status.Phase, p.DeletionTimestamp, p.Finalizers)
+			return fmt.Sprintf(" (phase %s, deleted %v, finalizers %v)", p.Status.Phase, p.DeletionTimestamp,
+				p.Finalizers)
 		}
 	case "virtualmachines":
 		if p := kube.Get[kubevirt.VirtualMachine](w.Kube, namespace, name); p != nil {
-			return fmt.Sprintf(" (%s, deleted %v, finalizers %v)", p.Status.PrintableStatus, p.DeletionTimestamp, p.Finalizers)
+			return fmt.Sprintf(" (%s, deleted %v, finalizers %v)", p.Status.PrintableStatus, p.DeletionTimestamp,
+				p.Finalizers)
 		}
 	case "virtualmachineinstances":
 		if p := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, namespace, name); p != nil {

@@ -109,7 +109,8 @@ func (h *host) start(pod *corev1.Pod) {
 			return
 		}
 		box.launcher = &launcher{
-			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: ref.UID, podUID: box.uid, grace: grace,
+			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: ref.UID, podUID: box.uid,
+			grace: grace,
 			guest: h.world.Guests[pod.Namespace+"/"+ref.Name], machine: lifecycle.New(),
 		}
 		h.runs(box)
@@ -123,7 +124,8 @@ func (h *host) runs(box *sandbox) {
 		p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.9"}}
 		p.Status.PodIP = "10.0.0.9"
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: observe.ComputeContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			Name: observe.ComputeContainer, Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		}}
 		condition(p, corev1.PodReady, corev1.ConditionFalse, "ReadinessGatesNotReady")
 	})
@@ -194,7 +196,8 @@ func (h *host) ended(box *sandbox, exit *corev1.ContainerStateTerminated) {
 
 // end writes how a pod ended, once, and says farewell.
 func (h *host) end(pod *corev1.Pod, exit *corev1.ContainerStateTerminated) {
-	if !ended(pod) || len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Terminated == nil {
+	if !ended(pod) || len(pod.Status.ContainerStatuses) == 0 ||
+		pod.Status.ContainerStatuses[0].State.Terminated == nil {
 		phase := corev1.PodFailed
 		if exit.ExitCode == 0 {
 			phase = corev1.PodSucceeded
@@ -249,7 +252,8 @@ func (h *host) resync() {
 	for _, uid := range uids {
 		box := h.pods[uid]
 		if box.launcher != nil && box.exit == nil && !box.launcher.dead {
-			if pod := kube.Get[corev1.Pod](h.world.Kube, box.namespace, box.name); pod != nil && pod.Status.Phase == corev1.PodPending {
+			if pod := kube.Get[corev1.Pod](h.world.Kube, box.namespace, box.name); pod != nil &&
+				pod.Status.Phase == corev1.PodPending {
 				h.runs(box)
 			}
 		}

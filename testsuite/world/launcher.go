@@ -84,7 +84,9 @@ func (l *launcher) input(in lifecycle.Input) {
 			l.after(wait, func() { l.off(lifecycle.GuestOff, contract.DomainShutoff, contract.ReasonShutdown) })
 		}
 	case lifecycle.Destroy:
-		l.after(100*time.Millisecond, func() { l.off(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed) })
+		l.after(100*time.Millisecond, func() {
+			l.off(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed)
+		})
 	case lifecycle.End:
 		l.after(exitLag, l.exit)
 	}
@@ -155,12 +157,14 @@ func (l *launcher) report() {
 		return
 	}
 	d := l.domain
-	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason && l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen) {
+	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason &&
+		l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen) {
 		return
 	}
 	l.told = &d
 	l.world.delivery.dispatch(&crdwatch.Delivery{
-		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID, Kind: kindDomain, Payload: d,
+		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID,
+		Kind: kindDomain, Payload: d,
 	})
 }
 
@@ -189,7 +193,8 @@ func (l *launcher) kill() {
 // exit ends the container.
 func (l *launcher) exit() {
 	l.dead = true
-	m, err := json.Marshal(contract.TerminationMessage{Reason: l.machine.Reason(), Message: l.message, Ran: l.machine.Ran()})
+	m, err := json.Marshal(contract.TerminationMessage{Reason: l.machine.Reason(), Message: l.message,
+		Ran: l.machine.Ran()})
 	if err != nil {
 		panic(err)
 	}

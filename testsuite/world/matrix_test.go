@@ -14,15 +14,19 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must hold; the story must
-// come to its end, or say what failed; and when everything is deleted, nothing may be left. The ways to fail take turns, so that each
-// invocation meets a quarter of them, and each activity all of them over the stories; VIRTFLOW_MATRIX=whole lets every one meet all.
+// TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must
+// hold; the story must come to its end, or say what failed; and when everything is deleted, nothing may be left. The
+// ways to fail take turns, so that each invocation meets a quarter of them, and each activity all of them over the
+// stories; VIRTFLOW_MATRIX=whole lets every one meet all.
 func TestFaultMatrix(t *testing.T) {
 	var cases, idle, broken atomic.Int64
 	t.Cleanup(func() {
-		figures.Print(t, "fault matrix: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(), broken.Load(), idle.Load())
-		// Signals and activities race as they do in truth, so that now and then a call of the first run is not made again.
-		require.LessOrEqual(t, idle.Load()*50, cases.Load(), "too many cases in which no fault has struck: they say nothing")
+		figures.Print(t, "fault matrix: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(),
+			broken.Load(), idle.Load())
+		// Signals and activities race as they do in truth, so that now and then a call of the first run is not made
+		// again.
+		require.LessOrEqual(t, idle.Load()*50, cases.Load(),
+			"too many cases in which no fault has struck: they say nothing")
 	})
 	for story, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {

@@ -23,7 +23,8 @@ const (
 	SignalLost    Mode = "signal-lost"       // the next observation is acknowledged and lost
 )
 
-// awhile is how long after its copy Temporal's database is put back: nothing of then is sent again for a loss of the connection.
+// awhile is how long after its copy Temporal's database is put back: nothing of then is sent again for a loss of the
+// connection.
 const awhile = 4 * time.Minute
 
 // few is how many calls before HistoryBack goes back to.
@@ -36,7 +37,8 @@ func EngineModes(kinds []string) []Mode {
 		out = append(out, EtcdBack)
 	}
 	for kind, m := range map[string]Mode{
-		contract.WorkflowVM: TerminateVM, contract.WorkflowVMI: TerminateVMI, contract.WorkflowReplicaSet: TerminateSet, contract.WorkflowNode: TerminateNode,
+		contract.WorkflowVM: TerminateVM, contract.WorkflowVMI: TerminateVMI, contract.WorkflowReplicaSet: TerminateSet,
+		contract.WorkflowNode: TerminateNode,
 	} {
 		if slices.Contains(kinds, kind) {
 			out = append(out, m)
@@ -64,12 +66,14 @@ func (m Mode) terminated() string {
 
 // ofEngine says that a mode is about the engine, and not about a call.
 func (m Mode) ofEngine() bool {
-	return m.terminated() != "" || m == HistoryLost || m == HistoryBack || m == HistoryLate || m == EtcdBack || m == SignalLost
+	return m.terminated() != "" || m == HistoryLost || m == HistoryBack || m == HistoryLate || m == EtcdBack ||
+		m == SignalLost
 }
 
 // forgetful says that the engine has forgotten what only it knew.
 func (w *World) forgetful() bool {
-	return w.fault != nil && w.fault.Mode.ofEngine() && w.fault.Mode != SignalLost && w.fault.Mode != EtcdBack && w.faultHit > 0
+	return w.fault != nil && w.fault.Mode.ofEngine() && w.fault.Mode != SignalLost && w.fault.Mode != EtcdBack &&
+		w.faultHit > 0
 }
 
 // strike lets happen to the engine what is to, once the effect of a call is there.

@@ -36,7 +36,8 @@ func steps() []step {
 	return []step{
 		{"create always", func(w *world.World) { w.Create(world.Machine(machine, kubevirt.RunStrategyAlways)) }},
 		{"create halted", func(w *world.World) { w.Create(world.Machine(machine, kubevirt.RunStrategyHalted)) }},
-		strategy(kubevirt.RunStrategyAlways), strategy(kubevirt.RunStrategyHalted), strategy(kubevirt.RunStrategyRerunOnFailure), strategy(kubevirt.RunStrategyManual),
+		strategy(kubevirt.RunStrategyAlways), strategy(kubevirt.RunStrategyHalted),
+		strategy(kubevirt.RunStrategyRerunOnFailure), strategy(kubevirt.RunStrategyManual),
 		{"request start", func(w *world.World) { w.Request(machine, kubevirt.StartRequest) }},
 		{"request stop", func(w *world.World) { w.Request(machine, kubevirt.StopRequest) }},
 		{"request restart", func(w *world.World) { w.Restart(machine) }},
@@ -47,7 +48,8 @@ func steps() []step {
 		{"guest powers off", func(w *world.World) { w.GuestPowersOff(machine) }},
 		{"guest panics", func(w *world.World) { w.GuestPanics(machine) }},
 		operation(contract.OperationPause), operation(contract.OperationUnpause), operation(contract.OperationFreeze),
-		operation(contract.OperationUnfreeze), operation(contract.OperationSoftReboot), operation(contract.OperationReset),
+		operation(contract.OperationUnfreeze), operation(contract.OperationSoftReboot),
+		operation(contract.OperationReset),
 		{"the same request again", func(w *world.World) { w.Again(machine) }},
 		{"control worker crashes", (*world.World).Crash},
 		{"crdwatch is gone", (*world.World).StopCRDWatch},
@@ -67,12 +69,14 @@ func steps() []step {
 // waits lie between steps: from within one write to beyond the taint manager's patience.
 func waits() []time.Duration {
 	return []time.Duration{
-		time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond, time.Second,
+		time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond,
+		time.Second,
 		3 * time.Second, 20 * time.Second, time.Minute, 7 * time.Minute,
 	}
 }
 
-// TestModel makes up sequences of requests and failures. Rapid finds the shortest one that breaks something, and says how to run it again.
+// TestModel makes up sequences of requests and failures. Rapid finds the shortest one that breaks something, and says
+// how to run it again.
 func TestModel(t *testing.T) {
 	// One sequence takes some 100 ms; rapid makes as many as -rapid.checks says, and a hundred unless it is said.
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
@@ -85,7 +89,8 @@ func TestModel(t *testing.T) {
 	}
 	sequences, broken := 0, 0
 	t.Cleanup(func() {
-		figures.Print(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken, flag.Lookup("rapid.seed").Value)
+		figures.Print(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken,
+			flag.Lookup("rapid.seed").Value)
 	})
 	all, pauses := steps(), waits()
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,14 +27,17 @@ const taintUnreachable = "node.kubernetes.io/unreachable"
 func (w *World) addHost(name string) {
 	h := &host{world: w, name: name, powered: true, connected: true, worker: true, pods: map[string]*sandbox{}}
 	w.hosts[name] = h
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}}}
 	w.must(kube.Put(w.Kube, node))
 	w.must(kube.Edit(w.Kube, "", name, "status", func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now())}}
+		n.Status.Conditions = []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now())}}
 	}))
 	w.must(kube.Put(w.Kube, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "virtflow-node-worker-" + name, Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
-		Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "worker", Image: "worker"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "virtflow-node-worker-" + name,
+			Labels: map[string]string{"app.kubernetes.io/name": "virtflow-node-worker"}},
+		Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "worker", Image: "worker"}}},
 	}))
 	w.setWorkerReady(h)
 	w.after(time.Second, h.reportNode)
@@ -57,13 +60,16 @@ func (h *host) reportNode() {
 		h.world.after(time.Second, h.reportNode)
 		return
 	}
-	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report", Payload: h.report()})
+	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report",
+		Payload: h.report()})
 }
 
 func (h *host) report() contract.NodeReport {
-	return contract.NodeReport{Incarnation: h.name + "-" + strconv.Itoa(h.epoch), Sequence: 1, Arch: "amd64", CPUVendor: "AMD", Capabilities: &contract.HostCapabilities{
-		VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"}, HostModel: "EPYC",
-	}}
+	return contract.NodeReport{Incarnation: h.name + "-" + strconv.Itoa(h.epoch), Sequence: 1, Arch: "amd64",
+		CPUVendor: "AMD", Capabilities: &contract.HostCapabilities{
+			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"},
+			HostModel: "EPYC",
+		}}
 }
 
 func (h *host) polls() bool { return h.alive() && h.worker }
@@ -151,7 +157,8 @@ func (w *World) PowerOff(node string) {
 	w.notice(h)
 }
 
-// notice is what the node controller does about a node that it does not hear of, and then the taint manager about its pods.
+// notice is what the node controller does about a node that it does not hear of, and then the taint manager about its
+// pods.
 func (w *World) notice(h *host) {
 	epoch := h.epoch
 	lost := func() bool { return h.epoch == epoch && !h.alive() }
@@ -181,18 +188,22 @@ func (w *World) notice(h *host) {
 // nodeLooks writes whether a node is Ready, and the taint that goes with it.
 func (w *World) nodeLooks(h *host, ready corev1.ConditionStatus) {
 	_, _ = kube.Edit(w.Kube, "", h.name, "status", func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(w.Now())}}
+		n.Status.Conditions = []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(w.Now())}}
 	})
 	_, _ = kube.Edit(w.Kube, "", h.name, "", func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUnreachable })
 		if ready != corev1.ConditionTrue {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: taintUnreachable, Effect: corev1.TaintEffectNoExecute})
+			n.Spec.Taints = append(n.Spec.Taints,
+				corev1.Taint{Key: taintUnreachable, Effect: corev1.TaintEffectNoExecute})
 		}
 	})
 }
 
 func (w *World) podsOn(node string) []*corev1.Pod {
-	return slices.DeleteFunc(kube.List[corev1.Pod](w.Kube, ""), func(p *corev1.Pod) bool { return p.Spec.NodeName != node })
+	return slices.DeleteFunc(kube.List[corev1.Pod](w.Kube, ""), func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != node
+	})
 }
 
 // Return brings a node back: on the network, and powered.
@@ -225,7 +236,8 @@ func (w *World) Return(node string) {
 	})
 }
 
-// OutOfService is the taint with which a person says that a node is off: the garbage collector then ends its pods' objects. It must be.
+// OutOfService is the taint with which a person says that a node is off: the garbage collector then ends its pods'
+// objects. It must be.
 func (w *World) OutOfService(node string) {
 	defer w.requested()
 	w.tracef("node %s: out of service", node)
@@ -235,7 +247,8 @@ func (w *World) OutOfService(node string) {
 		}
 	}
 	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+		n.Spec.Taints = append(n.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 	})
 }
 
@@ -243,7 +256,9 @@ func (w *World) OutOfService(node string) {
 func (w *World) InService(node string) {
 	defer w.requested()
 	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == corev1.TaintNodeOutOfService
+		})
 	})
 }
 
@@ -254,10 +269,13 @@ func (w *World) fenced(node string) bool {
 }
 
 func outOfService(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
 }
 
-// podGC is the garbage collector for pods: of nodes that are out of service or do not exist, and those deleted before they had a node.
+// podGC is the garbage collector for pods: of nodes that are out of service or do not exist, and those deleted before
+// they had a node.
 func (w *World) podGC() {
 	for _, pod := range kube.List[corev1.Pod](w.Kube, "") {
 		var node *corev1.Node
@@ -271,7 +289,9 @@ func (w *World) podGC() {
 			continue
 		}
 		if !ended(pod) {
-			_, _ = kube.Edit(w.Kube, pod.Namespace, pod.Name, "status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+			_, _ = kube.Edit(w.Kube, pod.Namespace, pod.Name, "status", func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodFailed
+			})
 		}
 		if g := pod.DeletionGracePeriodSeconds; pod.DeletionTimestamp == nil || g == nil || *g > 0 {
 			zero := int64(0)

@@ -46,8 +46,8 @@ type effects struct {
 	changed int // of which something changed by it: a button pressed, a guest paused that was not
 }
 
-// Operate asks for an operation on the running guest of a VMI, as the API server does for its users: through an Update of that ID. ThawAfter is
-// of a freeze. It does not wait for the answer.
+// Operate asks for an operation on the running guest of a VMI, as the API server does for its users: through an Update
+// of that ID. ThawAfter is of a freeze. It does not wait for the answer.
 func (w *World) Operate(name string, o contract.Operation, id string, thawAfter time.Duration) *Order {
 	order := &Order{ID: string(o) + "/" + id, name: id, Operation: o, at: w.Now(), thawAfter: thawAfter}
 	w.orders = append(w.orders, order)
@@ -59,7 +59,8 @@ func (w *World) Operate(name string, o contract.Operation, id string, thawAfter 
 	}
 	order.ID += "/" + string(vmi.UID) // a request about another instance is another one
 	r := contract.InstanceRequest{
-		Operation: o, UID: string(vmi.UID), Actor: "jane", ACPI: true, ThawAfter: int64(thawAfter / time.Second), NotAfter: w.Now().Add(doneTimeout),
+		Operation: o, UID: string(vmi.UID), Actor: "jane", ACPI: true, ThawAfter: int64(thawAfter / time.Second),
+		NotAfter: w.Now().Add(doneTimeout),
 	}
 	w.after(acceptTimeout, func() {
 		if order.Answer == "" && !w.accepted[order] {
@@ -71,8 +72,8 @@ func (w *World) Operate(name string, o contract.Operation, id string, thawAfter 
 	return order
 }
 
-// update brings an order to its entity. As Temporal does, it hands an Update that a run has already to whoever asks again, and one that comes
-// between two runs to the next.
+// update brings an order to its entity. As Temporal does, it hands an Update that a run has already to whoever asks
+// again, and one that comes between two runs to the next.
 func (w *World) update(id string, order *Order, r contract.InstanceRequest) {
 	run := w.workflows.runs[id]
 	switch {
@@ -96,7 +97,8 @@ func (w *World) update(id string, order *Order, r contract.InstanceRequest) {
 	u := &update{world: w, run: run, id: order.ID, orders: []*Order{order}}
 	run.updates[order.ID] = u
 	w.updates++
-	sent := fmt.Sprintf("%s#%d", order.ID, w.updates) // the test environment takes an ID for the same in every run of every workflow
+	// the test environment takes an ID for the same in every run of every workflow
+	sent := fmt.Sprintf("%s#%d", order.ID, w.updates)
 	if err := w.env.UpdateWorkflowByID(id, string(order.Operation), sent, u, r); err != nil {
 		delete(run.updates, order.ID)
 		w.answer(order, answerAbsent, err.Error())
@@ -182,7 +184,8 @@ func (w *World) answer(o *Order, kind, message string) {
 			w.breakf("%s is refused (%s %q), and was done", o.ID, kind, message)
 		}
 	case contract.RefusedAway:
-		if did.done > 0 && (strings.Contains(message, "has begun it") || strings.Contains(message, "has not begun it")) {
+		if did.done > 0 && (strings.Contains(message, "has begun it") ||
+			strings.Contains(message, "has not begun it")) {
 			w.breakf("%s is said not to have begun (%q), and was done", o.ID, message)
 		}
 	case contract.RefusedFailed:

@@ -77,7 +77,8 @@ func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
 		did.changed++
 	}
 	l.world.effects[id] = did
-	l.world.tracef("launcher %s on %s: %s for %s: changed %t, error %v", l.key(), l.host.name, in.Operation, id, changed, err)
+	l.world.tracef("launcher %s on %s: %s for %s: changed %t, error %v", l.key(), l.host.name, in.Operation, id,
+		changed, err)
 	return err
 }
 
@@ -169,7 +170,8 @@ func (l *launcher) thawIn(after time.Duration, request int) {
 // sampleGuests: what was frozen for a time is not frozen for longer.
 func (w *World) sampleGuests() {
 	for _, l := range w.domains {
-		if l.domain.Frozen && l.domain.State == contract.DomainRunning && !l.thaws.IsZero() && w.Now().After(l.thaws.Add(thawLate)) {
+		if l.domain.Frozen && l.domain.State == contract.DomainRunning && !l.thaws.IsZero() && w.Now().
+			After(l.thaws.Add(thawLate)) {
 			w.breakf("the guest of %s is frozen, and was to thaw by %s", l.key(), l.thaws)
 		}
 	}
@@ -197,7 +199,8 @@ func shown(w *World, name string) error {
 		}
 	}
 	if said == (gate == "True") {
-		return fmt.Errorf("VMI %s says that its guest is paused: %t, and its pod's readiness gate is %q", name, said, gate)
+		return fmt.Errorf("VMI %s says that its guest is paused: %t, and its pod's readiness gate is %q", name, said,
+			gate)
 	}
 	if frozen := v.Status.FSFreezeStatus == "frozen"; frozen != l.domain.Frozen {
 		return fmt.Errorf("VMI %s says that its guest is frozen: %t, and it is not so", name, frozen)

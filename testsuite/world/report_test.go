@@ -8,7 +8,8 @@ import (
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
-// complain fails a case whose invariants are broken, and says how to run it alone. VIRTFLOW_TRACE=1 shows everything that happened.
+// complain fails a case whose invariants are broken, and says how to run it alone. VIRTFLOW_TRACE=1 shows everything
+// that happened.
 func complain(t *testing.T, w *world.World) {
 	t.Helper()
 	if os.Getenv("VIRTFLOW_TRACE") != "" {

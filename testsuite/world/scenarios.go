@@ -63,7 +63,8 @@ func (w *World) converge(want func(*World) error) {
 	if w.Until(limit, func() bool { return want(w) == nil }) {
 		return
 	}
-	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.stated) { // while an attempt is made, nothing is said
+	// while an attempt is made, nothing is said
+	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.stated) {
 		return
 	}
 	w.breakf("after %s: %v%s", limit, want(w), w.state())
@@ -76,7 +77,8 @@ func (w *World) patience() time.Duration {
 	return patience
 }
 
-// stated says that users can see what failed: in a condition, or (where that cannot be written) in what the workflow says of itself.
+// stated says that users can see what failed: in a condition, or (where that cannot be written) in what the workflow
+// says of itself.
 func (w *World) stated() bool {
 	said := w.state()
 	return strings.Contains(said, "injected")
@@ -211,7 +213,8 @@ func stopped(name string) func(*World) error {
 		case w.Domains(Namespace+"/"+name) != 0:
 			return fmt.Errorf("VM %s still has a domain", name)
 		case v.Status.PrintableStatus != kubevirt.VirtualMachineStatusStopped || v.Status.Created:
-			return fmt.Errorf("VM %s is %q, created %t, and not Stopped", name, v.Status.PrintableStatus, v.Status.Created)
+			return fmt.Errorf("VM %s is %q, created %t, and not Stopped", name, v.Status.PrintableStatus,
+				v.Status.Created)
 		}
 		return nil
 	}
@@ -243,7 +246,8 @@ func asDesired(name string) func(*World) error {
 
 // Steps that stories share.
 
-// up makes the VM and waits until its guest runs. A fault that lasts for ever may keep it from that; the story goes on all the same.
+// up makes the VM and waits until its guest runs. A fault that lasts for ever may keep it from that; the story goes on
+// all the same.
 func up(w *World) {
 	w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 	w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })

@@ -16,7 +16,8 @@ const schedulerLag = 31 * time.Millisecond
 // schedule places a pod that has no node, or says that it cannot be placed.
 func (w *World) schedule(namespace, name string) {
 	pod := kube.Get[corev1.Pod](w.Kube, namespace, name)
-	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) || pod.Spec.SchedulerName == "none" {
+	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) ||
+		pod.Spec.SchedulerName == "none" {
 		return
 	}
 	nodes := kube.List[corev1.Node](w.Kube, "")
@@ -48,15 +49,17 @@ func fits(pod *corev1.Pod, node *corev1.Node) bool {
 			return false
 		}
 	}
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil &&
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return meets(node, t) }) {
 			return false
 		}
 	}
-	return !node.Spec.Unschedulable && nodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	})
+	return !node.Spec.Unschedulable && nodeReady(node) &&
+		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		})
 }
 
 // liking is how much a pod would like to be on a node.

@@ -23,7 +23,10 @@ func Scenarios() []Scenario {
 func lifecycles() []Scenario {
 	return []Scenario{
 		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) }, Want: runs(vm)},
-		{Name: "stop", Story: func(w *World) { up(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Want: stopped(vm)},
+		{Name: "stop", Story: func(w *World) {
+			up(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+		}, Want: stopped(vm)},
 		{Name: "start-requested", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
 			w.Sleep(5 * time.Second)
@@ -42,14 +45,17 @@ func lifecycles() []Scenario {
 				l.powersOff()
 			}
 		}, Want: restarted},
-		{Name: "crash-loop", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}}, Story: func(w *World) {
-			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.Until(w.patience(), func() bool {
-				v := w.VM(vm)
-				return v != nil && v.Status.StartFailure != nil && v.Status.StartFailure.ConsecutiveFailCount >= 3 && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
-			})
-			w.Guests = nil
-		}, Want: runs(vm)},
+		{Name: "crash-loop", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}},
+			Story: func(w *World) {
+				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+				w.Until(w.patience(), func() bool {
+					v := w.VM(vm)
+					return v != nil && v.Status.StartFailure != nil &&
+						v.Status.StartFailure.ConsecutiveFailCount >= 3 &&
+						v.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
+				})
+				w.Guests = nil
+			}, Want: runs(vm)},
 		{Name: "once", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyOnce))
 			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
@@ -73,7 +79,11 @@ func lifecycles() []Scenario {
 			w.cordon(false)
 		}, Want: runs(vm)},
 		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Want: restarted},
-		{Name: "pod-deleted-by-force", Story: func(w *World) { up(w); zero := int64(0); w.DeletePod(vm, &zero) }, Want: restarted},
+		{Name: "pod-deleted-by-force", Story: func(w *World) {
+			up(w)
+			zero := int64(0)
+			w.DeletePod(vm, &zero)
+		}, Want: restarted},
 		{Name: "worker-crashes", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(40 * time.Millisecond)
@@ -116,10 +126,11 @@ func deletions() []Scenario {
 			w.Sleep(5 * time.Second)
 			w.Delete(vm)
 		}, Want: gone(vm)},
-		Scenario{Name: "delete-stubborn", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}}, Story: func(w *World) {
-			up(w)
-			w.Delete(vm)
-		}, Want: gone(vm)},
+		Scenario{Name: "delete-stubborn", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}},
+			Story: func(w *World) {
+				up(w)
+				w.Delete(vm)
+			}, Want: gone(vm)},
 		Scenario{Name: "delete-instance", Story: func(w *World) {
 			w.CreateInstance(vm)
 			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })

@@ -29,7 +29,8 @@ func scaled(want int) func(*World) error {
 			}
 		}
 		if there != want || int(s.Status.Replicas) != want || int(s.Status.ReadyReplicas) != want {
-			return fmt.Errorf("replica set %s has %d instances, says %d, and %d ready, wanted are %d", set, there, s.Status.Replicas, s.Status.ReadyReplicas, want)
+			return fmt.Errorf("replica set %s has %d instances, says %d, and %d ready, wanted are %d", set, there,
+				s.Status.Replicas, s.Status.ReadyReplicas, want)
 		}
 		return nil
 	}
@@ -70,7 +71,8 @@ func setStories() []Scenario {
 			return scaled(2)(w)
 		}},
 		{Name: "set-deleted", Story: func(w *World) { grown(w); w.DeleteSet(set) }, Want: func(w *World) error {
-			if w.Set(set) != nil || len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) > 0 || len(kube.List[corev1.Pod](w.Kube, Namespace)) > 0 {
+			if w.Set(set) != nil || len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) > 0 ||
+				len(kube.List[corev1.Pod](w.Kube, Namespace)) > 0 {
 				return fmt.Errorf("replica set %s or something of it is not gone", set)
 			}
 			return nil

@@ -84,7 +84,10 @@ func operationStories() []Scenario {
 			}
 			return runs(vm)(w)
 		}},
-		{Name: "stopped-while-paused", Story: func(w *World) { paused(w); w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, Want: stopped(vm)},
+		{Name: "stopped-while-paused", Story: func(w *World) {
+			paused(w)
+			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+		}, Want: stopped(vm)},
 		{Name: "node-worker-dies-pausing", Story: func(w *World) {
 			up(w)
 			w.Operate(vm, contract.OperationPause, "first", 0)

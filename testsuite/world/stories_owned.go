@@ -12,8 +12,8 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// Handovers are stories about instances that change hands, or lose their owner, while something is under way. They are about the order of events and
-// not about failures, and no part of the fault matrix.
+// Handovers are stories about instances that change hands, or lose their owner, while something is under way. They are
+// about the order of events and not about failures, and no part of the fault matrix.
 func Handovers() []Scenario {
 	var all []Scenario
 	for _, d := range []time.Duration{0, 150, 700, 1000} {
@@ -165,7 +165,10 @@ func Handovers() []Scenario {
 			w.Sleep(400 * time.Millisecond)
 			w.deleteNamespace()
 		}, Want: gone(vm)},
-		Scenario{Name: "set-deleted-orphaning", Story: func(w *World) { grown(w); w.DeleteSetOrphaning(set) }, Want: setLeft(2)},
+		Scenario{Name: "set-deleted-orphaning", Story: func(w *World) {
+			grown(w)
+			w.DeleteSetOrphaning(set)
+		}, Want: setLeft(2)},
 		Scenario{Name: "set-deleted-orphaning-while-growing", Story: func(w *World) {
 			w.CreateSet(set, 2)
 			w.Sleep(600 * time.Millisecond)
@@ -210,7 +213,8 @@ func leftOrGone(w *World) error {
 func setLeft(n int) func(*World) error {
 	return func(w *World) error {
 		if w.Set(set) != nil || len(w.domains) != n || starts(w) != n {
-			return fmt.Errorf("replica set %s is not gone without its guests: %d domains, %d starts", set, len(w.domains), starts(w))
+			return fmt.Errorf("replica set %s is not gone without its guests: %d domains, %d starts", set,
+				len(w.domains), starts(w))
 		}
 		for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
 			if v.DeletionTimestamp != nil || len(v.OwnerReferences) > 0 {
@@ -235,7 +239,8 @@ func kept(n int) func(*World) error {
 func asideRuns(n int) func(*World) error {
 	return func(w *World) error {
 		if w.Started[w.victim] != 1 || w.Domains(w.victim) != 1 || len(w.domains) != n+1 {
-			return fmt.Errorf("%s, which was set aside, was started %d times, %d domains run", w.victim, w.Started[w.victim], len(w.domains))
+			return fmt.Errorf("%s, which was set aside, was started %d times, %d domains run", w.victim,
+				w.Started[w.victim], len(w.domains))
 		}
 		return scaled(n)(w)
 	}
@@ -261,7 +266,8 @@ func (w *World) DeleteSetOrphaning(name string) {
 	w.userError(kube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name))
 }
 
-// DeleteInstanceOrphaning deletes a VMI and takes the references off what is its: its pod, and a Secret, which is left there.
+// DeleteInstanceOrphaning deletes a VMI and takes the references off what is its: its pod, and a Secret, which is left
+// there.
 func (w *World) DeleteInstanceOrphaning(name string) {
 	w.tracef("user: delete VMI %s --cascade=orphan", name)
 	w.orphan("secrets/")
@@ -305,7 +311,9 @@ func (w *World) setAside() {
 		}
 		w.victim = v.Namespace + "/" + v.Name
 		w.tracef("user: set %s aside", v.Name)
-		_, err := kube.Edit(w.Kube, Namespace, v.Name, "", func(v *kubevirt.VirtualMachineInstance) { v.Labels = map[string]string{"set": "aside"} })
+		_, err := kube.Edit(w.Kube, Namespace, v.Name, "", func(v *kubevirt.VirtualMachineInstance) {
+			v.Labels = map[string]string{"set": "aside"}
+		})
 		w.userError(err)
 		return
 	}

@@ -22,7 +22,9 @@ type temporalClient struct {
 }
 
 // ListWorkflow lists the entities that run.
-func (c temporalClient) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (c temporalClient) ListWorkflow(
+	context.Context, *workflowservice.ListWorkflowExecutionsRequest,
+) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	out := &workflowservice.ListWorkflowExecutionsResponse{}
 	for _, id := range c.world.workflows.names() {
 		if !isTransition(c.world.workflows.runs[id].kind) {
@@ -33,7 +35,9 @@ func (c temporalClient) ListWorkflow(context.Context, *workflowservice.ListWorkf
 }
 
 // CountWorkflow counts the entities of one type that run.
-func (c temporalClient) CountWorkflow(_ context.Context, in *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error) {
+func (c temporalClient) CountWorkflow(
+	_ context.Context, in *workflowservice.CountWorkflowExecutionsRequest,
+) (*workflowservice.CountWorkflowExecutionsResponse, error) {
 	out := &workflowservice.CountWorkflowExecutionsResponse{}
 	for _, r := range c.world.workflows.runs {
 		if strings.Contains(in.GetQuery(), "'"+r.kind+"'") {
@@ -44,7 +48,9 @@ func (c temporalClient) CountWorkflow(_ context.Context, in *workflowservice.Cou
 }
 
 // QueryWorkflowWithOptions answers with the fencing token.
-func (c temporalClient) QueryWorkflowWithOptions(_ context.Context, in *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error) {
+func (c temporalClient) QueryWorkflowWithOptions(
+	_ context.Context, in *client.QueryWorkflowWithOptionsRequest,
+) (*client.QueryWorkflowWithOptionsResponse, error) {
 	token := c.world.workflows.token
 	if in.WorkflowID != contract.FencingTokenID || token == (contract.FencingToken{}) {
 		return nil, serviceerror.NewNotFound("no workflow " + in.WorkflowID)
@@ -54,12 +60,16 @@ func (c temporalClient) QueryWorkflowWithOptions(_ context.Context, in *client.Q
 }
 
 // NewWithStartWorkflowOperation says nothing: the fencing token's workflow is there as soon as it has a value.
-func (temporalClient) NewWithStartWorkflowOperation(client.StartWorkflowOptions, any, ...any) client.WithStartWorkflowOperation {
+func (temporalClient) NewWithStartWorkflowOperation(
+	client.StartWorkflowOptions, any, ...any,
+) client.WithStartWorkflowOperation {
 	return nil
 }
 
 // UpdateWithStartWorkflow advances the fencing token.
-func (c temporalClient) UpdateWithStartWorkflow(_ context.Context, in client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+func (c temporalClient) UpdateWithStartWorkflow(
+	_ context.Context, in client.UpdateWithStartWorkflowOptions,
+) (client.WorkflowUpdateHandle, error) {
 	a, ok := in.UpdateOptions.Args[0].(contract.AdvanceInput)
 	if token := c.world.workflows.token; !ok || a.From != token {
 		return nil, fmt.Errorf("the fencing token is at %+v, not at %+v", token, a.From)
@@ -75,7 +85,9 @@ type advanced struct{ client.WorkflowUpdateHandle }
 func (advanced) Get(context.Context, any) error { return nil }
 
 // DescribeWorkflowExecution tells of one that runs or has run.
-func (c temporalClient) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (c temporalClient) DescribeWorkflowExecution(
+	_ context.Context, id, _ string,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	r := c.world.workflows.runs[id]
 	if r == nil {
 		r = c.world.workflows.ended[id]

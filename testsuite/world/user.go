@@ -53,7 +53,8 @@ func (u *users) admit(mutate, validate string, old, object, into runtime.Object)
 		return fmt.Errorf("encoding the request: %w", err)
 	}
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "1", Operation: admissionv1.Create, Resource: metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(mutate)},
+		UID: "1", Operation: admissionv1.Create,
+		Resource:  metav1.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: resourceOf(mutate)},
 		Namespace: Namespace, UserInfo: authenticationv1.UserInfo{Username: "alice"},
 		Object: runtime.RawExtension{Raw: raw},
 	}}
@@ -116,12 +117,16 @@ func instanceSpec(memory resource.Quantity) kubevirt.VirtualMachineInstanceSpec 
 	return kubevirt.VirtualMachineInstanceSpec{
 		TerminationGracePeriodSeconds: &grace,
 		Domain: kubevirt.DomainSpec{
-			Memory:  &kubevirt.Memory{Guest: &memory},
-			Devices: kubevirt.Devices{Disks: []kubevirt.Disk{{Name: "root", DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: "virtio"}}}}},
+			Memory: &kubevirt.Memory{Guest: &memory},
+			Devices: kubevirt.Devices{
+				Disks: []kubevirt.Disk{{Name: "root",
+					DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: "virtio"}}}}},
 		},
 		Volumes: []kubevirt.Volume{
-			{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
-			{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserData: "#cloud-config\npassword: hunter2\n"}}},
+			{Name: "root", VolumeSource: kubevirt.VolumeSource{
+				ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},
+			{Name: "init", VolumeSource: kubevirt.VolumeSource{
+				CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{UserData: "#cloud-config\npassword: hunter2\n"}}},
 		},
 	}
 }
@@ -193,7 +198,9 @@ func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestActio
 		}
 		requests = append(requests, r)
 	}
-	_, err := kube.Edit(w.Kube, Namespace, name, "status", func(vm *kubevirt.VirtualMachine) { vm.Status.StateChangeRequests = requests })
+	_, err := kube.Edit(w.Kube, Namespace, name, "status", func(vm *kubevirt.VirtualMachine) {
+		vm.Status.StateChangeRequests = requests
+	})
 	w.userError(err)
 }
 
@@ -225,7 +232,9 @@ func (w *World) CreateSet(name string, replicas int32) {
 // Scale sets how many replicas there shall be, past the webhooks, as the scale subresource does.
 func (w *World) Scale(name string, replicas int32) {
 	w.tracef("user: scale %s to %d", name, replicas)
-	_, err := kube.Edit(w.Kube, Namespace, name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) { set.Spec.Replicas = &replicas })
+	_, err := kube.Edit(w.Kube, Namespace, name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) {
+		set.Spec.Replicas = &replicas
+	})
 	w.userError(err)
 }
 
@@ -250,13 +259,15 @@ func (w *World) Control(workflow, control string, request contract.ControlReques
 	w.send(&crdwatch.Delivery{Workflow: workflow, Signal: control, Kind: "control", Payload: request})
 }
 
-// Delete deletes a VM; DeleteInstance a VMI; DeletePod the launcher pod of a VMI, with a grace period where that is not nil.
+// Delete deletes a VM; DeleteInstance a VMI; DeletePod the launcher pod of a VMI, with a grace period where that is not
+// nil.
 func (w *World) Delete(name string) {
 	w.tracef("user: delete VM %s", name)
 	w.userError(kube.Remove[kubevirt.VirtualMachine](w.Kube, Namespace, name, nil))
 }
 
-// DeleteOrphaning deletes a VM and orphans its instance. The garbage collector has done its part before anybody hears of it.
+// DeleteOrphaning deletes a VM and orphans its instance. The garbage collector has done its part before anybody hears
+// of it.
 func (w *World) DeleteOrphaning(name string) {
 	w.tracef("user: delete VM %s --cascade=orphan", name)
 	w.orphan("controllerrevisions/")
@@ -301,7 +312,8 @@ func (w *World) VMI(name string) *kubevirt.VirtualMachineInstance {
 func (w *World) Pod(name string) *corev1.Pod {
 	var found *corev1.Pod
 	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
-		if ref := metav1.GetControllerOf(p); ref != nil && ref.Name == name && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+		if ref := metav1.GetControllerOf(p); ref != nil && ref.Name == name &&
+			(found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
 			found = p
 		}
 	}

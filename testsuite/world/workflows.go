@@ -25,7 +25,8 @@ type run struct {
 	deadline   time.Time // of a transition
 	// updates are the Updates that the present run has got, by ID.
 	updates map[string]*update
-	// input is what the present run was started with, and settled the state of an entity that was settled when it was last copied.
+	// input is what the present run was started with, and settled the state of an entity that was settled when it was
+	// last copied.
 	input   any
 	settled []byte
 	// parent is the ID of the entity that opened a transition.
@@ -83,7 +84,8 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 		return
 	}
 	r := f.runs[id]
-	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id, TaskQueue: contract.ControlTaskQueue, WaitForCancellation: true})
+	ctx = workflow.WithChildOptions(ctx,
+		workflow.ChildWorkflowOptions{WorkflowID: id, TaskQueue: contract.ControlTaskQueue, WaitForCancellation: true})
 	child := workflow.ExecuteChildWorkflow(ctx, r.kind, r.input)
 	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		f.world.breakf("workflow %s could not be started: %v", id, err)
@@ -111,7 +113,8 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 
 func (f *workflows) closed(id string) bool { return f.runs[id] == nil }
 
-// deliver signals a workflow, starting it where the delivery says so. It returns false when the workflow is between two runs.
+// deliver signals a workflow, starting it where the delivery says so. It returns false when the workflow is between two
+// runs.
 func (f *workflows) deliver(d *crdwatch.Delivery) bool {
 	r := f.runs[d.Workflow]
 	switch {
@@ -154,8 +157,11 @@ type intercept struct {
 }
 
 // InterceptWorkflow wraps every workflow.
-func (i *intercept) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, world: i.world}
+func (i *intercept) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next},
+		world: i.world}
 }
 
 type inbound struct {
@@ -164,7 +170,8 @@ type inbound struct {
 }
 
 func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
-	return i.Next.Init(&outbound{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, world: i.world})
+	return i.Next.Init(&outbound{
+		WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, world: i.world})
 }
 
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
@@ -245,7 +252,8 @@ type outbound struct {
 // GetInfo has the parent of a transition, whoever has started it again.
 func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	info := o.Next.GetInfo(ctx)
-	if r := o.world.workflows.runs[info.WorkflowExecution.ID]; r != nil && r.parent != "" && info.ParentWorkflowExecution.ID != r.parent {
+	if r := o.world.workflows.runs[info.WorkflowExecution.ID]; r != nil && r.parent != "" &&
+		info.ParentWorkflowExecution.ID != r.parent {
 		copied := *info
 		copied.ParentWorkflowExecution = &workflow.Execution{ID: r.parent}
 		return &copied
@@ -271,7 +279,8 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args 
 // mostTries bounds the wait for a workflow that is between two runs.
 const mostTries = 100
 
-// SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has nobody there to hear it.
+// SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has
+// nobody there to hear it.
 func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal string, arg any) workflow.Future {
 	between := func() bool { r := o.world.workflows.runs[id]; return r != nil && !r.open }
 	if !between() {

@@ -46,8 +46,8 @@ type Options struct {
 	PodUp  map[string]time.Duration
 }
 
-// World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on the loop of the
-// test environment.
+// World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
+// the loop of the test environment.
 type World struct {
 	Options
 	Kube   *kube.Server
@@ -102,8 +102,10 @@ func New(o Options) (*World, error) {
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(silent{})
 	w := &World{
-		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{}, orphans: map[string]bool{},
-		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{}, ghosts: map[string]string{}, log: zerolog.Nop(),
+		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{},
+		orphans:  map[string]bool{},
+		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{},
+		ghosts: map[string]string{}, log: zerolog.Nop(),
 		env: suite.NewTestWorkflowEnvironment(),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -118,7 +120,8 @@ func New(o Options) (*World, error) {
 		return nil, err
 	}
 	w.activities = newActivities(w)
-	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{}, starting: map[string][]*crdwatch.Delivery{}, restarting: map[string]bool{}, taken: map[string]int{}}
+	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{},
+		starting: map[string][]*crdwatch.Delivery{}, restarting: map[string]bool{}, taken: map[string]int{}}
 	if w.delivery, err = newDelivery(w, o.Chaos); err != nil {
 		return nil, err
 	}
@@ -140,7 +143,8 @@ func New(o Options) (*World, error) {
 // newProcess is a control worker that has just started: it remembers nothing.
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log, Now: w.Now, Record: kube.Record(w.kubernetes),
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log,
+		Now: w.Now, Record: kube.Record(w.kubernetes),
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 	})
 	if err != nil {
@@ -189,7 +193,8 @@ func (w *World) Run(story func(*World)) {
 	w.env.RegisterWorkflowWithOptions(w.root, workflow.RegisterOptions{Name: "root"})
 	// Of a workflow that has closed, or was never there, Temporal says so.
 	unknown := &temporal.UnknownExternalWorkflowExecutionError{}
-	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(unknown).Maybe()
+	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Return(unknown).Maybe()
 	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(unknown).Maybe()
 	w.env.ExecuteWorkflow("root")
 	if err := w.env.GetWorkflowError(); err != nil {
@@ -310,8 +315,8 @@ func (w *World) Hits() int { return w.faultHit }
 // Invocations are the logical activity calls so far.
 func (w *World) Invocations() []Invocation { return w.activities.invocations }
 
-// age makes a run look old, so that it continues as new whenever it is settled. The test environment gives children no history length, and
-// has no way to set one.
+// age makes a run look old, so that it continues as new whenever it is settled. The test environment gives children no
+// history length, and has no way to set one.
 func (w *World) age(info *workflow.Info) {
 	if !w.AlwaysAnew {
 		return
@@ -329,5 +334,6 @@ func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
 func entityKinds() []string {
-	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode, contract.WorkflowReplicaSet})
+	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode,
+		contract.WorkflowReplicaSet})
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Set returns list with c in it. A condition whose status and reason are unchanged keeps its place, its message and its time: KubeVirt
-// overwrites a condition only when its status or reason differs. The transition time moves only with the status.
+// Set returns list with c in it. A condition whose status and reason are unchanged keeps its place, its message and its
+// time: KubeVirt overwrites a condition only when its status or reason differs. The transition time moves only with the
+// status.
 func Set(list []contract.Condition, c contract.Condition, now time.Time) []contract.Condition {
 	i := index(list, c.Type)
 	out := slices.Clone(list)

@@ -1,7 +1,7 @@
 package contract
 
-// Activities on the control queue (package activities/cluster). All are idempotent: names derive from UIDs, creating what is
-// there finds it, deleting what is gone succeeds, and a patch is locked by UID and resourceVersion.
+// Activities on the control queue (package activities/cluster). All are idempotent: names derive from UIDs, creating
+// what is there finds it, deleting what is gone succeeds, and a patch is locked by UID and resourceVersion.
 const (
 	ActivityCreateVMI          = "CreateVMI"
 	ActivityDeleteVMI          = "DeleteVMI"
@@ -24,9 +24,10 @@ const (
 
 // Types of the application errors that activities return.
 const (
-	ErrorGone        = "ObjectGone"        // the object (of that UID) no longer exists; not retryable
-	ErrorConflict    = "NameTaken"         // another object that is not ours has the name; not retryable
-	ErrorInvalid     = "Invalid"           // the API server or the launcher refused the object for what it says; not retryable
+	ErrorGone     = "ObjectGone" // the object (of that UID) no longer exists; not retryable
+	ErrorConflict = "NameTaken"  // another object that is not ours has the name; not retryable
+	// the API server or the launcher refused the object for what it says; not retryable
+	ErrorInvalid     = "Invalid"
 	ErrorForbidden   = "Forbidden"         // quota, admission or RBAC refused; retryable, somebody may change that
 	ErrorNoLauncher  = "LauncherNotFound"  // the pod's launcher cannot be reached; retryable
 	ErrorNotBegun    = "NotBegun"          // the pod's launcher was not asked, and nothing was done; not retryable
@@ -47,7 +48,8 @@ type Event struct {
 	Message string `json:"message"`
 }
 
-// CreateVMIInput asks for the VMI of a VM, with a ControllerRevision of the VM's spec; event SuccessfulCreate or FailedCreate on the VM.
+// CreateVMIInput asks for the VMI of a VM, with a ControllerRevision of the VM's spec; event SuccessfulCreate or
+// FailedCreate on the VM.
 type CreateVMIInput struct {
 	VM         Object `json:"vm"`
 	Generation int64  `json:"generation,omitempty"` // the lowest that will do
@@ -59,8 +61,8 @@ type CreateVMIInput struct {
 	Transition string `json:"transition,omitempty"`
 }
 
-// CreateVMIResult: Existing says that it was there already (and is controlled by the VM). Refused says why there is none ("": there is): the VM
-// does not ask for one now, as it is in VM.
+// CreateVMIResult: Existing says that it was there already (and is controlled by the VM). Refused says why there is
+// none ("": there is): the VM does not ask for one now, as it is in VM.
 type CreateVMIResult struct {
 	VMI      VMIObservation `json:"vmi"`
 	Existing bool           `json:"existing,omitempty"`
@@ -68,17 +70,19 @@ type CreateVMIResult struct {
 	VM       *VMObservation `json:"vm,omitempty"`
 }
 
-// DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. One that nobody controls any more stays where the
-// VM is going or gone. Event SuccessfulDelete on the VM.
+// DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. One that nobody controls
+// any more stays where the VM is going or gone. Event SuccessfulDelete on the VM.
 type DeleteVMIInput struct {
 	VM  Object `json:"vm"`
 	VMI Object `json:"vmi"`
-	// MadeBy names the start or restart that was cancelled ("": none was): what that very one made goes, if its guest has never run.
+	// MadeBy names the start or restart that was cancelled ("": none was): what that very one made goes, if its guest
+	// has never run.
 	MadeBy string `json:"madeBy,omitempty"`
 }
 
-// DeleteVMIResult: Absent says that there was nothing to delete (any more); Orphaned says besides that what there is was taken from its VM, and
-// stays. Refused says why nothing was deleted ("": it was): what is true now, in VM and VMI, does not ask for it.
+// DeleteVMIResult: Absent says that there was nothing to delete (any more); Orphaned says besides that what there is
+// was taken from its VM, and stays. Refused says why nothing was deleted ("": it was): what is true now, in VM and VMI,
+// does not ask for it.
 type DeleteVMIResult struct {
 	Absent   bool            `json:"absent,omitempty"`
 	Orphaned bool            `json:"orphaned,omitempty"`
@@ -87,7 +91,8 @@ type DeleteVMIResult struct {
 	VMI      *VMIObservation `json:"vmi,omitempty"`
 }
 
-// Patched says what became of a patch that is locked by UID and resourceVersion. Current is the object as it is now, after a write or a conflict.
+// Patched says what became of a patch that is locked by UID and resourceVersion. Current is the object as it is now,
+// after a write or a conflict.
 type Patched[Observation any] struct {
 	Written  bool         `json:"written,omitempty"`
 	Conflict bool         `json:"conflict,omitempty"`
@@ -95,8 +100,8 @@ type Patched[Observation any] struct {
 	Current  *Observation `json:"current,omitempty"`
 }
 
-// PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave). Lock:
-// UID and ResourceVersion. A patch of metadata or spec and one of status are two requests to the API server.
+// PatchVMInput writes what has changed of a VM: status (nil: leave), finalizers (nil: leave), run strategy ("": leave).
+// Lock: UID and ResourceVersion. A patch of metadata or spec and one of status are two requests to the API server.
 type PatchVMInput struct {
 	VM              Object    `json:"vm"`
 	ResourceVersion string    `json:"resourceVersion"`
@@ -106,8 +111,8 @@ type PatchVMInput struct {
 	LegacyRunning   bool      `json:"legacyRunning,omitempty"` // RunStrategy is to be written as spec.running
 	// Actor is the user behind RunStrategy ("": nobody else than before).
 	Actor string `json:"actor,omitempty"`
-	// KeepRequests leaves status.stateChangeRequests as they are, whatever Status says. MoreRequests says how many there are behind those that
-	// were observed: they are kept.
+	// KeepRequests leaves status.stateChangeRequests as they are, whatever Status says. MoreRequests says how many
+	// there are behind those that were observed: they are kept.
 	KeepRequests bool `json:"keepRequests,omitempty"`
 	MoreRequests int  `json:"moreRequests,omitempty"`
 }
@@ -128,7 +133,8 @@ type VMStatus struct {
 	Conditions          []Condition          `json:"conditions,omitempty"`
 }
 
-// SyncInstanceInput asks to bring what can change live from a VM into its VMI, and to find out whether the rest needs a restart.
+// SyncInstanceInput asks to bring what can change live from a VM into its VMI, and to find out whether the rest needs a
+// restart.
 type SyncInstanceInput struct {
 	VM         Object `json:"vm"`
 	VMI        Object `json:"vmi"`
@@ -138,8 +144,8 @@ type SyncInstanceInput struct {
 // SyncInstanceResult is the outcome for the VM at Generation.
 type SyncInstanceResult struct {
 	Generation int64 `json:"generation"`
-	// RestartRequired is the message of that condition, "" when no restart is needed. Fields are the paths that differ, below the
-	// template's spec, and Patched those of the VMI that were changed.
+	// RestartRequired is the message of that condition, "" when no restart is needed. Fields are the paths that differ,
+	// below the template's spec, and Patched those of the VMI that were changed.
 	RestartRequired string   `json:"restartRequired,omitempty"`
 	Fields          []string `json:"fields,omitempty"`
 	Patched         []string `json:"patched,omitempty"`
@@ -147,7 +153,8 @@ type SyncInstanceResult struct {
 	VMI *VMIObservation `json:"vmi,omitempty"`
 }
 
-// CreatePodInput asks for the launcher pod of a VMI (and the Secret with its inline cloud-init data). Event SuccessfulCreate on the VMI.
+// CreatePodInput asks for the launcher pod of a VMI (and the Secret with its inline cloud-init data). Event
+// SuccessfulCreate on the VMI.
 type CreatePodInput struct {
 	VMI Object `json:"vmi"`
 }
@@ -167,13 +174,14 @@ type FindPodInput struct {
 	PodUID string `json:"podUID,omitempty"`
 }
 
-// FindPodResult has the pod, or nil when there is none that belongs to the VMI. Where none is in hand and the name is taken by a pod that says
-// it is somebody else's, the answer is an error of type ErrorConflict.
+// FindPodResult has the pod, or nil when there is none that belongs to the VMI. Where none is in hand and the name is
+// taken by a pod that says it is somebody else's, the answer is an error of type ErrorConflict.
 type FindPodResult struct {
 	Pod *PodObservation `json:"pod,omitempty"`
 }
 
-// DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the VMI.
+// DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the
+// VMI.
 type DeletePodInput struct {
 	VMI   Object `json:"vmi"`
 	Pod   Object `json:"pod"`
@@ -184,8 +192,8 @@ type DeletePodInput struct {
 	Events []Event `json:"events,omitempty"`
 }
 
-// DeletePodResult: Absent says that there was nothing to delete (any more). Refused says why nothing was deleted ("": it was), as the VMI, or the
-// node, is now.
+// DeletePodResult: Absent says that there was nothing to delete (any more). Refused says why nothing was deleted ("":
+// it was), as the VMI, or the node, is now.
 type DeletePodResult struct {
 	Absent  bool            `json:"absent,omitempty"`
 	Refused string          `json:"refused,omitempty"`
@@ -202,8 +210,8 @@ type RemovePodFinalizerInput struct {
 	Fence Fence `json:"fence,omitzero"`
 }
 
-// RemovePodFinalizerResult: Absent says that the pod is gone. Refused says why its finalizer stays ("": it is removed), as the pod, or the node, is
-// now.
+// RemovePodFinalizerResult: Absent says that the pod is gone. Refused says why its finalizer stays ("": it is removed),
+// as the pod, or the node, is now.
 type RemovePodFinalizerResult struct {
 	Absent  bool            `json:"absent,omitempty"`
 	Refused string          `json:"refused,omitempty"`
@@ -217,8 +225,8 @@ type MarkPodInput struct {
 	Paused bool   `json:"paused,omitempty"`
 }
 
-// PatchVMIInput writes what has changed of a VMI, in one patch locked by UID and ResourceVersion: status (nil: leave), node label
-// (nil: leave, "": remove), finalizers (nil: leave).
+// PatchVMIInput writes what has changed of a VMI, in one patch locked by UID and ResourceVersion: status (nil: leave),
+// node label (nil: leave, "": remove), finalizers (nil: leave).
 type PatchVMIInput struct {
 	VMI             Object     `json:"vmi"`
 	ResourceVersion string     `json:"resourceVersion"`
@@ -228,8 +236,8 @@ type PatchVMIInput struct {
 	Events          []Event    `json:"events,omitempty"`
 }
 
-// PatchVMIResult says what became of the patch. Refused says why the finalizers stay, and nothing was written ("": it was): the pod, as it is
-// now, has not ended.
+// PatchVMIResult says what became of the patch. Refused says why the finalizers stay, and nothing was written ("": it
+// was): the pod, as it is now, has not ended.
 type PatchVMIResult struct {
 	Patched[VMIObservation]
 	Refused string          `json:"refused,omitempty"`
@@ -267,12 +275,13 @@ type PatchNodeInput struct {
 	UID    string             `json:"uid"`
 	Labels map[string]*string `json:"labels,omitempty"`
 	Events []Event            `json:"events,omitempty"` // recorded on the Node once it is written
-	// Capabilities, when not nil, are to be all capability labels that the node has (see IsCapability); others of those are removed.
+	// Capabilities, when not nil, are to be all capability labels that the node has (see IsCapability); others of those
+	// are removed.
 	Capabilities map[string]string `json:"capabilities,omitempty"`
 }
 
-// StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its domain.
-// Doing it again finds the domain running.
+// StartDomainInput asks a node's worker to prepare the network of a launcher's pod and to have the launcher start its
+// domain. Doing it again finds the domain running.
 type StartDomainInput struct {
 	VMI Object `json:"vmi"`
 	Pod Object `json:"pod"`

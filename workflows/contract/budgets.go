@@ -2,8 +2,8 @@ package contract
 
 import "time"
 
-// How long an operation on a guest may take, from the inside out. Whoever waits outside waits longer than whoever works inside, so that each
-// hears why it was not done instead of giving up before.
+// How long an operation on a guest may take, from the inside out. Whoever waits outside waits longer than whoever works
+// inside, so that each hears why it was not done instead of giving up before.
 const (
 	// OperationOnNode is what a node's worker gives a launcher, its connection included.
 	OperationOnNode = 18 * time.Second

@@ -26,12 +26,14 @@ type HostCapabilities struct {
 // LabelVirtType on a node says how guests run there: kvm or qemu.
 const LabelVirtType = "virtflow.io/virt-type"
 
-// CapabilityPrefixes begin the labels of a node that say what its host offers guests. They are KubeVirt's, they are many, and they are written
-// as a whole: a label with one of these prefixes that is not called for is removed.
+// CapabilityPrefixes begin the labels of a node that say what its host offers guests. They are KubeVirt's, they are
+// many, and they are written as a whole: a label with one of these prefixes that is not called for is removed.
 func CapabilityPrefixes() []string {
 	return []string{
-		"cpu-model.node.kubevirt.io/", "cpu-model-migration.node.kubevirt.io/", "cpu-feature.node.kubevirt.io/", "cpu-timer.node.kubevirt.io/",
-		"host-model-cpu.node.kubevirt.io/", "host-model-required-features.node.kubevirt.io/", "machine-type.node.kubevirt.io/",
+		"cpu-model.node.kubevirt.io/", "cpu-model-migration.node.kubevirt.io/", "cpu-feature.node.kubevirt.io/",
+		"cpu-timer.node.kubevirt.io/",
+		"host-model-cpu.node.kubevirt.io/", "host-model-required-features.node.kubevirt.io/",
+		"machine-type.node.kubevirt.io/",
 		"node-labeller.kubevirt.io/obsolete-host-model", LabelVirtType,
 	}
 }
@@ -41,7 +43,8 @@ func IsCapability(key string) bool {
 	return slices.ContainsFunc(CapabilityPrefixes(), func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// CapabilityDigest stands for all capability labels among the given ones: some hundred of them need not travel to be compared. "" is none.
+// CapabilityDigest stands for all capability labels among the given ones: some hundred of them need not travel to be
+// compared. "" is none.
 func CapabilityDigest(labels map[string]string) string {
 	var lines []string
 	//workflowcheck:ignore the lines are sorted before they are used

@@ -2,8 +2,8 @@ package contract
 
 import "encoding/json"
 
-// A transition is a child workflow that is abandoned to itself when its entity's run closes, and found again by its workflow ID: neither the
-// Continue-As-New nor the termination of an entity ends what it has begun.
+// A transition is a child workflow that is abandoned to itself when its entity's run closes, and found again by its
+// workflow ID: neither the Continue-As-New nor the termination of an entity ends what it has begun.
 const (
 	// SignalDetached tells a transition that the run which opened it continues as new, and will not see how it closes.
 	SignalDetached = "detached"
@@ -11,7 +11,8 @@ const (
 	SignalTransitionClosed = "transition-closed"
 )
 
-// TransitionClosed is how a transition closed, as its entity hears of it: from the server, or by signal from a transition that was detached.
+// TransitionClosed is how a transition closed, as its entity hears of it: from the server, or by signal from a
+// transition that was detached.
 type TransitionClosed struct {
 	ID string `json:"id"`
 	// Result is that of the transition's workflow when it succeeded.

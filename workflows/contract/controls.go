@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Controls: what a person may ask of an entity through Temporal. Each is an Update of this name, which is checked and answered, and a signal
-// of the same name for tools that send none.
+// Controls: what a person may ask of an entity through Temporal. Each is an Update of this name, which is checked and
+// answered, and a signal of the same name for tools that send none.
 const (
 	ControlHold             = "hold"              // VM, replica set: open no transition until released
 	ControlRelease          = "release"           // VM, replica set: go on
@@ -23,7 +23,8 @@ const (
 	ConditionApprovalRequired = "ApprovalRequired" // a transition waits for approval
 )
 
-// AnnotationApproval on a VirtualMachine lists the transitions that wait for approval: "start", "stop", or both with a comma between.
+// AnnotationApproval on a VirtualMachine lists the transitions that wait for approval: "start", "stop", or both with a
+// comma between.
 const AnnotationApproval = "virtflow.io/approval-required"
 
 // ConditionControlRefused shows on an object that a control, sent as a signal, was refused and why.
@@ -32,8 +33,8 @@ const ConditionControlRefused = "ControlRefused"
 // QueryHistory answers what the entity did lately, oldest first: a list of OperationRecord.
 const QueryHistory = "history"
 
-// ControlRequest is the argument of every control. Actor and Reason are what the person says; Temporal does not prove who sent it, so
-// wherever it is shown it is marked as claimed.
+// ControlRequest is the argument of every control. Actor and Reason are what the person says; Temporal does not prove
+// who sent it, so wherever it is shown it is marked as claimed.
 type ControlRequest struct {
 	Actor  string `json:"actor"`
 	Reason string `json:"reason,omitempty"`

@@ -11,10 +11,10 @@ const (
 	UpdateAdvance     = "advance"
 )
 
-// FencingToken is a value that only grows. crdwatch's leader keeps it in Temporal and in Kubernetes: the side where it is
-// smaller is an older copy, put back from a backup or emptied. Then a new epoch begins, and everything is sent again with
-// that epoch. An observation with a newer epoch than its entity's is believed whatever its resourceVersion, and the entity
-// reads what is true before it acts: either its own memory is old, or resourceVersions have run backwards.
+// FencingToken is a value that only grows. crdwatch's leader keeps it in Temporal and in Kubernetes: the side where it
+// is smaller is an older copy, put back from a backup or emptied. Then a new epoch begins, and everything is sent again
+// with that epoch. An observation with a newer epoch than its entity's is believed whatever its resourceVersion, and
+// the entity reads what is true before it acts: either its own memory is old, or resourceVersions have run backwards.
 type FencingToken struct {
 	Epoch   int64 `json:"epoch"`
 	Counter int64 `json:"counter"`
@@ -25,7 +25,8 @@ func (t FencingToken) Compare(other FencingToken) int {
 	return cmp.Or(cmp.Compare(t.Epoch, other.Epoch), cmp.Compare(t.Counter, other.Counter))
 }
 
-// Next is the token that follows while all is well. The zero token is that of a side that has none: the first epoch follows.
+// Next is the token that follows while all is well. The zero token is that of a side that has none: the first epoch
+// follows.
 func (t FencingToken) Next() FencingToken {
 	return FencingToken{Epoch: max(t.Epoch, 1), Counter: t.Counter + 1}
 }

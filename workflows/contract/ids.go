@@ -16,12 +16,13 @@ const ControlTaskQueue = "virtflow-control"
 // NodeTaskQueue is the queue that only the worker of that node polls.
 func NodeTaskQueue(node string) string { return id("virtflow-node-" + node) }
 
-// MaxLength is how long a workflow ID, the name of a task queue or a search attribute of type Keyword may be, in bytes: Temporal's columns in
-// PostgreSQL and MySQL have 255 characters. Namespaces of Kubernetes have up to 63, names up to 253.
+// MaxLength is how long a workflow ID, the name of a task queue or a search attribute of type Keyword may be, in bytes:
+// Temporal's columns in PostgreSQL and MySQL have 255 characters. Namespaces of Kubernetes have up to 63, names up to
+// 253.
 const MaxLength = 255
 
-// hashMark stands before the hash in what was shortened. No name in Kubernetes has it, so nothing that was shortened is the ID of another
-// object.
+// hashMark stands before the hash in what was shortened. No name in Kubernetes has it, so nothing that was shortened is
+// the ID of another object.
 const hashMark = "~"
 
 // id is whole where it fits; otherwise it is shortened.
@@ -134,7 +135,8 @@ const (
 	QueryPlan  = "plan"
 )
 
-// EntityInput starts an entity workflow. Carried is the entity's own state across Continue-As-New and is nil on a first start.
+// EntityInput starts an entity workflow. Carried is the entity's own state across Continue-As-New and is nil on a first
+// start.
 type EntityInput struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongestNames: with the longest names that Kubernetes allows every ID fits into Temporal's columns, reads as what it is, and is one
-// object's alone.
+// TestLongestNames: with the longest names that Kubernetes allows every ID fits into Temporal's columns, reads as what
+// it is, and is one object's alone.
 func TestLongestNames(t *testing.T) {
 	const uid = "3f2a9c1e-0000-0000-0000-000000000000"
 	namespace, name := strings.Repeat("n", 63), strings.Repeat("a", 252)
@@ -26,7 +26,8 @@ func TestLongestNames(t *testing.T) {
 		object := name + last
 		require.Len(t, object, 253)
 		for kind, entity := range map[string]string{
-			"vm": VMID(namespace, object), "vmi": VMIID(namespace, object), "replicaset": ReplicaSetID(namespace, object),
+			"vm": VMID(namespace, object), "vmi": VMIID(namespace, object),
+			"replicaset": ReplicaSetID(namespace, object),
 		} {
 			add(entity, kind+" "+last)
 			require.True(t, strings.HasPrefix(entity, kind+"/"+namespace+"/aaaa"), entity)
@@ -42,7 +43,8 @@ func TestLongestNames(t *testing.T) {
 	require.Equal(t, VMID(namespace, name+"x"), VMID(namespace, name+"x"))
 }
 
-// TestShortenedIsNobodysName: what resembles a shortened ID is not taken for the object that was meant, also when somebody reads a name from it.
+// TestShortenedIsNobodysName: what resembles a shortened ID is not taken for the object that was meant, also when
+// somebody reads a name from it.
 func TestShortenedIsNobodysName(t *testing.T) {
 	long := VMID("shop", strings.Repeat("a", 253))
 	name, ok := strings.CutPrefix(long, "vm/shop/")
@@ -52,7 +54,8 @@ func TestShortenedIsNobodysName(t *testing.T) {
 
 func TestWhatFitsIsWhole(t *testing.T) {
 	require.Equal(t, "vm/shop/web", VMID("shop", "web"))
-	require.Equal(t, "replicaset/shop/web/3f2a9c1e/replicate/2", TransitionID(ReplicaSetID("shop", "web"), "3f2a9c1e-1", OperationReplicate, 2))
+	require.Equal(t, "replicaset/shop/web/3f2a9c1e/replicate/2",
+		TransitionID(ReplicaSetID("shop", "web"), "3f2a9c1e-1", OperationReplicate, 2))
 	require.Equal(t, "virtflow-node-n1", NodeTaskQueue("n1"))
 	whole := "vm/shop/" + strings.Repeat("a", MaxLength-len("vm/shop/"))
 	require.Len(t, whole, MaxLength)

@@ -4,9 +4,11 @@ import "time"
 
 // What a VMI shows when its node does not answer.
 const (
-	// ConditionNodeLost on a VMI, and on its VM, says that its node has not been ready for a while: its guest may still run there.
+	// ConditionNodeLost on a VMI, and on its VM, says that its node has not been ready for a while: its guest may still
+	// run there.
 	ConditionNodeLost = "NodeLost"
-	// ReasonNodeUnresponsive is the reason of that condition, of events, and of the status of a VMI that failed with its node.
+	// ReasonNodeUnresponsive is the reason of that condition, of events, and of the status of a VMI that failed with
+	// its node.
 	ReasonNodeUnresponsive = "NodeUnresponsive"
 	// ReasonKVMWorks and ReasonKVMUnavailable are the reasons of a Node's events when its node worker judges KVM anew.
 	ReasonKVMWorks       = "KVMWorks"
@@ -16,8 +18,8 @@ const (
 // ActivityReportNode asks a node's worker, on the node's queue, for its present report. It only reads.
 const ActivityReportNode = "ReportNode"
 
-// NodeState is what crdwatch tells a VMI entity about the node that its launcher pod is on (signal SignalObserveNode). A node of which
-// nothing was told is ready.
+// NodeState is what crdwatch tells a VMI entity about the node that its launcher pod is on (signal SignalObserveNode).
+// A node of which nothing was told is ready.
 type NodeState struct {
 	// PodUID is the launcher pod that is on the node.
 	PodUID string `json:"podUID"`
@@ -32,11 +34,13 @@ type NodeState struct {
 	Ready bool `json:"ready,omitempty"`
 	// Since is when the node became what Ready says.
 	Since time.Time `json:"since,omitzero"`
-	// OutOfService is the taint node.kubernetes.io/out-of-service with effect NoExecute: an administrator says that the node is off.
+	// OutOfService is the taint node.kubernetes.io/out-of-service with effect NoExecute: an administrator says that the
+	// node is off.
 	OutOfService bool `json:"outOfService,omitempty"`
 }
 
-// Fence calls a pod's node off, so that the guest there counts as ended although no kubelet has said so. The zero one calls nothing off.
+// Fence calls a pod's node off, so that the guest there counts as ended although no kubelet has said so. The zero one
+// calls nothing off.
 type Fence struct {
 	Node string  `json:"node,omitempty"`
 	By   FenceBy `json:"by,omitempty"`

@@ -82,7 +82,8 @@ type VMObservation struct {
 	StateChangeRequests []StateChangeRequest `json:"stateChangeRequests,omitempty"`
 	// MoreRequests is how many state change requests there are behind those listed.
 	MoreRequests int `json:"moreRequests,omitempty"`
-	// StatusRunStrategy, StartFailure and ObservedGeneration are read back from status, so that losing Temporal's history loses none of them.
+	// StatusRunStrategy, StartFailure and ObservedGeneration are read back from status, so that losing Temporal's
+	// history loses none of them.
 	StatusRunStrategy  string        `json:"statusRunStrategy,omitempty"`
 	StartFailure       *StartFailure `json:"startFailure,omitempty"`
 	ObservedGeneration int64         `json:"observedGeneration,omitempty"`
@@ -92,11 +93,13 @@ type VMObservation struct {
 	NeedsApproval []string `json:"needsApproval,omitempty"`
 	// Reported says that an entity has written the status before.
 	Reported bool `json:"reported,omitempty"`
-	// Held is the status's condition Held while it is True, read back so that losing Temporal's history releases nothing.
+	// Held is the status's condition Held while it is True, read back so that losing Temporal's history releases
+	// nothing.
 	Held *Condition `json:"held,omitempty"`
 }
 
-// VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance object.
+// VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance
+// object.
 type VMIObservation struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -164,15 +167,16 @@ type PodObservation struct {
 	TerminationMessage string `json:"terminationMessage,omitempty"`
 	// Unpaused is the status of the readiness gate: "", True or False.
 	Unpaused string `json:"unpaused,omitempty"`
-	// Unproven says that the phase is final, but not because the kubelet saw its containers end: the pod garbage collector calls pods of
-	// lost nodes Failed.
+	// Unproven says that the phase is final, but not because the kubelet saw its containers end: the pod garbage
+	// collector calls pods of lost nodes Failed.
 	Unproven bool `json:"unproven,omitempty"`
 	// GraceSeconds is the pod's own grace period, and DeletionGraceSeconds the one that it is being deleted with.
 	GraceSeconds         *int64 `json:"graceSeconds,omitempty"`
 	DeletionGraceSeconds *int64 `json:"deletionGraceSeconds,omitempty"`
 }
 
-// Ended says that nothing runs in a pod: its kubelet has said so, or it was deleted before it had a node, and no kubelet ever runs it.
+// Ended says that nothing runs in a pod: its kubelet has said so, or it was deleted before it had a node, and no
+// kubelet ever runs it.
 func (o PodObservation) Ended() bool {
 	final := o.Phase == "Succeeded" || o.Phase == "Failed"
 	return final && !o.Unproven || o.DeletionTimestamp != nil && o.NodeName == ""
@@ -283,6 +287,6 @@ type NodeReport struct {
 	Capabilities *HostCapabilities `json:"capabilities,omitempty"`
 }
 
-// RevisionPrefix begins the names of ControllerRevisions that keep what VMs were started with, as KubeVirt names them; the VM's UID and its
-// generation follow.
+// RevisionPrefix begins the names of ControllerRevisions that keep what VMs were started with, as KubeVirt names them;
+// the VM's UID and its generation follow.
 const RevisionPrefix = "revision-start-vm-"

@@ -2,8 +2,8 @@ package contract
 
 import "time"
 
-// Operations on a running instance. Each is an Update of this name on the instance's entity, with an InstanceRequest: refused or accepted by
-// what the entity knows, done by the node's worker, and answered when it is done.
+// Operations on a running instance. Each is an Update of this name on the instance's entity, with an InstanceRequest:
+// refused or accepted by what the entity knows, done by the node's worker, and answered when it is done.
 const (
 	OperationPause      Operation = "pause"
 	OperationUnpause    Operation = "unpause"
@@ -18,7 +18,8 @@ const OperationEnd Operation = "end"
 
 // InstanceOperations lists what users may ask for.
 func InstanceOperations() []Operation {
-	return []Operation{OperationPause, OperationUnpause, OperationFreeze, OperationUnfreeze, OperationSoftReboot, OperationReset}
+	return []Operation{OperationPause, OperationUnpause, OperationFreeze, OperationUnfreeze, OperationSoftReboot,
+		OperationReset}
 }
 
 // InstanceRequest is the argument of each. The Update's ID is that of the request: under the same one it is done once.
@@ -35,7 +36,8 @@ type InstanceRequest struct {
 	Probed bool `json:"probed,omitempty"`
 	// ThawAfter is the number of seconds after which frozen file systems thaw by themselves; 0: not.
 	ThawAfter int64 `json:"thawAfter,omitempty"`
-	// NotAfter is until when somebody waits for the answer (zero: for ever): later it is refused, for it was told that it was not done.
+	// NotAfter is until when somebody waits for the answer (zero: for ever): later it is refused, for it was told that
+	// it was not done.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 

@@ -1,7 +1,7 @@
 package contract
 
-// Activities that read what is true now (package activities/cluster). An entity without memory, or with that of an older copy of Temporal's
-// database, asks before it decides anything.
+// Activities that read what is true now (package activities/cluster). An entity without memory, or with that of an
+// older copy of Temporal's database, asks before it decides anything.
 const (
 	ActivityReadVM  = "ReadVM"
 	ActivityReadVMI = "ReadVMI"
@@ -12,8 +12,8 @@ type ReadVMInput struct {
 	VM Object `json:"vm"`
 }
 
-// ReadVMResult has both as they are now. VM is nil where there is none of that UID, and VMI where there is none, or one that another object
-// controls.
+// ReadVMResult has both as they are now. VM is nil where there is none of that UID, and VMI where there is none, or one
+// that another object controls.
 type ReadVMResult struct {
 	VM  *VMObservation  `json:"vm,omitempty"`
 	VMI *VMIObservation `json:"vmi,omitempty"`
@@ -26,8 +26,9 @@ type ReadVMIInput struct {
 	PodUID string `json:"podUID,omitempty"`
 }
 
-// ReadVMIResult has both as they are now. VMI is nil where there is none of that UID, and Pod where there is none that belongs to it. Where no
-// pod is in hand and the name is taken by one that says it is somebody else's, the answer is an error of type ErrorConflict.
+// ReadVMIResult has both as they are now. VMI is nil where there is none of that UID, and Pod where there is none that
+// belongs to it. Where no pod is in hand and the name is taken by one that says it is somebody else's, the answer is an
+// error of type ErrorConflict.
 type ReadVMIResult struct {
 	VMI *VMIObservation `json:"vmi,omitempty"`
 	Pod *PodObservation `json:"pod,omitempty"`

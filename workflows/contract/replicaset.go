@@ -10,7 +10,8 @@ const (
 	WorkflowReplicate  = "Replicate"
 )
 
-// OperationReplicate is the transition of a replica set: replicas are made, or removed, until there are as many as wanted.
+// OperationReplicate is the transition of a replica set: replicas are made, or removed, until there are as many as
+// wanted.
 const OperationReplicate Operation = "replicate"
 
 // Signals to a replica set's entity.
@@ -29,15 +30,17 @@ const (
 )
 
 const (
-	// AnnotationReplica on a VirtualMachineInstance is its ordinal in the replica set that made it: a decimal number from 1.
+	// AnnotationReplica on a VirtualMachineInstance is its ordinal in the replica set that made it: a decimal number
+	// from 1.
 	AnnotationReplica = "virtflow.io/replica"
-	// AnnotationRequestedGeneration is the generation of the object that AnnotationRequestedBy speaks of. A replica set can be scaled past
-	// the webhook that writes these (by its scale subresource); then who did it is not known.
+	// AnnotationRequestedGeneration is the generation of the object that AnnotationRequestedBy speaks of. A replica set
+	// can be scaled past the webhook that writes these (by its scale subresource); then who did it is not known.
 	AnnotationRequestedGeneration = "virtflow.io/requested-generation"
 )
 
-// MaxReplicas is how many replicas a set may have. What a set's entity knows of them is carried from run to run, and must stay small enough
-// for that. MaxReplicasSeen is how many instances it looks at, at once: those that end while others replace them are among them.
+// MaxReplicas is how many replicas a set may have. What a set's entity knows of them is carried from run to run, and
+// must stay small enough for that. MaxReplicasSeen is how many instances it looks at, at once: those that end while
+// others replace them are among them.
 const (
 	MaxReplicas     = 1000
 	MaxReplicasSeen = 2 * MaxReplicas
@@ -88,7 +91,8 @@ type ReplicaObservation struct {
 	Matches bool   `json:"matches,omitempty"`
 	Phase   string `json:"phase,omitempty"`
 	Ready   bool   `json:"ready,omitempty"`
-	// Terminating says that its pod is being taken away although nobody deleted it (Ready is False with reason PodTerminating).
+	// Terminating says that its pod is being taken away although nobody deleted it (Ready is False with reason
+	// PodTerminating).
 	Terminating bool `json:"terminating,omitempty"`
 	// EverRan says that status.phaseTransitionTimestamps has Running.
 	EverRan bool `json:"everRan,omitempty"`
@@ -97,7 +101,8 @@ type ReplicaObservation struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
-// ReplicasObservation is what changed of several replicas at once. Resync asks the entity to look for itself: something was missed.
+// ReplicasObservation is what changed of several replicas at once. Resync asks the entity to look for itself: something
+// was missed.
 type ReplicasObservation struct {
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
 	Epoch    int64                `json:"epoch,omitempty"`
@@ -115,12 +120,13 @@ type FindReplicasInput struct {
 type FindReplicasResult struct {
 	ResourceVersion string               `json:"resourceVersion,omitempty"`
 	Replicas        []ReplicaObservation `json:"replicas,omitempty"`
-	// More is how many there are besides those in Replicas, which are at most MaxReplicasSeen: those that the set controls come first.
+	// More is how many there are besides those in Replicas, which are at most MaxReplicasSeen: those that the set
+	// controls come first.
 	More int `json:"more,omitempty"`
 }
 
-// ClaimReplicasInput makes a set the controller of instances that match, and releases those that match no longer. Both are
-// checked once more against the API server.
+// ClaimReplicasInput makes a set the controller of instances that match, and releases those that match no longer. Both
+// are checked once more against the API server.
 type ClaimReplicasInput struct {
 	Set     Object   `json:"set"`
 	Adopt   []Object `json:"adopt,omitempty"`
@@ -132,7 +138,8 @@ type ClaimReplicasResult struct {
 	Replicas []ReplicaObservation `json:"replicas,omitempty"`
 }
 
-// CreateReplicasInput asks for the replicas of ordinals From up to From+Count-1. Events SuccessfulCreate, FailedCreate on the set.
+// CreateReplicasInput asks for the replicas of ordinals From up to From+Count-1. Events SuccessfulCreate, FailedCreate
+// on the set.
 type CreateReplicasInput struct {
 	Set        Object `json:"set"`
 	Generation int64  `json:"generation,omitempty"` // the lowest that will do
@@ -155,16 +162,17 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// DeleteReplicasInput deletes instances by UID, those that have ended by themselves among them in Finished. Events SuccessfulDelete, FailedDelete
-// on the set.
+// DeleteReplicasInput deletes instances by UID, those that have ended by themselves among them in Finished. Events
+// SuccessfulDelete, FailedDelete on the set.
 type DeleteReplicasInput struct {
 	Set      Object   `json:"set"`
 	Remove   []Object `json:"remove,omitempty"`
 	Finished []Object `json:"finished,omitempty"`
 }
 
-// DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay. Kept is how many others stay:
-// they are not too many and have not ended, as things are now. Set is what was read of it then.
+// DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay.
+// Kept is how many others stay: they are not too many and have not ended, as things are now. Set is what was read of it
+// then.
 type DeleteReplicasResult struct {
 	Deleted int                    `json:"deleted,omitempty"`
 	Kept    int                    `json:"kept,omitempty"`
@@ -191,8 +199,8 @@ type PatchReplicaSetInput struct {
 // PatchReplicaSetResult says what became of the patch.
 type PatchReplicaSetResult = Patched[ReplicaSetObservation]
 
-// ReplicateInput starts a replicate transition: it makes Make replicas from ordinal From on, then deletes Remove and Finished, and waits
-// until the set's entity says that all of it has taken effect.
+// ReplicateInput starts a replicate transition: it makes Make replicas from ordinal From on, then deletes Remove and
+// Finished, and waits until the set's entity says that all of it has taken effect.
 type ReplicateInput struct {
 	Set        Object `json:"set"`
 	Generation int64  `json:"generation,omitempty"`
@@ -224,6 +232,7 @@ type ReplicateResult struct {
 	Summary string `json:"summary"`
 	// Taken is the highest ordinal whose derived name somebody else's object has; 0: none has.
 	Taken int `json:"taken,omitempty"`
-	// Set is what was read of the set when replicas that were to be deleted turned out to be wanted; nil: they were not.
+	// Set is what was read of the set when replicas that were to be deleted turned out to be wanted; nil: they were
+	// not.
 	Set *ReplicaSetObservation `json:"set,omitempty"`
 }

@@ -1,8 +1,8 @@
 package contract
 
-// SignalReportRequest tells an entity who has asked the API server to delete its object, or to scale it, as the API server said before it was
-// done: with a RequestReport. Nobody waits for it: it may be missing, come after the change itself, and be about something that was refused in
-// the end.
+// SignalReportRequest tells an entity who has asked the API server to delete its object, or to scale it, as the API
+// server said before it was done: with a RequestReport. Nobody waits for it: it may be missing, come after the change
+// itself, and be about something that was refused in the end.
 const SignalReportRequest = "report-request"
 
 // RequestReport is the argument of SignalReportRequest.

@@ -13,7 +13,9 @@ func announced(e contract.Event) string { return e.Type + "/" + e.Reason }
 
 // Missing are those of the events that were not recorded yet.
 func (a Announced) Missing(events ...contract.Event) []contract.Event {
-	return slices.DeleteFunc(slices.Clone(events), func(e contract.Event) bool { return slices.Contains(a, announced(e)) })
+	return slices.DeleteFunc(slices.Clone(events), func(e contract.Event) bool {
+		return slices.Contains(a, announced(e))
+	})
 }
 
 // Note takes in that events were recorded.

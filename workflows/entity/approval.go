@@ -13,17 +13,21 @@ type Approval struct {
 	Operation contract.Operation `json:"operation"`
 	Actor     string             `json:"actor"` // claimed
 	At        time.Time          `json:"at"`
-	// Generation is that of the object which was approved, and VMI the UID of the instance that may go ("": there was none).
+	// Generation is that of the object which was approved, and VMI the UID of the instance that may go ("": there was
+	// none).
 	Generation int64  `json:"generation,omitempty"`
 	VMI        string `json:"vmi,omitempty"`
 }
 
-// covers says that a is of this operation on the object as it is now, and, where an instance is to go, of that instance's end.
+// covers says that a is of this operation on the object as it is now, and, where an instance is to go, of that
+// instance's end.
 func (a *Approval) covers(op contract.Operation, generation int64, vmi string) bool {
-	return a != nil && a.Operation == op && a.Generation == generation && (op == contract.OperationStart || a.VMI == vmi)
+	return a != nil && a.Operation == op && a.Generation == generation &&
+		(op == contract.OperationStart || a.VMI == vmi)
 }
 
-// AwaitApproval notes which transition waits for approval ("": none), so that one can be given, and drops one that was given for something else.
+// AwaitApproval notes which transition waits for approval ("": none), so that one can be given, and drops one that was
+// given for something else.
 func (m *Manual) AwaitApproval(op contract.Operation, generation int64, vmi string) {
 	m.Awaiting = op
 	if !m.Approved.covers(op, generation, vmi) {
@@ -36,8 +40,8 @@ func (m *Manual) awaits(op contract.Operation) bool {
 	return op != contract.OperationNone && m.Awaiting == op && m.Approved == nil
 }
 
-// Approve is the control that lets the transition begin which waits for approval. now says which generation of the object, and which instance
-// (its UID), are approved.
+// Approve is the control that lets the transition begin which waits for approval. now says which generation of the
+// object, and which instance (its UID), are approved.
 func Approve(m *Manual, now func() (generation int64, vmi string)) Control {
 	return Control{
 		Name: contract.ControlApprove, Does: "Let the transition that waits for approval begin.",

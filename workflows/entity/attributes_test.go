@@ -22,9 +22,11 @@ func TestSearchAttributesAreWrittenWhenTheyChange(t *testing.T) {
 		for _, c := range []struct {
 			phase, operation string
 			want             int
-		}{{"Running", "", 1}, {"Running", "", 1}, {"Running", "delete", 1}, {"Succeeded", "delete", 2}, {"", "delete", 3}} {
+		}{{"Running", "", 1}, {"Running", "", 1}, {"Running", "delete", 1}, {"Succeeded", "delete", 2}, {"", "delete",
+			3}} {
 			l.Describe(ctx, []entity.Attribute{
-				{Name: contract.SearchPhase, Value: c.phase}, {Name: contract.SearchOperation, Value: c.operation, Along: true},
+				{Name: contract.SearchPhase, Value: c.phase},
+				{Name: contract.SearchOperation, Value: c.operation, Along: true},
 			})
 			require.Equal(t, c.want, written, "%+v", c)
 		}

@@ -18,9 +18,10 @@ import (
 func TestMessagesAreForUsers(t *testing.T) {
 	refused := temporal.NewApplicationError("exceeded quota", "Forbidden")
 	for want, err := range map[string]error{
-		"":                            nil,
-		"exceeded quota":              temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, refused),
-		"there was no answer in time": fmt.Errorf("deleting: %w", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil)),
+		"":               nil,
+		"exceeded quota": temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, refused),
+		"there was no answer in time": fmt.Errorf("deleting: %w",
+			temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil)),
 		"nobody has begun it in time": temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil),
 		"it was cancelled":            temporal.NewCanceledError(),
 		"broken":                      fmt.Errorf("around it: %w", errors.New("broken")),
@@ -29,7 +30,8 @@ func TestMessagesAreForUsers(t *testing.T) {
 	}
 }
 
-// TestACallThatFailsForEver ends with what the API server said, after so many attempts, and not with words of Temporal's.
+// TestACallThatFailsForEver ends with what the API server said, after so many attempts, and not with words of
+// Temporal's.
 func TestACallThatFailsForEver(t *testing.T) {
 	var s testsuite.WorkflowTestSuite
 	for name, c := range map[string]struct {
@@ -37,14 +39,18 @@ func TestACallThatFailsForEver(t *testing.T) {
 		want string
 		made int
 	}{
-		"refused":     {temporal.NewApplicationError("exceeded quota", "Forbidden"), "exceeded quota", 1 + attempts},
-		"unavailable": {temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil), "there was no answer in time", 1 + attempts},
-		"invalid":     {temporal.NewNonRetryableApplicationError("no such field", "Invalid", nil), "no such field", 1},
+		"refused": {temporal.NewApplicationError("exceeded quota", "Forbidden"), "exceeded quota", 1 + attempts},
+		"unavailable": {temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil), "there was no answer in time",
+			1 + attempts},
+		"invalid": {temporal.NewNonRetryableApplicationError("no such field", "Invalid", nil), "no such field", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := s.NewTestWorkflowEnvironment()
 			made := 0
-			env.RegisterActivityWithOptions(func(any) (string, error) { made++; return "", c.err }, activity.RegisterOptions{Name: "Try"})
+			env.RegisterActivityWithOptions(func(any) (string, error) {
+				made++
+				return "", c.err
+			}, activity.RegisterOptions{Name: "Try"})
 			env.ExecuteWorkflow(func(ctx workflow.Context) (string, error) {
 				began := workflow.Now(ctx)
 				_, err := Call[string](ctx, "Try", "try", nil)

@@ -12,12 +12,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// newIDs is how many IDs are tried for a transition: an entity that has lost its memory counts anew, and earlier ones may be open.
+// newIDs is how many IDs are tried for a transition: an entity that has lost its memory counts anew, and earlier ones
+// may be open.
 const newIDs = 5
 
 // Opening is how a transition is opened.
 type Opening struct {
-	// Object is whose it is, and Entity the workflow ID of that one's entity, with which its own begins. Count numbers an entity's transitions.
+	// Object is whose it is, and Entity the workflow ID of that one's entity, with which its own begins. Count numbers
+	// an entity's transitions.
 	Object contract.Object
 	Entity string
 	Count  *int
@@ -26,8 +28,8 @@ type Opening struct {
 	Input any
 }
 
-// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One that is open when a run
-// begins (nil: none is) was opened by a run before it.
+// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One
+// that is open when a run begins (nil: none is) was opened by a run before it.
 func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context, contract.TransitionClosed)) {
 	if open != nil {
 		open.Detached = true
@@ -36,19 +38,21 @@ func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context
 	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { closed(l.ctx, c) })
 }
 
-// OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it hears how it closes,
-// from a coroutine of its own; the transition outlives the run. open gets its ID. An error says that it was not begun.
+// OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it
+// hears how it closes, from a coroutine of its own; the transition outlives the run. open gets its ID. An error says
+// that it was not begun.
 func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening) error {
 	for attempt := 1; ; attempt++ {
 		*o.Count++
 		id := contract.TransitionID(o.Entity, o.Object.UID, open.Operation, *o.Count)
 		cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID:               id,
-			TaskQueue:                contract.ControlTaskQueue,
-			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-			ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
-			WaitForCancellation:      true, // how it compensates is a part of how it closes
-			StaticSummary:            Summary(fmt.Sprintf("%s %s/%s: %s", open.Operation, o.Object.Namespace, o.Object.Name, open.Why)),
+			WorkflowID:            id,
+			TaskQueue:             contract.ControlTaskQueue,
+			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+			WaitForCancellation:   true, // how it compensates is a part of how it closes
+			StaticSummary: Summary(
+				fmt.Sprintf("%s %s/%s: %s", open.Operation, o.Object.Namespace, o.Object.Name, open.Why)),
 			TypedSearchAttributes:    open.attributes(o.Object),
 			WorkflowExecutionTimeout: max(open.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
 		}))
@@ -102,7 +106,8 @@ func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
 	return err
 }
 
-// missing closes a detached transition that is not there: somebody has terminated it. How an attached one closed the server says.
+// missing closes a detached transition that is not there: somebody has terminated it. How an attached one closed the
+// server says.
 func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err error) {
 	if err != nil || there || !open.Detached {
 		return
@@ -110,11 +115,13 @@ func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err e
 	l.drain() // what it reported before it closed has arrived
 	l.closed(ctx, contract.TransitionClosed{
 		ID: open.ID, ErrorType: contract.ErrorOutcomeUnknown,
-		Error: "the transition is not open any more, and has not reported: it was terminated, and its outcome is not known",
+		Error: "the transition is not open any more, and has not reported: it was terminated, and its outcome is " +
+			"not known",
 	})
 }
 
-// signalTransition tells a transition how far what it waits for is. It is false when no transition of that ID is open any more.
+// signalTransition tells a transition how far what it waits for is. It is false when no transition of that ID is open
+// any more.
 func signalTransition(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
 	return reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
 }
@@ -127,8 +134,8 @@ func reached(err error) (bool, error) {
 	return err == nil, err
 }
 
-// detach makes the transition that this run has opened report to the next one how it closes. It is false when the transition has closed
-// meanwhile: then this run hears of it in a moment.
+// detach makes the transition that this run has opened report to the next one how it closes. It is false when the
+// transition has closed meanwhile: then this run hears of it in a moment.
 func (l *Loop) detach() bool {
 	if l.attached == "" {
 		return true
@@ -137,7 +144,8 @@ func (l *Loop) detach() bool {
 	return open && err == nil
 }
 
-// Reported is what the workflow of a transition returns: its result and error, which it also reports by signal when it was detached.
+// Reported is what the workflow of a transition returns: its result and error, which it also reports by signal when it
+// was detached.
 func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
 	detached := false
 	for channel := workflow.GetSignalChannel(ctx, contract.SignalDetached); channel.ReceiveAsync(nil); {
@@ -154,7 +162,8 @@ func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	// An entity that is gone has nothing to be told.
-	_, reporting := signalTransition(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed, outcome(info.WorkflowExecution.ID, result, err))
+	_, reporting := signalTransition(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed,
+		outcome(info.WorkflowExecution.ID, result, err))
 	if reporting != nil {
 		workflow.GetLogger(ctx).Warn("the outcome was not reported", "error", reporting)
 	}

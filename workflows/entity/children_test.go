@@ -16,7 +16,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestADetachedTransitionReportsToItsEntity: what it returns reaches the entity by signal, and nothing is sent where it was not detached.
+// TestADetachedTransitionReportsToItsEntity: what it returns reaches the entity by signal, and nothing is sent where it
+// was not detached.
 func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 	for name, c := range map[string]struct {
 		detached bool
@@ -24,12 +25,14 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 		want     *contract.TransitionClosed
 	}{
 		"attached": {},
-		"detached": {detached: true, want: &contract.TransitionClosed{ID: "child", Result: json.RawMessage(`{"summary":"done"}`)}},
+		"detached": {detached: true,
+			want: &contract.TransitionClosed{ID: "child", Result: json.RawMessage(`{"summary":"done"}`)}},
 		"failed": {
 			detached: true, err: temporal.NewNonRetryableApplicationError("too late", contract.ErrorDeadline, nil),
 			want: &contract.TransitionClosed{ID: "child", Error: "too late", ErrorType: contract.ErrorDeadline},
 		},
-		"cancelled": {detached: true, err: temporal.NewCanceledError(), want: &contract.TransitionClosed{ID: "child", Error: "cancelled", Canceled: true}},
+		"cancelled": {detached: true, err: temporal.NewCanceledError(),
+			want: &contract.TransitionClosed{ID: "child", Error: "cancelled", Canceled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
@@ -48,7 +51,8 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 					return err
 				}
 				if c.detached {
-					if err := workflow.SignalExternalWorkflow(ctx, "child", "", contract.SignalDetached, nil).Get(ctx, nil); err != nil {
+					if err := workflow.SignalExternalWorkflow(ctx, "child", "", contract.SignalDetached, nil).
+						Get(ctx, nil); err != nil {
 						return err
 					}
 				}
@@ -90,7 +94,9 @@ func (a *asking) plan(l *entity.Loop, now time.Time) entity.Plan {
 	if d.Action == entity.ActNone {
 		return entity.Plan{WakeAt: d.WakeAt, Finish: a.Open == nil}
 	}
-	return entity.Plan{Step: &entity.Step{Name: string(d.Action), Do: func(ctx workflow.Context) error { return l.AskOpen(ctx, a.Open) }}}
+	return entity.Plan{Step: &entity.Step{Name: string(d.Action), Do: func(ctx workflow.Context) error {
+		return l.AskOpen(ctx, a.Open)
+	}}}
 }
 
 type planned struct {

@@ -18,13 +18,14 @@ const (
 	maxReason = 512
 )
 
-// Control is one thing that a person may ask of an entity. Check and Apply are plain functions of the state: what is to be done in the world
-// is the planner's to decide afterwards.
+// Control is one thing that a person may ask of an entity. Check and Apply are plain functions of the state: what is to
+// be done in the world is the planner's to decide afterwards.
 type Control struct {
 	Name string
 	// Does says in one sentence what it does; Temporal shows it.
 	Does string
-	// Check refuses what makes no sense now, in words for the person who asked. It must not change anything. nil: always possible.
+	// Check refuses what makes no sense now, in words for the person who asked. It must not change anything. nil:
+	// always possible.
 	Check func(contract.ControlRequest) error
 	// Apply changes the state and says what it did. An error refuses after all.
 	Apply func(now time.Time, r contract.ControlRequest) (string, error)
@@ -48,11 +49,14 @@ func (l *Loop) OnControls(m *Manual, controls ...Control) error {
 		OnSignal(l, c.Name, func(r contract.ControlRequest) {
 			if _, err := l.take(l.ctx, c, r); err != nil {
 				now := workflow.Now(l.ctx)
-				m.Refused = &Refusal{Control: c.Name, Actor: plain(r.Actor, maxActor), Why: Message(err), At: now, Until: now.Add(refusedFor)}
+				m.Refused = &Refusal{Control: c.Name, Actor: plain(r.Actor, maxActor), Why: Message(err), At: now,
+					Until: now.Add(refusedFor)}
 			}
 		})
 	}
-	if err := workflow.SetQueryHandler(l.ctx, contract.QueryHistory, func() ([]contract.OperationRecord, error) { return m.Records, nil }); err != nil {
+	if err := workflow.SetQueryHandler(l.ctx, contract.QueryHistory, func() ([]contract.OperationRecord, error) {
+		return m.Records, nil
+	}); err != nil {
 		return fmt.Errorf("setting the history query: %w", err)
 	}
 	return nil
@@ -68,7 +72,8 @@ func (c Control) check(r contract.ControlRequest) error {
 	return c.Check(r)
 }
 
-// take checks a control once more, for much may have happened since its Update was admitted, applies it and notes who asked.
+// take checks a control once more, for much may have happened since its Update was admitted, applies it and notes who
+// asked.
 func (l *Loop) take(ctx workflow.Context, c Control, r contract.ControlRequest) (string, error) {
 	if err := c.check(r); err != nil {
 		return "", err
@@ -80,9 +85,11 @@ func (l *Loop) take(ctx workflow.Context, c Control, r contract.ControlRequest) 
 	}
 	l.manual.Refused = nil
 	l.manual.Record(contract.OperationRecord{
-		Operation: contract.Operation(c.Name), Why: r.Reason, Actor: r.Actor, Claimed: true, Since: now, Until: now, Outcome: OutcomeDone,
+		Operation: contract.Operation(c.Name), Why: r.Reason, Actor: r.Actor, Claimed: true, Since: now, Until: now,
+		Outcome: OutcomeDone,
 	})
-	workflow.GetLogger(ctx).Info("control", "control", c.Name, "claimed actor", r.Actor, "reason", r.Reason, "summary", summary)
+	workflow.GetLogger(ctx).Info("control", "control", c.Name, "claimed actor", r.Actor, "reason", r.Reason, "summary",
+		summary)
 	l.Wake()
 	return summary, nil
 }

@@ -29,7 +29,8 @@ type Decision struct {
 	// Operation is that of the transition which ActOpen opens.
 	Operation contract.Operation
 	Why       string
-	// WakeAt is when to ask again (zero: when something arrives), and Waiting what is waited for, where there is nothing to do.
+	// WakeAt is when to ask again (zero: when something arrives), and Waiting what is waited for, where there is
+	// nothing to do.
 	WakeAt  time.Time
 	Waiting string
 }

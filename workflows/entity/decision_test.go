@@ -35,7 +35,8 @@ func TestTheEarlierTimeCounts(t *testing.T) {
 	require.Zero(t, entity.Decision{Action: entity.ActWrite}.By(at).WakeAt)
 }
 
-// TestWhatFailedIsHeldBack: it is not repeated before its time; meanwhile the status shows it, unless that is what failed.
+// TestWhatFailedIsHeldBack: it is not repeated before its time; meanwhile the status shows it, unless that is what
+// failed.
 func TestWhatFailedIsHeldBack(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	status := func(time.Time) entity.Decision { return entity.Decision{Action: entity.ActWrite} }

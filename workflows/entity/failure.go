@@ -21,7 +21,8 @@ type Failure struct {
 	Late bool `json:"late,omitempty"`
 	// Conflict says that every write of the object meets the same: none is tried before RetryAt.
 	Conflict bool `json:"conflict,omitempty"`
-	// Write is that of the write of the status, where Step is another one: the write tells of it, and has a pause of its own.
+	// Write is that of the write of the status, where Step is another one: the write tells of it, and has a pause of
+	// its own.
 	Write *Failure `json:"write,omitempty"`
 }
 
@@ -53,7 +54,8 @@ func (f *Failure) Conflicting() *Failure {
 
 // Failed is what is known after a step has failed. Where that step has failed before it counts on, and the pause grows.
 func (f *Failure) Failed(now time.Time, step, reason string, err error) *Failure {
-	next := Failure{Step: step, Reason: reason, Message: Message(err), Count: 1, Late: ErrorType(err) == contract.ErrorDeadline}
+	next := Failure{Step: step, Reason: reason, Message: Message(err), Count: 1,
+		Late: ErrorType(err) == contract.ErrorDeadline}
 	if before := f.Of(step); before != nil {
 		next.Count = before.Count + 1
 	}
@@ -89,8 +91,8 @@ func (f *Failure) Holds(step string, now time.Time) bool {
 	return of != nil && now.Before(of.RetryAt)
 }
 
-// HoldBack keeps a step that failed from being repeated before RetryAt. Meanwhile the status shows that it failed: status decides whether it is
-// to be written now (nil: it is not).
+// HoldBack keeps a step that failed from being repeated before RetryAt. Meanwhile the status shows that it failed:
+// status decides whether it is to be written now (nil: it is not).
 func (f *Failure) HoldBack(d Decision, now time.Time, status func(time.Time) Decision) Decision {
 	if d.Action == ActNone || !f.Holds(d.Step(), now) {
 		return d
@@ -132,8 +134,8 @@ func (f *Failure) Text(again bool) string {
 // Conflicts counts writes in a row that met another version of the object in which there was nothing new.
 type Conflicts int
 
-// Met notes what a write of that version met instead: news, or once more the same. The error of the second time says that the same write
-// would meet the same.
+// Met notes what a write of that version met instead: news, or once more the same. The error of the second time says
+// that the same write would meet the same.
 func (c *Conflicts) Met(news bool, kind, version string) error {
 	if news {
 		*c = 0

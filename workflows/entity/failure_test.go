@@ -30,15 +30,18 @@ func TestFailuresCountOn(t *testing.T) {
 	require.True(t, f.Holds("write", now), "what a query was answered does not change")
 	require.Nil(t, f.Succeeded("write"))
 	late := f.Failed(now, "start", "Late", temporal.NewApplicationError("too late", contract.ErrorDeadline))
-	require.Equal(t, &Failure{Step: "start", Reason: "Late", Message: "too late", Count: 1, RetryAt: now.Add(time.Second), Late: true}, late)
+	require.Equal(t, &Failure{Step: "start", Reason: "Late", Message: "too late", Count: 1,
+		RetryAt: now.Add(time.Second), Late: true}, late)
 }
 
 // TestAStepAndTheWriteFailApart: neither makes the other's pause shorter, or forgotten.
 func TestAStepAndTheWriteFailApart(t *testing.T) {
 	now, why := time.Unix(1000, 0), errors.New("refused")
 	for name, f := range map[string]*Failure{
-		"the step first":  (*Failure)(nil).Failed(now, "start", "", why).Failed(now, "start", "", why).Failed(now, stepWrite, "", why),
-		"the write first": (*Failure)(nil).Failed(now, stepWrite, "", why).Failed(now, "start", "", why).Failed(now, "start", "", why),
+		"the step first": (*Failure)(nil).Failed(now, "start", "", why).Failed(now, "start", "", why).
+			Failed(now, stepWrite, "", why),
+		"the write first": (*Failure)(nil).Failed(now, stepWrite, "", why).Failed(now, "start", "", why).
+			Failed(now, "start", "", why),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "start", f.Step, "which the status shows")
@@ -67,5 +70,6 @@ func TestConflictsWithoutNews(t *testing.T) {
 	require.NoError(t, c.Met(false, "Pod", "7"), "once may be its own write, whose answer was lost")
 	require.NoError(t, c.Met(true, "Pod", "7"))
 	require.NoError(t, c.Met(false, "Pod", "7"))
-	require.ErrorContains(t, c.Met(false, "Pod", "7"), "Pod is said to have changed, and has not: its version is still 7")
+	require.ErrorContains(t, c.Met(false, "Pod", "7"),
+		"Pod is said to have changed, and has not: its version is still 7")
 }

@@ -16,7 +16,8 @@ type Hold struct {
 	Message string `json:"message"`
 }
 
-// holdBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or "".
+// holdBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or
+// "".
 func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	because := ""
 	if r.Reason != "" {
@@ -24,11 +25,13 @@ func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	}
 	return &Hold{
 		Actor: r.Actor, Reason: r.Reason, Since: now,
-		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because, contract.ControlRelease),
+		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because,
+			contract.ControlRelease),
 	}
 }
 
-// HoldShown is the hold that the condition of an object shows, as all that is known of one that is older than this workflow. nil: there is none.
+// HoldShown is the hold that the condition of an object shows, as all that is known of one that is older than this
+// workflow. nil: there is none.
 func HoldShown(c *contract.Condition) *Hold {
 	if c == nil || c.Status != "True" {
 		return nil
@@ -45,17 +48,19 @@ func (h *Hold) condition() *contract.Condition {
 	if h == nil {
 		return nil
 	}
-	return &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator", Message: h.Message}
+	return &contract.Condition{Type: contract.ConditionHeld, Status: "True", Reason: "HeldByOperator",
+		Message: h.Message}
 }
 
-// Forgot says that an object shows a hold of which nothing is known here (nil: it shows none): the memory is that of an older copy. A hold from
-// before the last release is not of that kind: the status without it has not been written yet.
+// Forgot says that an object shows a hold of which nothing is known here (nil: it shows none): the memory is that of an
+// older copy. A hold from before the last release is not of that kind: the status without it has not been written yet.
 func (m *Manual) Forgot(shown *contract.Condition) bool {
 	if m.Hold != nil || shown == nil || shown.Status != "True" {
 		return false
 	}
 	for _, r := range m.Records {
-		if r.Operation == contract.ControlRelease && (shown.LastTransitionTime == nil || !shown.LastTransitionTime.After(r.Since)) {
+		if r.Operation == contract.ControlRelease &&
+			(shown.LastTransitionTime == nil || !shown.LastTransitionTime.After(r.Since)) {
 			return false
 		}
 	}

@@ -27,9 +27,11 @@ func SameObject[T any, P Observed[T]](was, now Identity[T]) error {
 	case now.Object != was.Object:
 		return errors.New("object: a repair cannot make this the entity of another object")
 	case now.Seen == nil && was.Seen != nil:
-		return fmt.Errorf("%s: what was seen of the %s cannot be forgotten; crdwatch would not tell it again", now.Field, now.Kind)
+		return fmt.Errorf("%s: what was seen of the %s cannot be forgotten; crdwatch would not tell it again",
+			now.Field, now.Kind)
 	case uid != now.Object.UID:
-		return fmt.Errorf("%s.uid: is not that of the object; a repair cannot make this the entity of another object", now.Field)
+		return fmt.Errorf("%s.uid: is not that of the object; a repair cannot make this the entity of another object",
+			now.Field)
 	case now.Next != nil && !Same(now.Next, was.Next):
 		return errors.New("next: is another object; only null, or what it was, is possible")
 	case was.Open:

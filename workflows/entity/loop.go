@@ -11,11 +11,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// historyWhenSettled is the length of history, in events, from which an entity that has nothing to do continues as new. Some dozens
-// of events keep a page readable and a replay cheap.
+// historyWhenSettled is the length of history, in events, from which an entity that has nothing to do continues as new.
+// Some dozens of events keep a page readable and a replay cheap.
 const historyWhenSettled = 200
 
-// historyWhenAttached is the same while a transition is open that this run has opened: to detach it costs both some events.
+// historyWhenAttached is the same while a transition is open that this run has opened: to detach it costs both some
+// events.
 const historyWhenAttached = 1000
 
 // stepsPerWake bounds what one wake may do: a planner that never settles is a bug that must not spin.
@@ -29,7 +30,8 @@ type Step struct {
 	Do func(workflow.Context) error `json:"-"`
 }
 
-// Plan is what a planner answers: the next step (nil: none), and when to ask again although nothing arrived (zero: never).
+// Plan is what a planner answers: the next step (nil: none), and when to ask again although nothing arrived (zero:
+// never).
 type Plan struct {
 	Step   *Step     `json:"step,omitempty"`
 	WakeAt time.Time `json:"wakeAt,omitzero"`
@@ -51,7 +53,8 @@ type Entity interface {
 	Refresh(now time.Time)
 	// Details are the workflow's current details, in Markdown.
 	Details(p Plan) string
-	// Busy says that something is open whose end only this run sees (an activity): no Continue-As-New then. Transitions are not of that kind.
+	// Busy says that something is open whose end only this run sees (an activity): no Continue-As-New then. Transitions
+	// are not of that kind.
 	Busy() bool
 }
 
@@ -116,10 +119,14 @@ func (l *Loop) Wake() { l.dirty = true }
 // Run drives the entity until it finishes or continues as new. again is the input of the next run.
 func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	ctx := l.ctx
-	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (any, error) { return l.entity.State(), nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (any, error) {
+		return l.entity.State(), nil
+	}); err != nil {
 		return fmt.Errorf("setting the state query: %w", err)
 	}
-	if err := workflow.SetQueryHandler(ctx, contract.QueryPlan, func() (Plan, error) { return l.plan, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, contract.QueryPlan, func() (Plan, error) {
+		return l.plan, nil
+	}); err != nil {
 		return fmt.Errorf("setting the plan query: %w", err)
 	}
 	for {
@@ -142,7 +149,9 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 		if l.shouldContinueAsNew() {
 			if !l.detach() {
 				// It has closed: how, this run hears in a moment.
-				if _, err := workflow.AwaitWithTimeout(ctx, time.Second, func() bool { return l.attached == "" || l.pending() }); err != nil {
+				if _, err := workflow.AwaitWithTimeout(ctx, time.Second, func() bool {
+					return l.attached == "" || l.pending()
+				}); err != nil {
 					return err
 				}
 				continue
@@ -195,7 +204,8 @@ func (l *Loop) settle() Plan {
 		}
 	}
 	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")
-	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow", WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
+	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow",
+		WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
 }
 
 // drain folds what has arrived, channel by channel in the order they were bound: an order that replays.
@@ -241,7 +251,8 @@ func (l *Loop) repaired() []byte {
 	l.repair = nil
 	if err != nil {
 		now := workflow.Now(l.ctx)
-		l.manual.Refused = &Refusal{Control: contract.ControlRepair, Why: Message(err), At: now, Until: now.Add(refusedFor)}
+		l.manual.Refused = &Refusal{Control: contract.ControlRepair, Why: Message(err), At: now,
+			Until: now.Add(refusedFor)}
 		return nil
 	}
 	return carried
@@ -254,7 +265,8 @@ func (l *Loop) forgetRefusal() {
 	}
 }
 
-// wakeAt is when to plan again although nothing arrived: as the plan says, or when a refused control has been shown for long enough.
+// wakeAt is when to plan again although nothing arrived: as the plan says, or when a refused control has been shown for
+// long enough.
 func (l *Loop) wakeAt(p Plan) time.Time {
 	if l.manual == nil || l.manual.Refused == nil {
 		return p.WakeAt
@@ -271,7 +283,8 @@ func (l *Loop) refusal() string {
 		return ""
 	}
 	r := l.manual.Refused
-	return fmt.Sprintf("\n\nThe control %s (claimed actor: %s) was refused at %s: %s.", r.Control, r.Actor, r.At.UTC().Format(time.RFC3339), r.Why)
+	return fmt.Sprintf("\n\nThe control %s (claimed actor: %s) was refused at %s: %s.", r.Control, r.Actor,
+		r.At.UTC().Format(time.RFC3339), r.Why)
 }
 
 func (l *Loop) sleep(until time.Time) error {

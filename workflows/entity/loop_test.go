@@ -27,7 +27,9 @@ func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalContinueAsNew, struct{}{}) }, time.Hour)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		return entity.NewLoop(ctx, &still{Carried: "all"}).Run("still", func(carried []byte) any { return json.RawMessage(carried) })
+		return entity.NewLoop(ctx, &still{Carried: "all"}).Run("still", func(carried []byte) any {
+			return json.RawMessage(carried)
+		})
 	})
 	require.True(t, env.IsWorkflowCompleted())
 	var again *workflow.ContinueAsNewError

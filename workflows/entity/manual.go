@@ -11,12 +11,14 @@ import (
 // recordsKept bounds what the history query answers; older operations are in Temporal's own history.
 const recordsKept = 20
 
-// refusedFor is how long a control that was refused shows, when nobody sends another one: nobody waits for the answer to a signal.
+// refusedFor is how long a control that was refused shows, when nobody sends another one: nobody waits for the answer
+// to a signal.
 const refusedFor = 15 * time.Minute
 
 // Manual is the part of every entity's state that remembers what people did to it by hand, and what it did lately.
 type Manual struct {
-	// Hold keeps transitions from being opened. Awaiting is the one that waits for approval, and Approved the approval that was given.
+	// Hold keeps transitions from being opened. Awaiting is the one that waits for approval, and Approved the approval
+	// that was given.
 	Hold     *Hold              `json:"hold,omitempty"`
 	Approved *Approval          `json:"approved,omitempty"`
 	Awaiting contract.Operation `json:"awaiting,omitempty"`

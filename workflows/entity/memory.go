@@ -8,8 +8,9 @@ type Memory struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
-// Heard notes the epoch of an observation, and says whether it begins a new one: then the memory may be that of an older copy of Temporal's
-// database, or an older copy of Kubernetes' has let versions run backwards. What is observed counts, whatever its version, and all is read.
+// Heard notes the epoch of an observation, and says whether it begins a new one: then the memory may be that of an
+// older copy of Temporal's database, or an older copy of Kubernetes' has let versions run backwards. What is observed
+// counts, whatever its version, and all is read.
 func (m *Memory) Heard(epoch int64) bool {
 	if epoch <= m.Epoch {
 		return false

@@ -15,15 +15,18 @@ import (
 // maxRepair bounds a repair's patch, in bytes.
 const maxRepair = 64 << 10
 
-// Repair is the control that corrects an entity's state: the state with the merge patch of the request is what the next run begins with, and
-// that run begins at once. state is the entity's own; sound refuses a corrected state that cannot be meant.
+// Repair is the control that corrects an entity's state: the state with the merge patch of the request is what the next
+// run begins with, and that run begins at once. state is the entity's own; sound refuses a corrected state that cannot
+// be meant.
 func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 	corrected := func(r contract.ControlRequest) (*S, error) {
 		if l.entity.Busy() || l.stepping {
-			return nil, errors.New("something is open (a transition, or a call): cancel it first, or try again when it has ended")
+			return nil, errors.New("something is open (a transition, or a call): cancel it first, or try again when " +
+				"it has ended")
 		}
 		if len(r.State) == 0 {
-			return nil, errors.New(`state: required: a JSON merge patch of what the state query answers, for example {"failure": null}`)
+			return nil, errors.New(`state: required: a JSON merge patch of what the state query answers, for example ` +
+				`{"failure": null}`)
 		}
 		if len(r.State) > maxRepair {
 			return nil, fmt.Errorf("state: has %d bytes, at most %d are allowed", len(r.State), maxRepair)
@@ -49,7 +52,8 @@ func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 		return next, nil
 	}
 	return Control{
-		Name: contract.ControlRepair, Does: "Go on from a corrected state: a JSON merge patch of what the state query answers.",
+		Name:  contract.ControlRepair,
+		Does:  "Go on from a corrected state: a JSON merge patch of what the state query answers.",
 		Check: func(r contract.ControlRequest) error { _, err := corrected(r); return err },
 		Apply: func(_ time.Time, r contract.ControlRequest) (string, error) {
 			if _, err := corrected(r); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of deletions are remembered
-// as Manual.Deleter, others are handed on. They come before the change that they are about, or after it. The deletion is the doing of the last
-// who asked for it while the object was not being deleted.
+// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of
+// deletions are remembered as Manual.Deleter, others are handed on. They come before the change that they are about, or
+// after it. The deletion is the doing of the last who asked for it while the object was not being deleted.
 func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.RequestReport)) {
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
@@ -27,7 +27,8 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 				return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
 			})
 			m.Record(contract.OperationRecord{
-				Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now, Outcome: OutcomeAsked,
+				Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now,
+				Outcome: OutcomeAsked,
 			})
 		}
 	})

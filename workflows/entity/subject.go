@@ -11,7 +11,8 @@ import (
 // Subject is an entity with transitions, as a person is spoken to about it.
 type Subject struct {
 	Manual *Manual
-	// Kind is that of its object, Name what people call it ("VM"), and Follows what of it says what is to be done ("run strategy").
+	// Kind is that of its object, Name what people call it ("VM"), and Follows what of it says what is to be done ("run
+	// strategy").
 	Kind, Name, Follows string
 	// Seen says that the object has been seen, and Deleting that it is being deleted.
 	Seen, Deleting func() bool
@@ -24,7 +25,8 @@ func (s Subject) Controls() []Control {
 	m := s.Manual
 	return []Control{
 		{
-			Name: contract.ControlHold, Does: "Open no transition of this " + s.Name + " until it is released. What is open goes on.",
+			Name:  contract.ControlHold,
+			Does:  "Open no transition of this " + s.Name + " until it is released. What is open goes on.",
 			Check: func(contract.ControlRequest) error { return s.checkHold() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
 				m.Hold = holdBy(now, r, "")
@@ -51,7 +53,8 @@ func (s Subject) Controls() []Control {
 				open := s.Open()
 				open.CancelReason = "cancelled by " + r.Actor + " (claimed)"
 				m.Hold = holdBy(now, r, "its "+noun(open.Operation)+" was cancelled, ")
-				return fmt.Sprintf("The %s is cancelled, and the %s is held until it is released.", noun(open.Operation), s.Name), nil
+				return fmt.Sprintf("The %s is cancelled, and the %s is held until it is released.",
+					noun(open.Operation), s.Name), nil
 			},
 		},
 	}
@@ -81,8 +84,8 @@ func (s Subject) checkCancel() error {
 	return nil
 }
 
-// Guard keeps a transition that is desired from being opened while a person has the say. status writes the status meanwhile, where it is to be
-// written.
+// Guard keeps a transition that is desired from being opened while a person has the say. status writes the status
+// meanwhile, where it is to be written.
 func (s Subject) Guard(d Decision, status func() Decision) Decision {
 	switch m := s.Manual; {
 	case m.Hold != nil:
@@ -103,8 +106,8 @@ func noun(op contract.Operation) string {
 	return string(op)
 }
 
-// RetryNow is the control that ends the wait for another attempt: that of the failure, and besides it a back-off (nil: there is none) that waits
-// says lasts, and end ends.
+// RetryNow is the control that ends the wait for another attempt: that of the failure, and besides it a back-off (nil:
+// there is none) that waits says lasts, and end ends.
 func RetryNow(failure **Failure, waits func() bool, end func(now time.Time)) Control {
 	does := "Do not wait for the next attempt."
 	if waits != nil {

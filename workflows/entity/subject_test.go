@@ -20,7 +20,9 @@ type person struct {
 func (p *person) subject() entity.Subject {
 	return entity.Subject{
 		Manual: &p.Manual, Kind: "VirtualMachine", Name: "VM", Follows: "run strategy",
-		Seen: func() bool { return !p.unseen }, Deleting: func() bool { return p.deleted }, Open: func() *entity.Transition { return p.open },
+		Seen: func() bool {
+			return !p.unseen
+		}, Deleting: func() bool { return p.deleted }, Open: func() *entity.Transition { return p.open },
 	}
 }
 
@@ -55,7 +57,8 @@ func TestHoldAndRelease(t *testing.T) {
 
 	shown := p.Show(nil, now)
 	require.Len(t, shown, 1)
-	require.Equal(t, &entity.Hold{Message: p.Hold.Message, Since: now}, entity.HoldShown(&shown[0]), "what outlives Temporal's history")
+	require.Equal(t, &entity.Hold{Message: p.Hold.Message, Since: now}, entity.HoldShown(&shown[0]),
+		"what outlives Temporal's history")
 
 	answer, err = ask(p.subject().Controls(), contract.ControlRelease, now, alice(""))
 	require.NoError(t, err)
@@ -84,9 +87,11 @@ func TestWhatCanBeCancelled(t *testing.T) {
 	}{
 		"an open transition": {open: &entity.Transition{Operation: contract.OperationReplicate}},
 		"none":               {why: "no transition is open"},
-		"once more":          {open: &entity.Transition{Operation: contract.OperationStart, CancelReason: "cancelled by bob (claimed)"}, why: "the start is cancelled already"},
+		"once more": {open: &entity.Transition{Operation: contract.OperationStart,
+			CancelReason: "cancelled by bob (claimed)"}, why: "the start is cancelled already"},
 		"of a VM that is being deleted": {
-			open: &entity.Transition{Operation: contract.OperationStop}, deleted: true, why: "the VirtualMachine is being deleted: what that takes goes on",
+			open: &entity.Transition{Operation: contract.OperationStop}, deleted: true,
+			why: "the VirtualMachine is being deleted: what that takes goes on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,12 +104,14 @@ func TestWhatCanBeCancelled(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "The replication is cancelled, and the VM is held until it is released.", answer)
 			require.Equal(t, "cancelled by alice (claimed)", p.open.Superseded())
-			require.Contains(t, p.Hold.Message, "its replication was cancelled, held by alice (claimed): wrong selector")
+			require.Contains(t, p.Hold.Message,
+				"its replication was cancelled, held by alice (claimed): wrong selector")
 		})
 	}
 }
 
-// TestGuard: what is held, or waits for approval, is not begun; an approval is of one operation, of the object and the instance as they are.
+// TestGuard: what is held, or waits for approval, is not begun; an approval is of one operation, of the object and the
+// instance as they are.
 func TestGuard(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &person{}
@@ -119,10 +126,12 @@ func TestGuard(t *testing.T) {
 	require.EqualError(t, err, "nothing waits for approval")
 
 	p.AwaitApproval(contract.OperationStop, 7, "i")
-	require.Equal(t, "a person: the stop needs approval (annotation "+contract.AnnotationApproval+"); the control approve gives it", guard(stop).Waiting)
+	require.Equal(t, "a person: the stop needs approval (annotation "+contract.AnnotationApproval+
+		"); the control approve gives it", guard(stop).Waiting)
 	require.Equal(t, start, guard(start))
 	require.Equal(t, "the stop waits for approval; the control approve gives it", p.Show(nil, now)[0].Message)
-	_, err = ask([]entity.Control{approve}, contract.ControlApprove, now, contract.ControlRequest{Actor: "alice", Operation: contract.OperationStart})
+	_, err = ask([]entity.Control{approve}, contract.ControlApprove, now,
+		contract.ControlRequest{Actor: "alice", Operation: contract.OperationStart})
 	require.EqualError(t, err, "operation: start does not wait for approval; stop does")
 	_, err = ask([]entity.Control{approve}, contract.ControlApprove, now, alice(""))
 	require.NoError(t, err)
@@ -168,14 +177,19 @@ func TestRetryNow(t *testing.T) {
 // TestARepairStaysWithItsObject: neither another object, nor a transition that was made up.
 func TestARepairStaysWithItsObject(t *testing.T) {
 	was := entity.Identity[contract.VMObservation]{
-		Field: "vm", Kind: "VirtualMachine", Object: contract.Object{Name: "web", UID: "a"}, Seen: &contract.VMObservation{UID: "a"},
+		Field: "vm", Kind: "VirtualMachine", Object: contract.Object{Name: "web", UID: "a"},
+		Seen: &contract.VMObservation{UID: "a"},
 		Next: &contract.VMObservation{UID: "b"},
 	}
 	for want, change := range map[string]func(*entity.Identity[contract.VMObservation]){
-		"object: a repair":   func(i *entity.Identity[contract.VMObservation]) { i.Object.Name = "db" },
-		"vm: what was seen":  func(i *entity.Identity[contract.VMObservation]) { i.Seen = nil },
-		"vm.uid: is not":     func(i *entity.Identity[contract.VMObservation]) { i.Seen = &contract.VMObservation{UID: "c"} },
-		"next: is another":   func(i *entity.Identity[contract.VMObservation]) { i.Next = &contract.VMObservation{UID: "c"} },
+		"object: a repair":  func(i *entity.Identity[contract.VMObservation]) { i.Object.Name = "db" },
+		"vm: what was seen": func(i *entity.Identity[contract.VMObservation]) { i.Seen = nil },
+		"vm.uid: is not": func(i *entity.Identity[contract.VMObservation]) {
+			i.Seen = &contract.VMObservation{UID: "c"}
+		},
+		"next: is another": func(i *entity.Identity[contract.VMObservation]) {
+			i.Next = &contract.VMObservation{UID: "c"}
+		},
 		"open: a transition": func(i *entity.Identity[contract.VMObservation]) { i.Open = true },
 		"":                   func(i *entity.Identity[contract.VMObservation]) { i.Next = nil },
 	} {

@@ -1,6 +1,7 @@
 package entity
 
-// Observed is an observation of one Kubernetes object, by pointer: which object, which version of it, and whether it exists no more.
+// Observed is an observation of one Kubernetes object, by pointer: which object, which version of it, and whether it
+// exists no more.
 type Observed[T any] interface {
 	*T
 	// Version names the object and its version.
@@ -11,9 +12,10 @@ type Observed[T any] interface {
 	Unversion()
 }
 
-// Newest folds an observation into what is known of an object (nil: nothing). It is the newer of the two, and known itself where o says
-// nothing new: an observation may come twice, late and out of order. An object that is gone does not come back, but another one of its
-// name may have taken its place. Where only its absence was read, and known has no resourceVersion, whatever is observed is newer.
+// Newest folds an observation into what is known of an object (nil: nothing). It is the newer of the two, and known
+// itself where o says nothing new: an observation may come twice, late and out of order. An object that is gone does
+// not come back, but another one of its name may have taken its place. Where only its absence was read, and known has
+// no resourceVersion, whatever is observed is newer.
 func Newest[T any, P Observed[T]](known *T, o T) *T {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
@@ -40,8 +42,8 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 	}
 }
 
-// Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the next. Two objects of
-// one name never exist at once, so a newer one proves that the one before is gone.
+// Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the
+// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone.
 func Track[T any, P Observed[T]](current, next *T, o T) (_, _ *T) {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
@@ -65,8 +67,8 @@ func Track[T any, P Observed[T]](current, next *T, o T) (_, _ *T) {
 	return current, next
 }
 
-// Absent is Gone for an object whose absence was read. What is observed of its name from then on counts whatever its version: where etcd was put
-// back, versions have run backwards, and the same object may come back.
+// Absent is Gone for an object whose absence was read. What is observed of its name from then on counts whatever its
+// version: where etcd was put back, versions have run backwards, and the same object may come back.
 func Absent[T any, P Observed[T]](known *T) *T {
 	last := Gone[T, P](known)
 	if last != nil {
@@ -75,7 +77,8 @@ func Absent[T any, P Observed[T]](known *T) *T {
 	return last
 }
 
-// Gone is what was last known of an object, and that it exists no more. What was answered to a query does not change under it.
+// Gone is what was last known of an object, and that it exists no more. What was answered to a query does not change
+// under it.
 func Gone[T any, P Observed[T]](known *T) *T {
 	if known == nil {
 		return nil

@@ -19,16 +19,18 @@ func TestNewest(t *testing.T) {
 		o     pod
 		want  *pod
 	}{
-		"the first":                  {nil, known, &known},
-		"the end of one never seen":  {nil, pod{UID: "a", Gone: true}, nil},
-		"the same once more":         {&known, pod{UID: "a", ResourceVersion: "10"}, &known},
-		"an older version":           {&known, pod{UID: "a", ResourceVersion: "9"}, &known},
-		"a newer version":            {&known, pod{UID: "a", ResourceVersion: "11"}, &pod{UID: "a", ResourceVersion: "11"}},
+		"the first":                 {nil, known, &known},
+		"the end of one never seen": {nil, pod{UID: "a", Gone: true}, nil},
+		"the same once more":        {&known, pod{UID: "a", ResourceVersion: "10"}, &known},
+		"an older version":          {&known, pod{UID: "a", ResourceVersion: "9"}, &known},
+		"a newer version": {&known, pod{UID: "a", ResourceVersion: "11"},
+			&pod{UID: "a", ResourceVersion: "11"}},
 		"its end":                    {&known, pod{UID: "a", Gone: true}, &gone},
 		"a late version of one gone": {&gone, pod{UID: "a", ResourceVersion: "11"}, &gone},
-		"a newer object":             {&known, pod{UID: "b", ResourceVersion: "11"}, &pod{UID: "b", ResourceVersion: "11"}},
-		"an older object":            {&known, pod{UID: "b", ResourceVersion: "9"}, &known},
-		"the end of another object":  {&known, pod{UID: "b", Gone: true}, &known},
+		"a newer object": {&known, pod{UID: "b", ResourceVersion: "11"},
+			&pod{UID: "b", ResourceVersion: "11"}},
+		"an older object":           {&known, pod{UID: "b", ResourceVersion: "9"}, &known},
+		"the end of another object": {&known, pod{UID: "b", Gone: true}, &known},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, Newest(c.known, c.o))
@@ -38,7 +40,8 @@ func TestNewest(t *testing.T) {
 }
 
 func TestTrack(t *testing.T) {
-	a, b, c := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"}, pod{UID: "c", ResourceVersion: "30"}
+	a, b, c := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"},
+		pod{UID: "c", ResourceVersion: "30"}
 	gone := a
 	gone.Gone = true
 	for name, x := range map[string]struct {
@@ -46,7 +49,8 @@ func TestTrack(t *testing.T) {
 		o             pod
 		want, then    *pod
 	}{
-		"a newer version":           {&a, nil, pod{UID: "a", ResourceVersion: "11"}, &pod{UID: "a", ResourceVersion: "11"}, nil},
+		"a newer version": {&a, nil, pod{UID: "a", ResourceVersion: "11"},
+			&pod{UID: "a", ResourceVersion: "11"}, nil},
 		"its end":                   {&a, nil, pod{UID: "a", Gone: true}, &gone, nil},
 		"the next proves its end":   {&a, nil, b, &gone, &b},
 		"one after the next":        {&gone, &b, c, &gone, &c},
@@ -64,8 +68,8 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back; what was seen to
-// vanish may not.
+// TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back;
+// what was seen to vanish may not.
 func TestWhatWasReadToBeAbsentMayComeBack(t *testing.T) {
 	known := &contract.VMIObservation{UID: "a", ResourceVersion: "150"}
 	same := contract.VMIObservation{UID: "a", ResourceVersion: "120"}

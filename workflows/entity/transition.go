@@ -41,7 +41,8 @@ type Transition struct {
 	CancelReason string `json:"cancelReason,omitempty"`
 }
 
-// askEvery is how often a detached transition is asked whether it is still open: one that was terminated reports nothing.
+// askEvery is how often a detached transition is asked whether it is still open: one that was terminated reports
+// nothing.
 const askEvery = 5 * time.Minute
 
 // askAt is when to ask next; zero: never, for the server says how it closes.
@@ -104,7 +105,8 @@ func (t *Transition) attributes(o contract.Object) temporal.SearchAttributes {
 // record is a transition as the history query answers it while it is open.
 func (t *Transition) record(attempts int) contract.OperationRecord {
 	return contract.OperationRecord{
-		Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since, Attempts: attempts,
+		Operation: t.Operation, ID: t.ID, Why: t.Why, Actor: t.Actor, ApprovedBy: t.ApprovedBy, Since: t.Since,
+		Attempts: attempts,
 	}
 }
 

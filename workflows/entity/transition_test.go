@@ -33,14 +33,16 @@ func TestARecordIsMadeOfATransition(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var m entity.Manual
 	for i, id := range []string{"one", "two"} {
-		open := &entity.Transition{ID: id, Operation: contract.OperationStart, Why: "Always", Actor: "alice", Since: now}
+		open := &entity.Transition{ID: id, Operation: contract.OperationStart, Why: "Always", Actor: "alice",
+			Since: now}
 		m.Opened(open)
 		require.Len(t, m.Records, i+1)
 		require.True(t, m.Records[i].Until.IsZero())
 		m.Closed(open, entity.Outcome{ID: id, Error: open.Superseded(), At: now.Add(time.Second)})
 		require.Len(t, m.Records, i+1)
 		require.Equal(t, contract.OperationRecord{
-			Operation: contract.OperationStart, ID: id, Why: "Always", Actor: "alice", Since: now, Until: now.Add(time.Second),
+			Operation: contract.OperationStart, ID: id, Why: "Always", Actor: "alice", Since: now,
+			Until:   now.Add(time.Second),
 			Outcome: "superseded by a newer desired state", Attempts: i + 1,
 		}, m.Records[i])
 	}
@@ -48,9 +50,12 @@ func TestARecordIsMadeOfATransition(t *testing.T) {
 
 func TestATransitionInWords(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	open := entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Why: "run strategy Always", Since: at, Actor: "alice", ApprovedBy: "bob"}
-	require.Equal(t, "Doing: start since 2026-01-02T03:04:05Z because run strategy Always, asked for by alice, approved by bob (claimed) (`vm/a/b/start/1`).", open.Doing())
+	open := entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Why: "run strategy Always",
+		Since: at, Actor: "alice", ApprovedBy: "bob"}
+	require.Equal(t, "Doing: start since 2026-01-02T03:04:05Z because run strategy Always, asked for by alice, "+
+		"approved by bob (claimed) (`vm/a/b/start/1`).", open.Doing())
 	o := entity.Outcome{Operation: contract.OperationStop, Summary: "The instance is gone.", At: at}
 	require.Equal(t, "Last transition: stop at 2026-01-02T03:04:05Z, The instance is gone.", o.Text())
-	require.Equal(t, "Last transition: stop at 2026-01-02T03:04:05Z.", (&entity.Outcome{Operation: contract.OperationStop, At: at}).Text())
+	require.Equal(t, "Last transition: stop at 2026-01-02T03:04:05Z.",
+		(&entity.Outcome{Operation: contract.OperationStop, At: at}).Text())
 }

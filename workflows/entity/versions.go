@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Newer says whether an object's resourceVersion a comes after b. Kubernetes resourceVersions of one resource are decimal numbers
-// that grow (so promised since 1.35); what is not a number is taken as newer, so that nothing is lost.
+// Newer says whether an object's resourceVersion a comes after b. Kubernetes resourceVersions of one resource are
+// decimal numbers that grow (so promised since 1.35); what is not a number is taken as newer, so that nothing is lost.
 func Newer(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)

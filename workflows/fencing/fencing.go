@@ -14,7 +14,9 @@ const advancesPerRun = 100
 // Workflow keeps the token, and continues as new now and then.
 func Workflow(ctx workflow.Context, in contract.FencingInput) error {
 	token, advances := in.Token, 0
-	err := workflow.SetQueryHandler(ctx, contract.QueryFencingToken, func() (contract.FencingToken, error) { return token, nil })
+	err := workflow.SetQueryHandler(ctx, contract.QueryFencingToken, func() (contract.FencingToken, error) {
+		return token, nil
+	})
 	if err != nil {
 		return fmt.Errorf("setting the query handler: %w", err)
 	}

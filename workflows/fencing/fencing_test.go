@@ -48,9 +48,10 @@ func TestWhatTheTokenRefuses(t *testing.T) {
 		a  contract.AdvanceInput
 		ok bool
 	}{
-		"one step":            {contract.AdvanceInput{From: now, To: now.Next()}, true},
-		"a new epoch":         {contract.AdvanceInput{From: now, To: token{Epoch: 3, Counter: 1}}, true},
-		"from elsewhere":      {contract.AdvanceInput{From: token{Epoch: 2, Counter: 4}, To: token{Epoch: 2, Counter: 6}}, false},
+		"one step":    {contract.AdvanceInput{From: now, To: now.Next()}, true},
+		"a new epoch": {contract.AdvanceInput{From: now, To: token{Epoch: 3, Counter: 1}}, true},
+		"from elsewhere": {contract.AdvanceInput{From: token{Epoch: 2, Counter: 4},
+			To: token{Epoch: 2, Counter: 6}}, false},
 		"the same":            {contract.AdvanceInput{From: now, To: now}, false},
 		"back":                {contract.AdvanceInput{From: now, To: token{Epoch: 2, Counter: 4}}, false},
 		"an epoch back":       {contract.AdvanceInput{From: now, To: token{Epoch: 1, Counter: 9}}, false},

@@ -28,7 +28,8 @@ const maxCapabilities = 512
 // obsolete says that KubeVirt takes a CPU model for too old to offer it; the list is its own, and so is the suffix.
 func obsolete(model string) bool {
 	return slices.Contains([]string{
-		"486", "pentium", "pentium2", "pentium3", "pentiumpro", "coreduo", "n270", "core2duo", "Conroe", "athlon", "phenom",
+		"486", "pentium", "pentium2", "pentium3", "pentiumpro", "coreduo", "n270", "core2duo", "Conroe", "athlon",
+		"phenom",
 		"qemu64", "qemu32", "kvm64", "kvm32", "Opteron_G1", "Opteron_G2",
 	}, strings.TrimSuffix(model, "-v1"))
 }
@@ -71,7 +72,8 @@ func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	return out
 }
 
-// capabilities are the labels that are to replace those which the node has; nil: they are as they should be, or nothing is known.
+// capabilities are the labels that are to replace those which the node has; nil: they are as they should be, or nothing
+// is known.
 func (s *State) capabilities() map[string]string {
 	if s.Report == nil || s.Report.Capabilities == nil {
 		return nil

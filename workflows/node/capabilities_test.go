@@ -16,8 +16,10 @@ import (
 
 func offered() contract.HostCapabilities {
 	return contract.HostCapabilities{
-		VirtType: "kvm", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"Penryn", "qemu64", "486-v1"}, CPUFeatures: []string{"aes"},
-		HostModel: "Skylake-Client-IBRS", HostModelFeatures: []string{"ss"}, TSCFrequency: 2400000000, TSCScalable: true,
+		VirtType: "kvm", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"Penryn", "qemu64", "486-v1"},
+		CPUFeatures: []string{"aes"},
+		HostModel:   "Skylake-Client-IBRS", HostModelFeatures: []string{"ss"}, TSCFrequency: 2400000000,
+		TSCScalable: true,
 	}
 }
 
@@ -25,11 +27,13 @@ func TestCapabilityLabels(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"machine-type.node.kubevirt.io/q35": "true", "machine-type.node.kubevirt.io/pc-q35-7.2": "true",
 		"cpu-model.node.kubevirt.io/Penryn": "true", "cpu-model-migration.node.kubevirt.io/Penryn": "true",
-		"cpu-feature.node.kubevirt.io/aes":                    "true",
-		"host-model-cpu.node.kubevirt.io/Skylake-Client-IBRS": "true", "cpu-model-migration.node.kubevirt.io/Skylake-Client-IBRS": "true",
-		"host-model-required-features.node.kubevirt.io/ss": "true",
-		"cpu-timer.node.kubevirt.io/tsc-frequency":         "2400000000", "cpu-timer.node.kubevirt.io/tsc-scalable": "true",
-		"virtflow.io/virt-type": "kvm",
+		"cpu-feature.node.kubevirt.io/aes":                         "true",
+		"host-model-cpu.node.kubevirt.io/Skylake-Client-IBRS":      "true",
+		"cpu-model-migration.node.kubevirt.io/Skylake-Client-IBRS": "true",
+		"host-model-required-features.node.kubevirt.io/ss":         "true",
+		"cpu-timer.node.kubevirt.io/tsc-frequency":                 "2400000000",
+		"cpu-timer.node.kubevirt.io/tsc-scalable":                  "true",
+		"virtflow.io/virt-type":                                    "kvm",
 	}, CapabilityLabels(offered()))
 
 	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"})
@@ -42,10 +46,13 @@ func TestCapabilityLabels(t *testing.T) {
 
 func TestWhatIsNoLabelIsLeftOut(t *testing.T) {
 	bad := []string{"", "a b", "a/b", "-a", strings.Repeat("x", 64), "a\nb"}
-	require.Equal(t, map[string]string{"machine-type.node.kubevirt.io/ok": "true"}, CapabilityLabels(contract.HostCapabilities{
-		VirtType: "a/b", MachineTypes: append(slices.Clone(bad), "ok"), CPUModels: bad, CPUFeatures: bad, HostModel: "a b", HostModelFeatures: bad,
-	}))
-	require.Len(t, CapabilityLabels(contract.HostCapabilities{MachineTypes: slices.Repeat([]string{"a", "b"}, 1000)}), 2)
+	require.Equal(t, map[string]string{"machine-type.node.kubevirt.io/ok": "true"},
+		CapabilityLabels(contract.HostCapabilities{
+			VirtType: "a/b", MachineTypes: append(slices.Clone(bad), "ok"), CPUModels: bad, CPUFeatures: bad,
+			HostModel: "a b", HostModelFeatures: bad,
+		}))
+	require.Len(t, CapabilityLabels(contract.HostCapabilities{MachineTypes: slices.Repeat([]string{"a", "b"}, 1000)}),
+		2)
 }
 
 func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
@@ -61,8 +68,9 @@ func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
 	report := contract.NodeReport{Incarnation: "a", Sequence: 1, Capabilities: &c}
 	observe := func(version, digest string) func() {
 		return func() {
-			env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", ResourceVersion: version, Ready: true, WorkerReady: true,
-				Labels: map[string]string{contract.LabelSchedulable: "true"}, Capabilities: digest})
+			env.SignalWorkflow(contract.SignalObserveNode,
+				contract.NodeObservation{UID: "u", ResourceVersion: version, Ready: true, WorkerReady: true,
+					Labels: map[string]string{contract.LabelSchedulable: "true"}, Capabilities: digest})
 		}
 	}
 	digest := contract.CapabilityDigest(CapabilityLabels(c))

@@ -1,5 +1,5 @@
-// Package node is the entity that owns what virtflow knows of one node: whether virtual machines may be placed there, and what its
-// host can do. It writes labels, and nothing else.
+// Package node is the entity that owns what virtflow knows of one node: whether virtual machines may be placed there,
+// and what its host can do. It writes labels, and nothing else.
 //
 //	node.go         what is known, the planner, the steps and the loop
 //	capabilities.go the labels that say what the host offers guests

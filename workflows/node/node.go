@@ -31,16 +31,16 @@ type State struct {
 	entity.Manual
 	entity.Memory
 
-	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be of the worker that runs
-	// now, and AskAt when it is asked again (after Asked attempts in vain).
+	// Asking says that the node's worker is being asked for its report, Unconfirmed that the report in hand may not be
+	// of the worker that runs now, and AskAt when it is asked again (after Asked attempts in vain).
 	Asking      bool      `json:"asking,omitempty"`
 	Unconfirmed bool      `json:"unconfirmed,omitempty"`
 	Asked       int       `json:"asked,omitempty"`
 	AskAt       time.Time `json:"askAt,omitzero"`
 }
 
-// observe folds what crdwatch saw of the Node. What is said of the Node is as old as the Node's version. Whether its worker is ready has a
-// version of its own.
+// observe folds what crdwatch saw of the Node. What is said of the Node is as old as the Node's version. Whether its
+// worker is ready has a version of its own.
 func (s *State) observe(o contract.NodeObservation) {
 	old := s.Node
 	if s.Heard(o.Epoch) && !o.Gone {
@@ -53,7 +53,8 @@ func (s *State) observe(o contract.NodeObservation) {
 	}
 	ready, version := old.WorkerReady, old.WorkerVersion
 	known := o.WorkerVersion != "" && version != ""
-	if known && !entity.Newer(version, o.WorkerVersion) || !known && !entity.Newer(old.ResourceVersion, o.ResourceVersion) {
+	if known && !entity.Newer(version, o.WorkerVersion) || !known &&
+		!entity.Newer(old.ResourceVersion, o.ResourceVersion) {
 		ready, version = o.WorkerReady, o.WorkerVersion
 	}
 	next := *s.Node
@@ -66,8 +67,8 @@ func (s *State) report(r contract.NodeReport) {
 		return
 	}
 	if s.Report != nil && s.Report.Incarnation != r.Incarnation {
-		// Of two runs of the node's worker nobody can tell from here which came later: a signal may have been long on its way. The worker
-		// itself is asked; until it answers, what came last counts.
+		// Of two runs of the node's worker nobody can tell from here which came later: a signal may have been long on
+		// its way. The worker itself is asked; until it answers, what came last counts.
 		s.Unconfirmed, s.AskAt, s.Asked = true, time.Time{}, 0
 	}
 	s.Report = &r
@@ -106,7 +107,8 @@ func (s *State) obstacle() (kind, why string) {
 	}
 }
 
-// labels are what the node should carry: a nil value means that the label must go. Only labels that virtflow owns are named.
+// labels are what the node should carry: a nil value means that the label must go. Only labels that virtflow owns are
+// named.
 func (s *State) labels() map[string]*string {
 	want := map[string]*string{}
 	yes, no := "true", "false"
@@ -129,7 +131,8 @@ func (s *State) labels() map[string]*string {
 	return want
 }
 
-// events go with labels that are written: that KVM works or no longer does, and that a node takes no VMs any more, where nobody asked for that.
+// events go with labels that are written: that KVM works or no longer does, and that a node takes no VMs any more,
+// where nobody asked for that.
 func (s *State) events(labels map[string]*string) []contract.Event {
 	return append(s.kvmEvents(), s.placementEvents(labels)...)
 }
@@ -139,9 +142,11 @@ func (s *State) kvmEvents() []contract.Event {
 	case s.Report == nil || s.KVMWorked == nil || *s.KVMWorked == s.Report.KVM:
 		return nil
 	case s.Report.KVM:
-		return []contract.Event{{Type: "Normal", Reason: contract.ReasonKVMWorks, Message: "KVM works: virtual machines can be placed on it"}}
+		return []contract.Event{{Type: "Normal", Reason: contract.ReasonKVMWorks,
+			Message: "KVM works: virtual machines can be placed on it"}}
 	default:
-		message := "KVM does not work: no virtual machines are placed on it unless emulation is allowed: " + s.Report.KVMProblem
+		message := "KVM does not work: no virtual machines are placed on it unless emulation is allowed: " +
+			s.Report.KVMProblem
 		return []contract.Event{{Type: "Warning", Reason: contract.ReasonKVMUnavailable, Message: message}}
 	}
 }
@@ -152,7 +157,8 @@ func (s *State) placementEvents(labels map[string]*string) []contract.Event {
 	if v == nil || *v != "false" || kind == "" || s.Node.Labels[contract.LabelSchedulable] != "true" {
 		return nil
 	}
-	return []contract.Event{{Type: kind, Reason: contract.ReasonNodeUnresponsive, Message: why + ": no virtual machines are placed on it"}}
+	return []contract.Event{{Type: kind, Reason: contract.ReasonNodeUnresponsive,
+		Message: why + ": no virtual machines are placed on it"}}
 }
 
 // changes are the labels that differ from what the node carries.
@@ -176,7 +182,8 @@ type instance struct {
 // Workflow is the node entity. It ends when the Node object is gone.
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if in.Name == "" {
-		return temporal.NewNonRetryableApplicationError("a node entity needs the node's name", contract.ErrorInvalid, nil)
+		return temporal.NewNonRetryableApplicationError("a node entity needs the node's name", contract.ErrorInvalid,
+			nil)
 	}
 	e := &instance{state: State{Name: in.Name}}
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
@@ -212,7 +219,8 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	case s.Node.Gone:
 		return entity.Plan{Finish: true}
 	case s.reportDue() && !s.Asking && !now.Before(s.AskAt):
-		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker", Why: "what its host is like is not known for sure", Do: e.ask}}
+		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker",
+			Why: "what its host is like is not known for sure", Do: e.ask}}
 	case s.settled() && s.reportDue():
 		return entity.Plan{WakeAt: s.AskAt, Waiting: "the node's worker to report its host"}
 	case s.settled():
@@ -259,7 +267,8 @@ func (e *instance) write(ctx workflow.Context) error {
 	if s.Report != nil {
 		works = &s.Report.KVM
 	}
-	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels), Capabilities: capabilities}
+	in := contract.PatchNodeInput{Name: s.Name, UID: s.Node.UID, Labels: labels, Events: s.events(labels),
+		Capabilities: capabilities}
 	err := entity.Do(ctx, contract.ActivityPatchNode, "write the labels", in)
 	if entity.ErrorType(err) == contract.ErrorGone {
 		s.Node = entity.Gone(s.Node)
@@ -301,14 +310,16 @@ func (e *instance) Details(p entity.Plan) string {
 	if v := s.labels()[contract.LabelSchedulable]; v != nil && *v == "true" {
 		state = "takes virtual machines"
 	}
-	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state, s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
+	d := fmt.Sprintf("**Node %s %s**\n\nnode ready: %t, node worker ready: %t, host reported: %t", s.Name, state,
+		s.Node.Ready, s.Node.WorkerReady, s.Report != nil)
 	if s.Report != nil {
 		d += fmt.Sprintf(" (KVM works: %t, %s %s)", s.Report.KVM, s.Report.CPUVendor, s.Report.CPUModel)
 		if s.Report.KVMProblem != "" {
 			d += "\n\nKVM does not work: " + s.Report.KVMProblem + "."
 		}
 		if c := s.Report.Capabilities; c != nil {
-			d += fmt.Sprintf("\n\nguests get: %s, %d machine types, %d CPU models, host model %s", c.VirtType, len(c.MachineTypes), len(c.CPUModels), c.HostModel)
+			d += fmt.Sprintf("\n\nguests get: %s, %d machine types, %d CPU models, host model %s", c.VirtType,
+				len(c.MachineTypes), len(c.CPUModels), c.HostModel)
 		} else {
 			d += "\n\nWhat its launchers offer guests is not known: see the init container of its node worker."
 		}

@@ -28,7 +28,9 @@ func TestSchedulableNeedsNodeWorkerAndReport(t *testing.T) {
 		{"nothing changed", true, true, true, "true", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := State{Name: "node1", Node: &contract.NodeObservation{UID: "u", Ready: tc.ready, WorkerReady: tc.worker, Labels: map[string]string{}}}
+			s := State{Name: "node1",
+				Node: &contract.NodeObservation{UID: "u", Ready: tc.ready, WorkerReady: tc.worker,
+					Labels: map[string]string{}}}
 			if tc.label != "" {
 				s.Node.Labels[contract.LabelSchedulable] = tc.label
 			}
@@ -65,7 +67,9 @@ func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
 	env.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) error {
 		return temporal.NewNonRetryableApplicationError("node node1 is gone", contract.ErrorGone, nil)
 	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})
-	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u"}) }, 0)
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u"})
+	}, 0)
 	env.ExecuteWorkflow(Workflow, contract.EntityInput{Name: "node1"})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())

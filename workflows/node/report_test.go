@@ -14,7 +14,8 @@ import (
 )
 
 func TestWhatKeepsVMsAway(t *testing.T) {
-	well := contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true, Labels: map[string]string{contract.LabelSchedulable: "true"}}
+	well := contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true,
+		Labels: map[string]string{contract.LabelSchedulable: "true"}}
 	for name, c := range map[string]struct {
 		change func(*contract.NodeObservation)
 		label  string
@@ -57,7 +58,8 @@ func TestKVMThatComesAndGoes(t *testing.T) {
 		"goes":         {&yes, contract.NodeReport{KVMProblem: "no such file"}, contract.ReasonKVMUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := State{Name: "node1", KVMWorked: c.was, Report: &c.now, Node: &contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true}}
+			s := State{Name: "node1", KVMWorked: c.was, Report: &c.now,
+				Node: &contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true}}
 			events := s.events(nil)
 			if c.reason == "" {
 				require.Empty(t, events)
@@ -122,8 +124,8 @@ func (w *world) run(t *testing.T) {
 	require.NoError(t, w.env.GetWorkflowError())
 }
 
-// TestALabelThatWasFalseComesBack: Temporal's database is lost while the node takes no VMs; its worker reported long ago and does so no more
-// by itself.
+// TestALabelThatWasFalseComesBack: Temporal's database is lost while the node takes no VMs; its worker reported long
+// ago and does so no more by itself.
 func TestALabelThatWasFalseComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.labels[contract.LabelSchedulable] = "false"
@@ -151,7 +153,8 @@ func TestAReportOfAnEarlierWorkerDoesNotLast(t *testing.T) {
 	w.at(0, func() { w.observe(contract.NodeObservation{Ready: true, WorkerReady: true}) })
 	w.at(time.Second, func() { w.env.SignalWorkflow(contract.SignalReportNode, w.worker) })
 	w.at(2*time.Second, func() {
-		w.env.SignalWorkflow(contract.SignalReportNode, contract.NodeReport{Incarnation: "old", Sequence: 7, CPUModel: "then"})
+		w.env.SignalWorkflow(contract.SignalReportNode,
+			contract.NodeReport{Incarnation: "old", Sequence: 7, CPUModel: "then"})
 	})
 	w.at(time.Minute, func() {
 		v, err := w.env.QueryWorkflow(contract.QueryState)

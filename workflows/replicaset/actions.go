@@ -69,7 +69,8 @@ func (e *set) claim(ctx workflow.Context) error {
 func (e *set) write(ctx workflow.Context) error {
 	s := &e.state
 	st := s.status()
-	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st, Events: s.events(st)}
+	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st,
+		Events: s.events(st)}
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet, string(actWrite), in)
 	if err != nil {
 		s.OutcomeUnknown = true
@@ -100,8 +101,8 @@ func (e *set) write(ctx workflow.Context) error {
 	return nil
 }
 
-// met takes in what a write met instead of the version that it was made for: the set as it is now, whatever its version. An error says
-// that there was nothing new in it once more: the same write would meet the same.
+// met takes in what a write met instead of the version that it was made for: the set as it is now, whatever its
+// version. An error says that there was nothing new in it once more: the same write would meet the same.
 func (s *State) met(now *contract.ReplicaSetObservation) error {
 	was := s.Set.ResourceVersion
 	if now != nil && now.UID == s.Object.UID && !s.Set.Gone {

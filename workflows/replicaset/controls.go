@@ -28,7 +28,8 @@ func sound(was, now *State) error { return entity.SameObject(was.identity(), now
 
 func (s *State) identity() entity.Identity[contract.ReplicaSetObservation] {
 	return entity.Identity[contract.ReplicaSetObservation]{
-		Field: "set", Kind: "VirtualMachineInstanceReplicaSet", Object: s.Object, Seen: s.Set, Next: s.Next, Open: s.Open != nil,
+		Field: "set", Kind: "VirtualMachineInstanceReplicaSet", Object: s.Object, Seen: s.Set, Next: s.Next,
+		Open: s.Open != nil,
 	}
 }
 

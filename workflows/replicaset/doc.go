@@ -11,8 +11,9 @@
 //	workflow.go   the loop
 //	replicate.go  replicate as a child workflow with a deadline
 //
-// What happens when somebody scales a set: the wanted number differs from the active replicas (needs.go), the planner opens a
-// replicate transition (plan.go), and the child makes or deletes instances in batches and waits until they run or are gone
-// (replicate.go). A replica that ends or vanishes later is replaced by another transition. A set has no finalizer: its instances are
-// its dependents, and Kubernetes' garbage collector deletes or orphans them as whoever deleted the set has asked.
+// What happens when somebody scales a set: the wanted number differs from the active replicas (needs.go), the planner
+// opens a replicate transition (plan.go), and the child makes or deletes instances in batches and waits until they run
+// or are gone (replicate.go). A replica that ends or vanishes later is replaced by another transition. A set has no
+// finalizer: its instances are its dependents, and Kubernetes' garbage collector deletes or orphans them as whoever
+// deleted the set has asked.
 package replicaset

@@ -26,7 +26,8 @@ func (n needs) none() bool { return n.Make == 0 && len(n.Remove) == 0 && len(n.F
 func (n needs) why(have, want int) string {
 	var parts []string
 	if n.Make > 0 || len(n.Remove) > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s wanted, and there are %d", want, plural(want, "replica is", "replicas are"), have))
+		parts = append(parts, fmt.Sprintf("%d %s wanted, and there are %d", want,
+			plural(want, "replica is", "replicas are"), have))
 	}
 	if f := len(n.Finished); f > 0 {
 		parts = append(parts, fmt.Sprintf("%d %s ended", f, plural(f, "has", "have")))
@@ -89,8 +90,8 @@ func (s *State) needs() needs {
 	return n
 }
 
-// firstToGo orders replicas by how little is lost with them: those whose guest does not run yet, then those that are not ready, then the
-// youngest. KubeVirt removes in no particular order.
+// firstToGo orders replicas by how little is lost with them: those whose guest does not run yet, then those that are
+// not ready, then the youngest. KubeVirt removes in no particular order.
 func firstToGo(a, b contract.ReplicaObservation) int {
 	return cmp.Or(
 		cmp.Compare(progress(a), progress(b)),
@@ -153,13 +154,15 @@ func (s *State) progress() contract.ReplicateProgress {
 	return p
 }
 
-// settled says that all instances that the open transition makes have been observed, and that those it deletes are going: what there is now
-// is what it has led to.
+// settled says that all instances that the open transition makes have been observed, and that those it deletes are
+// going: what there is now is what it has led to.
 func (s *State) settled() bool {
 	if len(s.Open.Unseen) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(s.Replicas, func(r contract.ReplicaObservation) bool { return s.going(r) && !r.Deleting })
+	return !slices.ContainsFunc(s.Replicas, func(r contract.ReplicaObservation) bool {
+		return s.going(r) && !r.Deleting
+	})
 }
 
 // hopeless says that a replica is to be replaced which never ran, and that the pause after it is not over.

@@ -29,7 +29,8 @@ func (e *set) open(ctx workflow.Context, d decision) error {
 // transition makes the record of a transition and its input.
 func (s *State) transition(n needs, why string, now time.Time) (Transition, contract.ReplicateInput) {
 	t := Transition{Replicas: s.Set.Replicas, Make: n.Make}
-	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = contract.OperationReplicate, why, s.actor(), now, now.Add(deadline(n, s.grace()))
+	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = contract.OperationReplicate, why, s.actor(), now,
+		now.Add(deadline(n, s.grace()))
 	if n.Make > 0 {
 		t.From = s.Ordinal + 1
 		for i := range n.Make {
@@ -37,7 +38,8 @@ func (s *State) transition(n needs, why string, now time.Time) (Transition, cont
 		}
 	}
 	in := contract.ReplicateInput{
-		Set: s.Object, Generation: s.Set.Generation, Replicas: t.Replicas, From: t.From, Make: t.Make, Why: t.Why, Actor: t.Actor,
+		Set: s.Object, Generation: s.Set.Generation, Replicas: t.Replicas, From: t.From, Make: t.Make, Why: t.Why,
+		Actor:    t.Actor,
 		Deadline: t.Deadline,
 	}
 	in.Remove, t.Remove = s.named(n.Remove)
@@ -104,8 +106,8 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	e.loop.Wake()
 }
 
-// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever was remembered. What
-// there is of them is looked for.
+// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever
+// was remembered. What there is of them is looked for.
 func (s *State) correct(now contract.ReplicaSetObservation) {
 	if now.UID == s.Object.UID && !s.Set.Gone {
 		s.believe(&now)

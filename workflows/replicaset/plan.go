@@ -52,14 +52,16 @@ func (s *State) choose(now time.Time) decision {
 	case s.Open != nil && s.Open.CancelReason != "" && !s.Open.Cancelled:
 		return decision{Action: actCancel, Why: s.Open.CancelReason}
 	case s.Set.DeletionTimestamp != nil:
-		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted", "the garbage collector: it deletes the instances, or orphans them, as was asked")
+		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted",
+			"the garbage collector: it deletes the instances, or orphans them, as was asked")
 	case s.Set.Unusable != "":
 		return s.still(now, s.Set.Unusable, "another specification: "+s.Set.Unusable)
 	case !s.Known:
 		return decision{Action: actFind, Why: "what there is must be known before anything is made or removed"}
 	}
 	if adopt, release := s.claims(); len(adopt)+len(release) > 0 {
-		return decision{Action: actClaim, Why: fmt.Sprintf("%d match and belong to nobody, %d match no longer", len(adopt), len(release))}
+		return decision{Action: actClaim,
+			Why: fmt.Sprintf("%d match and belong to nobody, %d match no longer", len(adopt), len(release))}
 	}
 	if s.Set.Paused {
 		return s.still(now, "the replica set is paused", "spec.paused to be false")
@@ -99,12 +101,14 @@ func (s *State) decideOpen(now time.Time) decision {
 		return s.decideStatus(now).Or("the cancelled transition to end")
 	}
 	if t.Replicas != s.Set.Replicas {
-		return decision{Action: actCancel, Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
+		return decision{Action: actCancel,
+			Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
 	}
 	if t.Reported.Done {
 		return s.decideStatus(now).Or("the transition to end")
 	}
-	if p := s.latest(); p.Done || worth(p.Running, t.Reported.Running, t.Make) || worth(p.Gone, t.Reported.Gone, len(t.Remove)+len(t.Finished)) {
+	if p := s.latest(); p.Done || worth(p.Running, t.Reported.Running, t.Make) ||
+		worth(p.Gone, t.Reported.Gone, len(t.Remove)+len(t.Finished)) {
 		return decision{Action: actSignal, Why: "there is progress"}
 	}
 	return s.decideStatus(now).Or("the replicate transition")
@@ -133,11 +137,13 @@ func (s *State) decideNeeds(now time.Time) decision {
 	if s.hopeless(n, now) {
 		d := s.decideStatus(now)
 		if d.Action == actNone {
-			d.WakeAt, d.Waiting = s.CrashLoopUntil, fmt.Sprintf("the back-off after %d replicas that ended without having run", s.CrashLoop)
+			d.WakeAt, d.Waiting = s.CrashLoopUntil,
+				fmt.Sprintf("the back-off after %d replicas that ended without having run", s.CrashLoop)
 		}
 		return d
 	}
-	open := decision{Action: actOpen, Operation: contract.OperationReplicate, Why: n.why(len(s.active()), s.Set.Replicas)}
+	open := decision{Action: actOpen, Operation: contract.OperationReplicate,
+		Why: n.why(len(s.active()), s.Set.Replicas)}
 	return s.subject().Guard(open, func() decision { return s.decideStatus(now) })
 }
 

@@ -18,7 +18,8 @@ func begin() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func running(name string, age int) contract.ReplicaObservation {
 	return contract.ReplicaObservation{
-		UID: name, Name: name, ResourceVersion: "1", OwnerUID: me, Matches: true, Phase: "Running", Ready: true, EverRan: true,
+		UID: name, Name: name, ResourceVersion: "1", OwnerUID: me, Matches: true, Phase: "Running", Ready: true,
+		EverRan: true,
 		Created: begin().Add(-time.Duration(age) * time.Minute),
 	}
 }
@@ -32,7 +33,8 @@ func with(r contract.ReplicaObservation, change func(*contract.ReplicaObservatio
 func settledState(want int, replicas ...contract.ReplicaObservation) *State {
 	s := &State{
 		Object: contract.Object{Namespace: "default", Name: "web", UID: me}, Known: true,
-		Set: &contract.ReplicaSetObservation{UID: me, ResourceVersion: "1", Generation: 1, Replicas: want, Selector: "app=web"},
+		Set: &contract.ReplicaSetObservation{UID: me, ResourceVersion: "1", Generation: 1, Replicas: want,
+			Selector: "app=web"},
 	}
 	for _, r := range replicas {
 		s.observeReplica(r)
@@ -67,74 +69,145 @@ func TestDecide(t *testing.T) {
 		"nothing seen yet":  {&State{}, nil, actNone, nil},
 		"as many as wanted": {settledState(3, three...), nil, actNone, nil},
 		"nothing known yet": {settledState(3), func(s *State) { s.Known = false }, actFind, nil},
-		"too few":           {settledState(5, three...), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Equal(t, 2, s.needs().Make) }},
+		"too few": {settledState(5, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, 2, s.needs().Make)
+		}},
 		"too many": {settledState(1, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, []string{"c", "b"}, names(s.needs().Remove))
 		}},
-		"none wanted":       {settledState(0, three...), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Len(t, s.needs().Remove, 3) }},
-		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Deleting = true })), nil, actOpen, nil},
-		"one ended": {settledState(3, ended, three[1], three[2]), nil, actOpen, func(t *testing.T, s *State, d decision) {
-			require.Equal(t, 1, s.needs().Make)
-			require.Equal(t, []string{"a"}, names(s.needs().Finished))
+		"none wanted": {settledState(0, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Len(t, s.needs().Remove, 3)
 		}},
-		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actOpen, func(t *testing.T, s *State, d decision) {
-			require.Zero(t, s.needs().Make)
-			require.Len(t, s.needs().Finished, 1)
-		}},
-		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Terminating, r.Ready = true, false })), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
+			r.Deleting = true
+		})), nil, actOpen, nil},
+		"one ended": {settledState(3, ended, three[1], three[2]), nil, actOpen,
+			func(t *testing.T, s *State, d decision) {
+				require.Equal(t, 1, s.needs().Make)
+				require.Equal(t, []string{"a"}, names(s.needs().Finished))
+			}},
+		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actOpen,
+			func(t *testing.T, s *State, d decision) {
+				require.Zero(t, s.needs().Make)
+				require.Len(t, s.needs().Finished, 1)
+			}},
+		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
+			r.Terminating, r.Ready = true, false
+		})), nil, actOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, 1, s.needs().Make)
 			require.Equal(t, []string{"c"}, names(s.needs().Finished))
 		}},
-		"more than a burst":       {settledState(1000), nil, actOpen, func(t *testing.T, s *State, d decision) { require.Equal(t, burst, s.needs().Make) }},
-		"one to adopt":            {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), nil, actClaim, nil},
-		"one to release":          {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.Matches = false })), nil, actClaim, nil},
-		"none to adopt that goes": {settledState(1, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID, r.Deleting = "", true })), nil, actNone, nil},
-		"claims while paused":     {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) { r.OwnerUID = "" })), func(s *State) { s.Set.Paused = true }, actClaim, nil},
-		"paused": {settledState(5, three...), func(s *State) { s.Set.Paused = true; s.written() }, actNone, func(t *testing.T, s *State, d decision) {
+		"more than a burst": {settledState(1000), nil, actOpen, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, burst, s.needs().Make)
+		}},
+		"one to adopt": {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) {
+			r.OwnerUID = ""
+		})), nil, actClaim, nil},
+		"one to release": {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) {
+			r.Matches = false
+		})), nil, actClaim, nil},
+		"none to adopt that goes": {settledState(1, three[0], with(three[1], func(r *contract.ReplicaObservation) {
+			r.OwnerUID, r.Deleting = "", true
+		})), nil, actNone, nil},
+		"claims while paused": {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) {
+			r.OwnerUID = ""
+		})), func(s *State) { s.Set.Paused = true }, actClaim, nil},
+		"paused": {settledState(5, three...), func(s *State) {
+			s.Set.Paused = true
+			s.written()
+		}, actNone, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, "spec.paused to be false", d.Waiting)
 		}},
-		"paused shows":                   {settledState(3, three...), func(s *State) { s.Set.Paused = true }, actWrite, nil},
-		"paused while one is open":       {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1}; s.Set.Paused = true }, actCancel, nil},
-		"being deleted":                  {settledState(5, three...), func(s *State) { at := begin(); s.Set.DeletionTimestamp = &at }, actNone, nil},
-		"deleted while one is open":      {settledState(5, three...), func(s *State) { at := begin(); s.Set.DeletionTimestamp = &at; s.Open = &Transition{Replicas: 5} }, actCancel, nil},
-		"gone":                           {settledState(5, three...), func(s *State) { s.Set.Gone = true }, actFinish, nil},
-		"gone while one is open":         {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Open = &Transition{Replicas: 5} }, actCancel, nil},
-		"gone, and another one is there": {settledState(5, three...), func(s *State) { s.Set.Gone = true; s.Next = &contract.ReplicaSetObservation{UID: "x"} }, actNext, nil},
-		"unusable":                       {settledState(5), func(s *State) { s.Set.Unusable = "no template" }, actNone, nil},
-		"a newer scale":                  {settledState(2, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1} }, actCancel, nil},
+		"paused shows": {settledState(3, three...), func(s *State) {
+			s.Set.Paused = true
+		}, actWrite, nil},
+		"paused while one is open": {settledState(5, three...), func(s *State) {
+			s.Open = &Transition{Replicas: 5, Make: 2, From: 1}
+			s.Set.Paused = true
+		}, actCancel, nil},
+		"being deleted": {settledState(5, three...), func(s *State) {
+			at := begin()
+			s.Set.DeletionTimestamp = &at
+		}, actNone, nil},
+		"deleted while one is open": {settledState(5, three...), func(s *State) {
+			at := begin()
+			s.Set.DeletionTimestamp = &at
+			s.Open = &Transition{Replicas: 5}
+		}, actCancel, nil},
+		"gone": {settledState(5, three...), func(s *State) {
+			s.Set.Gone = true
+		}, actFinish, nil},
+		"gone while one is open": {settledState(5, three...), func(s *State) {
+			s.Set.Gone = true
+			s.Open = &Transition{Replicas: 5}
+		}, actCancel, nil},
+		"gone, and another one is there": {settledState(5, three...), func(s *State) {
+			s.Set.Gone = true
+			s.Next = &contract.ReplicaSetObservation{UID: "x"}
+		}, actNext, nil},
+		"unusable": {settledState(5), func(s *State) {
+			s.Set.Unusable = "no template"
+		}, actNone, nil},
+		"a newer scale": {settledState(2, three...), func(s *State) {
+			s.Open = &Transition{Replicas: 5, Make: 2, From: 1}
+		}, actCancel, nil},
 		"cancelled already": {settledState(2, three...), func(s *State) {
 			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Transition: entity.Transition{Cancelled: true}}
 		}, actNone, nil},
-		"what was made is not seen yet": {settledState(5, three...), func(s *State) { s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}} }, actNone, nil},
-		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, s *State, d decision) {
+		"what was made is not seen yet": {settledState(5, three...), func(s *State) {
+			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}}
+		}, actNone, nil},
+		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) {
+			s.Open = &Transition{Replicas: 3, Make: 1, From: 1}
+		}, actSignal, func(t *testing.T, s *State, d decision) {
 			require.True(t, s.latest().Done)
 			require.NotEmpty(t, s.latest().Note)
 		}},
-		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) { r.Ordinal = 1 })), func(s *State) { s.Open = &Transition{Replicas: 3, Make: 1, From: 1} }, actSignal, func(t *testing.T, s *State, d decision) {
+		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
+			r.Ordinal = 1
+		})), func(s *State) {
+			s.Open = &Transition{Replicas: 3, Make: 1, From: 1}
+		}, actSignal, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, s.latest())
 		}},
-		"all gone": {settledState(1, three[0]), func(s *State) { s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}} }, actSignal, func(t *testing.T, s *State, d decision) {
+		"all gone": {settledState(1, three[0]), func(s *State) {
+			s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}}
+		}, actSignal, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, s.latest())
 		}},
 		"signalled already": {settledState(1, three[0]), func(s *State) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
 		}, actNone, nil},
 		"refused a moment ago": {settledState(5, three...), func(s *State) {
-			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota",
+				RetryAt: begin().Add(time.Minute)}
 			s.written()
 		}, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 		"a refusal shows": {settledState(5, three...), func(s *State) {
-			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota", RetryAt: begin().Add(time.Minute)}
+			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota",
+				RetryAt: begin().Add(time.Minute)}
 			s.setConditions(begin())
 		}, actWrite, nil},
-		"refused a while ago": {settledState(5, three...), func(s *State) { s.Failure = &entity.Failure{Step: replicate, RetryAt: begin()} }, actOpen, nil},
+		"refused a while ago": {settledState(5, three...), func(s *State) {
+			s.Failure = &entity.Failure{Step: replicate, RetryAt: begin()}
+		}, actOpen, nil},
 		"a status was refused": {settledState(3, three...), func(s *State) {
 			s.Written = nil
 			s.Failure = &entity.Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
 		}, actNone, func(t *testing.T, s *State, d decision) { require.False(t, d.WakeAt.IsZero()) }},
-		"an outcome unknown":       {settledState(3, three...), func(s *State) { s.OutcomeUnknown = true }, actWrite, nil},
-		"held":                     {settledState(5, three...), func(s *State) { s.Hold = &entity.Hold{Message: "held"}; s.written() }, actNone, nil},
-		"ended without having run": {settledState(3, three[0], three[1], with(ended, func(r *contract.ReplicaObservation) { r.UID, r.Name, r.EverRan = "z", "z", false })), func(s *State) { s.CrashLoopUntil = begin().Add(time.Minute) }, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		"an outcome unknown": {settledState(3, three...), func(s *State) {
+			s.OutcomeUnknown = true
+		}, actWrite, nil},
+		"held": {settledState(5, three...), func(s *State) {
+			s.Hold = &entity.Hold{Message: "held"}
+			s.written()
+		}, actNone, nil},
+		"ended without having run": {settledState(3, three[0], three[1],
+			with(ended, func(r *contract.ReplicaObservation) {
+				r.UID, r.Name, r.EverRan = "z", "z", false
+			})), func(s *State) {
+			s.CrashLoopUntil = begin().Add(time.Minute)
+		}, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -160,7 +233,8 @@ func TestWhichGoFirst(t *testing.T) {
 		return with(running(name, 9), func(r *contract.ReplicaObservation) { r.Phase, r.Ready = phase, false })
 	}
 	want := []contract.ReplicaObservation{
-		phase("unset", ""), phase("pending", "Pending"), phase("scheduling", "Scheduling"), phase("scheduled", "Scheduled"), phase("not-ready", "Running"),
+		phase("unset", ""), phase("pending", "Pending"), phase("scheduling", "Scheduling"),
+		phase("scheduled", "Scheduled"), phase("not-ready", "Running"),
 		running("young", 1), with(running("twin-2", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 2 }),
 		with(running("twin-1", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 1 }), running("old", 3),
 	}
@@ -172,7 +246,9 @@ func TestWhichGoFirst(t *testing.T) {
 
 func TestObservationsInAnyOrder(t *testing.T) {
 	seen := []contract.ReplicaObservation{
-		with(running("a", 1), func(r *contract.ReplicaObservation) { r.Phase, r.ResourceVersion, r.Ready = "Pending", "5", false }),
+		with(running("a", 1), func(r *contract.ReplicaObservation) {
+			r.Phase, r.ResourceVersion, r.Ready = "Pending", "5", false
+		}),
 		with(running("a", 1), func(r *contract.ReplicaObservation) { r.ResourceVersion = "7" }),
 		{UID: "a", Gone: true},
 	}
@@ -194,9 +270,16 @@ func TestObservationsInAnyOrder(t *testing.T) {
 }
 
 func TestFoundReplacesWhatWasKnown(t *testing.T) {
-	s := settledState(2, running("a", 1), running("b", 1), with(running("new", 1), func(r *contract.ReplicaObservation) { r.ResourceVersion = "12" }))
+	s := settledState(2, running("a", 1), running("b", 1),
+		with(running("new", 1), func(r *contract.ReplicaObservation) {
+			r.ResourceVersion = "12"
+		}))
 	s.Known = false
-	s.found(contract.FindReplicasResult{ResourceVersion: "10", Replicas: []contract.ReplicaObservation{running("b", 1), with(running("c", 1), func(r *contract.ReplicaObservation) { r.Ordinal = 7 })}})
+	s.found(contract.FindReplicasResult{ResourceVersion: "10",
+		Replicas: []contract.ReplicaObservation{running("b", 1),
+			with(running("c", 1), func(r *contract.ReplicaObservation) {
+				r.Ordinal = 7
+			})}})
 	require.Equal(t, []string{"b", "c", "new"}, names(s.Replicas))
 	require.True(t, s.Known)
 	require.Equal(t, 7, s.Ordinal)
@@ -226,7 +309,8 @@ func TestARepairStaysWithItsObject(t *testing.T) {
 	require.NoError(t, sound(was, &now))
 }
 
-// TestNoMoreInstancesAreRemembered: beyond the bound its own push out those that it might adopt, and it looks again when some have gone.
+// TestNoMoreInstancesAreRemembered: beyond the bound its own push out those that it might adopt, and it looks again
+// when some have gone.
 func TestNoMoreInstancesAreRemembered(t *testing.T) {
 	s := settledState(1)
 	free := func(i int) contract.ReplicaObservation {
@@ -243,7 +327,8 @@ func TestNoMoreInstancesAreRemembered(t *testing.T) {
 	require.True(t, s.Known)
 	s.observeReplica(contract.ReplicaObservation{UID: "free-00007", Gone: true})
 	require.False(t, s.Known)
-	s.found(contract.FindReplicasResult{ResourceVersion: "9", Replicas: []contract.ReplicaObservation{running("own", 1), free(1)}})
+	s.found(contract.FindReplicasResult{ResourceVersion: "9",
+		Replicas: []contract.ReplicaObservation{running("own", 1), free(1)}})
 	require.Len(t, s.Replicas, 2)
 	require.Zero(t, s.More)
 	require.True(t, s.Known)
@@ -273,7 +358,8 @@ func TestAHoldThatMemoryLacksIsRecalled(t *testing.T) {
 	s := settledState(3)
 	o := *s.Set
 	o.ResourceVersion = "2"
-	o.Conditions = []contract.Condition{{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}}
+	o.Conditions = []contract.Condition{
+		{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}}
 	require.NoError(t, s.met(&o))
 	require.Equal(t, "held by bob", s.Hold.Message)
 	require.False(t, s.Known)

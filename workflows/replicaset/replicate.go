@@ -15,7 +15,8 @@ import (
 // eachMade is what a transition may take longer for each replica that it makes.
 const eachMade = 2 * time.Second
 
-// deadline is how long a transition may take: as long as the start of a VM where it makes replicas, and as long as the end of one.
+// deadline is how long a transition may take: as long as the start of a VM where it makes replicas, and as long as the
+// end of one.
 func deadline(n needs, grace time.Duration) time.Duration {
 	d := grace + entity.StopSlack
 	if n.Make > 0 {
@@ -24,14 +25,16 @@ func deadline(n needs, grace time.Duration) time.Duration {
 	return d
 }
 
-// A few replicas are made within a workflow task; more of them in batches that each show as an activity with its attempts.
+// A few replicas are made within a workflow task; more of them in batches that each show as an activity with its
+// attempts.
 const (
 	few   = 5
 	batch = 25
 )
 
-// Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the set's entity says
-// that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes of that, the entity decides.
+// Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the
+// set's entity says that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes
+// of that, the entity decides.
 func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.ReplicateResult, error) {
 	r, err := newReplication(ctx, in).replicate(ctx)
 	return entity.Reported(ctx, r, err)
@@ -46,11 +49,13 @@ func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult,
 	}
 	if t.set != nil {
 		t.say(ctx, "Replicas that were to go are wanted now; they stay.")
-		return contract.ReplicateResult{Summary: t.summary() + " Others that were to go are wanted now, and stay.", Taken: t.taken, Set: t.set}, nil
+		return contract.ReplicateResult{Summary: t.summary() + " Others that were to go are wanted now, and stay.",
+			Taken: t.taken, Set: t.set}, nil
 	}
 	if t.taken > 0 {
 		t.say(ctx, "Names were taken; another transition makes up for it.")
-		return contract.ReplicateResult{Summary: t.summary() + " Names derived for others were taken.", Taken: t.taken}, nil
+		return contract.ReplicateResult{Summary: t.summary() + " Names derived for others were taken.", Taken: t.taken},
+			nil
 	}
 	return t.await(ctx)
 }
@@ -88,7 +93,8 @@ func (t *replication) say(ctx workflow.Context, what string) {
 	if t.in.Actor != "" {
 		who = "Asked for by " + t.in.Actor + ". "
 	}
-	workflow.SetCurrentDetails(ctx, strings.TrimSpace(fmt.Sprintf("%sBecause %s.\n\n%s\n\n%s", who, t.in.Why, t.summary(), what)))
+	workflow.SetCurrentDetails(ctx,
+		strings.TrimSpace(fmt.Sprintf("%sBecause %s.\n\n%s\n\n%s", who, t.in.Why, t.summary(), what)))
 }
 
 // summary is how far it is.
@@ -112,8 +118,10 @@ func (t *replication) makeAll(ctx workflow.Context) error {
 			return err
 		}
 		n := min(t.in.Make-next, batch)
-		in := contract.CreateReplicasInput{Set: t.in.Set, Generation: t.in.Generation, From: t.in.From + next, Count: n, Actor: t.in.Actor}
-		r, err := inBatch[contract.CreateReplicasResult](ctx, contract.ActivityCreateReplicas, fmt.Sprintf("make %d of %d replicas", n, t.in.Make), t.in.Make, in)
+		in := contract.CreateReplicasInput{Set: t.in.Set, Generation: t.in.Generation, From: t.in.From + next, Count: n,
+			Actor: t.in.Actor}
+		r, err := inBatch[contract.CreateReplicasResult](ctx, contract.ActivityCreateReplicas,
+			fmt.Sprintf("make %d of %d replicas", n, t.in.Make), t.in.Make, in)
 		if err != nil {
 			t.say(ctx, "The replicas could not be made: "+entity.Message(err))
 			return err
@@ -174,14 +182,15 @@ func (t *replication) delete(ctx workflow.Context, in contract.DeleteReplicasInp
 	return nil
 }
 
-// refused ends the transition: what the API server refuses now, it would refuse of the others too. Those that were made stay.
+// refused ends the transition: what the API server refuses now, it would refuse of the others too. Those that were made
+// stay.
 func (t *replication) refused(ctx workflow.Context, what string, r *contract.Refusal) error {
 	t.say(ctx, "The rest could not be "+what+": "+r.Message)
 	return temporal.NewNonRetryableApplicationError(r.Message, r.Type, nil)
 }
 
-// await waits until the set's entity says that it is done. Replicas that are merely late stay: they are what the user asked for, and
-// Kubernetes keeps trying to place them.
+// await waits until the set's entity says that it is done. Replicas that are merely late stay: they are what the user
+// asked for, and Kubernetes keeps trying to place them.
 func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, error) {
 	t.say(ctx, "")
 	// Its time counts from now: what waited in virtflow's own queues until everything was asked for had not begun.
@@ -194,7 +203,8 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 	case !ok:
 		t.say(ctx, "The deadline has passed. What was made stays, and runs as soon as it can.")
 		return contract.ReplicateResult{}, temporal.NewNonRetryableApplicationError(
-			t.summary()+" That is all after "+took+"; see the conditions of the VirtualMachineInstances", contract.ErrorDeadline, nil)
+			t.summary()+" That is all after "+took+
+				"; see the conditions of the VirtualMachineInstances", contract.ErrorDeadline, nil)
 	default:
 		t.say(ctx, t.latest.Note)
 		summary := t.summary() + " It took " + took + "."
@@ -205,7 +215,8 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 	}
 }
 
-// inBatch calls an activity that does many things at once. A transition that is cancelled lets it end: what it did is then known.
+// inBatch calls an activity that does many things at once. A transition that is cancelled lets it end: what it did is
+// then known.
 func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()

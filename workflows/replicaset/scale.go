@@ -30,7 +30,8 @@ func (s *State) seeScaled(o contract.ReplicaSetObservation) {
 	s.Scale = nil
 }
 
-// scaledBy takes a report for the reason of a generation that has as many replicas, and that nobody else is known to be behind.
+// scaledBy takes a report for the reason of a generation that has as many replicas, and that nobody else is known to be
+// behind.
 func (s *State) scaledBy(r contract.RequestReport, o contract.ReplicaSetObservation) bool {
 	if o.Actor != "" || o.Replicas != r.Replicas {
 		return false

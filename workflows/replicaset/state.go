@@ -39,7 +39,8 @@ type State struct {
 	// Last is how the last transition went.
 	Last    *entity.Outcome `json:"last,omitempty"`
 	Failure *entity.Failure `json:"failure,omitempty"`
-	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before CrashLoopUntil.
+	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before
+	// CrashLoopUntil.
 	CrashLoop      int       `json:"crashLoop,omitempty"`
 	CrashLoopUntil time.Time `json:"crashLoopUntil,omitzero"`
 
@@ -106,7 +107,8 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 	s.believe(now)
 }
 
-// reread has the replicas looked up again and the status written anew: what is remembered of both may be older than what is true.
+// reread has the replicas looked up again and the status written anew: what is remembered of both may be older than
+// what is true.
 func (s *State) reread() {
 	s.Stale, s.Known, s.OutcomeUnknown = false, false, true
 	s.Replicas, s.Tombstones = nil, nil
@@ -118,7 +120,8 @@ func (s *State) believe(o *contract.ReplicaSetObservation) {
 		s.specChanged()
 		s.seeScaled(*o)
 	}
-	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone && s.Forgot(&held) {
+	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone &&
+		s.Forgot(&held) {
 		s.Hold = entity.HoldShown(&held)
 		s.reread()
 	}
@@ -144,7 +147,8 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 // next moves on to the newer incarnation. What is known of instances stays: it is looked up anyway.
 func (s *State) next() State {
 	n := State{
-		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}, SetEpoch: s.SetEpoch,
+		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
+		Memory: entity.Memory{Epoch: s.Epoch}, SetEpoch: s.SetEpoch,
 	}
 	if s.Next != nil {
 		n.adopt(*s.Next)
@@ -165,7 +169,8 @@ func (s *State) observeReplicas(o contract.ReplicasObservation) {
 	}
 }
 
-// observeReplica folds one. Of two observations of one version the later one counts: the selector may have changed in between.
+// observeReplica folds one. Of two observations of one version the later one counts: the selector may have changed in
+// between.
 func (s *State) observeReplica(o contract.ReplicaObservation) {
 	if s.Object.UID == "" {
 		return // they are looked up once the object has been seen
@@ -200,7 +205,8 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 	}
 }
 
-// fits makes room for another instance, and says whether there is any: its own are more to a set than those that it might adopt.
+// fits makes room for another instance, and says whether there is any: its own are more to a set than those that it
+// might adopt.
 func (s *State) fits(o contract.ReplicaObservation) bool {
 	if len(s.Replicas) < contract.MaxReplicasSeen {
 		return true
@@ -214,7 +220,8 @@ func (s *State) fits(o contract.ReplicaObservation) bool {
 	return true
 }
 
-// lookAgain has the replicas looked up once more, when something was done about those that were looked at, and there are more.
+// lookAgain has the replicas looked up once more, when something was done about those that were looked at, and there
+// are more.
 func (s *State) lookAgain() {
 	if s.More > 0 {
 		s.Known = false

@@ -38,7 +38,9 @@ func (s *State) status() contract.ReplicaSetStatus {
 func (s *State) setConditions(now time.Time) {
 	now = now.Truncate(time.Second)
 	if s.Set.Paused {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionPaused, Status: "True", Reason: "Paused", Message: "Controller got paused"}, now)
+		s.Conditions = conditions.Set(s.Conditions,
+			contract.Condition{Type: conditionPaused, Status: "True", Reason: "Paused",
+				Message: "Controller got paused"}, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionPaused)
 	}
@@ -46,10 +48,12 @@ func (s *State) setConditions(now time.Time) {
 		if old, ok := conditions.Get(s.Conditions, conditionFailure); ok && old.Reason != f.Reason {
 			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 		}
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
+		s.Conditions = conditions.Set(s.Conditions,
+			contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
 	} else if s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
 		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
-		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate, Message: s.Set.Unusable}
+		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate,
+			Message: s.Set.Unusable}
 		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
@@ -60,12 +64,14 @@ func (s *State) setConditions(now time.Time) {
 // progressPause is how long a status may be behind by less than a tenth of the way.
 const progressPause = 5 * time.Second
 
-// differs says whether the status is worth a write, now or, when that is later, at the time that it answers. While a transition goes on, numbers
-// change by ones; they are written in tenths, or when nothing was written for a while: the last few may take until the deadline.
+// differs says whether the status is worth a write, now or, when that is later, at the time that it answers. While a
+// transition goes on, numbers change by ones; they are written in tenths, or when nothing was written for a while: the
+// last few may take until the deadline.
 func (s *State) differs(now time.Time) (bool, time.Time) {
 	st := s.status()
 	if s.Written == nil {
-		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is written once more.
+		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is
+		// written once more.
 		return s.Known, time.Time{}
 	}
 	if s.OutcomeUnknown {

@@ -22,15 +22,20 @@ type set struct {
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e := &set{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
 	if in.Name == "" || in.Namespace == "" {
-		return temporal.NewNonRetryableApplicationError("a replica set's entity needs namespace and name", contract.ErrorInvalid, nil)
+		return temporal.NewNonRetryableApplicationError("a replica set's entity needs namespace and name",
+			contract.ErrorInvalid, nil)
 	}
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
 	e.loop.OnTransitionClosed(e.state.open(), e.closed)
-	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) { e.state.observeSet(o) })
-	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) { e.state.observeReplicas(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) {
+		e.state.observeSet(o)
+	})
+	entity.OnSignal(e.loop, contract.SignalObserveReplicas, func(o contract.ReplicasObservation) {
+		e.state.observeReplicas(o)
+	})
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
@@ -63,11 +68,13 @@ func (e *set) Plan(now time.Time) entity.Plan {
 func (e *set) Details(p entity.Plan) string {
 	s := &e.state
 	if s.Set == nil {
-		return fmt.Sprintf("VirtualMachineInstanceReplicaSet %s/%s has not been seen yet.", s.Object.Namespace, s.Object.Name)
+		return fmt.Sprintf("VirtualMachineInstanceReplicaSet %s/%s has not been seen yet.", s.Object.Namespace,
+			s.Object.Name)
 	}
 	var b strings.Builder
 	st := s.status()
-	fmt.Fprintf(&b, "**VirtualMachineInstanceReplicaSet %s/%s: %d wanted, %d there, %d ready**", s.Object.Namespace, s.Object.Name, s.Set.Replicas, st.Replicas, st.ReadyReplicas)
+	fmt.Fprintf(&b, "**VirtualMachineInstanceReplicaSet %s/%s: %d wanted, %d there, %d ready**", s.Object.Namespace,
+		s.Object.Name, s.Set.Replicas, st.Replicas, st.ReadyReplicas)
 	switch {
 	case p.Finish:
 		b.WriteString("\n\nIt is gone.")
@@ -77,10 +84,12 @@ func (e *set) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
 	}
 	if s.More > 0 {
-		fmt.Fprintf(&b, "\n\nThere are %d more instances that it controls or might adopt: it looks at %d at once, and at the others afterwards.", s.More, contract.MaxReplicasSeen)
+		fmt.Fprintf(&b, "\n\nThere are %d more instances that it controls or might adopt: it looks at %d at once, "+
+			"and at the others afterwards.", s.More, contract.MaxReplicasSeen)
 	}
 	if s.CrashLoop > 0 {
-		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.", s.CrashLoop, s.CrashLoopUntil.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.",
+			s.CrashLoop, s.CrashLoopUntil.UTC().Format(time.RFC3339))
 	}
 	if f := s.Failure; f != nil {
 		b.WriteString("\n\n" + f.Text(!f.Late))

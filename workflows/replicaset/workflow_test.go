@@ -38,13 +38,14 @@ func newWorld(t *testing.T) *world {
 	env.SetTestTimeout(20 * time.Second)
 	w := &world{Cluster: cluster.New(t, "replicaset/default/web", env), t: t, env: env}
 	w.env.RegisterWorkflowWithOptions(replicaset.Replicate, workflow.RegisterOptions{Name: contract.WorkflowReplicate})
-	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
-		var in contract.ReplicateInput
-		_ = args.Get(&in)
-		// replicaset/NAMESPACE/NAME/UID/…
-		w.transitions = append(w.transitions, strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4])
-		w.inputs = append(w.inputs, in)
-	})
+	w.env.SetOnChildWorkflowStartedListener(
+		func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var in contract.ReplicateInput
+			_ = args.Get(&in)
+			// replicaset/NAMESPACE/NAME/UID/…
+			w.transitions = append(w.transitions, strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4])
+			w.inputs = append(w.inputs, in)
+		})
 	w.env.SetOnChildWorkflowCompletedListener(func(_ *workflow.Info, result converter.EncodedValue, err error) {
 		var r contract.ReplicateResult
 		if err != nil {
@@ -137,8 +138,8 @@ func TestTheFirstOfManyShowsThoughNoOtherFollows(t *testing.T) {
 	w.run()
 }
 
-// TestAWriteWhoseAnswerWasLostIsRepeated: the write has been done, only its answer was lost. When what it wrote is true no more, and what was
-// written before it is again, that must be written.
+// TestAWriteWhoseAnswerWasLostIsRepeated: the write has been done, only its answer was lost. When what it wrote is true
+// no more, and what was written before it is again, that must be written.
 func TestAWriteWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(int) time.Duration { return 100 * time.Millisecond } // before the write is tried again
@@ -274,7 +275,8 @@ func TestPaused(t *testing.T) {
 	w.gone(40 * time.Second)
 	w.run()
 	require.Equal(t, []contract.Event{
-		{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"}, {Type: "Normal", Reason: "SuccessfulResumed", Message: "Resumed"},
+		{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"},
+		{Type: "Normal", Reason: "SuccessfulResumed", Message: "Resumed"},
 	}, w.Events)
 }
 
@@ -372,12 +374,14 @@ func TestHistoryLost(t *testing.T) {
 
 func ownedBySomebody(vmi *kubevirt.VirtualMachineInstance) {
 	yes := true
-	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "somebody", UID: "somebody", Controller: &yes}}
+	vmi.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "somebody", UID: "somebody", Controller: &yes}}
 }
 
 func ready(status corev1.ConditionStatus) func(*kubevirt.VirtualMachineInstance) {
 	return func(vmi *kubevirt.VirtualMachineInstance) {
-		vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: kubevirt.VirtualMachineInstanceReady, Status: status}}
+		vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
+			{Type: kubevirt.VirtualMachineInstanceReady, Status: status}}
 	}
 }
 
@@ -424,7 +428,8 @@ func TestCancelReasonHandIsHeld(t *testing.T) {
 	w.Boots = nil
 	w.at(0, func() { w.CreateSet(2) })
 	w.at(10*time.Second, func() {
-		w.env.SignalWorkflow(contract.ControlCancelTransition, contract.ControlRequest{Actor: "bob", Reason: "storage is slow"})
+		w.env.SignalWorkflow(contract.ControlCancelTransition,
+			contract.ControlRequest{Actor: "bob", Reason: "storage is slow"})
 	})
 	w.at(12*time.Second, func() { w.Scale(5) })
 	w.at(20*time.Second, func() {
@@ -473,7 +478,9 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 		before = writes()
 		w.Kube.PutBack(7)
 		w.Unseen(func() {
-			w.EditSet(func(s *kubevirt.VirtualMachineInstanceReplicaSetSpec) { s.Template.ObjectMeta.Labels["a"] = "b" })
+			w.EditSet(func(s *kubevirt.VirtualMachineInstanceReplicaSetSpec) {
+				s.Template.ObjectMeta.Labels["a"] = "b"
+			})
 		})
 		w.Kube.PutBack(5000)
 		w.EditReplica(w.Replica(1), ready("False"))

@@ -35,7 +35,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actRerun:
 		status := e.state.status()
-		status.StateChangeRequests = append(slices.Clone(status.StateChangeRequests), contract.StateChangeRequest{Action: "Start"})
+		status.StateChangeRequests = append(slices.Clone(status.StateChangeRequests),
+			contract.StateChangeRequest{Action: "Start"})
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actSync:
 		return e.sync(ctx)
@@ -121,8 +122,8 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	return nil
 }
 
-// met takes in what a write met instead of the version that it was made for: the VM as it is now, whatever its version. An error says
-// that there was nothing new in it once more: the same write would meet the same.
+// met takes in what a write met instead of the version that it was made for: the VM as it is now, whatever its version.
+// An error says that there was nothing new in it once more: the same write would meet the same.
 func (s *State) met(now *contract.VMObservation) error {
 	was := s.VM.ResourceVersion
 	if now != nil && now.UID == s.Object.UID && !s.VM.Gone {
@@ -143,7 +144,8 @@ func (e *instance) sync(ctx workflow.Context) error {
 		return e.failed(ctx, string(actSync), "FailedUpdateError", err)
 	}
 	e.succeeded(string(actSync))
-	s.Checked = &Check{VMI: in.VMI.UID, Generation: max(r.Generation, in.Generation), RestartRequired: r.RestartRequired}
+	s.Checked = &Check{VMI: in.VMI.UID, Generation: max(r.Generation, in.Generation),
+		RestartRequired: r.RestartRequired}
 	if r.VMI != nil {
 		s.observeVMI(*r.VMI)
 	}

@@ -13,7 +13,8 @@ func (s *State) noteEnd(now time.Time) {
 		s.StartFailure = nil
 	}
 	sit := s.situation()
-	if sit != runstrategy.Failed && sit != runstrategy.Succeeded || s.VMI.EverRan || !runstrategy.BacksOff(s.strategy()) {
+	if sit != runstrategy.Failed && sit != runstrategy.Succeeded || s.VMI.EverRan ||
+		!runstrategy.BacksOff(s.strategy()) {
 		return
 	}
 	if s.StartFailure != nil && s.StartFailure.LastFailedVMIUID == s.VMI.UID {
@@ -27,8 +28,8 @@ func (s *State) noteEnd(now time.Time) {
 	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
 }
 
-// backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is random there
-// is taken from the UID of the instance that failed, so that a replay finds the same.
+// backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is
+// random there is taken from the UID of the instance that failed, so that a replay finds the same.
 func backOff(count int, uid string) time.Duration {
 	const limit = 300 * time.Second
 	d := 10 * time.Second * time.Duration(min(count*count, 30))

@@ -48,7 +48,9 @@ func (s *State) mirror(now time.Time) {
 		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
 	}
 	if s.situation() == runstrategy.Absent {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists", Message: "VMI does not exist"}, now)
+		s.Conditions = conditions.Set(s.Conditions,
+			contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists",
+				Message: "VMI does not exist"}, now)
 	} else {
 		var kept []contract.Condition
 		for _, c := range s.Conditions {
@@ -61,24 +63,31 @@ func (s *State) mirror(now time.Time) {
 			s.Conditions = conditions.Set(s.Conditions, c, now)
 		}
 		if _, ok := conditions.Get(s.VMI.Conditions, "Ready"); !ok {
-			s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing", Message: "VMI is missing the Ready condition"}, now)
+			s.Conditions = conditions.Set(s.Conditions,
+				contract.Condition{Type: "Ready", Status: "False", Reason: "VMIConditionMissing",
+					Message: "VMI is missing the Ready condition"}, now)
 		}
 	}
 	s.Conditions = s.Show(s.Conditions, now)
 	s.restartRequired(now)
 	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizer) {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason, Message: s.Failure.Message}, now)
+		s.Conditions = conditions.Set(s.Conditions,
+			contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason,
+				Message: s.Failure.Message}, now)
 	} else if reason, message, ok := s.unserved(); ok {
-		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
+		s.Conditions = conditions.Set(s.Conditions,
+			contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Failure")
 	}
 }
 
-// restartRequired shows what the last comparison of the instance with its VM has found, for as long as that instance is there to stay.
+// restartRequired shows what the last comparison of the instance with its VM has found, for as long as that instance is
+// there to stay.
 func (s *State) restartRequired(now time.Time) {
 	sit := s.situation()
-	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == runstrategy.Absent || sit == runstrategy.Deleting || s.VMI.UID != s.Checked.VMI {
+	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == runstrategy.Absent ||
+		sit == runstrategy.Deleting || s.VMI.UID != s.Checked.VMI {
 		s.Conditions = conditions.Remove(s.Conditions, "RestartRequired")
 		return
 	}
@@ -101,7 +110,8 @@ func (s *State) obstacles() (list []contract.Condition) {
 		return nil
 	}
 	for _, bad := range []contract.Condition{
-		{Type: "PodScheduled", Status: "False"}, {Type: "Synchronized", Status: "False"}, {Type: contract.ConditionNodeLost, Status: "True"},
+		{Type: "PodScheduled", Status: "False"}, {Type: "Synchronized", Status: "False"},
+		{Type: contract.ConditionNodeLost, Status: "True"},
 	} {
 		if c, ok := conditions.Get(s.VMI.Conditions, bad.Type); ok && c.Status == bad.Status {
 			list = append(list, c)

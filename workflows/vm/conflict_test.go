@@ -10,7 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAConflictIsBelieved: what the API server has may be older by number than what was seen (it was restored from a backup, say).
+// TestAConflictIsBelieved: what the API server has may be older by number than what was seen (it was restored from a
+// backup, say).
 func TestAConflictIsBelieved(t *testing.T) {
 	w := newWorld(t)
 	before := 0
@@ -30,7 +31,8 @@ func TestAConflictIsBelieved(t *testing.T) {
 	w.run(t)
 }
 
-// TestConflictsWithoutNewsArePaused: none of the writes that such a conflict meets is repeated at once, whichever it is.
+// TestConflictsWithoutNewsArePaused: none of the writes that such a conflict meets is repeated at once, whichever it
+// is.
 func TestConflictsWithoutNewsArePaused(t *testing.T) {
 	for name, finalizers := range map[string][]string{"status": {contract.FinalizerVM}, "finalizer": {}} {
 		t.Run(name, func(t *testing.T) {

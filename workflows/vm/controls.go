@@ -23,7 +23,8 @@ func (e *instance) controls() []entity.Control {
 	s := &e.state
 	approved := func() (int64, string) { return s.VM.Generation, s.instanceUID() }
 	return append(s.subject().Controls(),
-		entity.RetryNow(&s.Failure, s.waitsToStart, s.startNow), entity.Approve(&s.Manual, approved), entity.Repair(e.loop, s, sound))
+		entity.RetryNow(&s.Failure, s.waitsToStart, s.startNow), entity.Approve(&s.Manual,
+			approved), entity.Repair(e.loop, s, sound))
 }
 
 // sound refuses a corrected state that is about something else than the one it corrects.

@@ -145,7 +145,8 @@ func TestApprovalIsWaitedFor(t *testing.T) {
 	w.at(time.Minute, func() {
 		require.Nil(t, w.VMI())
 		require.Contains(t, w.condition(contract.ConditionApprovalRequired).Message, "the start waits for approval")
-		w.update(t, contract.ControlApprove, contract.ControlRequest{Actor: "bob", Operation: "stop"}, "stop does not wait for approval; start does")
+		w.update(t, contract.ControlApprove, contract.ControlRequest{Actor: "bob", Operation: "stop"},
+			"stop does not wait for approval; start does")
 		w.update(t, contract.ControlApprove, contract.ControlRequest{Actor: "bob"}, "")
 	})
 	w.at(2*time.Minute, func() {
@@ -190,7 +191,8 @@ func TestARefusedSignalShows(t *testing.T) {
 	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() { w.env.SignalWorkflow(contract.ControlRelease, alice("")) })
 	w.at(2*time.Second, func() {
-		require.Equal(t, "release was refused: the VM is not held", w.condition(contract.ConditionControlRefused).Message)
+		require.Equal(t, "release was refused: the VM is not held",
+			w.condition(contract.ConditionControlRefused).Message)
 	})
 	w.at(time.Hour, func() {
 		require.Empty(t, w.condition(contract.ConditionControlRefused).Type, "it does not stand there for ever")

@@ -16,7 +16,8 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 	s := &e.state
 	now := workflow.Now(ctx)
 	t := Transition{Reported: s.progress()}
-	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = d.Operation, d.Why, s.actor(), now, now.Add(deadline(d.Operation, s.grace()))
+	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = d.Operation, d.Why, s.actor(), now,
+		now.Add(deadline(d.Operation, s.grace()))
 	in := contract.TransitionInput{
 		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: t.Deadline,
 		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
@@ -29,7 +30,8 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: t.VMI}
 	}
 	err := e.loop.OpenTransition(ctx, &t.Transition, entity.Opening{
-		Object: s.Object, Entity: contract.VMID(s.Object.Namespace, s.Object.Name), Count: &s.Count, Type: workflowOf(d.Operation), Input: in,
+		Object: s.Object, Entity: contract.VMID(s.Object.Namespace, s.Object.Name), Count: &s.Count,
+		Type: workflowOf(d.Operation), Input: in,
 	})
 	if err != nil {
 		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
@@ -54,7 +56,8 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	case c.Error == "":
 		o.Error = e.done(ctx, t, c.Result)
 	case c.ErrorType != contract.ErrorEnded:
-		// How an instance ended shows in its own status and in the back-off; only what kept the transition from being done is a failure.
+		// How an instance ended shows in its own status and in the back-off; only what kept the transition from being
+		// done is a failure.
 		_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
 	}
 	s.Last = &o
@@ -82,8 +85,8 @@ func (e *instance) done(ctx workflow.Context, t Transition, result []byte) (refu
 	return ""
 }
 
-// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was remembered. It says whether
-// there was anything new in it.
+// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was
+// remembered. It says whether there was anything new in it.
 func (s *State) correct(r contract.TransitionResult) bool {
 	changed := false
 	if r.VM != nil && r.VM.UID == s.Object.UID && !s.VM.Gone && r.VM.ResourceVersion != s.VM.ResourceVersion {
@@ -100,8 +103,8 @@ func (s *State) correct(r contract.TransitionResult) bool {
 // reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
 const reasonDeadline = "TransitionDeadlineExceeded"
 
-// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for again. (Its end
-// is observed all the same.)
+// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for
+// again. (Its end is observed all the same.)
 const lateStopPause = 10 * time.Minute
 
 func failureReason(op contract.Operation, errorType string) string {

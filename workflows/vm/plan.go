@@ -54,7 +54,8 @@ func (s *State) urgent(now time.Time) decision {
 			return decision{Action: actFinish, Why: "the VirtualMachine was gone before it was seen"}
 		}
 		if s.VMI != nil && s.VMI.OwnerUID != "" {
-			return s.held(decision{Action: actRead, Why: "its instance has started it, and it does not know the VirtualMachine"}, now)
+			return s.held(decision{Action: actRead,
+				Why: "its instance has started it, and it does not know the VirtualMachine"}, now)
 		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
 	}
@@ -109,8 +110,8 @@ func (s *State) decideEnding(now time.Time) decision {
 	}
 	asked := s.Last != nil && s.Last.Error == ""
 	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || s.VMI == nil && !asked) {
-		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have been made by a
-		// transition that failed.
+		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have
+		// been made by a transition that failed.
 		return decision{Action: actOpen, Operation: contract.OperationStop, Why: "the VirtualMachine is being deleted"}
 	}
 	if s.VM.Gone {
@@ -184,7 +185,8 @@ func (s *State) overtaken(want runstrategy.Action) bool {
 	return want.Operation == contract.OperationRestart || want.Operation == contract.OperationStop && asked
 }
 
-// outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from that.
+// outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from
+// that.
 func (s *State) outdated() bool {
 	if s.situation() != runstrategy.Alive || s.VM.Generation <= s.VMI.VMGeneration {
 		return false
@@ -225,13 +227,14 @@ func (s *State) held(d decision, now time.Time) decision {
 	return s.Failure.HoldBack(d, now, status)
 }
 
-// settleTime is how long a status is not written that is about to change again by itself: an instance that has ended and is being deleted is
-// gone in a moment. What takes longer shows.
+// settleTime is how long a status is not written that is about to change again by itself: an instance that has ended
+// and is being deleted is gone in a moment. What takes longer shows.
 const settleTime = 5 * time.Second
 
 // settlesBy is until when the status is not written, although it differs (zero: it is written).
 func (s *State) settlesBy() time.Time {
-	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil || s.situation() != runstrategy.Deleting {
+	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil ||
+		s.situation() != runstrategy.Deleting {
 		return time.Time{}
 	}
 	switch {

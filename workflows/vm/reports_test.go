@@ -12,18 +12,21 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestWhoDeletesIsNamed, whoever asks again for a deletion that goes on. What is said of another object changes nothing.
+// TestWhoDeletesIsNamed, whoever asks again for a deletion that goes on. What is said of another object changes
+// nothing.
 func TestWhoDeletesIsNamed(t *testing.T) {
 	w := newWorld(t)
 	report := func(uid, actor string) {
-		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: uid, Operation: contract.OperationDelete, Actor: actor})
+		w.env.SignalWorkflow(contract.SignalReportRequest,
+			contract.RequestReport{UID: uid, Operation: contract.OperationDelete, Actor: actor})
 	}
 	actors := map[string]string{}
-	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
-		var in contract.TransitionInput
-		_ = args.Get(&in)
-		actors[strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4]] = in.Actor
-	})
+	w.env.SetOnChildWorkflowStartedListener(
+		func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var in contract.TransitionInput
+			_ = args.Get(&in)
+			actors[strings.SplitN(info.WorkflowExecution.ID, "/", 5)[4]] = in.Actor
+		})
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
@@ -60,7 +63,8 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 func TestALateReportNamesWhoDeletes(t *testing.T) {
 	w := newWorld(t)
 	report := func(actor string) {
-		w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: w.VM().UID, Operation: contract.OperationDelete, Actor: actor})
+		w.env.SignalWorkflow(contract.SignalReportRequest,
+			contract.RequestReport{UID: w.VM().UID, Operation: contract.OperationDelete, Actor: actor})
 	}
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })

@@ -33,7 +33,8 @@ func TestRerunOnFailureRunsAgainOnlyAfterAFailure(t *testing.T) {
 		w.SetPhase("Failed")
 	})
 	w.at(3*time.Second, func() {
-		require.Equal(t, []contract.StateChangeRequest{start}, w.VM().StateChangeRequests, "that it is to run again is written down")
+		require.Equal(t, []contract.StateChangeRequest{start}, w.VM().StateChangeRequests,
+			"that it is to run again is written down")
 		require.NotNil(t, w.VMI().DeletionTimestamp)
 		w.RemoveVMI()
 	})
@@ -72,7 +73,8 @@ func TestRerunOnFailureBacksOffFromInstancesThatNeverRan(t *testing.T) {
 	w.run(t)
 }
 
-// TestRerunOnFailureStartsOnceWhenItIsChosen: from another strategy it starts; the same VM seen again by a workflow without history does not.
+// TestRerunOnFailureStartsOnceWhenItIsChosen: from another strategy it starts; the same VM seen again by a workflow
+// without history does not.
 func TestRerunOnFailureStartsOnceWhenItIsChosen(t *testing.T) {
 	for last, starts := range map[string]bool{"Halted": true, "RerunOnFailure": false} {
 		t.Run(last, func(t *testing.T) {
@@ -134,7 +136,11 @@ func TestAStopRequestCancelsAStart(t *testing.T) {
 	w.at(time.Second, func() { w.Ask(start) })
 	w.at(2*time.Second, func() { require.Equal(t, 1, w.Instance()); w.Ask(stop(w.UID(1))) })
 	w.at(3*time.Second, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
-	w.at(time.Minute, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped"); require.Empty(t, w.VM().StateChangeRequests) })
+	w.at(time.Minute, func() {
+		require.Nil(t, w.VMI())
+		w.status(t, "Stopped")
+		require.Empty(t, w.VM().StateChangeRequests)
+	})
 	w.bye(time.Hour)
 	w.run(t)
 }
@@ -145,12 +151,14 @@ func TestAPausedStart(t *testing.T) {
 			w := newWorld(t)
 			w.at(0, func() { w.CreateVM(strategy) })
 			w.at(time.Second, func() {
-				w.Ask(contract.StateChangeRequest{Action: "Start", Data: map[string]string{"paused": "true", contract.AnnotationRequestedBy: "bob"}})
+				w.Ask(contract.StateChangeRequest{Action: "Start",
+					Data: map[string]string{"paused": "true", contract.AnnotationRequestedBy: "bob"}})
 			})
 			w.at(2*time.Second, func() {
 				require.NotNil(t, w.VMI())
 				require.True(t, w.StartsPaused())
-				require.Equal(t, strategy == "Halted", w.VM().RunStrategy == "Always", "a halted VM becomes one that runs")
+				require.Equal(t, strategy == "Halted", w.VM().RunStrategy == "Always",
+					"a halted VM becomes one that runs")
 				require.Equal(t, strategy == "Halted", w.VM().Actor == "bob", "and whoever asked is behind that")
 				w.SetPhase("Running")
 			})
@@ -166,7 +174,10 @@ func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
 	const message = "a non-live-updatable field was changed in the template spec"
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
-	w.at(2*time.Second, func() { require.Zero(t, w.Count(contract.ActivitySyncInstance)); w.SetStrategy("RerunOnFailure") })
+	w.at(2*time.Second, func() {
+		require.Zero(t, w.Count(contract.ActivitySyncInstance))
+		w.SetStrategy("RerunOnFailure")
+	})
 	w.at(3*time.Second, func() {
 		require.Equal(t, 1, w.Count(contract.ActivitySyncInstance))
 		require.EqualValues(t, 2, w.VMStatus.ObservedGeneration, "an edit that the instance need not follow converges")
@@ -187,7 +198,8 @@ func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
 	w.at(time.Hour, func() {
 		require.Empty(t, w.condition("RestartRequired").Type)
 		require.EqualValues(t, 3, w.VMStatus.ObservedGeneration)
-		require.Equal(t, 2, w.Count(contract.ActivitySyncInstance), "one look for each generation, none where nothing changed")
+		require.Equal(t, 2, w.Count(contract.ActivitySyncInstance),
+			"one look for each generation, none where nothing changed")
 	})
 	w.bye(2 * time.Hour)
 	w.run(t)
@@ -204,8 +216,8 @@ func TestAnEditThatStopsTheVMCostsNoComparison(t *testing.T) {
 	w.run(t)
 }
 
-// TestOrphansStay: a VM that is deleted with its dependents orphaned goes at once, and takes no running instance with it: neither one that is
-// up, nor one that is on its way.
+// TestOrphansStay: a VM that is deleted with its dependents orphaned goes at once, and takes no running instance with
+// it: neither one that is up, nor one that is on its way.
 func TestOrphansStay(t *testing.T) {
 	for name, phase := range map[string]string{"up": "Running", "on its way": "Scheduling"} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +242,8 @@ func TestOrphansStay(t *testing.T) {
 	}
 }
 
-// TestOrphansStayUnseen: that the VM was to orphan its instance was never seen of it. The garbage collector was quicker.
+// TestOrphansStayUnseen: that the VM was to orphan its instance was never seen of it. The garbage collector was
+// quicker.
 func TestOrphansStayUnseen(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
@@ -250,7 +263,8 @@ func TestOrphansStayUnseen(t *testing.T) {
 func TestADeletionWritesItsStatusOnce(t *testing.T) {
 	ready := func(reason string) func(*kubevirt.VirtualMachineInstance) {
 		return func(vmi *kubevirt.VirtualMachineInstance) {
-			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "Ready", Status: "False", Reason: reason}}
+			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
+				{Type: "Ready", Status: "False", Reason: reason}}
 		}
 	}
 	going := func(w *world, from time.Duration) {
@@ -282,7 +296,8 @@ func TestADeletionWritesItsStatusOnce(t *testing.T) {
 	going(w, 3*time.Second)
 	w.at(30*time.Second, func() {
 		w.status(t, "Stopped")
-		require.Equal(t, 3, w.Count(contract.ActivityPatchVM)-before, "Stopping, after a while that it is not ready, and Stopped: %v", w.Calls)
+		require.Equal(t, 3, w.Count(contract.ActivityPatchVM)-before,
+			"Stopping, after a while that it is not ready, and Stopped: %v", w.Calls)
 		w.SetStrategy("Always")
 	})
 	w.at(31*time.Second, func() { w.SetPhase("Running") })
@@ -325,7 +340,8 @@ func TestAVMThatIsOlderThanItsWorkflowGoes(t *testing.T) {
 	w.run(t)
 }
 
-// TestAStartThatIsLateIsNotBegunAgain: its deadline passes, the reason shows and stays, and nothing is tried in circles.
+// TestAStartThatIsLateIsNotBegunAgain: its deadline passes, the reason shows and stays, and nothing is tried in
+// circles.
 func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })

@@ -29,7 +29,8 @@ func (t *transition) start(ctx workflow.Context) (contract.TransitionResult, err
 func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIResult, error) {
 	t.say(ctx, "Making the instance.")
 	in := contract.CreateVMIInput{
-		VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision, Transition: maker(ctx),
+		VM: t.in.VM, Generation: t.in.Generation, Paused: t.in.Paused, Actor: t.in.Actor, Revision: t.in.Revision,
+		Transition: maker(ctx),
 	}
 	r, err := entity.CallThrough[contract.CreateVMIResult](ctx, contract.ActivityCreateVMI, "make the instance", in)
 	if err != nil {
@@ -46,14 +47,17 @@ func (t *transition) createInstance(ctx workflow.Context) (contract.CreateVMIRes
 	return r, nil
 }
 
-// awaitRunning waits until the guest runs, the instance has ended, or the deadline has passed. An instance that is merely late stays: it
-// is what the user asked for, and Kubernetes keeps trying to place it.
-func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIResult) (contract.TransitionResult, error) {
+// awaitRunning waits until the guest runs, the instance has ended, or the deadline has passed. An instance that is
+// merely late stays: it is what the user asked for, and Kubernetes keeps trying to place it.
+func (t *transition) awaitRunning(
+	ctx workflow.Context, made contract.CreateVMIResult,
+) (contract.TransitionResult, error) {
 	uid := made.VMI.UID
 	t.begin(ctx, entity.StartTime) // now that there is an instance
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
-		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid && t.latest.State != contract.ProgressNone
+		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid &&
+			t.latest.State != contract.ProgressNone
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	switch {
@@ -62,7 +66,8 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 	case !ok:
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
-			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
+			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).
+				String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
 	case t.latest.State == contract.ProgressOrphaned:
 		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
@@ -73,17 +78,21 @@ func (t *transition) awaitRunning(ctx workflow.Context, made contract.CreateVMIR
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	default:
 		t.say(ctx, "The instance ended before its guest was seen running.")
-		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError("the instance ended before its guest was seen running: "+string(t.latest.State)+" "+t.latest.Phase, contract.ErrorEnded, nil)
+		return contract.TransitionResult{},
+			temporal.NewNonRetryableApplicationError("the instance ended before its guest was seen running: "+
+				string(t.latest.State)+" "+t.latest.Phase, contract.ErrorEnded, nil)
 	}
 }
 
-// compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows whether there is one.
+// compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows
+// whether there is one.
 func (t *transition) compensate(ctx workflow.Context, uid string, cause error) error {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	t.say(dctx, "Cancelled. Taking the instance away again.")
 	in := contract.DeleteVMIInput{
-		VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid}, MadeBy: maker(ctx),
+		VM: t.in.VM, VMI: contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid},
+		MadeBy: maker(ctx),
 	}
 	r, err := entity.Call[contract.DeleteVMIResult](dctx, contract.ActivityDeleteVMI, "delete the instance", in)
 	if err != nil {

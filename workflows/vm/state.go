@@ -97,7 +97,8 @@ func (s *State) observeVM(o contract.VMObservation) {
 
 // believe takes what is the newest of the VM.
 func (s *State) believe(o *contract.VMObservation) {
-	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflicting() != nil && o.ResourceVersion != s.VM.ResourceVersion) {
+	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflicting() != nil &&
+		o.ResourceVersion != s.VM.ResourceVersion) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
@@ -124,7 +125,8 @@ func (s *State) recall(o contract.VMObservation) {
 	s.Hold = entity.HoldShown(o.Held)
 }
 
-// read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been lost.
+// read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been
+// lost.
 func (s *State) read(r contract.ReadVMResult) {
 	switch {
 	case r.VM == nil:
@@ -157,7 +159,8 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
+		Memory: entity.Memory{Epoch: s.Epoch}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
@@ -174,8 +177,8 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 	return runstrategy.Pending(s.VM, s.VMI)
 }
 
-// actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written it, or else whoever
-// changed the object last, or deletes it.
+// actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written
+// it, or else whoever changed the object last, or deletes it.
 func (s *State) actor() string {
 	if s.deleting() && s.Deleter != "" {
 		return s.Deleter
@@ -236,7 +239,8 @@ func (s *State) startsAnother() bool {
 		s.Open.Operation == contract.OperationRestart && s.VMI != nil && s.VMI.UID != s.Open.VMI)
 }
 
-// refresh brings what is derived from observations up to date. It runs before each decision and is as deterministic as one.
+// refresh brings what is derived from observations up to date. It runs before each decision and is as deterministic as
+// one.
 func (s *State) refresh(now time.Time) {
 	s.noteEnd(now)
 	s.forgetFailure()
@@ -245,8 +249,8 @@ func (s *State) refresh(now time.Time) {
 	s.mirror(now)
 }
 
-// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation, its revision;
-// and when it ended.
+// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation,
+// its revision; and when it ended.
 func (s *State) follow(now time.Time) {
 	there := s.situation() != runstrategy.Absent
 	if there {

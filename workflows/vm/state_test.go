@@ -49,7 +49,8 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 
 // TestWhoIsBehindARequest: the user whom the subresources API wrote into it, and not whoever changed the object before.
 func TestWhoIsBehindARequest(t *testing.T) {
-	start := contract.StateChangeRequest{Action: "Start", Data: map[string]string{contract.AnnotationRequestedBy: "jane"}}
+	start := contract.StateChangeRequest{Action: "Start",
+		Data: map[string]string{contract.AnnotationRequestedBy: "jane"}}
 	for name, c := range map[string]struct {
 		requests []contract.StateChangeRequest
 		want     string
@@ -64,14 +65,17 @@ func TestWhoIsBehindARequest(t *testing.T) {
 	}
 }
 
-// TestAnEntityWithoutMemoryReadsFirst: whoever has been at work on the VM has left an instance, perhaps, and what a person asked for.
+// TestAnEntityWithoutMemoryReadsFirst: whoever has been at work on the VM has left an instance, perhaps, and what a
+// person asked for.
 func TestAnEntityWithoutMemoryReadsFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
-	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Reported: true, Epoch: 1}
+	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
+		Finalizers: []string{contract.FinalizerVM}, Reported: true, Epoch: 1}
 	s := State{}
 	s.observeVM(o)
 	require.Equal(t, actRead, s.decide(now).Action)
-	s.read(contract.ReadVMResult{VM: &o, VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}})
+	s.read(contract.ReadVMResult{VM: &o,
+		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}})
 	s.refresh(now)
 	require.NotContains(t, []action{actOpen, actRead}, s.decide(now).Action, "its guest runs")
 
@@ -92,17 +96,20 @@ func TestAnInstanceThatStartsTheEntity(t *testing.T) {
 	require.Equal(t, actFinish, s.decide(now).Action, "there is no such VM")
 }
 
-// TestOlderMemoryIsCorrected: in a new epoch what Kubernetes says counts, whatever its versions; so does what a person asked for.
+// TestOlderMemoryIsCorrected: in a new epoch what Kubernetes says counts, whatever its versions; so does what a person
+// asked for.
 func TestOlderMemoryIsCorrected(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
-	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Halted", Finalizers: []string{contract.FinalizerVM}, Epoch: 1})
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Halted",
+		Finalizers: []string{contract.FinalizerVM}, Epoch: 1})
 	s.observeVMI(contract.VMIObservation{UID: "old", ResourceVersion: "8", OwnerUID: "vm", Phase: "Running", Epoch: 1})
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Epoch: 2})
 	require.Equal(t, actRead, s.decide(now).Action, "and not a stop")
 	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}
 	s.read(contract.ReadVMResult{
-		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Held: &held},
+		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always",
+			Finalizers: []string{contract.FinalizerVM}, Held: &held},
 	})
 	require.Equal(t, "held by bob", s.Hold.Message)
 	require.Equal(t, runstrategy.Absent, s.situation())
@@ -110,12 +117,14 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	require.NotEqual(t, actOpen, s.decide(now).Action, "it is held")
 }
 
-// TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it, and no new epoch has
-// begun yet. One that was released here is only not written yet.
+// TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it,
+// and no new epoch has begun yet. One that was released here is only not written yet.
 func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 	at := time.Unix(1000, 0)
-	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}
-	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM}, Epoch: 1}
+	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob",
+		LastTransitionTime: &at}
+	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
+		Finalizers: []string{contract.FinalizerVM}, Epoch: 1}
 	now := o
 	now.ResourceVersion, now.Held = "20", &held
 	for name, hear := range map[string]func(s *State){
@@ -143,10 +152,12 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 			later.ResourceVersion = "30"
 			require.NoError(t, s.met(&later))
 			s.refresh(released)
-			require.Equal(t, actOpen, s.decide(released).Action, "its own write of before, whose answer was lost, holds nothing")
+			require.Equal(t, actOpen, s.decide(released).Action,
+				"its own write of before, whose answer was lost, holds nothing")
 			again, since := later, released.Add(time.Minute)
 			again.ResourceVersion = "40"
-			again.Held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held once more", LastTransitionTime: &since}
+			again.Held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held once more",
+				LastTransitionTime: &since}
 			s.observeVM(again)
 			require.Equal(t, actRead, s.decide(since).Action)
 		})

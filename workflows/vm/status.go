@@ -31,7 +31,9 @@ func Printables() []Printable {
 		{Status: "Terminating", When: (*State).deleting},
 		{Status: "Stopping", When: (*State).stopping},
 		awaits("Migrating", "live migration"),
-		{Status: "Paused", When: func(s *State) bool { return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True") }},
+		{Status: "Paused", When: func(s *State) bool {
+			return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True")
+		}},
 		{Status: "Running", When: (*State).running},
 		{Status: "ErrorPvcNotFound", When: lacks("Synchronized", "FailedPvcNotFound")},
 		awaits("DataVolumeError", "DataVolumes"),
@@ -50,7 +52,8 @@ func Printables() []Printable {
 
 // crashLoop: there is no instance that lives, and those before it never ran.
 func (s *State) crashLoop() bool {
-	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && runstrategy.BacksOff(s.strategy()) && s.over()
+	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && runstrategy.BacksOff(s.strategy()) &&
+		s.over()
 }
 
 func (s *State) running() bool {
@@ -116,16 +119,18 @@ func (s *State) status() contract.VMStatus {
 	return st
 }
 
-// differs says whether the status is worth a write. What only says in other words why a VM that comes up or goes down is not ready waits for
-// the next write: it goes through several such reasons within a second.
+// differs says whether the status is worth a write. What only says in other words why a VM that comes up or goes down
+// is not ready waits for the next write: it goes through several such reasons within a second.
 func (s *State) differs() bool {
-	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == runstrategy.Absent && s.Failure == nil && !s.deleting() {
+	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == runstrategy.Absent &&
+		s.Failure == nil && !s.deleting() {
 		// The instance is being made this very moment; the write that tells of it says all.
 		return false
 	}
 	now := s.status()
 	if s.Written == nil || s.OutcomeUnknown {
-		// Nothing is known of what was written: a status that is older than this workflow is written once more, which changes nothing.
+		// Nothing is known of what was written: a status that is older than this workflow is written once more, which
+		// changes nothing.
 		return true
 	}
 	then := *s.Written
@@ -135,7 +140,8 @@ func (s *State) differs() bool {
 	} else {
 		return true
 	}
-	if now.PrintableStatus == then.PrintableStatus && (now.PrintableStatus == "Starting" || now.PrintableStatus == "Stopping") {
+	if now.PrintableStatus == then.PrintableStatus &&
+		(now.PrintableStatus == "Starting" || now.PrintableStatus == "Stopping") {
 		now.Conditions, then.Conditions = bare(now.Conditions), bare(then.Conditions)
 	}
 	return !entity.Same(now, then)

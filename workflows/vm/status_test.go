@@ -19,8 +19,10 @@ func TestPrecedence(t *testing.T) {
 		order = append(order, p.Status)
 	}
 	require.Equal(t, []string{
-		"Terminating", "Stopping", "Migrating", "Paused", "Running", "ErrorPvcNotFound", "DataVolumeError", "ErrorUnschedulable", "Provisioning",
-		"WaitingForVolumeBinding", "ErrImagePull", "ImagePullBackOff", "Starting", "CrashLoopBackOff", "Stopped", "WaitingForReceiver", "Unknown",
+		"Terminating", "Stopping", "Migrating", "Paused", "Running", "ErrorPvcNotFound", "DataVolumeError",
+		"ErrorUnschedulable", "Provisioning",
+		"WaitingForVolumeBinding", "ErrImagePull", "ImagePullBackOff", "Starting", "CrashLoopBackOff", "Stopped",
+		"WaitingForReceiver", "Unknown",
 	}, order)
 }
 
@@ -37,24 +39,42 @@ func TestPrintableStatus(t *testing.T) {
 		change    []func(*State)
 		want      string
 	}{
-		"deleted while it runs":           {runstrategy.Alive, []func(*State){func(s *State) { s.VM.DeletionTimestamp = &now }}, "Terminating"},
-		"going":                           {runstrategy.Deleting, nil, "Stopping"},
-		"going, ended":                    {runstrategy.Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
-		"own deletion, not seen yet":      {runstrategy.Alive, []func(*State){func(s *State) { s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStop}} }}, "Stopping"},
-		"paused":                          {runstrategy.Alive, []func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
-		"going, paused":                   {runstrategy.Deleting, []func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
-		"running":                         {runstrategy.Alive, nil, "Running"},
-		"running, and once unschedulable": {runstrategy.Alive, []func(*State){condition("PodScheduled", "False", "Unschedulable")}, "Running"},
-		"no such claim":                   {runstrategy.Alive, []func(*State){phase("Pending"), condition("Synchronized", "False", "FailedPvcNotFound"), condition("PodScheduled", "False", "Unschedulable")}, "ErrorPvcNotFound"},
-		"no node":                         {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("PodScheduled", "False", "Unschedulable"), condition("Synchronized", "False", "ErrImagePull")}, "ErrorUnschedulable"},
-		"no image":                        {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
-		"no image for a while":            {runstrategy.Alive, []func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")}, "ImagePullBackOff"},
-		"coming up":                       {runstrategy.Alive, []func(*State){phase("Scheduled")}, "Starting"},
+		"deleted while it runs": {runstrategy.Alive, []func(*State){func(s *State) {
+			s.VM.DeletionTimestamp = &now
+		}}, "Terminating"},
+		"going":        {runstrategy.Deleting, nil, "Stopping"},
+		"going, ended": {runstrategy.Deleting, []func(*State){phase("Succeeded")}, "Stopped"},
+		"own deletion, not seen yet": {runstrategy.Alive, []func(*State){func(s *State) {
+			s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStop}}
+		}}, "Stopping"},
+		"paused": {runstrategy.Alive,
+			[]func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
+		"going, paused": {runstrategy.Deleting,
+			[]func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
+		"running": {runstrategy.Alive, nil, "Running"},
+		"running, and once unschedulable": {runstrategy.Alive,
+			[]func(*State){condition("PodScheduled", "False", "Unschedulable")}, "Running"},
+		"no such claim": {runstrategy.Alive,
+			[]func(*State){phase("Pending"), condition("Synchronized", "False", "FailedPvcNotFound"),
+				condition("PodScheduled", "False", "Unschedulable")}, "ErrorPvcNotFound"},
+		"no node": {runstrategy.Alive,
+			[]func(*State){phase("Scheduling"), condition("PodScheduled", "False", "Unschedulable"),
+				condition("Synchronized", "False", "ErrImagePull")}, "ErrorUnschedulable"},
+		"no image": {runstrategy.Alive,
+			[]func(*State){phase("Scheduling"), condition("Synchronized", "False", "ErrImagePull")}, "ErrImagePull"},
+		"no image for a while": {runstrategy.Alive,
+			[]func(*State){phase("Scheduling"), condition("Synchronized", "False", "ImagePullBackOff")},
+			"ImagePullBackOff"},
+		"coming up": {runstrategy.Alive, []func(*State){phase("Scheduled")}, "Starting"},
 		"own creation, not seen yet": {runstrategy.Absent, []func(*State){func(s *State) {
 			s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStart}}
 		}}, "Starting"},
-		"never ran":              {runstrategy.Absent, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
-		"never ran, still there": {runstrategy.Failed, []func(*State){func(s *State) { s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2} }}, "CrashLoopBackOff"},
+		"never ran": {runstrategy.Absent, []func(*State){func(s *State) {
+			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
+		}}, "CrashLoopBackOff"},
+		"never ran, still there": {runstrategy.Failed, []func(*State){func(s *State) {
+			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
+		}}, "CrashLoopBackOff"},
 		"never ran, being made again": {runstrategy.Absent, []func(*State){func(s *State) {
 			s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 2}
 			s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStart}}
@@ -78,7 +98,8 @@ func TestMirroredConditions(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	s := state(runstrategy.Always, runstrategy.Alive, runstrategy.NoRequest)
 	s.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "True"}, {Type: "AgentConnected", Status: "True"}}
-	s.Checked = &Check{VMI: "i", Generation: 2, RestartRequired: "a non-live-updatable field was changed in the template spec"}
+	s.Checked = &Check{VMI: "i", Generation: 2,
+		RestartRequired: "a non-live-updatable field was changed in the template spec"}
 	s.refresh(now)
 	require.Equal(t, []string{"Ready=True", "AgentConnected=True", "RestartRequired=True"}, said(s))
 	s.VMI.Conditions = s.VMI.Conditions[:1]
@@ -86,10 +107,12 @@ func TestMirroredConditions(t *testing.T) {
 	require.Equal(t, []string{"Ready=True", "RestartRequired=True"}, said(s))
 	s.VMI.Conditions = []contract.Condition{{Type: "LiveMigratable", Status: "False"}}
 	s.refresh(now)
-	require.ElementsMatch(t, []string{"RestartRequired=True", "LiveMigratable=False", "Ready=False VMIConditionMissing"}, said(s))
+	require.ElementsMatch(t, []string{"RestartRequired=True", "LiveMigratable=False",
+		"Ready=False VMIConditionMissing"}, said(s))
 	s.VMI.Gone = true
 	s.refresh(now)
-	require.ElementsMatch(t, []string{"LiveMigratable=False", "Ready=False VMINotExists"}, said(s), "what it was restarted for is over")
+	require.ElementsMatch(t, []string{"LiveMigratable=False", "Ready=False VMINotExists"}, said(s),
+		"what it was restarted for is over")
 }
 
 func said(s *State) []string {
@@ -104,7 +127,8 @@ func said(s *State) []string {
 	return out
 }
 
-// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was last known to be written.
+// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
+// last known to be written.
 func TestAFailedWriteIsRepeated(t *testing.T) {
 	s := &State{VM: &contract.VMObservation{UID: "vm", ResourceVersion: "1", RunStrategy: "Halted"}}
 	st := s.status()

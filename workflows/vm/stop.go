@@ -10,7 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// Stop deletes the instance of a VM and waits until it is gone: the guest is asked to shut down, and killed at the end of its grace period.
+// Stop deletes the instance of a VM and waits until it is gone: the guest is asked to shut down, and killed at the end
+// of its grace period.
 func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.TransitionResult, error) {
 	r, err := newTransition(ctx, in).stop(ctx)
 	return entity.Reported(ctx, r, err)
@@ -52,7 +53,8 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	}
 	if !ok {
 		t.say(ctx, "The deadline has passed, and the instance is still there.")
-		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).String(), contract.ErrorDeadline, nil)
+		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+workflow.Now(ctx).
+			Sub(t.started).Round(time.Second).String(), contract.ErrorDeadline, nil)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ type transition struct {
 }
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
-	t := &transition{in: in, started: workflow.Now(ctx), limit: in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)}
+	t := &transition{in: in, started: workflow.Now(ctx),
+		limit: in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)}
 	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		for {
@@ -86,7 +87,8 @@ type refusal struct{ contract.TransitionResult }
 
 func (r refusal) Error() string { return r.Refused }
 
-// ended is the outcome of a transition that goes no further. A refusal is a result, which tells the entity what to plan from.
+// ended is the outcome of a transition that goes no further. A refusal is a result, which tells the entity what to plan
+// from.
 func ended(err error) (contract.TransitionResult, error) {
 	var r refusal
 	if errors.As(err, &r) {
@@ -95,13 +97,15 @@ func ended(err error) (contract.TransitionResult, error) {
 	return contract.TransitionResult{}, err
 }
 
-func (t *transition) refused(ctx workflow.Context, why string, vm *contract.VMObservation, vmi *contract.VMIObservation) error {
+func (t *transition) refused(
+	ctx workflow.Context, why string, vm *contract.VMObservation, vmi *contract.VMIObservation,
+) error {
 	t.say(ctx, "Nothing was done: %s.", why)
 	return refusal{contract.TransitionResult{Summary: "Nothing was done: " + why + ".", Refused: why, VM: vm, VMI: vmi}}
 }
 
-// maker names the transition, which the instance that it makes keeps. Its workflow ID alone may have been another's: an entity without memory
-// counts anew.
+// maker names the transition, which the instance that it makes keeps. Its workflow ID alone may have been another's: an
+// entity without memory counts anew.
 func maker(ctx workflow.Context) string {
 	e := workflow.GetInfo(ctx).WorkflowExecution
 	return e.ID + "@" + e.RunID

@@ -15,8 +15,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What is signalled to the restart then, that the one before is gone and
-// that the next one runs, comes at once, and only the last of it is there to be seen.
+// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What is signalled to the restart
+// then, that the one before is gone and that the next one runs, comes at once, and only the last of it is there to be
+// seen.
 func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		in     contract.TransitionInput
@@ -25,7 +26,8 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 	}{
 		"the next one runs": {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}},
-			contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-2", Phase: "Running"}, 10 * time.Second,
+			contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-2", Phase: "Running"},
+			10 * time.Second,
 		},
 		"the same one has ended": {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}},
@@ -39,14 +41,17 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
-				return contract.DeleteVMIResult{}, nil
-			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-			env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
-				return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}, Existing: true}, nil
-			}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+			env.RegisterActivityWithOptions(
+				func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+					return contract.DeleteVMIResult{}, nil
+				}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+			env.RegisterActivityWithOptions(
+				func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}, Existing: true}, nil
+				}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 			began := env.Now()
-			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, began.Add(10*time.Minute)
+			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
+				began.Add(10*time.Minute)
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalProgress, c.news) }, 5*time.Second)
 			env.ExecuteWorkflow(vm.Restart, c.in)
 			require.True(t, env.IsWorkflowCompleted())
@@ -71,7 +76,8 @@ func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
 		return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-1", Phase: "Running"})
+		env.SignalWorkflow(contract.SignalProgress,
+			contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: "vmi-1", Phase: "Running"})
 	}, 5*time.Minute)
 	env.ExecuteWorkflow(vm.Start, contract.TransitionInput{
 		VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(-time.Minute),
@@ -80,26 +86,31 @@ func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
 	require.NoError(t, env.GetWorkflowError())
 }
 
-// TestAStopHasItsTimeFromTheDeletion: one whose request came through only after its deadline still waits for the guest, and no longer than it may.
+// TestAStopHasItsTimeFromTheDeletion: one whose request came through only after its deadline still waits for the guest,
+// and no longer than it may.
 func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 	const limit = 30 * time.Second
-	for goneAfter, want := range map[time.Duration]string{limit - time.Second: "", limit + time.Second: "the instance is not gone after"} {
+	for goneAfter, want := range map[time.Duration]string{limit - time.Second: "",
+		limit + time.Second: "the instance is not gone after"} {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
 		begun := env.Now()
 		attempts := 0
-		env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
-			if attempts++; attempts < 9 {
-				return contract.DeleteVMIResult{}, errors.New("the API server does not answer")
-			}
-			require.Greater(t, env.Now().Sub(begun), limit)
-			env.RegisterDelayedCallback(func() {
-				env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressAbsent})
-			}, goneAfter)
-			return contract.DeleteVMIResult{}, nil
-		}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+		env.RegisterActivityWithOptions(
+			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+				if attempts++; attempts < 9 {
+					return contract.DeleteVMIResult{}, errors.New("the API server does not answer")
+				}
+				require.Greater(t, env.Now().Sub(begun), limit)
+				env.RegisterDelayedCallback(func() {
+					env.SignalWorkflow(contract.SignalProgress,
+						contract.InstanceProgress{State: contract.ProgressAbsent})
+				}, goneAfter)
+				return contract.DeleteVMIResult{}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
 		env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
-			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"}, Deadline: begun.Add(limit),
+			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
+			Deadline: begun.Add(limit),
 		})
 		require.True(t, env.IsWorkflowCompleted())
 		if want == "" {
@@ -116,9 +127,12 @@ func TestARefusedStopIsAResult(t *testing.T) {
 	now := contract.VMObservation{UID: "vm-1", ResourceVersion: "7", RunStrategy: "Always"}
 	env := suite.NewTestWorkflowEnvironment()
 	env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
-		return contract.DeleteVMIResult{Refused: "it is to run", VM: &now, VMI: &contract.VMIObservation{UID: "vmi-1"}}, nil
+		return contract.DeleteVMIResult{Refused: "it is to run", VM: &now, VMI: &contract.VMIObservation{UID: "vmi-1"}},
+			nil
 	}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-	env.ExecuteWorkflow(vm.Restart, contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(time.Minute)})
+	env.ExecuteWorkflow(vm.Restart,
+		contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
+			Deadline: env.Now().Add(time.Minute)})
 	require.NoError(t, env.GetWorkflowError())
 	var r contract.TransitionResult
 	require.NoError(t, env.GetWorkflowResult(&r))
@@ -127,24 +141,30 @@ func TestARefusedStopIsAResult(t *testing.T) {
 	require.Equal(t, "vmi-1", r.VMI.UID)
 }
 
-// TestACancelledStartTakesAwayWhatItMade, also where the answer of its creation was lost: the instance says which start made it.
+// TestACancelledStartTakesAwayWhatItMade, also where the answer of its creation was lost: the instance says which start
+// made it.
 func TestACancelledStartTakesAwayWhatItMade(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	var made []string
-	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
-		made = append(made, in.Transition)
-		env.CancelWorkflow()
-		return contract.CreateVMIResult{}, temporal.NewApplicationError("the answer was lost", "Kubernetes")
-	}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+	env.RegisterActivityWithOptions(
+		func(_ context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+			made = append(made, in.Transition)
+			env.CancelWorkflow()
+			return contract.CreateVMIResult{}, temporal.NewApplicationError("the answer was lost", "Kubernetes")
+		}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 	var in contract.DeleteVMIInput
-	env.RegisterActivityWithOptions(func(_ context.Context, got contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
-		in = got
-		return contract.DeleteVMIResult{}, nil
-	}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-	env.ExecuteWorkflow(vm.Start, contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, Deadline: env.Now().Add(time.Minute)})
+	env.RegisterActivityWithOptions(
+		func(_ context.Context, got contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+			in = got
+			return contract.DeleteVMIResult{}, nil
+		}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+	env.ExecuteWorkflow(vm.Start,
+		contract.TransitionInput{VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
+			Deadline: env.Now().Add(time.Minute)})
 	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()))
-	require.Equal(t, "default-test-workflow-id@default-test-run-id", in.MadeBy, "a run before may have had the same workflow ID")
+	require.Equal(t, "default-test-workflow-id@default-test-run-id", in.MadeBy,
+		"a run before may have had the same workflow ID")
 	require.Equal(t, made[0], in.MadeBy)
 	require.Empty(t, in.VMI.UID)
 }

@@ -23,7 +23,8 @@ type instance struct {
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e := &instance{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
 	if in.Name == "" || in.Namespace == "" {
-		return temporal.NewNonRetryableApplicationError("a VirtualMachine entity needs namespace and name", contract.ErrorInvalid, nil)
+		return temporal.NewNonRetryableApplicationError("a VirtualMachine entity needs namespace and name",
+			contract.ErrorInvalid, nil)
 	}
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
@@ -66,7 +67,8 @@ func (e *instance) Details(p entity.Plan) string {
 	if s.VM == nil {
 		return fmt.Sprintf("VirtualMachine %s/%s has not been seen yet.", s.Object.Namespace, s.Object.Name)
 	}
-	fmt.Fprintf(&b, "**VirtualMachine %s/%s is %s** (run strategy %s)", s.Object.Namespace, s.Object.Name, s.printable(), s.VM.RunStrategy)
+	fmt.Fprintf(&b, "**VirtualMachine %s/%s is %s** (run strategy %s)", s.Object.Namespace, s.Object.Name,
+		s.printable(), s.VM.RunStrategy)
 	switch {
 	case p.Finish:
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
@@ -79,10 +81,12 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nIts instance reports %s: %s.", c.Reason, strings.TrimRight(c.Message, ". "))
 	}
 	if s.StartFailure != nil && s.StartFailure.RetryAfter != nil {
-		fmt.Fprintf(&b, "\n\n%d instances in a row ended without running. Next try not before %s.", s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "\n\n%d instances in a row ended without running. Next try not before %s.",
+			s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
 	}
 	if s.Failure != nil {
-		b.WriteString("\n\n" + s.Failure.Text(s.situation() != runstrategy.Alive)) // an instance that is there is not made once more
+		// an instance that is there is not made once more
+		b.WriteString("\n\n" + s.Failure.Text(s.situation() != runstrategy.Alive))
 	}
 	if s.Last != nil {
 		b.WriteString("\n\n" + s.Last.Text())

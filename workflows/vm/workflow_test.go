@@ -19,7 +19,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// world is one VM entity with its transitions on a fake cluster, with time that skips. The VMI's own entity is played by the test.
+// world is one VM entity with its transitions on a fake cluster, with time that skips. The VMI's own entity is played
+// by the test.
 type world struct {
 	*cluster.Cluster
 	env         *testsuite.TestWorkflowEnvironment
@@ -33,7 +34,8 @@ func newWorld(t *testing.T) *world {
 	env := s.NewTestWorkflowEnvironment()
 	w := &world{Cluster: cluster.New(t, "vm/default/web", env), env: env}
 	w.env.SetTestTimeout(20 * time.Second)
-	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop, contract.WorkflowRestartVM: vm.Restart} {
+	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop,
+		contract.WorkflowRestartVM: vm.Restart} {
 		w.env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
@@ -291,7 +293,8 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 	w.run(t)
 }
 
-// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is cancelled, and then makes the instance.
+// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is cancelled, and then
+// makes the instance.
 func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 	w := newWorld(t)
 	attempts, cancelled := 0, make(chan struct{})

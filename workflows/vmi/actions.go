@@ -91,7 +91,8 @@ func (e *instance) findPod(ctx workflow.Context) error {
 }
 
 func (e *instance) createPod(ctx workflow.Context) error {
-	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, string(actCreatePod), contract.CreatePodInput{VMI: e.state.Object})
+	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, string(actCreatePod),
+		contract.CreatePodInput{VMI: e.state.Object})
 	if entity.ErrorType(err) == contract.ErrorGone {
 		e.leaving(ctx)
 		return nil
@@ -111,7 +112,8 @@ func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
 	s.Starting, s.StartCancelled = true, false
 	pod := *s.Pod
-	in := contract.StartDomainInput{VMI: s.Object, Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
+	in := contract.StartDomainInput{VMI: s.Object,
+		Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
 	o := entity.NodeOptions(pod.NodeName)
 	o.Summary = "start the domain in " + pod.Name + " on " + pod.NodeName
 	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, o))
@@ -146,7 +148,8 @@ func (e *instance) cancelStarting() {
 
 func (e *instance) markPod(ctx workflow.Context) error {
 	paused := e.state.paused()
-	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod), contract.MarkPodInput{Pod: e.pod(), Paused: paused})
+	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod),
+		contract.MarkPodInput{Pod: e.pod(), Paused: paused})
 	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
 		e.state.PodMarked, e.state.PodPaused = true, paused
 		err = nil
@@ -157,7 +160,8 @@ func (e *instance) markPod(ctx workflow.Context) error {
 
 func (e *instance) deletePod(ctx workflow.Context) error {
 	e.cancelStarting()
-	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(), Events: e.state.farewell()}
+	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(),
+		Events: e.state.farewell()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
 	if err == nil && r.Refused != "" {
 		err = e.state.correct(r.VMI, r.Refused)
@@ -193,8 +197,10 @@ func (e *instance) forceDeletePod(ctx workflow.Context) error {
 }
 
 func (e *instance) releasePod(ctx workflow.Context) error {
-	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion, Fence: e.state.fence()}
-	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer, string(actRemovePodFinalizer), in)
+	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion,
+		Fence: e.state.fence()}
+	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
+		string(actRemovePodFinalizer), in)
 	switch {
 	case err != nil:
 	case r.Node != nil:
@@ -257,8 +263,8 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	return e.settle(ctx, a, err)
 }
 
-// met takes in what a write of a version met instead: the VMI as it is now, whatever the order of the versions seems to be. An error says
-// that there was nothing new in it once more: the same write would meet the same.
+// met takes in what a write of a version met instead: the VMI as it is now, whatever the order of the versions seems to
+// be. An error says that there was nothing new in it once more: the same write would meet the same.
 func (s *State) met(version string, now *contract.VMIObservation) error {
 	if now != nil && now.UID == s.Object.UID && !s.VMI.Gone && s.VMI.ResourceVersion == version {
 		s.VMI = now
@@ -269,8 +275,8 @@ func (s *State) met(version string, now *contract.VMIObservation) error {
 	return s.Conflicts.Met(s.VMI.Gone || s.VMI.ResourceVersion != version, "VirtualMachineInstance", version)
 }
 
-// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its memory is that of an older
-// copy.
+// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its
+// memory is that of an older copy.
 func (s *State) behind(now *contract.VMIObservation) bool {
 	for _, t := range now.PhaseTimes {
 		if !slices.ContainsFunc(s.PhaseTimes, func(known contract.PhaseTime) bool { return known.Phase == t.Phase }) {
@@ -280,8 +286,8 @@ func (s *State) behind(now *contract.VMIObservation) bool {
 	return false
 }
 
-// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that removes its finalizers finds out: its
-// finalizers must not stay behind.
+// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that
+// removes its finalizers finds out: its finalizers must not stay behind.
 func (e *instance) leaving(ctx workflow.Context) {
 	if e.state.deleting() {
 		return
@@ -306,7 +312,8 @@ func (s *State) farewell() []contract.Event {
 	if s.Phase != PhaseRunning || s.VMI.GracePeriodSeconds != nil && *s.VMI.GracePeriodSeconds == 0 {
 		return nil
 	}
-	return s.Announced.Missing(contract.Event{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"})
+	return s.Announced.Missing(
+		contract.Event{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"})
 }
 
 func (e *instance) pod() contract.Object {

@@ -14,7 +14,8 @@ func (e *instance) controls() []entity.Control {
 	return []entity.Control{
 		entity.RetryNow(&s.Failure, nil, nil),
 		{
-			Name: contract.ControlFenceConfirmed, Does: "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
+			Name:  contract.ControlFenceConfirmed,
+			Does:  "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
 			Check: func(contract.ControlRequest) error { return s.fenceable() },
 			Apply: s.confirmFence,
 		},
@@ -38,7 +39,8 @@ func sound(was, now *State) error {
 	return soundPod(was, now)
 }
 
-// soundPod lets the pod be forgotten, so that it is looked for, but not be made another one, nor be said to exist no more while it may run.
+// soundPod lets the pod be forgotten, so that it is looked for, but not be made another one, nor be said to exist no
+// more while it may run.
 func soundPod(was, now *State) error {
 	p, q := was.Pod, now.Pod
 	switch {
@@ -55,7 +57,8 @@ func soundPod(was, now *State) error {
 }
 
 func (s *State) identity() entity.Identity[contract.VMIObservation] {
-	return entity.Identity[contract.VMIObservation]{Field: "vmi", Kind: "VirtualMachineInstance", Object: s.Object, Seen: s.VMI, Next: s.Next}
+	return entity.Identity[contract.VMIObservation]{Field: "vmi", Kind: "VirtualMachineInstance", Object: s.Object,
+		Seen: s.VMI, Next: s.Next}
 }
 
 // track notes what the entity is about: the boot of its instance, then its end.

@@ -32,7 +32,8 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			anew := func() *State {
-				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n"})
+				s := seen(contract.VMIObservation{Phase: "Running"},
+					contract.PodObservation{Phase: "Running", NodeName: "n"})
 				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(actWrite)}
 				return s
 			}

@@ -10,14 +10,16 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// lostAfter is how long a node is not ready until its VMIs say so. What Kubernetes itself waits for a node's heartbeat comes before that.
+// lostAfter is how long a node is not ready until its VMIs say so. What Kubernetes itself waits for a node's heartbeat
+// comes before that.
 const lostAfter = 30 * time.Second
 
-// goneAfter is how long the end of a pod is waited for whose Node object was deleted while the node was well: its kubelet may still be there
-// and ends the pod in a moment.
+// goneAfter is how long the end of a pod is waited for whose Node object was deleted while the node was well: its
+// kubelet may still be there and ends the pod in a moment.
 const goneAfter = time.Minute
 
-// Fencing says why a pod's node counts as off although no kubelet has said so. It counts once the pod has been force-deleted.
+// Fencing says why a pod's node counts as off although no kubelet has said so. It counts once the pod has been
+// force-deleted.
 type Fencing struct {
 	PodUID string           `json:"podUID"`
 	By     contract.FenceBy `json:"by,omitempty"`
@@ -25,8 +27,8 @@ type Fencing struct {
 	At     time.Time        `json:"at"`
 }
 
-// TaintSeen is at which newest versions of a pod's Node the taint out-of-service was seen while the node was ready, and was seen not to be there.
-// A maximum of each, so that it does not depend on the order in which they are told.
+// TaintSeen is at which newest versions of a pod's Node the taint out-of-service was seen while the node was ready, and
+// was seen not to be there. A maximum of each, so that it does not depend on the order in which they are told.
 type TaintSeen struct {
 	PodUID  string `json:"podUID,omitempty"`
 	Ready   string `json:"ready,omitempty"`
@@ -53,14 +55,16 @@ func (s *State) observeTaint(o contract.NodeState) {
 	}
 }
 
-// forgotten says that the taint is older than the outage: it was there while the node was ready, and has not been taken off since.
+// forgotten says that the taint is older than the outage: it was there while the node was ready, and has not been taken
+// off since.
 func (s *State) forgotten() bool {
 	t := s.Taint
-	return s.Pod != nil && t.PodUID == s.Pod.UID && t.Ready != "" && (t.Without == "" || entity.Newer(t.Ready, t.Without))
+	return s.Pod != nil && t.PodUID == s.Pod.UID && t.Ready != "" &&
+		(t.Without == "" || entity.Newer(t.Ready, t.Without))
 }
 
-// outOfService says that an administrator calls the node off, and means this outage: one that has lasted for long enough not to be a kubelet
-// that was started again, with a taint that was not left over from an earlier one.
+// outOfService says that an administrator calls the node off, and means this outage: one that has lasted for long
+// enough not to be a kubelet that was started again, with a taint that was not left over from an earlier one.
 func (s *State) outOfService(now time.Time) bool {
 	n := s.node()
 	return !n.Gone && n.OutOfService && s.lost(now) && !s.forgotten()
@@ -92,7 +96,8 @@ func (s *State) observeNode(o contract.NodeState) {
 		s.Node = &o
 		return
 	}
-	if old.UID == o.UID && old.Gone || old.ResourceVersion != "" && !entity.Newer(o.ResourceVersion, old.ResourceVersion) {
+	if old.UID == o.UID && old.Gone || old.ResourceVersion != "" &&
+		!entity.Newer(o.ResourceVersion, old.ResourceVersion) {
 		return
 	}
 	s.Node, s.NodeGoneAt = &o, time.Time{}
@@ -123,7 +128,8 @@ func (s *State) lostAt() time.Time {
 
 func (s *State) lost(now time.Time) bool { return s.away() && !now.Before(s.lostAt()) }
 
-// refreshNode decides whether the node counts as off: it is called out of service, or is truly gone. (A person may say so, too.)
+// refreshNode decides whether the node counts as off: it is called out of service, or is truly gone. (A person may say
+// so, too.)
 func (s *State) refreshNode(now time.Time) {
 	n := s.node()
 	if n == nil {
@@ -142,7 +148,8 @@ func (s *State) refreshNode(now time.Time) {
 	case n.Gone && !now.Before(s.goneAt()):
 		s.declareOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
 	case s.outOfService(now):
-		s.declareOff(now, contract.FencedByTaint, "node "+n.Name+" is not ready, and an administrator has called it out of service")
+		s.declareOff(now, contract.FencedByTaint,
+			"node "+n.Name+" is not ready, and an administrator has called it out of service")
 	}
 }
 
@@ -158,8 +165,8 @@ func (s *State) declareOff(now time.Time, by contract.FenceBy, why string) {
 	s.Fenced = &Fencing{PodUID: s.Pod.UID, By: by, Why: why, At: now}
 }
 
-// unfence takes in that nothing says any more that the node of a pod is off: its guest may run, whatever was confirmed before. What has been written of its end
-// stays: then its pod was force-deleted, and the kubelet ends it.
+// unfence takes in that nothing says any more that the node of a pod is off: its guest may run, whatever was confirmed
+// before. What has been written of its end stays: then its pod was force-deleted, and the kubelet ends it.
 func (s *State) unfence(n *contract.NodeState) {
 	s.observeTaint(*n)
 	s.Fenced, s.NodeGoneAt, s.Node = nil, time.Time{}, n
@@ -182,7 +189,8 @@ func (s *State) fenced() bool {
 	return s.Fenced != nil && s.Pod != nil && s.Fenced.PodUID == s.Pod.UID
 }
 
-// off says that the pod's guest is known not to run any more, whatever the pod says: the activity that force-deletes it has looked at the node.
+// off says that the pod's guest is known not to run any more, whatever the pod says: the activity that force-deletes it
+// has looked at the node.
 func (s *State) off() bool { return s.fenced() && s.PodForceDeleted }
 
 // fenceable refuses a confirmation where there is nothing to be confirmed.
@@ -205,7 +213,8 @@ func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, 
 		return "", err
 	}
 	name := s.nodeName()
-	s.declareOff(now, contract.FencedByPerson, fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
+	s.declareOff(now, contract.FencedByPerson,
+		fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
 	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
 }
 
@@ -228,16 +237,19 @@ func (s *State) lostMessage() string {
 		what = "node " + n.Name + " exists no more, and nothing has said that the pod ended"
 	}
 	if !n.Gone && n.OutOfService && s.forgotten() {
-		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it off, and set it again)"
+		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it " +
+			"off, and set it again)"
 	}
-	return what + ": the guest may still run there, so it is not started elsewhere. It goes on as it is if the node comes back. If the node is " +
+	return what + ": the guest may still run there, so it is not started elsewhere. It goes on as it is if the node " +
+		"comes back. If the node is " +
 		"off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, delete the Node, or confirm it with the control fence-confirmed"
 }
 
 // refreshLost keeps the mark that a lost node leaves on its VMIs.
 func (s *State) refreshLost(now time.Time) {
 	if s.lost(now) {
-		c := contract.Condition{Type: contract.ConditionNodeLost, Status: "True", Reason: contract.ReasonNodeUnresponsive, Message: s.lostMessage()}
+		c := contract.Condition{Type: contract.ConditionNodeLost, Status: "True",
+			Reason: contract.ReasonNodeUnresponsive, Message: s.lostMessage()}
 		if old, ok := conditions.Get(s.Conditions, c.Type); ok && old.Message != c.Message {
 			s.Conditions = conditions.Remove(s.Conditions, c.Type)
 		}

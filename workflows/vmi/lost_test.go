@@ -57,7 +57,9 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	var late contract.NodeState
-	w.at(25*time.Second, func() { require.Empty(t, w.condition(contract.ConditionNodeLost).Type, "it may be back in a moment") })
+	w.at(25*time.Second, func() {
+		require.Empty(t, w.condition(contract.ConditionNodeLost).Type, "it may be back in a moment")
+	})
 	w.at(time.Hour, func() {
 		c := w.condition(contract.ConditionNodeLost)
 		require.Equal(t, "True", c.Status)
@@ -95,7 +97,8 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant: a taint that was there while the node was ready was forgotten after an earlier one.
+// TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant: a taint that was there while the node was ready was forgotten
+// after an earlier one.
 func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
@@ -151,14 +154,16 @@ func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {
 	w.at(10*time.Second, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, ask) })
 	w.at(20*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Contains(t, w.condition(contract.ConditionControlRefused).Message, "is ready", "nobody confirms that a node is off which answers")
+		require.Contains(t, w.condition(contract.ConditionControlRefused).Message, "is ready",
+			"nobody confirms that a node is off which answers")
 		w.node(unready)
 	})
 	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, ask) })
 	w.endsAsFenced(t, time.Minute+time.Second, "alice (as claimed) confirmed")
 }
 
-// TestForcedDeletionOfThePodIsNoProof: kubectl delete pod --force leaves our finalizer, and the pod garbage collector's word counts no more.
+// TestForcedDeletionOfThePodIsNoProof: kubectl delete pod --force leaves our finalizer, and the pod garbage collector's
+// word counts no more.
 func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
@@ -167,7 +172,8 @@ func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 		w.EditPod(func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodFailed
 			p.Status.Conditions = append(p.Status.Conditions,
-				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+					Reason: "DeletionByPodGC"})
 		})
 	})
 	w.at(time.Hour, func() {
@@ -197,7 +203,9 @@ func TestDeletedOnALostNode(t *testing.T) {
 		require.NotNil(t, w.VMI())
 		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason)
-		w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
+		w.node(func(o *contract.NodeState) {
+			o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute)
+		})
 	})
 	w.at(time.Hour+time.Second, func() { require.Nil(t, w.VMI()) })
 	w.run(t)
@@ -225,11 +233,13 @@ func TestAQuickDeletionWritesOnce(t *testing.T) {
 	var own []string
 	for _, c := range w.Calls[calls:] {
 		switch c {
-		case contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI, contract.ActivityFindPod:
+		case contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI,
+			contract.ActivityFindPod:
 			own = append(own, c)
 		}
 	}
-	require.Equal(t, []string{contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI}, own)
+	require.Equal(t, []string{contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer,
+		contract.ActivityPatchVMI}, own)
 }
 
 // TestASlowDeletionShows: what takes long must show.
@@ -246,7 +256,8 @@ func TestASlowDeletionShows(t *testing.T) {
 	require.Equal(t, "Failed", w.VMIStatus.Phase)
 }
 
-// TestAdoptedOnADeadNode: Temporal's database and the node are lost. What only the node's worker knows stays as it was written.
+// TestAdoptedOnADeadNode: Temporal's database and the node are lost. What only the node's worker knows stays as it was
+// written.
 func TestAdoptedOnADeadNode(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
@@ -262,7 +273,8 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 			w.RunPod()
 			w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) {
 				ran(vmi)
-				vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "AgentConnected", Status: "True"}}
+				vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
+					{Type: "AgentConnected", Status: "True"}}
 			})
 		})
 		w.SendAll()
@@ -274,7 +286,9 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 		require.Equal(t, "Synchronizing with the Domain failed.", w.condition("Synchronized").Reason)
 		require.True(t, w.VMIStatus.DomainUnknown)
 		require.Equal(t, "True", w.condition("AgentConnected").Status)
-		w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute) })
+		w.node(func(o *contract.NodeState) {
+			o.OutOfService, o.Ready, o.Since = true, false, o.Since.Add(-time.Minute)
+		})
 	})
 	w.at(10*time.Minute+time.Second, func() {
 		require.Equal(t, "Failed", w.VMIStatus.Phase)
@@ -284,7 +298,8 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 	require.Zero(t, w.DomainsStarted)
 }
 
-// TestAFenceIsPublishedOnceThePodIsForceDeleted: until then nobody has looked whether the node is off, and a node that comes back keeps its guest.
+// TestAFenceIsPublishedOnceThePodIsForceDeleted: until then nobody has looked whether the node is off, and a node that
+// comes back keeps its guest.
 func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
@@ -295,7 +310,9 @@ func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
 		}
 		return nil
 	}
-	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"}) })
+	w.at(time.Minute, func() {
+		w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"})
+	})
 	w.at(5*time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase, "its guest may run: what is published cannot be taken back")
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason, "what is waited for must show")
@@ -322,7 +339,9 @@ func TestANodeThatIsWellWhenItsPodIsToBeForceDeleted(t *testing.T) {
 		return nil
 	}
 	w.at(59*time.Second, func() { w.Unseen(func() { w.node(func(*contract.NodeState) {}) }) })
-	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"}) })
+	w.at(time.Minute, func() {
+		w.env.SignalWorkflow(contract.ControlFenceConfirmed, contract.ControlRequest{Actor: "alice"})
+	})
 	w.at(time.Hour, func() {
 		require.Equal(t, 30, failures)
 		require.Equal(t, "Running", w.VMIStatus.Phase)

@@ -13,7 +13,8 @@ import (
 // TestWordOfTheNodeInAnyOrder: twice, late and out of order, it ends in the same state.
 func TestWordOfTheNodeInAnyOrder(t *testing.T) {
 	at := func(version string, ready bool) contract.NodeState {
-		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready, Since: noon}
+		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready,
+			Since: noon}
 	}
 	gone := contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true}
 	anew := contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon}
@@ -35,7 +36,8 @@ func TestWordOfTheNodeInAnyOrder(t *testing.T) {
 				require.Equal(t, c.uid, s.node().UID)
 			}
 			play := func(list []contract.NodeState) *State {
-				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+				s := seen(contract.VMIObservation{Phase: "Running"},
+					contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 				for _, o := range list {
 					s.observeNode(o)
 				}
@@ -60,11 +62,13 @@ func TestWordOfTheNodeInAnyOrder(t *testing.T) {
 
 // TestANodeThatIsMadeAnewIsNoProof: a machine whose kubelet starts again makes its Node anew, with the guest alive.
 func TestANodeThatIsMadeAnewIsNoProof(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s := seen(contract.VMIObservation{Phase: "Running"},
+		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true})
 	s.refresh(noon)
 	require.False(t, s.fenced(), "its kubelet may be there yet")
-	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon})
+	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true,
+		Since: noon})
 	s.refresh(noon.Add(time.Hour))
 	require.False(t, s.fenced())
 	require.Equal(t, PhaseRunning, s.Phase)
@@ -72,32 +76,40 @@ func TestANodeThatIsMadeAnewIsNoProof(t *testing.T) {
 
 // TestWordOfAnotherPodsNode: what is said of an earlier pod's node is not about this one.
 func TestWordOfAnotherPodsNode(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s := seen(contract.VMIObservation{Phase: "Running"},
+		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", Gone: true})
 	s.refresh(noon.Add(time.Hour))
 	require.Nil(t, s.node())
 	require.Equal(t, PhaseRunning, s.Phase)
 	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: "3", Since: noon})
-	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", ResourceVersion: "4", Ready: true, Since: noon})
+	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", ResourceVersion: "4", Ready: true,
+		Since: noon})
 	require.False(t, s.node().Ready)
 }
 
-// TestTheTaintInAnyOrder: whether a taint is left over does not depend on the order in which the versions of the Node are told.
+// TestTheTaintInAnyOrder: whether a taint is left over does not depend on the order in which the versions of the Node
+// are told.
 func TestTheTaintInAnyOrder(t *testing.T) {
 	at := func(version string, ready, tainted bool) contract.NodeState {
-		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready, OutOfService: tainted, Since: noon}
+		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready,
+			OutOfService: tainted, Since: noon}
 	}
 	for name, c := range map[string]struct {
 		told   []contract.NodeState
 		fenced bool
 	}{
-		"set in the outage":        {[]contract.NodeState{at("9", true, false), at("10", false, false), at("11", false, true)}, true},
-		"left over":                {[]contract.NodeState{at("9", true, true), at("10", false, true), at("11", false, true)}, false},
-		"left over, and set again": {[]contract.NodeState{at("9", true, true), at("10", false, false), at("11", false, true)}, true},
+		"set in the outage": {
+			[]contract.NodeState{at("9", true, false), at("10", false, false), at("11", false, true)}, true},
+		"left over": {
+			[]contract.NodeState{at("9", true, true), at("10", false, true), at("11", false, true)}, false},
+		"left over, and set again": {
+			[]contract.NodeState{at("9", true, true), at("10", false, false), at("11", false, true)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-				s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+				s := seen(contract.VMIObservation{Phase: "Running"},
+					contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 				for _, i := range order {
 					s.observeNode(c.told[i])
 				}

@@ -13,17 +13,19 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// refuse says what stands against an operation, in KubeVirt's words and order, or nil. Errors are application errors of a type that says which
-// answer they are.
+// refuse says what stands against an operation, in KubeVirt's words and order, or nil. Errors are application errors of
+// a type that says which answer they are.
 func (s *State) refuse(r contract.InstanceRequest) error {
 	state := func(text string) error {
 		return temporal.NewNonRetryableApplicationError(text, contract.RefusedState, nil)
 	}
 	switch {
 	case s.VMI == nil:
-		return temporal.NewNonRetryableApplicationError("The instance has not been seen yet; try again.", contract.RefusedAway, nil)
+		return temporal.NewNonRetryableApplicationError("The instance has not been seen yet; try again.",
+			contract.RefusedAway, nil)
 	case s.Object.UID != r.UID:
-		return temporal.NewNonRetryableApplicationError("Another instance of that name is still being dealt with; try again.", contract.RefusedAway, nil)
+		return temporal.NewNonRetryableApplicationError(
+			"Another instance of that name is still being dealt with; try again.", contract.RefusedAway, nil)
 	case s.VMI.Gone:
 		return temporal.NewNonRetryableApplicationError("it is gone", contract.RefusedGone, nil)
 	}
@@ -35,7 +37,8 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 		case !running:
 			return state("VM is not running")
 		case r.Probed:
-			return temporal.NewNonRetryableApplicationError("Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported", contract.RefusedProbed, nil)
+			return temporal.NewNonRetryableApplicationError(
+				"Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported", contract.RefusedProbed, nil)
 		case paused:
 			return state("VMI is already paused")
 		}
@@ -67,14 +70,17 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 		switch {
 		case running:
 		case s.Phase == PhaseScheduled || s.Phase == PhaseRunning:
-			return temporal.NewNonRetryableApplicationError("the guest does not run yet, or no longer", contract.RefusedPhase, nil)
+			return temporal.NewNonRetryableApplicationError("the guest does not run yet, or no longer",
+				contract.RefusedPhase, nil)
 		default:
 			return temporal.NewNonRetryableApplicationError(
-				fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of Running or Scheduled", s.Phase),
+				fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of Running or "+
+					"Scheduled", s.Phase),
 				contract.RefusedPhase, nil)
 		}
 	default:
-		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q is no operation", string(r.Operation)), contract.RefusedFailed, nil)
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q is no operation", string(r.Operation)),
+			contract.RefusedFailed, nil)
 	}
 	return nil
 }
@@ -82,13 +88,14 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 // refuseAt also refuses what comes too late: whoever asked was told long ago that it was not done.
 func (s *State) refuseAt(r contract.InstanceRequest, now time.Time) error {
 	if !r.NotAfter.IsZero() && now.After(r.NotAfter) {
-		return temporal.NewNonRetryableApplicationError("The request comes too late: nobody waits for it any more.", contract.RefusedAway, nil)
+		return temporal.NewNonRetryableApplicationError("The request comes too late: nobody waits for it any more.",
+			contract.RefusedAway, nil)
 	}
 	return s.refuse(r)
 }
 
-// did says that the request of that ID was done before: an answer may get lost, and the request come again in a later run. The error says
-// that it may have been done, and is nothing to do twice.
+// did says that the request of that ID was done before: an answer may get lost, and the request come again in a later
+// run. The error says that it may have been done, and is nothing to do twice.
 func (s *State) did(id string) (bool, error) {
 	for _, r := range s.Records {
 		switch {
@@ -96,7 +103,8 @@ func (s *State) did(id string) (bool, error) {
 		case r.Outcome == entity.OutcomeDone:
 			return true, nil
 		case r.OutcomeUnknown && !repeatable(r.Operation):
-			return true, temporal.NewNonRetryableApplicationError("It was begun before, and whether it was done is not known.", contract.RefusedAway, nil)
+			return true, temporal.NewNonRetryableApplicationError(
+				"It was begun before, and whether it was done is not known.", contract.RefusedAway, nil)
 		}
 	}
 	return false, nil
@@ -147,13 +155,15 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 	e.operating = true
 	defer func() { e.operating = false }()
 	s := &e.state
-	record := contract.OperationRecord{Operation: r.Operation, ID: id, Actor: r.Actor, Since: workflow.Now(ctx), Attempts: 1}
+	record := contract.OperationRecord{Operation: r.Operation, ID: id, Actor: r.Actor, Since: workflow.Now(ctx),
+		Attempts: 1}
 	s.Record(record)
 	s.holdOff(record.Since)
 	pod := *s.Pod
 	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: r.Operation, ThawAfter: r.ThawAfter}
 	var out contract.OperateDomainResult
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)), contract.ActivityOperateDomain, in).Get(ctx, &out)
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, operationOptions(r, pod)),
+		contract.ActivityOperateDomain, in).Get(ctx, &out)
 	record.Until, record.Outcome = workflow.Now(ctx), entity.OutcomeDone
 	if record.Until.After(s.HoldOffUntil) {
 		s.holdOff(record.Until) // it has taken long
@@ -172,11 +182,14 @@ func (e *instance) operate(ctx workflow.Context, r contract.InstanceRequest, id 
 
 func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) workflow.ActivityOptions {
 	o := entity.NodeOptions(pod.NodeName)
-	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = contract.OperationQueued, contract.OperationLimit, contract.OperationLimit
-	o.Summary = entity.Summary(fmt.Sprintf("%s the guest in %s on %s, for %s", r.Operation, pod.Name, pod.NodeName, r.Actor))
+	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = contract.OperationQueued,
+		contract.OperationLimit, contract.OperationLimit
+	o.Summary = entity.Summary(
+		fmt.Sprintf("%s the guest in %s on %s, for %s", r.Operation, pod.Name, pod.NodeName, r.Actor))
 	retry := *o.RetryPolicy
 	if repeatable(r.Operation) {
-		o.StartToCloseTimeout = contract.OperationOnNode + time.Second // when the node's worker dies over it, there is time for another attempt
+		// when the node's worker dies over it, there is time for another attempt
+		o.StartToCloseTimeout = contract.OperationOnNode + time.Second
 	} else {
 		retry.MaximumAttempts = 1 // once too many would be a reboot too many
 	}
@@ -184,7 +197,8 @@ func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) w
 	return o
 }
 
-// failed words why an operation that was let in is not known to be done. OutcomeUnknown says that it may have been done all the same.
+// failed words why an operation that was let in is not known to be done. OutcomeUnknown says that it may have been done
+// all the same.
 func failed(err error, node string) (_ error, unknown bool) {
 	away := func(format string, args ...any) error {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), contract.RefusedAway, nil)
@@ -195,7 +209,8 @@ func failed(err error, node string) (_ error, unknown bool) {
 	case errors.As(err, &late) && late.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && late.Unwrap() == nil:
 		return away("Nobody on node %s has begun it in time: its node worker does not answer.", node), false
 	case errors.As(err, &late):
-		return away("Nobody on node %s has said in time that it is done: its node worker, or the guest's launcher, does not answer. It may be done.", node), true
+		return away("Nobody on node %s has said in time that it is done: its node worker, or the guest's launcher, "+
+			"does not answer. It may be done.", node), true
 	case errors.As(err, &app) && app.Type() == contract.ErrorNotBegun:
 		return away("The node worker on node %s has not begun it: %s. Try again.", node, entity.Message(err)), false
 	case errors.As(err, &app) && app.Type() == contract.RefusedFailed:

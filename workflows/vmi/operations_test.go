@@ -94,7 +94,8 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 	w.run(t)
 }
 
-// TestTheAnswerGoesFirst, and what has come of the operation is written after it; one operation after the other does not put that off for ever.
+// TestTheAnswerGoesFirst, and what has come of the operation is written after it; one operation after the other does
+// not put that off for ever.
 func TestTheAnswerGoesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
@@ -172,8 +173,8 @@ func TestAPausedGuestEnds(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestTheSameRequestIsDoneOnce, in the run that has done it, and in a later one that only carries what was done: Temporal forgets the IDs of
-// Updates between runs, and so does the environment of this test.
+// TestTheSameRequestIsDoneOnce, in the run that has done it, and in a later one that only carries what was done:
+// Temporal forgets the IDs of Updates between runs, and so does the environment of this test.
 func TestTheSameRequestIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
@@ -211,7 +212,8 @@ func TestOperationsFollowEachOther(t *testing.T) {
 	w.boot()
 	var answers []*outcome
 	w.at(10*time.Second, func() {
-		for i, o := range []contract.Operation{contract.OperationPause, contract.OperationPause, contract.OperationFreeze} {
+		for i, o := range []contract.Operation{contract.OperationPause, contract.OperationPause,
+			contract.OperationFreeze} {
 			answers = append(answers, w.operate(o, string(rune('a'+i))))
 		}
 	})
@@ -288,7 +290,8 @@ func TestWhatWasNotBegunWasNotDone(t *testing.T) {
 		reset = w.operate(contract.OperationReset, "r1")
 	})
 	w.at(11*time.Second, func() {
-		reset.is(t, contract.RefusedAway, "The node worker on node "+cluster.NodeName+" has not begun it: it is full. Try again.")
+		reset.is(t, contract.RefusedAway,
+			"The node worker on node "+cluster.NodeName+" has not begun it: it is full. Try again.")
 		paused = w.operate(contract.OperationPause, "p1")
 	})
 	w.at(12*time.Second, func() {
@@ -309,7 +312,8 @@ func TestDryRunsDoNothing(t *testing.T) {
 	w.boot()
 	var paused, unpaused *outcome
 	w.at(10*time.Second, func() {
-		paused, unpaused = w.operate(contract.OperationPause, "p1", dry), w.operate(contract.OperationUnpause, "u1", dry)
+		paused, unpaused = w.operate(contract.OperationPause, "p1", dry),
+			w.operate(contract.OperationUnpause, "u1", dry)
 	})
 	w.at(11*time.Second, func() {
 		paused.is(t, "", "")

@@ -20,7 +20,8 @@ func TestPausedSaysWhy(t *testing.T) {
 		contract.PausedOther:     {"PausedByHypervisor", "its hypervisor"},
 	} {
 		s := State{
-			Phase: PhaseRunning, Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused, Reason: why},
+			Phase: PhaseRunning, Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused,
+				Reason: why},
 			Pod: &contract.PodObservation{UID: "p"}, VMI: &contract.VMIObservation{UID: "u"},
 		}
 		s.refresh(time.Unix(1, 0))

@@ -25,7 +25,8 @@ const (
 func (p Phase) Final() bool { return p == PhaseSucceeded || p == PhaseFailed }
 
 func (p Phase) known() bool {
-	return contains([]Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning, PhaseSucceeded, PhaseFailed}, p)
+	return contains([]Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning, PhaseSucceeded,
+		PhaseFailed}, p)
 }
 
 // Rule is one row of the table of phases: from one of From, when When holds, to To. Rows are tried in order.
@@ -41,24 +42,37 @@ func Rules() []Rule {
 	early := []Phase{PhaseUnset, PhasePending}
 	booting := []Phase{PhaseScheduling, PhaseScheduled}
 	return []Rule{
-		{From: early, To: PhaseFailed, Name: "deleted before it had a pod", When: func(s *State) bool { return s.deleting() && !s.podHeld() }},
+		{From: early, To: PhaseFailed, Name: "deleted before it had a pod", When: func(s *State) bool {
+			return s.deleting() && !s.podHeld()
+		}},
 		{From: early, To: PhaseScheduling, Name: "has a launcher pod", When: (*State).podHeld},
 		{From: []Phase{PhaseUnset}, To: PhasePending, Name: "seen", When: func(*State) bool { return true }},
 		// A guest that was up and went down while nobody looked still ends as it ended, not as a failed boot.
-		{From: booting, To: PhaseRunning, Name: "the guest ran before its pod ended", When: func(s *State) bool { return s.podEnded() && s.termination().Ran }},
-		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).podEnded},
-		{From: booting, To: PhaseFailed, Name: "the domain could not be started", When: func(s *State) bool { return s.StartRefused }},
-		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod is being deleted before it ran", When: func(s *State) bool {
-			return s.podHeld() && s.Pod.DeletionTimestamp != nil
+		{From: booting, To: PhaseRunning, Name: "the guest ran before its pod ended", When: func(s *State) bool {
+			return s.podEnded() && s.termination().Ran
 		}},
+		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).podEnded},
+		{From: booting, To: PhaseFailed, Name: "the domain could not be started", When: func(s *State) bool {
+			return s.StartRefused
+		}},
+		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod is being deleted before it ran",
+			When: func(s *State) bool {
+				return s.podHeld() && s.Pod.DeletionTimestamp != nil
+			}},
 		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool {
 			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !s.deleting()
 		}},
 		{From: []Phase{PhaseScheduled}, To: PhaseRunning, Name: "the domain runs", When: func(s *State) bool {
-			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown, contract.DomainShutoff, contract.DomainCrashed)
+			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown,
+				contract.DomainShutoff, contract.DomainCrashed)
 		}},
-		{From: []Phase{PhaseRunning}, To: PhaseSucceeded, Name: "the guest powered off", When: func(s *State) bool { return s.end() == endSucceeded }},
-		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest crashed, was killed, or its pod vanished", When: func(s *State) bool { return s.end() == endFailed }},
+		{From: []Phase{PhaseRunning}, To: PhaseSucceeded, Name: "the guest powered off", When: func(s *State) bool {
+			return s.end() == endSucceeded
+		}},
+		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest crashed, was killed, or its pod vanished",
+			When: func(s *State) bool {
+				return s.end() == endFailed
+			}},
 	}
 }
 
@@ -90,8 +104,8 @@ const (
 	endFailed
 )
 
-// end decides how a running guest has ended, from the domain's last state or, when that never came, from what the launcher left as its
-// pod's termination message.
+// end decides how a running guest has ended, from the domain's last state or, when that never came, from what the
+// launcher left as its pod's termination message.
 func (s *State) end() ending {
 	reason := ""
 	switch {
@@ -131,7 +145,8 @@ func (s *State) end() ending {
 	}
 }
 
-// termination reads the launcher's last words. They come from inside the VM's own pod, so they decide about that VM only.
+// termination reads the launcher's last words. They come from inside the VM's own pod, so they decide about that VM
+// only.
 func (s *State) termination() contract.TerminationMessage {
 	var t contract.TerminationMessage
 	if s.Pod != nil && s.Pod.TerminationMessage != "" {

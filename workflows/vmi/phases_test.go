@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPhaseTable checks the table itself: every phase can be reached, every phase but the final ones has a way out, and no final one has.
+// TestPhaseTable checks the table itself: every phase can be reached, every phase but the final ones has a way out, and
+// no final one has.
 func TestPhaseTable(t *testing.T) {
 	all := []Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning, PhaseSucceeded, PhaseFailed}
 	reached := map[Phase]bool{PhaseUnset: true}

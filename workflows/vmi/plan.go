@@ -7,14 +7,16 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// settleTime is how long, from the pod's creation, a status that is about to change again by itself is not written: a boot goes through
-// Scheduling and Scheduled within a second or two, and is Running for a moment before the kubelet calls the pod Ready. One write instead
-// of four; status.phaseTransitionTimestamps has each step. What takes longer, or goes wrong, shows.
+// settleTime is how long, from the pod's creation, a status that is about to change again by itself is not written: a
+// boot goes through Scheduling and Scheduled within a second or two, and is Running for a moment before the kubelet
+// calls the pod Ready. One write instead of four; status.phaseTransitionTimestamps has each step. What takes longer, or
+// goes wrong, shows.
 const settleTime = 5 * time.Second
 
-// An operation on the guest changes the status before its answer has gone: the workflow task that answers would first do the
-// writes. So writes are held off for answerTime from when an operation begins, and again when it ends later. Where one operation
-// follows the other the hold-off lasts for holdOffLongest at most, and the next begins after holdOffPause.
+// An operation on the guest changes the status before its answer has gone: the workflow task that answers would first
+// do the writes. So writes are held off for answerTime from when an operation begins, and again when it ends later.
+// Where one operation follows the other the hold-off lasts for holdOffLongest at most, and the next begins after
+// holdOffPause.
 const (
 	answerTime     = 200 * time.Millisecond
 	holdOffLongest = time.Second
@@ -119,7 +121,8 @@ func (s *State) held(d decision, now time.Time) decision {
 // decideEnding takes the pod away when the VMI is to go, and removes the finalizers when the pod is gone.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
 	if s.podHeld() && s.fenced() && !s.PodForceDeleted {
-		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes back.
+		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes
+		// back.
 		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}, true
 	}
 	if s.podHeld() && s.podEnded() && !s.PodReleased && len(s.Pod.Finalizers) > 0 {
@@ -137,7 +140,8 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 			return decision{Action: actDeletePod, Why: "the VirtualMachineInstance is being deleted"}, true
 		}
 		if s.hurry() {
-			return decision{Action: actDeletePod, Why: "its guest is given less time than when its deletion began"}, true
+			return decision{Action: actDeletePod, Why: "its guest is given less time than when its deletion began"},
+				true
 		}
 		d := s.decideStatus(now)
 		switch {
@@ -180,7 +184,8 @@ func (s *State) decideBoot() (decision, bool) {
 		}
 	case PhaseRunning:
 		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
-			return decision{Action: actStartDomain, Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
+			return decision{Action: actStartDomain,
+				Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
 		}
 		if s.podHeld() && !s.podEnded() && s.Pod.DeletionTimestamp == nil && s.unmarked() {
 			why := "the guest runs"
@@ -221,7 +226,8 @@ func earliest(a, b time.Time) time.Time {
 
 // decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
 func (s *State) decideStatus(now time.Time) decision {
-	unknown := s.Phase == PhaseRunning && s.Domain == nil || s.Pod == nil && !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)
+	unknown := s.Phase == PhaseRunning && s.Domain == nil || s.Pod == nil &&
+		!contains([]Phase{PhaseUnset, PhasePending}, s.Phase)
 	if s.VMI.Gone || unknown && (s.Pod == nil || !s.urgentNews()) {
 		return decision{Waiting: s.waiting()}
 	}

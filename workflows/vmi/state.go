@@ -21,8 +21,8 @@ type State struct {
 	// Missed says that the VMI was gone before it was seen: something old and late has started this entity.
 	Missed bool `json:"missed,omitempty"`
 
-	// Node is how the pod's node is (nil: ready, as far as anybody said), NodeGoneAt since when it is known to exist no more, and Fenced why
-	// the guest on it is known to be off.
+	// Node is how the pod's node is (nil: ready, as far as anybody said), NodeGoneAt since when it is known to exist no
+	// more, and Fenced why the guest on it is known to be off.
 	Node       *contract.NodeState `json:"node,omitempty"`
 	NodeGoneAt time.Time           `json:"nodeGoneAt,omitzero"`
 	Fenced     *Fencing            `json:"fenced,omitempty"`
@@ -52,7 +52,8 @@ type State struct {
 	HoldOffFrom  time.Time `json:"holdOffFrom,omitzero"`
 	HoldOffUntil time.Time `json:"holdOffUntil,omitzero"`
 
-	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been missed.
+	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been
+	// missed.
 	LookAt time.Time `json:"lookAt,omitzero"`
 
 	// Starting says that the node's worker is at work on StartDomain.
@@ -118,8 +119,8 @@ func (s *State) adopt(o contract.VMIObservation) {
 	s.Conditions = o.Conditions
 }
 
-// observePod folds what crdwatch saw of a launcher pod of this VMI. Names are derived from the VMI's UID, so there is never a second one at
-// the same time: another pod than the one in hand counts when that is gone.
+// observePod folds what crdwatch saw of a launcher pod of this VMI. Names are derived from the VMI's UID, so there is
+// never a second one at the same time: another pod than the one in hand counts when that is gone.
 func (s *State) observePod(o contract.PodObservation) {
 	s.Heard(o.Epoch)
 	if o.VMIUID != "" && s.Object.UID != "" && o.VMIUID != s.Object.UID {
@@ -133,8 +134,8 @@ func (s *State) observePod(o contract.PodObservation) {
 	}
 }
 
-// see takes a newer observation of the pod in hand. A readiness gate that has become another than it was set to was set by somebody else, or
-// by what an older copy of Temporal's database does not remember: what is observed counts then.
+// see takes a newer observation of the pod in hand. A readiness gate that has become another than it was set to was set
+// by somebody else, or by what an older copy of Temporal's database does not remember: what is observed counts then.
 func (s *State) see(o *contract.PodObservation) {
 	set := "True"
 	if s.PodPaused {
@@ -149,7 +150,8 @@ func (s *State) see(o *contract.PodObservation) {
 // hold adopts another pod than the one in hand.
 func (s *State) hold(o *contract.PodObservation) {
 	s.Pod = o
-	s.PodDeleted, s.PodForceDeleted, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false, false, nil
+	s.PodDeleted, s.PodForceDeleted, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false,
+		false, nil
 	s.MarkUnknown = false
 }
 
@@ -170,13 +172,14 @@ func (s *State) found(o *contract.PodObservation) {
 	}
 }
 
-// correct takes in the VMI as an activity read it when it refused to do what it was asked for: that is true, whatever was remembered. An error, with
-// the reason, says that there was nothing new in it: the same would be refused again.
+// correct takes in the VMI as an activity read it when it refused to do what it was asked for: that is true, whatever
+// was remembered. An error, with the reason, says that there was nothing new in it: the same would be refused again.
 func (s *State) correct(now *contract.VMIObservation, why string) error {
 	if now == nil || now.UID != s.Object.UID {
 		return errors.New(why)
 	}
-	known := now.ResourceVersion == s.VMI.ResourceVersion && (now.DeletionTimestamp == nil) == (s.VMI.DeletionTimestamp == nil)
+	known := now.ResourceVersion == s.VMI.ResourceVersion &&
+		(now.DeletionTimestamp == nil) == (s.VMI.DeletionTimestamp == nil)
 	s.adopt(*now)
 	if known {
 		return errors.New(why)
@@ -196,8 +199,8 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 	return nil
 }
 
-// read takes in what is true now, whatever was remembered. What the launcher and the node are like is asked, or told again, and the status is
-// written anew: what was written may have been lost.
+// read takes in what is true now, whatever was remembered. What the launcher and the node are like is asked, or told
+// again, and the status is written anew: what was written may have been lost.
 func (s *State) read(r contract.ReadVMIResult) {
 	s.Stale, s.OutcomeUnknown = false, true
 	if r.VMI == nil {
@@ -227,7 +230,8 @@ func (s *State) observeDomain(o contract.DomainObservation) {
 
 // next moves on to the newer incarnation.
 func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}, Memory: entity.Memory{Epoch: s.Epoch}}
+	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
+		Memory: entity.Memory{Epoch: s.Epoch}}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

@@ -13,8 +13,10 @@ import (
 func TestAPodWithoutANodeEndsWhenItIsDeleted(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{Phase: PhaseScheduling}
-	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: "Scheduling", DeletionTimestamp: &now, Finalizers: []string{contract.FinalizerVMI}})
-	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "2", Phase: "Pending", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: "Scheduling", DeletionTimestamp: &now,
+		Finalizers: []string{contract.FinalizerVMI}})
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "2", Phase: "Pending",
+		Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.refresh(now)
 	require.Equal(t, PhaseFailed, s.Phase)
 	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action, "no kubelet will report its end")
@@ -39,7 +41,8 @@ func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 func TestAnEarlierPodEndsFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
-	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "1", Phase: "Running", NodeName: "node1", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "1", Phase: "Running",
+		NodeName: "node1", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
 	require.Equal(t, actRead, s.decide(now).Action, "nobody has told of the earlier one")
@@ -51,7 +54,8 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	s.observePod(ended)
 	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action)
 	s.Failure = &entity.Failure{Step: string(actRemovePodFinalizer), RetryAt: now.Add(time.Second)}
-	require.Equal(t, decision{WakeAt: now.Add(time.Second), Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
+	require.Equal(t, decision{WakeAt: now.Add(time.Second),
+		Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
 	require.Equal(t, actNext, s.decide(now).Action)
 	s = s.next()
@@ -78,13 +82,15 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Scheduling", Epoch: 1})
-	s.hold(&contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s.hold(&contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
+		ComputeRunning: true})
 	s.Fenced = &Fencing{PodUID: "p"}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", Phase: "Running", Epoch: 2})
 	require.Equal(t, actRead, s.decide(noon).Action, "also where versions run backwards")
 	s.read(contract.ReadVMIResult{
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
-		Pod: &contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n", ComputeRunning: true},
+		Pod: &contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n",
+			ComputeRunning: true},
 	})
 	require.Equal(t, PhaseRunning, s.Phase)
 	require.Equal(t, "10", s.VMI.ResourceVersion)

@@ -8,7 +8,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as deterministic as one.
+// refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as
+// deterministic as one.
 func (s *State) refresh(now time.Time) {
 	s.refreshNode(now)
 	if s.VMI == nil {
@@ -43,7 +44,8 @@ func (s *State) enter(r Rule, now time.Time) {
 			s.Reason = contract.ReasonNodeUnresponsive
 		}
 	}
-	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() && s.EndingSince.IsZero() {
+	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() &&
+		s.EndingSince.IsZero() {
 		s.SettleBy = now.Add(settleTime)
 	}
 	for _, t := range s.PhaseTimes {
@@ -59,7 +61,8 @@ func (s *State) refreshConditions(now time.Time) {
 	set(s.readyCondition())
 	switch {
 	case s.trouble():
-		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason, Message: s.Failure.Message})
+		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason,
+			Message: s.Failure.Message})
 	default:
 		s.Conditions = conditions.Remove(s.Conditions, "Synchronized")
 		if c := s.launcherProblem(now); c != nil {
@@ -68,14 +71,17 @@ func (s *State) refreshConditions(now time.Time) {
 	}
 	s.refreshLost(now)
 	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil {
-		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: s.Pod.Unschedulable.Message})
+		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
+			Message: s.Pod.Unschedulable.Message})
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
 		const message = "this version of virtflow does not migrate running guests yet"
-		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported", Message: message})
-		set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable", Message: message})
+		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported",
+			Message: message})
+		set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable",
+			Message: message})
 	}
 	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {
@@ -86,7 +92,8 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
 	}
-	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected && s.Domain.Guest != nil && s.Domain.Guest.AgentProblem != "" {
+	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected && s.Domain.Guest != nil &&
+		s.Domain.Guest.AgentProblem != "" {
 		set(contract.Condition{Type: "AgentVersionNotSupported", Status: "True", Reason: s.Domain.Guest.AgentProblem})
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
@@ -105,7 +112,8 @@ func pausedCondition(why string) contract.Condition {
 	case contract.PausedIOError:
 		c.Reason, c.Message = "PausedIOError", "VMI was paused, low-level IO error detected"
 	case contract.PausedNoSpace:
-		c.Reason, c.Message = "PausedIOError", "VMI was paused, low-level IO error detected: there is no space left for one of its disks"
+		c.Reason, c.Message = "PausedIOError",
+			"VMI was paused, low-level IO error detected: there is no space left for one of its disks"
 	case contract.PausedMigration:
 		c.Reason, c.Message = "PausedByMigrationMonitor", "VMI was paused by the migration monitor"
 	case contract.PausedOther:
@@ -114,7 +122,8 @@ func pausedCondition(why string) contract.Condition {
 	return c
 }
 
-// domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how yet.
+// domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how
+// yet.
 func (s *State) domainUnknown() bool {
 	return s.Phase == PhaseRunning && s.Domain == nil
 }
@@ -125,7 +134,8 @@ func (s *State) urgentNews() bool {
 	return lost || s.trouble() || s.Refused != nil
 }
 
-// trouble says that something failed which users are to hear of. A status that could not be written is none: once it can be, that is over.
+// trouble says that something failed which users are to hear of. A status that could not be written is none: once it
+// can be, that is over.
 func (s *State) trouble() bool {
 	return s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizers)
 }
@@ -193,24 +203,27 @@ func (s *State) status() contract.VMIStatus {
 	return st
 }
 
-// differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while it boots.
+// differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while
+// it boots.
 func (s *State) differs() bool {
 	if s.OutcomeUnknown {
 		return true
 	}
 	if s.Written == nil {
-		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was written then.
+		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was
+		// written then.
 		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() || s.urgentNews()
 	}
 	now := s.status()
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {
-		now.ActivePods, now.QOSClass, now.LauncherImage = s.Written.ActivePods, s.Written.QOSClass, s.Written.LauncherImage
+		now.ActivePods, now.QOSClass, now.LauncherImage = s.Written.ActivePods, s.Written.QOSClass,
+			s.Written.LauncherImage
 	}
 	return !entity.Same(now, *s.Written)
 }
 
-// ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its VMI ended, and a
-// VM entity is told that directly.
+// ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its
+// VMI ended, and a VM entity is told that directly.
 func (s *State) ownFinalizers() []string {
 	var own []string
 	for _, f := range s.VMI.Finalizers {
@@ -247,13 +260,15 @@ func (s *State) news() []contract.Event {
 	}
 	if s.ranOnce() && s.Phase.Final() && s.deleting() {
 		message := "Signaled Deletion"
-		if s.termination().Reason == contract.ReasonDestroyed || s.Domain != nil && s.Domain.Reason == contract.ReasonDestroyed {
+		if s.termination().Reason == contract.ReasonDestroyed || s.Domain != nil &&
+			s.Domain.Reason == contract.ReasonDestroyed {
 			message = "VirtualMachineInstance stopping"
 		}
 		add("Normal", "Deleted", message)
 	}
 	if s.off() {
-		add("Normal", contract.ReasonNodeUnresponsive, s.Fenced.Why+": the VirtualMachineInstance has failed with its node")
+		add("Normal", contract.ReasonNodeUnresponsive,
+			s.Fenced.Why+": the VirtualMachineInstance has failed with its node")
 	}
 	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
 		add("Warning", contract.ReasonNodeUnresponsive, c.Message)

@@ -19,11 +19,12 @@ const (
 	slowEnd = 30 * time.Second
 )
 
-// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to forget the pod.
+// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to
+// forget the pod.
 const atOnce int64 = 1
 
-// graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in seconds, or nil: the
-// pod's own is right.
+// graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in
+// seconds, or nil: the pod's own is right.
 func (s *State) graceOverride() *int64 {
 	if s.VMI == nil || s.Pod == nil || s.Pod.GraceSeconds == nil {
 		return nil
@@ -39,7 +40,8 @@ func (s *State) graceOverride() *int64 {
 	return &seconds
 }
 
-// hurry says that the pod is being deleted with more time than the VMI gives it by now. A grace period can only be cut short.
+// hurry says that the pod is being deleted with more time than the VMI gives it by now. A grace period can only be cut
+// short.
 func (s *State) hurry() bool {
 	grace := s.graceOverride()
 	if grace == nil || s.Pod.DeletionTimestamp == nil || s.podEnded() || s.fenced() {
@@ -56,7 +58,8 @@ type slow struct {
 	What   string
 }
 
-// slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a word.
+// slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a
+// word.
 func (s *State) slowness() *slow {
 	if !s.podHeld() {
 		return nil
@@ -67,7 +70,8 @@ func (s *State) slowness() *slow {
 			return nil
 		}
 		return &slow{Since: s.Pod.DeletionTimestamp.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
-			"pod %s has ended, but finalizers that are not virtflow's keep it: %s", s.Pod.Name, strings.Join(others, ", "))}
+			"pod %s has ended, but finalizers that are not virtflow's keep it: %s", s.Pod.Name, strings.Join(others,
+				", "))}
 	}
 	if at := s.Pod.DeletionTimestamp; at != nil {
 		return &slow{Since: at.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(

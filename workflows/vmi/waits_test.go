@@ -18,7 +18,8 @@ func seen(vmi contract.VMIObservation, pod contract.PodObservation) *State {
 	s := &State{}
 	vmi.UID, vmi.ResourceVersion, vmi.Finalizers = "i", "1", []string{contract.FinalizerVMI}
 	s.observeVMI(vmi)
-	pod.UID, pod.Name, pod.VMIUID, pod.ResourceVersion, pod.Finalizers = "p", "launcher", "i", "2", []string{contract.FinalizerPod}
+	pod.UID, pod.Name, pod.VMIUID, pod.ResourceVersion, pod.Finalizers = "p", "launcher", "i", "2",
+		[]string{contract.FinalizerPod}
 	s.observePod(pod)
 	s.refresh(noon)
 	return s
@@ -32,24 +33,30 @@ func TestGracePeriodOfTheDeletion(t *testing.T) {
 		want                     *int64
 		hurry                    bool
 	}{
-		"unchanged":                       {vmi: seconds(60), pod: seconds(90)},
-		"unset, unchanged":                {pod: seconds(60)},
-		"0 from the beginning":            {vmi: seconds(0), pod: seconds(30)},
-		"cut":                             {vmi: seconds(10), pod: seconds(90), want: seconds(40)},
-		"longer":                          {vmi: seconds(100), pod: seconds(90), want: seconds(130)},
-		"0 by now":                        {vmi: seconds(0), pod: seconds(90), want: seconds(1)},
-		"0 by now, during the deletion":   {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), want: seconds(1), hurry: true},
-		"0 by now, told so":               {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), sent: seconds(1), want: seconds(1)},
-		"deleted by somebody with less":   {vmi: seconds(10), pod: seconds(90), deletion: seconds(5), want: seconds(40)},
-		"longer during the deletion":      {vmi: seconds(100), pod: seconds(90), deletion: seconds(90), want: seconds(130)},
+		"unchanged":            {vmi: seconds(60), pod: seconds(90)},
+		"unset, unchanged":     {pod: seconds(60)},
+		"0 from the beginning": {vmi: seconds(0), pod: seconds(30)},
+		"cut":                  {vmi: seconds(10), pod: seconds(90), want: seconds(40)},
+		"longer":               {vmi: seconds(100), pod: seconds(90), want: seconds(130)},
+		"0 by now":             {vmi: seconds(0), pod: seconds(90), want: seconds(1)},
+		"0 by now, during the deletion": {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), want: seconds(1),
+			hurry: true},
+		"0 by now, told so": {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), sent: seconds(1),
+			want: seconds(1)},
+		"deleted by somebody with less": {vmi: seconds(10), pod: seconds(90), deletion: seconds(5),
+			want: seconds(40)},
+		"longer during the deletion": {vmi: seconds(100), pod: seconds(90), deletion: seconds(90),
+			want: seconds(130)},
 		"a pod from before this was told": {vmi: seconds(10)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, GraceSeconds: c.pod, DeletionGraceSeconds: c.deletion}
+			pod := contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, GraceSeconds: c.pod,
+				DeletionGraceSeconds: c.deletion}
 			if c.deletion != nil {
 				pod.DeletionTimestamp = &noon
 			}
-			s := seen(contract.VMIObservation{Phase: "Running", GracePeriodSeconds: c.vmi, DeletionTimestamp: &noon}, pod)
+			s := seen(contract.VMIObservation{Phase: "Running", GracePeriodSeconds: c.vmi, DeletionTimestamp: &noon},
+				pod)
 			s.PodGrace, s.PodDeleted = c.sent, c.deletion != nil
 			require.Equal(t, c.want, s.graceOverride())
 			require.Equal(t, c.hurry, s.hurry())
@@ -71,17 +78,30 @@ func TestEveryWaitShows(t *testing.T) {
 		kind   string
 		reason string
 	}{
-		"a pod that says nothing": {contract.VMIObservation{}, placed, slowBoot, "Synchronized", "LauncherPodNotRunning"},
-		"no node": {contract.VMIObservation{}, contract.PodObservation{Phase: "Pending", Unschedulable: &contract.Condition{Reason: "Unschedulable"}},
+		"a pod that says nothing": {contract.VMIObservation{}, placed, slowBoot, "Synchronized",
+			"LauncherPodNotRunning"},
+		"no node": {contract.VMIObservation{},
+			contract.PodObservation{Phase: "Pending", Unschedulable: &contract.Condition{Reason: "Unschedulable"}},
 			0, "PodScheduled", "Unschedulable"},
-		"no image": {contract.VMIObservation{}, with(func(p *contract.PodObservation) { p.WaitingReason = "ImagePullBackOff" }), 0, "Synchronized", "ImagePullBackOff"},
-		"no such Secret": {contract.VMIObservation{}, with(func(p *contract.PodObservation) { p.WaitingReason = "CreateContainerConfigError" }), 0, "Synchronized",
+		"no image": {contract.VMIObservation{}, with(func(p *contract.PodObservation) {
+			p.WaitingReason = "ImagePullBackOff"
+		}), 0, "Synchronized", "ImagePullBackOff"},
+		"no such Secret": {contract.VMIObservation{}, with(func(p *contract.PodObservation) {
+			p.WaitingReason = "CreateContainerConfigError"
+		}), 0, "Synchronized",
 			"CreateContainerConfigError"},
 		"a pod that does not end, deleted by somebody": {contract.VMIObservation{Phase: "Running"},
-			with(func(p *contract.PodObservation) { *p = running; p.DeletionTimestamp = &noon }), slowEnd, "Synchronized", "FailedDelete"},
+			with(func(p *contract.PodObservation) {
+				*p = running
+				p.DeletionTimestamp = &noon
+			}), slowEnd, "Synchronized", "FailedDelete"},
 		"a pod that does not end, with its VMI": {contract.VMIObservation{Phase: "Running", DeletionTimestamp: &noon},
-			with(func(p *contract.PodObservation) { *p = running; p.DeletionTimestamp = &noon }), slowEnd, "Synchronized", "FailedDelete"},
-		"a pod that is not ready": {contract.VMIObservation{Phase: "Running"}, running, 0, "Ready", "PodConditionMissing"},
+			with(func(p *contract.PodObservation) {
+				*p = running
+				p.DeletionTimestamp = &noon
+			}), slowEnd, "Synchronized", "FailedDelete"},
+		"a pod that is not ready": {contract.VMIObservation{Phase: "Running"}, running, 0, "Ready",
+			"PodConditionMissing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := seen(c.vmi, c.pod)
@@ -139,9 +159,10 @@ func TestAPhaseThatIsNone(t *testing.T) {
 		pod  *contract.PodObservation
 		want Phase
 	}{
-		"never ran, no pod":  {contract.VMIObservation{Phase: "Unknown"}, nil, PhasePending},
-		"ran, pod is gone":   {contract.VMIObservation{Phase: "Unknown", EverRan: true}, nil, PhaseFailed},
-		"ran, pod runs":      {contract.VMIObservation{Phase: "Nonsense", EverRan: true}, &contract.PodObservation{UID: "p", Phase: "Running", NodeName: "n", ComputeRunning: true}, PhaseRunning},
+		"never ran, no pod": {contract.VMIObservation{Phase: "Unknown"}, nil, PhasePending},
+		"ran, pod is gone":  {contract.VMIObservation{Phase: "Unknown", EverRan: true}, nil, PhaseFailed},
+		"ran, pod runs": {contract.VMIObservation{Phase: "Nonsense", EverRan: true},
+			&contract.PodObservation{UID: "p", Phase: "Running", NodeName: "n", ComputeRunning: true}, PhaseRunning},
 		"waits for a source": {contract.VMIObservation{Phase: "WaitingForSync"}, nil, PhasePending},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +182,8 @@ func TestAPhaseThatIsNone(t *testing.T) {
 
 // TestTheReadinessGateFollowsThePause: a paused guest takes no traffic.
 func TestTheReadinessGateFollowsThePause(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
+	s := seen(contract.VMIObservation{Phase: "Running"},
+		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused}
 	s.refresh(noon)
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
@@ -175,7 +197,8 @@ func TestTheReadinessGateFollowsThePause(t *testing.T) {
 
 // TestAPodThatAnotherFinalizerKeeps has ended, and still holds its VMI: it says what keeps it.
 func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Succeeded", DeletionTimestamp: &noon}, contract.PodObservation{Phase: "Succeeded", NodeName: "n", DeletionTimestamp: &noon})
+	s := seen(contract.VMIObservation{Phase: "Succeeded", DeletionTimestamp: &noon},
+		contract.PodObservation{Phase: "Succeeded", NodeName: "n", DeletionTimestamp: &noon})
 	s.Pod.Finalizers, s.PodReleased, s.PodDeleted = []string{"example.com/keep"}, true, true
 	now := noon
 	for range 10 {
@@ -200,17 +223,20 @@ func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
 
 // TestARefusalShowsWhileTheDomainIsUnknown: whoever asked hears of it.
 func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
-	s := seen(contract.VMIObservation{Phase: "Running"}, contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, Unpaused: "True"})
+	s := seen(contract.VMIObservation{Phase: "Running"},
+		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, Unpaused: "True"})
 	s.Starting = true
 	require.True(t, s.domainUnknown())
-	s.Refused = &entity.Refusal{Control: contract.ControlFenceConfirmed, Why: "node n is ready", At: noon, Until: noon.Add(time.Hour)}
+	s.Refused = &entity.Refusal{Control: contract.ControlFenceConfirmed, Why: "node n is ready", At: noon,
+		Until: noon.Add(time.Hour)}
 	s.refresh(noon)
 	_, shown := conditions.Get(s.Conditions, contract.ConditionControlRefused)
 	require.True(t, shown)
 	require.Equal(t, actWrite, s.decide(noon.Add(settleTime)).Action)
 }
 
-// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was last known to be written.
+// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
+// last known to be written.
 func TestAFailedWriteIsRepeated(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Scheduling"}, contract.PodObservation{Phase: "Pending"})
 	st := s.status()

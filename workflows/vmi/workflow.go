@@ -26,7 +26,8 @@ type instance struct {
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e := &instance{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
 	if in.Name == "" || in.Namespace == "" {
-		return temporal.NewNonRetryableApplicationError("a VirtualMachineInstance entity needs namespace and name", contract.ErrorInvalid, nil)
+		return temporal.NewNonRetryableApplicationError("a VirtualMachineInstance entity needs namespace and name",
+			contract.ErrorInvalid, nil)
 	}
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
 		return err
@@ -34,7 +35,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
-	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) { e.state.observeDomain(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) {
+		e.state.observeDomain(o)
+	})
 	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err

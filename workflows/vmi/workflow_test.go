@@ -56,7 +56,8 @@ func (w *world) run(t *testing.T) {
 // runWith goes on from what an earlier run carried over.
 func (w *world) runWith(t *testing.T, carried []byte) {
 	t.Helper()
-	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name, Carried: carried})
+	w.env.ExecuteWorkflow(vmi.Workflow,
+		contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name, Carried: carried})
 	require.True(t, w.env.IsWorkflowCompleted(), "the entity never ended; calls: %v", w.Calls)
 	require.NoError(t, w.env.GetWorkflowError())
 	require.Nil(t, w.VMI(), "the VMI object must be gone")
@@ -232,7 +233,8 @@ func TestAdoption(t *testing.T) {
 			w.RunPod()
 			w.EditVMI(ran)
 			w.EditPod(func(p *corev1.Pod) {
-				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: contract.ConditionUnpaused, Status: "True"})
+				p.Status.Conditions = append(p.Status.Conditions,
+					corev1.PodCondition{Type: contract.ConditionUnpaused, Status: "True"})
 			})
 		})
 		w.Domain = &contract.DomainObservation{PodUID: w.Pod().UID, Sequence: 4, State: contract.DomainRunning}
@@ -272,13 +274,15 @@ func TestEverySignalTwiceLateAndReversed(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestDeletedBeforeItsPodIsMade: the API server refuses to make the pod because the VMI is being deleted, which nobody has told yet.
+// TestDeletedBeforeItsPodIsMade: the API server refuses to make the pod because the VMI is being deleted, which nobody
+// has told yet.
 func TestDeletedBeforeItsPodIsMade(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityCreatePod {
 			w.DeleteVMI()
-			return temporal.NewNonRetryableApplicationError("the VirtualMachineInstance is being deleted", contract.ErrorGone, nil)
+			return temporal.NewNonRetryableApplicationError("the VirtualMachineInstance is being deleted",
+				contract.ErrorGone, nil)
 		}
 		return nil
 	}
@@ -305,7 +309,8 @@ func TestDeletedWithItsNode(t *testing.T) {
 	w.run(t)
 }
 
-// TestRefusedPodShowsOnAVMsInstance: an instance that its VM made is Pending from the start, and still tells what is wrong.
+// TestRefusedPodShowsOnAVMsInstance: an instance that its VM made is Pending from the start, and still tells what is
+// wrong.
 func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
@@ -357,7 +362,8 @@ func TestThePodsEndIsLookedFor(t *testing.T) {
 	w.run(t)
 }
 
-// TestConflictsAreBelievedAndPaused: what a write meets is what there is; one that meets nothing new is made again after a pause.
+// TestConflictsAreBelievedAndPaused: what a write meets is what there is; one that meets nothing new is made again
+// after a pause.
 func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	w := newWorld(t)
 	writes := func() int {

@@ -83,7 +83,8 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 		return fmt.Errorf("make the build folder: %w", err)
 	}
 	log := filepath.Join(b.Cache, p.Name+".log")
-	fmt.Fprintf(b.Out, "Building %s. Once per version; about %s on two cores when nothing is compiled yet. Log: %s\n", p.What, p.Cold, log)
+	fmt.Fprintf(b.Out, "Building %s. Once per version; about %s on two cores when nothing is compiled yet. Log: %s\n",
+		p.What, p.Cold, log)
 	start := time.Now()
 
 	cmd := exec.CommandContext(ctx, "go", p.arguments(work)...)
@@ -133,7 +134,8 @@ func (b Builder) runWithProgress(cmd *exec.Cmd, p Part, log string) error {
 			return nil
 		case <-tick.C:
 			n, last := progress.seen()
-			fmt.Fprintf(b.Out, "  %s: %s, %d packages compiled, now at %s\n", p.Name, time.Since(start).Round(time.Second), n, last)
+			fmt.Fprintf(b.Out, "  %s: %s, %d packages compiled, now at %s\n", p.Name,
+				time.Since(start).Round(time.Second), n, last)
 		}
 	}
 }

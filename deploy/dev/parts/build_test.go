@@ -39,7 +39,8 @@ func TestEnsureBuildsOnceEvenWhenAskedTwiceAtTheSameTime(t *testing.T) {
 }
 
 func TestEnsureTellsWhereABuildFailed(t *testing.T) {
-	repo := module(t, map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() { nothing() }\n"})
+	repo := module(t, map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n",
+		"main.go": "package main\n\nfunc main() { nothing() }\n"})
 	cache := t.TempDir()
 	builder := Builder{Repo: repo, Cache: cache, Out: &safeBuffer{}}
 	part := Part{Name: "broken", Dir: "nested", Packages: []string{"."}}

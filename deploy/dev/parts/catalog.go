@@ -24,7 +24,8 @@ const (
 func kubernetesVersionFlags() string {
 	var flags []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		for _, v := range []string{"gitVersion=" + kubernetesVersion, "gitMajor=1", "gitMinor=36", "gitTreeState=clean", "gitCommit=source"} {
+		for _, v := range []string{"gitVersion=" + kubernetesVersion, "gitMajor=1", "gitMinor=36", "gitTreeState=clean",
+			"gitCommit=source"} {
 			flags = append(flags, "-X "+pkg+"."+v)
 		}
 	}
@@ -72,7 +73,8 @@ func Containerd() Part {
 	const module = "github.com/containerd/containerd/v2"
 	return Part{
 		Name: "containerd", Dir: "deploy/dev/parts/containerd",
-		What:     "containerd " + containerdVersion + " from source (Debian's cannot mount image volumes): some 900 packages",
+		What: "containerd " + containerdVersion +
+			" from source (Debian's cannot mount image volumes): some 900 packages",
 		Cold:     80 * time.Second,
 		Packages: []string{module + "/cmd/containerd", module + "/cmd/containerd-shim-runc-v2", module + "/cmd/ctr"},
 		Tags:     "no_btrfs,no_devmapper,no_zfs",
@@ -157,7 +159,8 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(),
+		Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.

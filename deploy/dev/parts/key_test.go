@@ -21,7 +21,8 @@ func module(t *testing.T, files map[string]string) string {
 }
 
 func TestKeyFollowsContent(t *testing.T) {
-	files := map[string]string{"go.mod": "module x\n", "go.sum": "", "main.go": "package main\n", "sub/a.go": "package sub\n"}
+	files := map[string]string{"go.mod": "module x\n", "go.sum": "", "main.go": "package main\n",
+		"sub/a.go": "package sub\n"}
 	part := Part{Name: "x", Dir: "nested", Packages: []string{"."}}
 	key := func(change func(map[string]string), p Part) string {
 		changed := map[string]string{}
@@ -37,8 +38,12 @@ func TestKeyFollowsContent(t *testing.T) {
 	first := key(same, part)
 	require.Len(t, first, 12)
 	require.Equal(t, first, key(same, part), "the same content in another folder")
-	require.Equal(t, first, key(func(f map[string]string) { f["main_test.go"] = "package main\n" }, part), "a test changes no program")
-	require.Equal(t, first, key(func(f map[string]string) { f["README.md"] = "words" }, part), "words change no program")
+	require.Equal(t, first, key(func(f map[string]string) {
+		f["main_test.go"] = "package main\n"
+	}, part), "a test changes no program")
+	require.Equal(t, first, key(func(f map[string]string) {
+		f["README.md"] = "words"
+	}, part), "words change no program")
 
 	for name, change := range map[string]func(map[string]string){
 		"a file's content": func(f map[string]string) { f["sub/a.go"] = "package sub // changed\n" },

@@ -47,18 +47,22 @@ file given by --config. SIGTERM and SIGINT stop the server in order.`,
 				return fmt.Errorf("--log-level %q: use debug, info, warn or error", flags.LogLevel)
 			}
 			// The few lines about start and stop are worth having at any level but the most silent.
-			log := zerolog.New(logs).With().Timestamp().Str("process", "virtflow-temporal").Logger().Level(min(level, zerolog.InfoLevel))
+			log := zerolog.New(logs).With().Timestamp().Str("process", "virtflow-temporal").Logger().
+				Level(min(level, zerolog.InfoLevel))
 			return server.Run(cmd.Context(), flags, log)
 		},
 	}
 	set := root.Flags()
 	set.StringVar(&flags.Config, "config", "temporal-dev.yaml", "configuration `FILE`")
 	set.StringVar(&flags.Data, "data", "", "`DIR` for the databases; made if missing (required)")
-	set.StringVar(&flags.Postgres, "postgres", "", "`DIR` of a PostgreSQL server's socket: histories go into its databases temporal and temporal_visibility")
+	set.StringVar(&flags.Postgres, "postgres", "",
+		"`DIR` of a PostgreSQL server's socket: histories go into its databases temporal and temporal_visibility")
 	set.StringVar(&flags.TLS, "tls", "", "`DIR` with ca.crt, server.crt, server.key, client.crt, client.key (required)")
-	set.StringVar(&flags.Address, "address", "10.210.0.1:7233", "`IP:PORT` where clients connect; 0.0.0.0 for every address")
+	set.StringVar(&flags.Address, "address", "10.210.0.1:7233",
+		"`IP:PORT` where clients connect; 0.0.0.0 for every address")
 	set.StringVar(&flags.UIAddress, "ui-address", "127.0.0.1:8233", "`IP:PORT` of the UI; plain HTTP, so loopback only")
-	set.StringVar(&flags.MetricsAddress, "metrics-address", "127.0.0.1:7235", "`IP:PORT` of the Prometheus metrics, under /metrics")
+	set.StringVar(&flags.MetricsAddress, "metrics-address", "127.0.0.1:7235",
+		"`IP:PORT` of the Prometheus metrics, under /metrics")
 	set.StringVar(&flags.LogLevel, "log-level", "warn", "debug, info, warn or error")
 	set.IntVar(&flags.HistoryPort, "history-port", 7234, "loopback `PORT` of the history service")
 	set.IntVar(&flags.MatchingPort, "matching-port", 7236, "loopback `PORT` of the matching service")

@@ -33,8 +33,10 @@ func programs() map[string]func() int {
 		"kube-controller-manager": serve(kcm.NewControllerManagerCommand),
 		"kube-proxy":              serve(proxy.NewProxyCommand),
 		"kube-scheduler":          serve(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-		"kubelet":                 serve(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
-		"kubectl":                 kubectl,
+		"kubelet": serve(func() *cobra.Command {
+			return kubelet.NewKubeletCommand(context.Background())
+		}),
+		"kubectl": kubectl,
 	}
 }
 

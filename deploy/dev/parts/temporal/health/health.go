@@ -25,7 +25,8 @@ func Wait(ctx context.Context, address, tlsDir string, wait time.Duration) error
 	if err != nil {
 		return err
 	}
-	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	connection, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", address, err)
 	}
@@ -61,7 +62,8 @@ func check(ctx context.Context, connection *grpc.ClientConn) error {
 	if answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return errors.New("the frontend is not ready yet")
 	}
-	_, err = workflowservice.NewWorkflowServiceClient(connection).ListNamespaces(ctx, &workflowservice.ListNamespacesRequest{PageSize: 1})
+	_, err = workflowservice.NewWorkflowServiceClient(connection).
+		ListNamespaces(ctx, &workflowservice.ListNamespacesRequest{PageSize: 1})
 	if err != nil {
 		return fmt.Errorf("listing namespaces: %w", err)
 	}

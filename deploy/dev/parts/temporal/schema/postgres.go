@@ -17,9 +17,9 @@ import (
 // maintenance is the database that every PostgreSQL server has.
 const maintenance = "postgres"
 
-// EnsurePostgres makes the database with the tables of the running server's version, or brings those of an earlier version up to date: by
-// the server's own versioned schema. A new database appears complete or not at all, whenever this is killed. An update that was
-// killed goes on where it was.
+// EnsurePostgres makes the database with the tables of the running server's version, or brings those of an earlier
+// version up to date: by the server's own versioned schema. A new database appears complete or not at all, whenever
+// this is killed. An update that was killed goes on where it was.
 func EnsurePostgres(ctx context.Context, cfg config.SQL, visibility bool) error {
 	directory := "postgresql/v12/temporal"
 	if visibility {
@@ -64,12 +64,14 @@ func EnsurePostgres(ctx context.Context, cfg config.SQL, visibility bool) error 
 
 // exists says whether the server has the database: the server's own tools cannot be asked.
 func exists(ctx context.Context, cfg config.SQL) (found bool, err error) {
-	db, err := sql.Open("pgx", fmt.Sprintf("host='%s' user='%s' dbname=%s", cfg.ConnectAttributes["host"], cfg.User, maintenance))
+	db, err := sql.Open("pgx",
+		fmt.Sprintf("host='%s' user='%s' dbname=%s", cfg.ConnectAttributes["host"], cfg.User, maintenance))
 	if err != nil {
 		return false, fmt.Errorf("connecting to PostgreSQL: %w", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", cfg.DatabaseName).Scan(&found); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", cfg.DatabaseName).
+		Scan(&found); err != nil {
 		return false, fmt.Errorf("asking PostgreSQL for its databases: %w", err)
 	}
 	return found, nil
@@ -77,7 +79,8 @@ func exists(ctx context.Context, cfg config.SQL) (found bool, err error) {
 
 // update applies the versions of the schema that the database lacks.
 func update(db *tools.Connection, name, directory string) error {
-	if err := schema.NewUpdateSchemaTask(db, &schema.UpdateConfig{DBName: name, SchemaName: directory}, log.NewNoopLogger()).Run(); err != nil {
+	if err := schema.NewUpdateSchemaTask(db, &schema.UpdateConfig{DBName: name, SchemaName: directory},
+		log.NewNoopLogger()).Run(); err != nil {
 		return fmt.Errorf("bringing the tables of %s up to date: %w", name, err)
 	}
 	return nil

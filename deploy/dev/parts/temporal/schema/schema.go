@@ -47,7 +47,8 @@ func Ensure(ctx context.Context, path string) (err error) {
 	case found == version:
 		return nil
 	case tables > 0:
-		return fmt.Errorf("%s: %w; move the data directory away to start with empty histories (virtual machines are not affected)", path, ErrOtherVersion)
+		return fmt.Errorf("%s: %w; move the data directory away to start with empty histories (virtual machines are "+
+			"not affected)", path, ErrOtherVersion)
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {

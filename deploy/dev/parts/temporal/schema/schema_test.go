@@ -20,7 +20,8 @@ func TestEnsureMakesTheTablesOnceAndKeepsWhatIsInThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "temporal.db")
 	require.NoError(t, Ensure(t.Context(), path))
 	db := open(t, path)
-	_, err := db.Exec("INSERT INTO cluster_metadata_info (metadata_partition, cluster_name, data, data_encoding, version) VALUES (0, 'kept', '', '', 1)")
+	_, err := db.Exec("INSERT INTO cluster_metadata_info (metadata_partition, cluster_name, data, data_encoding, " +
+		"version) VALUES (0, 'kept', '', '', 1)")
 	require.NoError(t, err)
 	require.NoError(t, Ensure(t.Context(), path))
 	var name string

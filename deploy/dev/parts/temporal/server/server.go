@@ -99,7 +99,10 @@ func ensureSchema(ctx context.Context, store config.DataStore, visibility bool) 
 }
 
 // serve says when the server is ready and waits for the end of the context or of the UI.
-func serve(ctx context.Context, flags settings.Flags, cfg *config.Config, began time.Time, uiEnded <-chan error, logger zerolog.Logger) error {
+func serve(
+	ctx context.Context, flags settings.Flags, cfg *config.Config, began time.Time, uiEnded <-chan error,
+	logger zerolog.Logger,
+) error {
 	if err := health.Wait(ctx, cfg.PublicClient.HostPort, flags.TLS, readyTimeout); err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop while starting
@@ -139,7 +142,9 @@ func newServices(cfg *config.Config) (temporal.Server, error) {
 		temporal.WithLogger(logger),
 		// Who has a certificate of the CA may do everything: this is one team's server for development.
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
-		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper {
+			return authorization.NewNoopClaimMapper()
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("setting up Temporal's services: %w", err)
@@ -161,7 +166,8 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// portsFree says which address is taken in plain words; the services themselves would end the process with a stack trace.
+// portsFree says which address is taken in plain words; the services themselves would end the process with a stack
+// trace.
 func portsFree(ctx context.Context, flags settings.Flags, cfg *config.Config) error {
 	addresses := []string{flags.UIAddress, flags.MetricsAddress}
 	for _, service := range cfg.Services {
@@ -171,7 +177,8 @@ func portsFree(ctx context.Context, flags settings.Flags, cfg *config.Config) er
 	for _, address := range addresses {
 		listener, err := listen.Listen(ctx, "tcp", address)
 		if err != nil {
-			return fmt.Errorf("cannot listen on %s (taken by another process, or not an address of this machine): %w", address, err)
+			return fmt.Errorf("cannot listen on %s (taken by another process, or not an address of this machine): %w",
+				address, err)
 		}
 		_ = listener.Close()
 	}

@@ -68,7 +68,8 @@ func loopback(flag, value string) (netip.AddrPort, error) {
 		return netip.AddrPort{}, fmt.Errorf("%s %q: use IP:PORT", flag, value)
 	}
 	if !address.Addr().IsLoopback() {
-		return netip.AddrPort{}, fmt.Errorf("%s %q: it asks for no certificate, so use a loopback address such as 127.0.0.1:%d", flag, value, address.Port())
+		return netip.AddrPort{}, fmt.Errorf(
+			"%s %q: it asks for no certificate, so use a loopback address such as 127.0.0.1:%d", flag, value, address.Port())
 	}
 	return address, nil
 }

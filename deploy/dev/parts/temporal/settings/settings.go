@@ -129,7 +129,8 @@ func dynamicSettings(section map[string]any) ([]byte, error) {
 func requireMutualTLS(tls *config.RootTLS) error {
 	for name, group := range map[string]config.GroupTLS{"frontend": tls.Frontend, "internode": tls.Internode} {
 		if !group.Server.RequireClientAuth || len(group.Server.ClientCAFiles)+len(group.Server.ClientCAData) == 0 {
-			return fmt.Errorf("%s must have requireClientAuth: true and clientCaFiles: no connection without a client certificate", name)
+			return fmt.Errorf("%s must have requireClientAuth: true and clientCaFiles: no connection without a "+
+				"client certificate", name)
 		}
 		for host, override := range group.PerHostOverrides {
 			if !override.RequireClientAuth {

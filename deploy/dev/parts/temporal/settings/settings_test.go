@@ -91,14 +91,22 @@ func TestRefused(t *testing.T) {
 		flags func(*testing.T) Flags
 		says  string
 	}{
-		"no such file":             {elsewhere(func(f *Flags) { f.Config = "absent.yaml" }), "--config"},
-		"address without port":     {elsewhere(func(f *Flags) { f.Address = "10.210.0.1" }), "use IP:PORT"},
-		"UI for everybody":         {elsewhere(func(f *Flags) { f.UIAddress = "0.0.0.0:8233" }), "use a loopback address"},
-		"metrics for everybody":    {elsewhere(func(f *Flags) { f.MetricsAddress = "10.0.0.1:1" }), "use a loopback address"},
-		"misspelt setting":         {instead("numHistoryShards", "numberOfShards"), "numberOfShards not found"},
-		"misspelt dynamic setting": {instead("matching.enableFairness", "matching.enableFairnes"), "matching.enablefairnes"},
-		"wrong type":               {instead("history.maxTotalUpdates:\n    - value: 2000", "history.maxTotalUpdates:\n    - value: many"), "many"},
-		"no client certificates":   {instead("requireClientAuth: true", "requireClientAuth: false"), "must have requireClientAuth: true"},
+		"no such file":         {elsewhere(func(f *Flags) { f.Config = "absent.yaml" }), "--config"},
+		"address without port": {elsewhere(func(f *Flags) { f.Address = "10.210.0.1" }), "use IP:PORT"},
+		"UI for everybody": {elsewhere(func(f *Flags) {
+			f.UIAddress = "0.0.0.0:8233"
+		}), "use a loopback address"},
+		"metrics for everybody": {elsewhere(func(f *Flags) {
+			f.MetricsAddress = "10.0.0.1:1"
+		}), "use a loopback address"},
+		"misspelt setting": {instead("numHistoryShards", "numberOfShards"), "numberOfShards not found"},
+		"misspelt dynamic setting": {instead("matching.enableFairness", "matching.enableFairnes"),
+			"matching.enablefairnes"},
+		"wrong type": {
+			instead("history.maxTotalUpdates:\n    - value: 2000", "history.maxTotalUpdates:\n    - value: many"),
+			"many"},
+		"no client certificates": {instead("requireClientAuth: true", "requireClientAuth: false"),
+			"must have requireClientAuth: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(test.flags(t))

@@ -13,8 +13,8 @@ import (
 // ServerName is the name by which the processes of the development server know each other's certificate.
 const ServerName = "localhost"
 
-// Check says what is wrong with the certificates in dir for a server that listens on the given address: better here, in one
-// sentence, than later as a refused handshake.
+// Check says what is wrong with the certificates in dir for a server that listens on the given address: better here, in
+// one sentence, than later as a refused handshake.
 func Check(dir string, address netip.AddrPort) error {
 	roots, err := roots(dir)
 	if err != nil {
@@ -39,8 +39,10 @@ func Check(dir string, address netip.AddrPort) error {
 		{"server.crt", server, x509.ExtKeyUsageClientAuth, "clientAuth"},
 		{"client.crt", client, x509.ExtKeyUsageClientAuth, "clientAuth"},
 	} {
-		if _, err := want.cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{want.usage}}); err != nil {
-			return fmt.Errorf("%s must be valid for %s and signed by ca.crt: %w", filepath.Join(dir, want.file), want.words, err)
+		if _, err := want.cert.Verify(
+			x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{want.usage}}); err != nil {
+			return fmt.Errorf("%s must be valid for %s and signed by ca.crt: %w", filepath.Join(dir, want.file),
+				want.words, err)
 		}
 	}
 	names := []string{ServerName, "127.0.0.1"}
