@@ -135,7 +135,17 @@ func (c *Cluster) EditPod(change func(*corev1.Pod)) {
 
 // RunPod plays scheduler and kubelet.
 func (c *Cluster) RunPod() {
+	c.PlacePod()
+	c.BeginPod()
+}
+
+// PlacePod plays the scheduler.
+func (c *Cluster) PlacePod() {
 	require.NoError(c.t, kube.Bind(c.Kube, Namespace, c.pod().Name, NodeName))
+}
+
+// BeginPod plays the kubelet of a pod whose containers run.
+func (c *Cluster) BeginPod() {
 	c.EditPod(func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9",
 			[]corev1.PodIP{{IP: "10.0.0.9"}}
@@ -212,6 +222,11 @@ func (c *Cluster) operateDomain(
 ) (contract.OperateDomainResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if pod := c.Pod(); in.Operation == contract.OperationEnd && pod != nil && pod.UID == in.Pod.UID {
+		c.Operations = append(c.Operations, in.Operation)
+		c.after(0, func() { c.EndPod(contract.ReasonNeverRan, false, 0) })
+		return contract.OperateDomainResult{}, nil
+	}
 	if pod := c.Pod(); pod == nil || pod.UID != in.Pod.UID || c.Domain == nil {
 		return contract.OperateDomainResult{},
 			temporal.NewNonRetryableApplicationError("the guest does not run", contract.RefusedFailed, nil)

@@ -84,6 +84,10 @@ func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
 
 // done reports whether something has changed.
 func (l *launcher) done(in contract.OperateDomainInput) (bool, error) {
+	if in.Operation == contract.OperationEnd {
+		l.terminate(false)
+		return true, nil
+	}
 	if !l.running || l.domain.State != contract.DomainRunning && l.domain.State != contract.DomainPaused {
 		return false, &node.RefusedError{Message: "it does not run"}
 	}

@@ -33,6 +33,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.markPod(ctx)
 	case actDeletePod:
 		return e.deletePod(ctx)
+	case actEndLauncher:
+		e.endLauncher(ctx)
 	case actForceDeletePod:
 		return e.forceDeletePod(ctx)
 	case actRemovePodFinalizer:
@@ -166,6 +168,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 	if err == nil && r.Refused != "" {
 		err = e.state.correct(r.VMI, r.Refused)
 	} else if err == nil {
+		e.state.PodDeletedEarly = !e.state.PodDeleted && !e.state.Pod.ComputeRunning
 		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
 		e.state.Announced.Note(in.Events)
 		if r.Absent {
@@ -173,6 +176,17 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 		}
 	}
 	return e.settle(ctx, actDeletePod, err)
+}
+
+// endLauncher leaves the loop free, and whatever comes of it changes nothing: the launcher ends, or the kubelet kills it.
+func (e *instance) endLauncher(ctx workflow.Context) {
+	e.state.EndSent = true
+	pod := *e.state.Pod
+	o := entity.NodeOptions(pod.NodeName)
+	o.ScheduleToCloseTimeout = contract.OperationLimit
+	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
+	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.pod(), Operation: contract.OperationEnd}
+	workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityOperateDomain, in)
 }
 
 // forceDeletePod deletes a pod without grace on a node that is known to be off: no kubelet there will end it.

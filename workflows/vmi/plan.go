@@ -44,6 +44,7 @@ const (
 	actCancelStart        = action("cancel the start of the domain")
 	actMarkPod            = action("open the readiness gate")
 	actDeletePod          = action("delete the launcher pod")
+	actEndLauncher        = action("tell the launcher to end")
 	actForceDeletePod     = action("force-delete the pod on its fenced node")
 	actRemovePodFinalizer = action("remove the finalizer of the launcher pod")
 	actRemoveFinalizers   = action("remove the finalizers of the VMI")
@@ -141,6 +142,10 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		}
 		if s.hurry() {
 			return decision{Action: actDeletePod, Why: "its guest is given less time than when its deletion began"},
+				true
+		}
+		if s.missedSignal() {
+			return decision{Action: actEndLauncher, Why: "it may have missed the kubelet's signal, which came as it began"},
 				true
 		}
 		d := s.decideStatus(now)

@@ -41,6 +41,10 @@ type State struct {
 	PodMarked       bool `json:"podMarked,omitempty"`       // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
+	// PodDeletedEarly says that a delete was sent for Pod before its containers were seen to run, and EndSent that its
+	// launcher was told to end since.
+	PodDeletedEarly bool `json:"podDeletedEarly,omitempty"`
+	EndSent         bool `json:"endSent,omitempty"`
 	// MarkUnknown says that setting it failed, and may have been done all the same.
 	MarkUnknown bool `json:"markUnknown,omitempty"`
 	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
@@ -152,7 +156,7 @@ func (s *State) hold(o *contract.PodObservation) {
 	s.Pod = o
 	s.PodDeleted, s.PodForceDeleted, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false,
 		false, nil
-	s.MarkUnknown = false
+	s.MarkUnknown, s.PodDeletedEarly, s.EndSent = false, false, false
 }
 
 // found folds what the API server says of the pod when it is asked; nil: there is none.

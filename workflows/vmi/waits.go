@@ -51,6 +51,12 @@ func (s *State) hurry() bool {
 	return !sent && s.Pod.DeletionGraceSeconds != nil && *s.Pod.DeletionGraceSeconds > *grace
 }
 
+// missedSignal says that the pod was deleted as its containers began. The kernel drops a signal to the first process of
+// a container until that has a handler, and the kubelet sends no other one until the grace period has passed.
+func (s *State) missedSignal() bool {
+	return s.PodDeletedEarly && !s.EndSent && s.Pod.ComputeRunning && s.Pod.NodeName != ""
+}
+
 // slow is a wait that has lasted for longer than it should.
 type slow struct {
 	Since  time.Time // from when on it shows

@@ -94,6 +94,7 @@ func TestBootStopAndLeaveNothing(t *testing.T) {
 	w.run(t)
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 	require.Equal(t, 1, w.DomainsStarted)
+	require.Empty(t, w.Operations, "a launcher that ran before it was deleted hears the kubelet")
 	reasons := []string{}
 	for _, e := range w.Events {
 		reasons = append(reasons, e.Reason)
@@ -198,6 +199,24 @@ func TestDeletedWhileTheNodeWorkerIsAway(t *testing.T) {
 	})
 	w.at(31*time.Second, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
 	w.run(t)
+	require.Zero(t, w.DomainsStarted)
+}
+
+// TestALauncherMissesItsSignal: the pod is deleted before its containers are seen to run. Its launcher is told to end
+// once they are, and once only.
+func TestALauncherMissesItsSignal(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVMI() })
+	w.at(time.Second, w.PlacePod)
+	w.at(2*time.Second, w.DeleteVMI)
+	w.at(3*time.Second, func() {
+		require.NotNil(t, w.Pod().DeletionTimestamp)
+		require.Empty(t, w.Operations)
+		w.BeginPod()
+	})
+	w.at(10*time.Second, func() { require.Nil(t, w.VMI(), "nobody waits for the grace period to pass") })
+	w.run(t)
+	require.Equal(t, []contract.Operation{contract.OperationEnd}, w.Operations)
 	require.Zero(t, w.DomainsStarted)
 }
 
