@@ -13,7 +13,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/kube"
@@ -105,6 +107,37 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, v.lists)
 	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
+}
+
+// TestALostPodIsSentAgain: its VMI is gone, and so is the workflow that would remove its finalizer. One whose VMI or
+// workflow is there, or that has no finalizer of virtflow's, is not.
+func TestALostPodIsSentAgain(t *testing.T) {
+	d := newTestDiffer(t)
+	v := &visible{}
+	l := NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
+	d = l.differ
+	for _, name := range []string{"lost", "open", "free"} {
+		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: name, UID: types.UID("vmi-" + name),
+		}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: name, UID: types.UID("pod-" + name), Finalizers: []string{contract.FinalizerPod},
+			OwnerReferences: controlledBy(vmi, "VirtualMachineInstance"),
+		}}
+		if name == "free" {
+			pod.Finalizers = nil
+		}
+		require.NoError(t, d.informers.Pods.GetStore().Add(pod))
+		d.pod("a/"+name, resync)
+		waiting(d, "vmi/a/"+name)
+	}
+	v.executions = []*workflowpb.WorkflowExecutionInfo{{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.VMIID("a", "open")},
+	}}
+	_, err := l.Resync(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"observe-pod+ pod-lost"}, waiting(d, "vmi/a/lost"))
+	require.Empty(t, outbox(d).pending)
 }
 
 // TestTheEndOfAnObjectWithALongName is found, too: the ID of its workflow has not got all of it.

@@ -235,6 +235,14 @@ func (d *differ) podGone(pod *corev1.Pod, from origin) {
 	put(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, observe.GonePod(uid, pod.Name, ref.UID), nil, from)
 }
 
+// podAgain sends a launcher pod as to a workflow that has heard of nothing.
+func (d *differ) podAgain(pod *corev1.Pod) {
+	d.mu.Lock()
+	d.forgetPod(string(pod.UID))
+	d.mu.Unlock()
+	d.pod(cache.MetaObjectToName(pod).String(), resync)
+}
+
 func (d *differ) forgetPod(uid string) {
 	forget(d, podKind(), uid)
 	forget(d, nodeStateKind(), uid)

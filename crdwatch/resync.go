@@ -3,6 +3,7 @@ package crdwatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -100,6 +102,9 @@ func (r *resyncer) once(ctx context.Context, first bool) error {
 			if err := e.lostWorkflows(ctx, r, open); err != nil {
 				return err
 			}
+		}
+		if err := r.lostPods(ctx, open); err != nil {
+			return err
 		}
 	}
 	r.census.lookedThrough()
@@ -274,6 +279,27 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 			return err
 		}
 		e.again(r.differ, o)
+	}
+	return nil
+}
+
+// lostPods sends launcher pods again whose VMI is gone and has no workflow: only that removes their finalizer.
+func (r *resyncer) lostPods(ctx context.Context, open map[string]contract.Object) error {
+	for _, pod := range list[*corev1.Pod](r.informers.Pods) {
+		ref := observe.Owner(pod)
+		if ref == nil || !slices.Contains(pod.Finalizers, contract.FinalizerPod) {
+			continue
+		}
+		if _, ok := open[contract.VMIID(pod.Namespace, ref.Name)]; ok {
+			continue
+		}
+		if _, ok := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, pod.Namespace+"/"+ref.Name); ok {
+			continue
+		}
+		if err := r.limiter.Wait(ctx); err != nil {
+			return err
+		}
+		r.differ.podAgain(pod)
 	}
 	return nil
 }
