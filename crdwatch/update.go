@@ -40,7 +40,9 @@ type updater struct {
 	asked    *flowcontrol.Backoff // by workflow ID
 	// diverged says since when a run is known not to replay, by its ID.
 	diverged map[string]time.Time
-	now      func() time.Time
+	// unreported says that Temporal was found not to report which workflows fail.
+	unreported bool
+	now        func() time.Time
 }
 
 func newUpdater(temporal client.Client, entities []string, log zerolog.Logger) *updater {
@@ -143,7 +145,12 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	})
 	var invalid *serviceerror.InvalidArgument
 	if errors.As(err, &invalid) {
-		return nil // a Temporal before 1.30 does not report problems
+		if !u.unreported {
+			u.log.Warn().Msg("this Temporal, older than 1.30, does not report which workflows fail: those that this " +
+				"release cannot replay have to be terminated by hand")
+		}
+		u.unreported = true
+		return nil
 	}
 	u.diverged = seen
 	return err
