@@ -60,7 +60,8 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 			return contract.DeleteVMIResult{}, err
 		case answer != nil:
 			return *answer, nil
-		case metav1.GetControllerOfNoCopy(vmi) == nil: // KubeVirt's controller adopts it, too, before it does anything with it
+		case metav1.GetControllerOfNoCopy(vmi) == nil:
+			// KubeVirt's controller adopts it, too, before it does anything with it.
 			_, err = a.adopt(ctx, in.VM, vmi)
 		default:
 			if err = a.deleteVersion(ctx, vmi); err == nil {

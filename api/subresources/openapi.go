@@ -112,10 +112,11 @@ func (r Route) describe(version string, parameters []string) spec.PathItem {
 			Name: "body", In: "body", Schema: spec.RefSchema("#/definitions/" + definition(body)),
 		}})
 	}
-	operation.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: map[int]spec.Response{
+	responses := map[int]spec.Response{
 		r.success():             {ResponseProps: spec.ResponseProps{Description: http.StatusText(r.success())}},
 		http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}},
-	}}}
+	}
+	operation.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: responses}}
 	if r.Method == http.MethodPut {
 		return spec.PathItem{PathItemProps: spec.PathItemProps{Put: operation}}
 	}

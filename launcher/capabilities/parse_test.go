@@ -11,7 +11,8 @@ import (
 
 const host = `<capabilities><host><cpu><arch>x86_64</arch><model>EPYC</model><counter name='tsc' frequency='2400000000' scaling='yes'/></cpu></host>
 <guest><os_type>hvm</os_type><arch name='i686'><machine>isapc</machine></arch></guest>
-<guest><os_type>hvm</os_type><arch name='x86_64'><machine canonical='pc-q35-7.2'>q35</machine><machine>pc-q35-7.2</machine><machine>pc-q35-7.1</machine>
+<guest><os_type>hvm</os_type><arch name='x86_64'><machine canonical='pc-q35-7.2'>q35</machine>
+<machine>pc-q35-7.2</machine><machine>pc-q35-7.1</machine>
 <domain type='qemu'/><domain type='kvm'/></arch></guest></capabilities>`
 
 const guest = `<domainCapabilities><cpu><mode name='host-passthrough' supported='yes'/><mode name='host-model' supported='yes'><model fallback='forbid'>EPYC-Rome</model>

@@ -136,7 +136,8 @@ func ending(e *history.HistoryEvent) (string, bool) {
 	switch e.GetEventType() { //nolint:exhaustive // the others do not
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		return strings.TrimPrefix(e.GetEventType().String(), "WorkflowExecution"), true
 	default:
 		return "", false

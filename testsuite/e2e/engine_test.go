@@ -178,9 +178,9 @@ func TestTemporalLost(t *testing.T) {
 	g.stopsInGoodOrder()
 }
 
-// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server and the
-// rest of Kubernetes are started again, as after any restore; virtflow is not. The guest runs on, and what is asked for
-// after that is done.
+// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server and
+// the rest of Kubernetes are started again, as after any restore; virtflow is not. The guest runs on, and what is asked
+// for after that is done.
 func TestEtcdPutBack(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "etcd")

@@ -433,7 +433,8 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 	}
 	// Nor through a controller of Kubernetes' own.
 	apply(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: many, namespace: %s}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
-  template: {metadata: {labels: {a: b, kubevirt.io: virt-launcher}}, spec: {securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
+  template: {metadata: {labels: {a: b, kubevirt.io: virt-launcher}},
+  spec: {securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
   containers: [{name: c, image: none, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}}}`, m.namespace))
 	until(t, time.Minute, "the ReplicaSet is refused its pod", func() error {
 		out, err := try("-n", m.namespace, "get", "replicaset", "many", "-o",

@@ -17,7 +17,9 @@ const mostSteps = 250
 // PausesAfterFailures checks that a planner whose every step fails for good pauses after each of them: a step and the
 // write that tells of its failure do not make each other's pause end. Decide refreshes what is derived, and plans;
 // failure is where the planner looks for what failed.
-func PausesAfterFailures(t *testing.T, now time.Time, decide func(time.Time) entity.Decision, failure **entity.Failure) {
+func PausesAfterFailures(
+	t *testing.T, now time.Time, decide func(time.Time) entity.Decision, failure **entity.Failure,
+) {
 	t.Helper()
 	steps := 0
 	for end := now.Add(time.Hour); now.Before(end); {

@@ -198,7 +198,8 @@ func superseded() []Scenario {
 			w.Restart(vm)
 			down(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Want: asDesired(vm)}, // the restart's start request may be pending: it makes a halted machine one that runs always
+			// The restart's start request may be pending: it makes a halted machine one that runs always.
+		}, Want: asDesired(vm)},
 		{Name: "undecided", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			for range 4 {

@@ -126,7 +126,8 @@ func TestRefused(t *testing.T) {
 	poll := func(p *workflowservice.PollActivityTaskQueueRequest) func(context.Context, client) error {
 		return func(ctx context.Context, c client) error { _, err := c.PollActivityTaskQueue(ctx, p); return err }
 	}
-	pollBut := func(alter func(*workflowservice.PollActivityTaskQueueRequest)) func(context.Context, client) error {
+	type request = workflowservice.PollActivityTaskQueueRequest
+	pollBut := func(alter func(*request)) func(context.Context, client) error {
 		p := pollOf("virtflow-node-node1")
 		alter(p)
 		return poll(p)
@@ -196,11 +197,11 @@ func TestRefused(t *testing.T) {
 		"a partition of a queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
 			poll(pollOf("/_sys/virtflow-node-node1/1"))},
 		"a sticky queue": {"PollActivityTaskQueue", ReasonTaskQueue, codes.PermissionDenied,
-			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY })},
+			pollBut(func(p *request) { p.TaskQueue.Kind = enums.TASK_QUEUE_KIND_STICKY })},
 		"another namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
-			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.Namespace = "default" })},
+			pollBut(func(p *request) { p.Namespace = "default" })},
 		"no namespace": {"PollActivityTaskQueue", ReasonNamespace, codes.PermissionDenied,
-			pollBut(func(p *workflowservice.PollActivityTaskQueueRequest) { p.Namespace = "" })},
+			pollBut(func(p *request) { p.Namespace = "" })},
 		"a namespace by its ID": {"DescribeNamespace", ReasonNamespace, codes.PermissionDenied,
 			func(ctx context.Context, c client) error {
 				_, err := c.DescribeNamespace(ctx,

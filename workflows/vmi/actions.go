@@ -178,7 +178,8 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 	return e.settle(ctx, actDeletePod, err)
 }
 
-// endLauncher leaves the loop free, and whatever comes of it changes nothing: the launcher ends, or the kubelet kills it.
+// endLauncher leaves the loop free, and whatever comes of it changes nothing: the launcher ends, or the kubelet kills
+// it.
 func (e *instance) endLauncher(ctx workflow.Context) {
 	e.state.EndSent = true
 	pod := *e.state.Pod

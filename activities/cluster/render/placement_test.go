@@ -51,13 +51,16 @@ func TestAffinityLeavesNodesOutInEveryAlternative(t *testing.T) {
 	both := without("cpu-feature.node.kubevirt.io/svm", "node-labeller.kubevirt.io/obsolete-host-model")
 	require.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: both}}, terms(vmi))
 
-	vmi.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+	required := &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}, {}},
-	}}}
+	}
+	vmi.Spec.Affinity = &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required},
+	}
 	require.Equal(t, []corev1.NodeSelectorTerm{
 		{MatchExpressions: append([]corev1.NodeSelectorRequirement{zone}, both...)}, {},
 	}, terms(vmi), "an empty term matches nothing")
-	require.Len(t, vmi.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions, 1, "the VMI's own stays as it is")
+	require.Len(t, required.NodeSelectorTerms[0].MatchExpressions, 1, "the VMI's own stays as it is")
 
 	vmi.Spec.Affinity, vmi.Spec.Domain.CPU = nil, &kubevirt.CPU{Model: "host-passthrough"}
 	require.Nil(t, affinity(vmi).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)

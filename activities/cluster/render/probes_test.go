@@ -16,7 +16,8 @@ func TestProbe(t *testing.T) {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: c}}}
 	}
 	ping := exec("/usr/bin/launcher", "probe", "--timeout-seconds", "5", "--guest-agent-ping")
-	ping.InitialDelaySeconds, ping.TimeoutSeconds, ping.PeriodSeconds, ping.SuccessThreshold, ping.FailureThreshold = 30, 6, 3, 2, 4
+	ping.InitialDelaySeconds, ping.TimeoutSeconds, ping.PeriodSeconds = 30, 6, 3
+	ping.SuccessThreshold, ping.FailureThreshold = 2, 4
 	command := exec("/usr/bin/launcher", "probe", "--timeout-seconds", "1", "--command", "cat", "--", "/tmp/healthy",
 		"-v")
 	command.InitialDelaySeconds, command.TimeoutSeconds = 10, 2

@@ -30,13 +30,14 @@ const (
 )
 
 func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, error) {
+	spec := corev1.DownwardAPIVolumeFile{Path: vmiFileName, FieldRef: &corev1.ObjectFieldSelector{
+		APIVersion: "v1", FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']",
+	}}
 	volumes := []corev1.Volume{
 		scratch("sockets"), scratch("private"), disks(vmi), scratch("tmp"), scratch("run-lock"),
-		{Name: "vmi", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-			Path: vmiFileName,
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
-				FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']"},
-		}}}}},
+		{Name: "vmi", VolumeSource: corev1.VolumeSource{
+			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{spec}},
+		}},
 	}
 	mounts := []corev1.VolumeMount{
 		{Name: "sockets", MountPath: socketsDir},
