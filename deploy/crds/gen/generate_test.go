@@ -26,7 +26,8 @@ func TestCommittedDefinitionsAreCurrentAndValid(t *testing.T) {
 			apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
 			external.Status.StoredVersions = []string{storageVersion}
 			var internal apiextensions.CustomResourceDefinition
-			require.NoError(t, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&external, &internal, nil))
+			convert := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition
+			require.NoError(t, convert(&external, &internal, nil))
 			require.Empty(t, validation.ValidateCustomResourceDefinition(context.Background(), &internal))
 		})
 	}
