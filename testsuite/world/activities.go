@@ -97,12 +97,18 @@ func (a *activities) local(ctx workflow.Context, name string, args []any) workfl
 func (a *activities) regular(ctx workflow.Context, name string, args []any) workflow.Future {
 	o := workflow.GetActivityOptions(ctx)
 	c := a.newCall(ctx, name, args, false)
-	if name == contract.ActivityOperateDomain {
+	if name == contract.ActivityOperateDomain && !ofEnd(args) {
 		c.request = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
 	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
 	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
 	return a.run(ctx, c, false)
+}
+
+// ofEnd says that a launcher is to end: that is the entity's own, and no Update.
+func ofEnd(args []any) bool {
+	in, ok := args[0].(contract.OperateDomainInput)
+	return ok && in.Operation == contract.OperationEnd
 }
 
 func (c *call) set(ctx workflow.Context, retry *temporal.RetryPolicy, total time.Duration) {

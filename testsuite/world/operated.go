@@ -65,8 +65,12 @@ func (r *attempts) operateDomain() (any, error) {
 	return out, nil
 }
 
-// operate does one thing to the guest, on behalf of the request of that ID.
+// operate does one thing to the guest, on behalf of the request of that ID; an end is nobody's request.
 func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
+	if in.Operation == contract.OperationEnd {
+		l.terminate(false)
+		return nil
+	}
 	did := l.world.effects[id]
 	did.tried++
 	changed, err := l.done(in)
@@ -84,10 +88,6 @@ func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
 
 // done reports whether something has changed.
 func (l *launcher) done(in contract.OperateDomainInput) (bool, error) {
-	if in.Operation == contract.OperationEnd {
-		l.terminate(false)
-		return true, nil
-	}
 	if !l.running || l.domain.State != contract.DomainRunning && l.domain.State != contract.DomainPaused {
 		return false, &node.RefusedError{Message: "it does not run"}
 	}
