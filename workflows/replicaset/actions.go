@@ -12,7 +12,7 @@ import (
 // act does one step.
 func (e *set) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
-	case actNext:
+	case entity.ActNext:
 		e.state = e.state.next()
 		e.describe(ctx)
 		return nil
@@ -20,13 +20,13 @@ func (e *set) act(ctx workflow.Context, d decision) error {
 		return e.find(ctx)
 	case actClaim:
 		return e.claim(ctx)
-	case actWrite:
+	case entity.ActWrite:
 		return e.write(ctx)
-	case actOpen:
+	case entity.ActOpen:
 		return e.open(ctx, d)
-	case actCancel:
+	case entity.ActCancel:
 		return e.loop.CancelOpen(ctx, e.state.open())
-	case actAsk:
+	case entity.ActAsk:
 		return e.loop.AskOpen(ctx, e.state.open())
 	case actSignal:
 		return e.signalProgress(ctx)
@@ -71,10 +71,11 @@ func (e *set) write(ctx workflow.Context) error {
 	st := s.status()
 	in := contract.PatchReplicaSetInput{Set: s.Object, ResourceVersion: s.Set.ResourceVersion, Status: st,
 		Events: s.events(st)}
-	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet, string(actWrite), in)
+	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet,
+		string(entity.ActWrite), in)
 	if err != nil {
 		s.OutcomeUnknown = true
-		return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
+		return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
 	}
 	if r.Gone {
 		s.Set = entity.Gone(s.Set)
@@ -88,7 +89,7 @@ func (e *set) write(ctx workflow.Context) error {
 	}
 	if r.Conflict {
 		if err := s.met(r.Current); err != nil {
-			return e.failed(ctx, string(actWrite), "FailedUpdateError", err)
+			return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
 		}
 	} else if r.Current != nil {
 		s.observeSet(*r.Current)
@@ -96,7 +97,7 @@ func (e *set) write(ctx workflow.Context) error {
 	if r.Written {
 		s.Conflicts = 0
 	}
-	e.succeeded(string(actWrite))
+	e.succeeded(string(entity.ActWrite))
 	e.describe(ctx)
 	return nil
 }

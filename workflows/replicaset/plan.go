@@ -15,13 +15,6 @@ type (
 
 // Steps.
 const (
-	actNone   = entity.ActNone
-	actFinish = entity.ActFinish
-	actNext   = entity.ActNext
-	actOpen   = entity.ActOpen
-	actCancel = entity.ActCancel
-	actAsk    = entity.ActAsk
-	actWrite  = entity.ActWrite
 	actFind   = action("look for the replicas")
 	actClaim  = action("adopt and release instances")
 	actSignal = action("signal the progress of the replicas")
@@ -40,7 +33,8 @@ func (s *State) decide(now time.Time) decision {
 // choose is the planner in order of urgency.
 func (s *State) choose(now time.Time) decision {
 	if s.Set == nil && s.Missed {
-		return decision{Action: actFinish, Why: "the VirtualMachineInstanceReplicaSet was gone before it was seen"}
+		return decision{Action: entity.ActFinish,
+			Why: "the VirtualMachineInstanceReplicaSet was gone before it was seen"}
 	}
 	if s.Set == nil {
 		return decision{Waiting: "the first observation of the VirtualMachineInstanceReplicaSet"}
@@ -50,7 +44,7 @@ func (s *State) choose(now time.Time) decision {
 	}
 	switch {
 	case s.Open != nil && s.Open.CancelReason != "" && !s.Open.Cancelled:
-		return decision{Action: actCancel, Why: s.Open.CancelReason}
+		return decision{Action: entity.ActCancel, Why: s.Open.CancelReason}
 	case s.Set.DeletionTimestamp != nil:
 		return s.still(now, "the VirtualMachineInstanceReplicaSet is being deleted",
 			"the garbage collector: it deletes the instances, or orphans them, as was asked")
@@ -76,20 +70,20 @@ func (s *State) choose(now time.Time) decision {
 func (s *State) decideEnd() decision {
 	switch {
 	case s.Open != nil && !s.Open.Cancelled:
-		return decision{Action: actCancel, Why: "the VirtualMachineInstanceReplicaSet is gone"}
+		return decision{Action: entity.ActCancel, Why: "the VirtualMachineInstanceReplicaSet is gone"}
 	case s.Open != nil:
 		return decision{Waiting: "the cancelled transition to end"}
 	case s.Next != nil:
-		return decision{Action: actNext, Why: "an object of the same name and another UID exists"}
+		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 	default:
-		return decision{Action: actFinish, Why: "the VirtualMachineInstanceReplicaSet is gone"}
+		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstanceReplicaSet is gone"}
 	}
 }
 
 // still keeps the status and changes nothing else; what is open is cancelled.
 func (s *State) still(now time.Time, why, waiting string) decision {
 	if s.Open != nil && !s.Open.Cancelled {
-		return decision{Action: actCancel, Why: why}
+		return decision{Action: entity.ActCancel, Why: why}
 	}
 	return s.decideStatus(now).Or(waiting)
 }
@@ -101,7 +95,7 @@ func (s *State) decideOpen(now time.Time) decision {
 		return s.decideStatus(now).Or("the cancelled transition to end")
 	}
 	if t.Replicas != s.Set.Replicas {
-		return decision{Action: actCancel,
+		return decision{Action: entity.ActCancel,
 			Why: fmt.Sprintf("a newer scale: %d instead of %d", s.Set.Replicas, t.Replicas)}
 	}
 	if t.Reported.Done {
@@ -136,13 +130,13 @@ func (s *State) decideNeeds(now time.Time) decision {
 	}
 	if s.hopeless(n, now) {
 		d := s.decideStatus(now)
-		if d.Action == actNone {
+		if d.Action == entity.ActNone {
 			d.WakeAt, d.Waiting = s.CrashLoopUntil,
 				fmt.Sprintf("the back-off after %d replicas that ended without having run", s.CrashLoop)
 		}
 		return d
 	}
-	open := decision{Action: actOpen, Operation: contract.OperationReplicate,
+	open := decision{Action: entity.ActOpen, Operation: contract.OperationReplicate,
 		Why: n.why(len(s.active()), s.Set.Replicas)}
 	return s.subject().Guard(open, func() decision { return s.decideStatus(now) })
 }
@@ -155,5 +149,5 @@ func (s *State) decideStatus(now time.Time) decision {
 	if !write {
 		return decision{WakeAt: at}
 	}
-	return decision{Action: actWrite, Why: "it differs from what was written"}
+	return decision{Action: entity.ActWrite, Why: "it differs from what was written"}
 }

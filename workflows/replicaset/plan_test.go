@@ -66,38 +66,38 @@ func TestDecide(t *testing.T) {
 		want   action
 		check  func(*testing.T, *State, decision)
 	}{
-		"nothing seen yet":  {&State{}, nil, actNone, nil},
-		"as many as wanted": {settledState(3, three...), nil, actNone, nil},
+		"nothing seen yet":  {&State{}, nil, entity.ActNone, nil},
+		"as many as wanted": {settledState(3, three...), nil, entity.ActNone, nil},
 		"nothing known yet": {settledState(3), func(s *State) { s.Known = false }, actFind, nil},
-		"too few": {settledState(5, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		"too few": {settledState(5, three...), nil, entity.ActOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, 2, s.needs().Make)
 		}},
-		"too many": {settledState(1, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		"too many": {settledState(1, three...), nil, entity.ActOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, []string{"c", "b"}, names(s.needs().Remove))
 		}},
-		"none wanted": {settledState(0, three...), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		"none wanted": {settledState(0, three...), nil, entity.ActOpen, func(t *testing.T, s *State, d decision) {
 			require.Len(t, s.needs().Remove, 3)
 		}},
 		"one being deleted": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
 			r.Deleting = true
-		})), nil, actOpen, nil},
-		"one ended": {settledState(3, ended, three[1], three[2]), nil, actOpen,
+		})), nil, entity.ActOpen, nil},
+		"one ended": {settledState(3, ended, three[1], three[2]), nil, entity.ActOpen,
 			func(t *testing.T, s *State, d decision) {
 				require.Equal(t, 1, s.needs().Make)
 				require.Equal(t, []string{"a"}, names(s.needs().Finished))
 			}},
-		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, actOpen,
+		"one ended, not needed": {settledState(2, ended, three[1], three[2]), nil, entity.ActOpen,
 			func(t *testing.T, s *State, d decision) {
 				require.Zero(t, s.needs().Make)
 				require.Len(t, s.needs().Finished, 1)
 			}},
 		"its pod goes": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
 			r.Terminating, r.Ready = true, false
-		})), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		})), nil, entity.ActOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, 1, s.needs().Make)
 			require.Equal(t, []string{"c"}, names(s.needs().Finished))
 		}},
-		"more than a burst": {settledState(1000), nil, actOpen, func(t *testing.T, s *State, d decision) {
+		"more than a burst": {settledState(1000), nil, entity.ActOpen, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, burst, s.needs().Make)
 		}},
 		"one to adopt": {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) {
@@ -108,55 +108,55 @@ func TestDecide(t *testing.T) {
 		})), nil, actClaim, nil},
 		"none to adopt that goes": {settledState(1, three[0], with(three[1], func(r *contract.ReplicaObservation) {
 			r.OwnerUID, r.Deleting = "", true
-		})), nil, actNone, nil},
+		})), nil, entity.ActNone, nil},
 		"claims while paused": {settledState(3, three[0], with(three[1], func(r *contract.ReplicaObservation) {
 			r.OwnerUID = ""
 		})), func(s *State) { s.Set.Paused = true }, actClaim, nil},
 		"paused": {settledState(5, three...), func(s *State) {
 			s.Set.Paused = true
 			s.written()
-		}, actNone, func(t *testing.T, s *State, d decision) {
+		}, entity.ActNone, func(t *testing.T, s *State, d decision) {
 			require.Equal(t, "spec.paused to be false", d.Waiting)
 		}},
 		"paused shows": {settledState(3, three...), func(s *State) {
 			s.Set.Paused = true
-		}, actWrite, nil},
+		}, entity.ActWrite, nil},
 		"paused while one is open": {settledState(5, three...), func(s *State) {
 			s.Open = &Transition{Replicas: 5, Make: 2, From: 1}
 			s.Set.Paused = true
-		}, actCancel, nil},
+		}, entity.ActCancel, nil},
 		"being deleted": {settledState(5, three...), func(s *State) {
 			at := begin()
 			s.Set.DeletionTimestamp = &at
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"deleted while one is open": {settledState(5, three...), func(s *State) {
 			at := begin()
 			s.Set.DeletionTimestamp = &at
 			s.Open = &Transition{Replicas: 5}
-		}, actCancel, nil},
+		}, entity.ActCancel, nil},
 		"gone": {settledState(5, three...), func(s *State) {
 			s.Set.Gone = true
-		}, actFinish, nil},
+		}, entity.ActFinish, nil},
 		"gone while one is open": {settledState(5, three...), func(s *State) {
 			s.Set.Gone = true
 			s.Open = &Transition{Replicas: 5}
-		}, actCancel, nil},
+		}, entity.ActCancel, nil},
 		"gone, and another one is there": {settledState(5, three...), func(s *State) {
 			s.Set.Gone = true
 			s.Next = &contract.ReplicaSetObservation{UID: "x"}
-		}, actNext, nil},
+		}, entity.ActNext, nil},
 		"unusable": {settledState(5), func(s *State) {
 			s.Set.Unusable = "no template"
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"a newer scale": {settledState(2, three...), func(s *State) {
 			s.Open = &Transition{Replicas: 5, Make: 2, From: 1}
-		}, actCancel, nil},
+		}, entity.ActCancel, nil},
 		"cancelled already": {settledState(2, three...), func(s *State) {
 			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Transition: entity.Transition{Cancelled: true}}
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"what was made is not seen yet": {settledState(5, three...), func(s *State) {
 			s.Open = &Transition{Replicas: 5, Make: 2, From: 1, Unseen: []int{1, 2}}
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) {
 			s.Open = &Transition{Replicas: 3, Make: 1, From: 1}
 		}, actSignal, func(t *testing.T, s *State, d decision) {
@@ -177,37 +177,41 @@ func TestDecide(t *testing.T) {
 		}},
 		"signalled already": {settledState(1, three[0]), func(s *State) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"refused a moment ago": {settledState(5, three...), func(s *State) {
 			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota",
 				RetryAt: begin().Add(time.Minute)}
 			s.written()
-		}, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		}, entity.ActNone, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, begin().Add(time.Minute), d.WakeAt)
+		}},
 		"a refusal shows": {settledState(5, three...), func(s *State) {
 			s.Failure = &entity.Failure{Step: replicate, Reason: "FailedCreate", Message: "quota",
 				RetryAt: begin().Add(time.Minute)}
 			s.setConditions(begin())
-		}, actWrite, nil},
+		}, entity.ActWrite, nil},
 		"refused a while ago": {settledState(5, three...), func(s *State) {
 			s.Failure = &entity.Failure{Step: replicate, RetryAt: begin()}
-		}, actOpen, nil},
+		}, entity.ActOpen, nil},
 		"a status was refused": {settledState(3, three...), func(s *State) {
 			s.Written = nil
-			s.Failure = &entity.Failure{Step: string(actWrite), RetryAt: begin().Add(time.Minute)}
-		}, actNone, func(t *testing.T, s *State, d decision) { require.False(t, d.WakeAt.IsZero()) }},
+			s.Failure = &entity.Failure{Step: string(entity.ActWrite), RetryAt: begin().Add(time.Minute)}
+		}, entity.ActNone, func(t *testing.T, s *State, d decision) { require.False(t, d.WakeAt.IsZero()) }},
 		"an outcome unknown": {settledState(3, three...), func(s *State) {
 			s.OutcomeUnknown = true
-		}, actWrite, nil},
+		}, entity.ActWrite, nil},
 		"held": {settledState(5, three...), func(s *State) {
 			s.Hold = &entity.Hold{Message: "held"}
 			s.written()
-		}, actNone, nil},
+		}, entity.ActNone, nil},
 		"ended without having run": {settledState(3, three[0], three[1],
 			with(ended, func(r *contract.ReplicaObservation) {
 				r.UID, r.Name, r.EverRan = "z", "z", false
 			})), func(s *State) {
 			s.CrashLoopUntil = begin().Add(time.Minute)
-		}, actNone, func(t *testing.T, s *State, d decision) { require.Equal(t, begin().Add(time.Minute), d.WakeAt) }},
+		}, entity.ActNone, func(t *testing.T, s *State, d decision) {
+			require.Equal(t, begin().Add(time.Minute), d.WakeAt)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -218,7 +222,7 @@ func TestDecide(t *testing.T) {
 			}
 			d := c.state.decide(begin())
 			require.Equal(t, c.want, d.Action, "%+v", d)
-			if c.want == actNone {
+			if c.want == entity.ActNone {
 				require.NotEmpty(t, d.Waiting)
 			}
 			if c.check != nil {

@@ -44,7 +44,7 @@ func (s *State) setConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionPaused)
 	}
-	if f := s.Failure; f != nil && f.Step != string(actWrite) {
+	if f := s.Failure; f != nil && f.Step != string(entity.ActWrite) {
 		if old, ok := conditions.Get(s.Conditions, conditionFailure); ok && old.Reason != f.Reason {
 			s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 		}

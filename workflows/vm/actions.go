@@ -14,11 +14,11 @@ import (
 // act does one step.
 func (e *instance) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
-	case actNext:
+	case entity.ActNext:
 		e.state = e.state.next()
 		e.describe(ctx)
 		return nil
-	case actRead:
+	case entity.ActRead:
 		return e.read(ctx)
 	case actFinalizer:
 		with := append(append([]string{}, e.state.VM.Finalizers...), contract.FinalizerVM)
@@ -30,7 +30,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.patch(ctx, d.Action, contract.PatchVMInput{
 			RunStrategy: string(runstrategy.Always), LegacyRunning: e.state.VM.LegacyRunning, Actor: e.state.actor(),
 		})
-	case actWrite:
+	case entity.ActWrite:
 		status := e.state.status()
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actRerun:
@@ -40,15 +40,15 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actSync:
 		return e.sync(ctx)
-	case actOpen:
+	case entity.ActOpen:
 		return e.open(ctx, d)
-	case actCancel:
+	case entity.ActCancel:
 		return e.loop.CancelOpen(ctx, e.state.open())
 	case actSignal:
 		return e.signalProgress(ctx)
-	case actAsk:
+	case entity.ActAsk:
 		return e.loop.AskOpen(ctx, e.state.open())
-	case actNone, actFinish:
+	case entity.ActNone, entity.ActFinish:
 	}
 	return nil
 }
@@ -60,12 +60,12 @@ func (e *instance) read(ctx workflow.Context) error {
 	if s.VM == nil {
 		in.VM.UID = s.VMI.OwnerUID
 	}
-	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(actRead), in)
+	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(entity.ActRead), in)
 	if err != nil {
-		return e.failed(ctx, string(actRead), "FailedUpdateError", err)
+		return e.failed(ctx, string(entity.ActRead), "FailedUpdateError", err)
 	}
 	s.read(r)
-	e.succeeded(string(actRead))
+	e.succeeded(string(entity.ActRead))
 	return nil
 }
 

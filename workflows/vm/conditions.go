@@ -6,6 +6,7 @@ import (
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
@@ -70,7 +71,7 @@ func (s *State) mirror(now time.Time) {
 	}
 	s.Conditions = s.Show(s.Conditions, now)
 	s.restartRequired(now)
-	if s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizer) {
+	if s.Failure != nil && s.Failure.Step != string(entity.ActWrite) && s.Failure.Step != string(actRemoveFinalizer) {
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason,
 				Message: s.Failure.Message}, now)

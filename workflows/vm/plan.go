@@ -15,14 +15,6 @@ type (
 
 // Steps.
 const (
-	actNone            = entity.ActNone
-	actFinish          = entity.ActFinish
-	actNext            = entity.ActNext
-	actRead            = entity.ActRead
-	actOpen            = entity.ActOpen
-	actCancel          = entity.ActCancel
-	actAsk             = entity.ActAsk
-	actWrite           = entity.ActWrite
 	actFinalizer       = action("add the finalizer")
 	actSignal          = action("signal the progress of the instance")
 	actRerun           = action("request another start")
@@ -34,7 +26,7 @@ const (
 // writes says that a step writes to the VM, locked by what was seen of it last.
 func writes(a action) bool {
 	switch a {
-	case actFinalizer, actRerun, actSetAlways, actWrite, actRemoveFinalizer:
+	case actFinalizer, actRerun, actSetAlways, entity.ActWrite, actRemoveFinalizer:
 		return true
 	default:
 		return false
@@ -48,19 +40,19 @@ func (s *State) decide(now time.Time) decision { return s.open().Decide(now, s.u
 func (s *State) urgent(now time.Time) decision {
 	if s.VM == nil {
 		if s.VMI != nil && s.VMI.Gone {
-			return decision{Action: actFinish, Why: "its instance is gone, and no VirtualMachine was seen"}
+			return decision{Action: entity.ActFinish, Why: "its instance is gone, and no VirtualMachine was seen"}
 		}
 		if s.Missed {
-			return decision{Action: actFinish, Why: "the VirtualMachine was gone before it was seen"}
+			return decision{Action: entity.ActFinish, Why: "the VirtualMachine was gone before it was seen"}
 		}
 		if s.VMI != nil && s.VMI.OwnerUID != "" {
-			return s.held(decision{Action: actRead,
+			return s.held(decision{Action: entity.ActRead,
 				Why: "its instance has started it, and it does not know the VirtualMachine"}, now)
 		}
 		return decision{Waiting: "the first observation of the VirtualMachine"}
 	}
 	if s.Stale && !s.VM.Gone {
-		return s.held(decision{Action: actRead, Why: "it may know less than there is, or something older"}, now)
+		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
 	}
 	if d, ok := s.decideSignal(); ok {
 		return d
@@ -112,13 +104,14 @@ func (s *State) decideEnding(now time.Time) decision {
 	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || s.VMI == nil && !asked) {
 		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have
 		// been made by a transition that failed.
-		return decision{Action: actOpen, Operation: contract.OperationStop, Why: "the VirtualMachine is being deleted"}
+		return decision{Action: entity.ActOpen, Operation: contract.OperationStop,
+			Why: "the VirtualMachine is being deleted"}
 	}
 	if s.VM.Gone {
 		if s.Next != nil {
-			return decision{Action: actNext, Why: "an object of the same name and another UID exists"}
+			return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 		}
-		return decision{Action: actFinish, Why: "the VirtualMachine is gone"}
+		return decision{Action: entity.ActFinish, Why: "the VirtualMachine is gone"}
 	}
 	if s.hasFinalizer() {
 		return decision{Action: actRemoveFinalizer, Why: "its instance is gone"}
@@ -145,13 +138,13 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 		return decision{Action: actRerun, Why: want.Why}
 	case want.Operation == contract.OperationStart && want.AfterBackOff && s.backingOff(now):
 		d := s.decideStatus(now)
-		if d.Action == actNone {
+		if d.Action == entity.ActNone {
 			d.WakeAt = *s.StartFailure.RetryAfter
 			d.Waiting = "the back-off after an instance that never ran"
 		}
 		return d
 	case want.Operation != contract.OperationNone:
-		return s.guard(decision{Action: actOpen, Operation: want.Operation, Why: want.Why}, now)
+		return s.guard(decision{Action: entity.ActOpen, Operation: want.Operation, Why: want.Why}, now)
 	case s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	default:
@@ -212,7 +205,7 @@ func (s *State) cancel(why string, now time.Time) decision {
 	if s.Open.Cancelled {
 		return s.decideStatus(now).Or("the " + string(s.Open.Operation) + " transition to compensate")
 	}
-	return decision{Action: actCancel, Why: why}
+	return decision{Action: entity.ActCancel, Why: why}
 }
 
 // held keeps what failed from being repeated before its time; meanwhile the status shows it.
@@ -258,7 +251,7 @@ func (s *State) decideStatus(now time.Time) decision {
 	if by := s.settlesBy(); now.Before(by) {
 		return decision{WakeAt: by}
 	}
-	return decision{Action: actWrite, Why: "it differs from what was written"}
+	return decision{Action: entity.ActWrite, Why: "it differs from what was written"}
 }
 
 func (s *State) hasFinalizer() bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 var (
@@ -62,13 +63,14 @@ func TestEveryDecision(t *testing.T) {
 					s.RunStrategy = last
 					s.refresh(now)
 					d := s.decide(now)
-					require.True(t, d.Action != actNone || d.Waiting != "", "%s × %s × %s: neither a step nor a wait",
+					require.True(t, d.Action != entity.ActNone || d.Waiting != "",
+						"%s × %s × %s: neither a step nor a wait",
 						strategy, situation, request)
 					require.Equal(t, d, s.decide(now))
 					st := s.status()
 					s.Written = &st
 					s.VM.StateChangeRequests = st.StateChangeRequests
-					if d = s.decide(now); d.Action == actWrite {
+					if d = s.decide(now); d.Action == entity.ActWrite {
 						t.Errorf("%s × %s × %s: writes what it has just written", strategy, situation, request)
 					}
 					cells++

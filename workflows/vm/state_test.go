@@ -9,6 +9,7 @@ import (
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
@@ -40,11 +41,11 @@ func TestAnotherVMsInstanceIsNotAdopted(t *testing.T) {
 func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "vm"})
-	require.Equal(t, actRead, s.decide(time.Unix(1000, 0)).Action, "its VirtualMachine may be there")
+	require.Equal(t, entity.ActRead, s.decide(time.Unix(1000, 0)).Action, "its VirtualMachine may be there")
 	s.observeVM(contract.VMObservation{UID: "vm", Gone: true})
-	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
+	require.Equal(t, entity.ActFinish, s.decide(time.Time{}).Action)
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "9"})
-	require.NotEqual(t, actFinish, s.decide(time.Time{}).Action)
+	require.NotEqual(t, entity.ActFinish, s.decide(time.Time{}).Action)
 }
 
 // TestWhoIsBehindARequest: the user whom the subresources API wrote into it, and not whoever changed the object before.
@@ -73,17 +74,17 @@ func TestAnEntityWithoutMemoryReadsFirst(t *testing.T) {
 		Finalizers: []string{contract.FinalizerVM}, Reported: true, Epoch: 1}
 	s := State{}
 	s.observeVM(o)
-	require.Equal(t, actRead, s.decide(now).Action)
+	require.Equal(t, entity.ActRead, s.decide(now).Action)
 	s.read(contract.ReadVMResult{VM: &o,
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}})
 	s.refresh(now)
-	require.NotContains(t, []action{actOpen, actRead}, s.decide(now).Action, "its guest runs")
+	require.NotContains(t, []action{entity.ActOpen, entity.ActRead}, s.decide(now).Action, "its guest runs")
 
 	s = State{}
 	o.Reported = false
 	s.observeVM(o)
 	s.refresh(now)
-	require.Equal(t, actOpen, s.decide(now).Action, "a VM that nobody has seen costs no read")
+	require.Equal(t, entity.ActOpen, s.decide(now).Action, "a VM that nobody has seen costs no read")
 }
 
 // TestAnInstanceThatStartsTheEntity of its VM has it read: nobody tells of a VM that has not changed.
@@ -91,9 +92,9 @@ func TestAnInstanceThatStartsTheEntity(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"})
-	require.Equal(t, actRead, s.decide(now).Action)
+	require.Equal(t, entity.ActRead, s.decide(now).Action)
 	s.read(contract.ReadVMResult{})
-	require.Equal(t, actFinish, s.decide(now).Action, "there is no such VM")
+	require.Equal(t, entity.ActFinish, s.decide(now).Action, "there is no such VM")
 }
 
 // TestOlderMemoryIsCorrected: in a new epoch what Kubernetes says counts, whatever its versions; so does what a person
@@ -105,7 +106,7 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 		Finalizers: []string{contract.FinalizerVM}, Epoch: 1})
 	s.observeVMI(contract.VMIObservation{UID: "old", ResourceVersion: "8", OwnerUID: "vm", Phase: "Running", Epoch: 1})
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Epoch: 2})
-	require.Equal(t, actRead, s.decide(now).Action, "and not a stop")
+	require.Equal(t, entity.ActRead, s.decide(now).Action, "and not a stop")
 	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}
 	s.read(contract.ReadVMResult{
 		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always",
@@ -114,7 +115,7 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	require.Equal(t, "held by bob", s.Hold.Message)
 	require.Equal(t, runstrategy.Absent, s.situation())
 	s.refresh(now)
-	require.NotEqual(t, actOpen, s.decide(now).Action, "it is held")
+	require.NotEqual(t, entity.ActOpen, s.decide(now).Action, "it is held")
 }
 
 // TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it,
@@ -137,11 +138,11 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 			s.observeVM(o)
 			hear(&s)
 			s.refresh(at)
-			require.Equal(t, actRead, s.decide(at).Action)
+			require.Equal(t, entity.ActRead, s.decide(at).Action)
 			s.read(contract.ReadVMResult{VM: &now})
 			s.refresh(at)
 			require.Equal(t, "held by bob", s.Hold.Message)
-			require.NotContains(t, []action{actOpen, actRead}, s.decide(at).Action)
+			require.NotContains(t, []action{entity.ActOpen, entity.ActRead}, s.decide(at).Action)
 			_, shown := conditions.Get(s.status().Conditions, contract.ConditionHeld)
 			require.True(t, shown)
 
@@ -152,14 +153,14 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 			later.ResourceVersion = "30"
 			require.NoError(t, s.met(&later))
 			s.refresh(released)
-			require.Equal(t, actOpen, s.decide(released).Action,
+			require.Equal(t, entity.ActOpen, s.decide(released).Action,
 				"its own write of before, whose answer was lost, holds nothing")
 			again, since := later, released.Add(time.Minute)
 			again.ResourceVersion = "40"
 			again.Held = &contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held once more",
 				LastTransitionTime: &since}
 			s.observeVM(again)
-			require.Equal(t, actRead, s.decide(since).Action)
+			require.Equal(t, entity.ActRead, s.decide(since).Action)
 		})
 	}
 }

@@ -13,11 +13,11 @@ import (
 // act does one step. Its error has been written into the state already; it is returned for the log.
 func (e *instance) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
-	case actNext:
+	case entity.ActNext:
 		e.state = e.state.next()
 		e.describe(ctx)
 		return nil
-	case actRead:
+	case entity.ActRead:
 		return e.read(ctx)
 	case actFindPod:
 		return e.findPod(ctx)
@@ -39,7 +39,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.forceDeletePod(ctx)
 	case actRemovePodFinalizer:
 		return e.releasePod(ctx)
-	case actWrite:
+	case entity.ActWrite:
 		return e.write(ctx, nil)
 	case actRemoveFinalizers:
 		rest := e.state.otherFinalizers()
@@ -70,14 +70,14 @@ func (e *instance) read(ctx workflow.Context) error {
 	if e.state.Pod != nil {
 		in.PodUID = e.state.Pod.UID
 	}
-	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(actRead), in)
+	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(entity.ActRead), in)
 	if err == nil {
 		e.state.read(r)
 	}
 	if e.state.VMI == nil {
 		e.state.LookAt = workflow.Now(ctx).Add(lookAgain)
 	}
-	return e.settle(ctx, actRead, err)
+	return e.settle(ctx, entity.ActRead, err)
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
@@ -234,7 +234,7 @@ func (e *instance) releasePod(ctx workflow.Context) error {
 // write patches the VMI: its status, its node label, and its finalizers when they are to change.
 func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	s := &e.state
-	a := actWrite
+	a := entity.ActWrite
 	if finalizers != nil {
 		a = actRemoveFinalizers
 	}

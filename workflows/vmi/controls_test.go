@@ -34,7 +34,7 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 			anew := func() *State {
 				s := seen(contract.VMIObservation{Phase: "Running"},
 					contract.PodObservation{Phase: "Running", NodeName: "n"})
-				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(actWrite)}
+				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(entity.ActWrite)}
 				return s
 			}
 			was, now := anew(), anew()

@@ -33,11 +33,6 @@ type (
 
 // Steps.
 const (
-	actNone               = entity.ActNone
-	actFinish             = entity.ActFinish
-	actNext               = entity.ActNext
-	actRead               = entity.ActRead
-	actWrite              = entity.ActWrite
 	actFindPod            = action("look for the launcher pod")
 	actCreatePod          = action("create the launcher pod")
 	actStartDomain        = action("start the domain")
@@ -53,7 +48,7 @@ const (
 // decide is the planner: pure and total.
 func (s *State) decide(now time.Time) decision {
 	d := s.urgent(now)
-	if (d.Action == actWrite || d.Action == actMarkPod) && now.Before(s.HoldOffUntil) {
+	if (d.Action == entity.ActWrite || d.Action == actMarkPod) && now.Before(s.HoldOffUntil) {
 		d = decision{WakeAt: s.HoldOffUntil, Waiting: "an operation on the guest to be answered"}
 	}
 	return d.By(s.alarm(now))
@@ -73,7 +68,7 @@ func (s *State) urgent(now time.Time) decision {
 		return s.held(s.decideOrphan(now), now)
 	}
 	if s.Stale && !s.VMI.Gone {
-		return s.held(decision{Action: actRead, Why: "it may know less than there is, or something older"}, now)
+		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.
@@ -92,19 +87,20 @@ func (s *State) urgent(now time.Time) decision {
 func (s *State) decideOrphan(now time.Time) decision {
 	switch {
 	case s.Pod == nil && s.Missed:
-		return decision{Action: actFinish, Why: "the VirtualMachineInstance was gone before it was seen"}
+		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstance was gone before it was seen"}
 	case s.Pod == nil:
 		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
 	case s.Pod.Gone && s.Next != nil:
-		return decision{Action: actNext, Why: "the pod of an earlier object of the same name is gone"}
+		return decision{Action: entity.ActNext, Why: "the pod of an earlier object of the same name is gone"}
 	case s.Pod.Gone:
-		return decision{Action: actFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
+		return decision{Action: entity.ActFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
 	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
 		return decision{Action: actRemovePodFinalizer, Why: "it has ended, and its VirtualMachineInstance is gone"}
 	case s.fenced() && !s.PodForceDeleted:
 		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}
 	case !now.Before(s.LookAt):
-		return decision{Action: actRead, Why: "its pod has started it, and it does not know the VirtualMachineInstance"}
+		return decision{Action: entity.ActRead,
+			Why: "its pod has started it, and it does not know the VirtualMachineInstance"}
 	default:
 		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstance of pod " + s.Pod.Name}
 	}
@@ -145,12 +141,13 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 				true
 		}
 		if s.missedSignal() {
-			return decision{Action: actEndLauncher, Why: "it may have missed the kubelet's signal, which came as it began"},
+			return decision{Action: actEndLauncher,
+					Why: "it may have missed the kubelet's signal, which came as it began"},
 				true
 		}
 		d := s.decideStatus(now)
 		switch {
-		case d.Action != actNone:
+		case d.Action != entity.ActNone:
 		case !now.Before(s.LookAt):
 			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
 		default:
@@ -166,9 +163,9 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 	}
 	if s.VMI.Gone {
 		if s.Next != nil {
-			return decision{Action: actNext, Why: "an object of the same name and another UID exists"}, true
+			return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}, true
 		}
-		return decision{Action: actFinish, Why: "the VirtualMachineInstance is gone"}, true
+		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstance is gone"}, true
 	}
 	if len(s.ownFinalizers()) > 0 {
 		return decision{Action: actRemoveFinalizers, Why: "its pod is gone"}, true
@@ -242,7 +239,7 @@ func (s *State) decideStatus(now time.Time) decision {
 	if s.settling() && now.Before(s.SettleBy) {
 		return decision{WakeAt: s.SettleBy, Waiting: s.waiting()}
 	}
-	return decision{Action: actWrite, Why: "it differs from what was written"}
+	return decision{Action: entity.ActWrite, Why: "it differs from what was written"}
 }
 
 // settling: the boot goes on by itself right now.

@@ -34,7 +34,7 @@ func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 	s.Pod = &contract.PodObservation{Gone: true}
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(time.Unix(1000, 0))
-	require.Equal(t, actNext, s.decide(time.Unix(1000, 0)).Action)
+	require.Equal(t, entity.ActNext, s.decide(time.Unix(1000, 0)).Action)
 }
 
 // TestAnEarlierPodEndsFirst: a pod whose VMI nobody saw is there when an object of the same name appears.
@@ -45,10 +45,10 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 		NodeName: "node1", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
-	require.Equal(t, actRead, s.decide(now).Action, "nobody has told of the earlier one")
+	require.Equal(t, entity.ActRead, s.decide(now).Action, "nobody has told of the earlier one")
 	s.read(contract.ReadVMIResult{Pod: s.Pod})
 	s.LookAt = now.Add(lookAgain)
-	require.Equal(t, actNone, s.decide(now).Action, "the earlier guest may still run")
+	require.Equal(t, entity.ActNone, s.decide(now).Action, "the earlier guest may still run")
 	ended := *s.Pod
 	ended.Phase, ended.ResourceVersion = "Succeeded", "3"
 	s.observePod(ended)
@@ -57,7 +57,7 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	require.Equal(t, decision{WakeAt: now.Add(time.Second),
 		Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
-	require.Equal(t, actNext, s.decide(now).Action)
+	require.Equal(t, entity.ActNext, s.decide(now).Action)
 	s = s.next()
 	require.Equal(t, "new", s.Object.UID)
 	require.Nil(t, s.Pod)
@@ -75,7 +75,7 @@ func TestThePodOfAnEarlierObjectIsNotTakenForItsOwn(t *testing.T) {
 func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
-	require.Equal(t, actFinish, s.decide(time.Time{}).Action)
+	require.Equal(t, entity.ActFinish, s.decide(time.Time{}).Action)
 }
 
 // TestANewEpochIsReadBeforeAnythingIsDecided: what is remembered may be of an older copy of the history.
@@ -86,7 +86,7 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 		ComputeRunning: true})
 	s.Fenced = &Fencing{PodUID: "p"}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", Phase: "Running", Epoch: 2})
-	require.Equal(t, actRead, s.decide(noon).Action, "also where versions run backwards")
+	require.Equal(t, entity.ActRead, s.decide(noon).Action, "also where versions run backwards")
 	s.read(contract.ReadVMIResult{
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
 		Pod: &contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n",

@@ -137,7 +137,8 @@ func (s *State) urgentNews() bool {
 // trouble says that something failed which users are to hear of. A status that could not be written is none: once it
 // can be, that is over.
 func (s *State) trouble() bool {
-	return s.Failure != nil && s.Failure.Step != string(actWrite) && s.Failure.Step != string(actRemoveFinalizers)
+	return s.Failure != nil && s.Failure.Step != string(entity.ActWrite) &&
+		s.Failure.Step != string(actRemoveFinalizers)
 }
 
 // readyCondition is KubeVirt's: False with a reason until the guest runs, then as the pod has it.

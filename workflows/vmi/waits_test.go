@@ -116,12 +116,12 @@ func TestEveryWaitShows(t *testing.T) {
 					return
 				}
 				switch {
-				case d.Action == actWrite:
+				case d.Action == entity.ActWrite:
 					st := s.status()
 					s.Written = &st
 				case d.Action == actMarkPod:
 					s.PodMarked = true
-				case d.Action != actNone:
+				case d.Action != entity.ActNone:
 					t.Fatalf("unexpected: %v", d)
 				default:
 					require.False(t, d.WakeAt.IsZero(), "it sleeps for ever: %v, conditions %v", d, s.Conditions)
@@ -138,18 +138,18 @@ func TestAnOrphanedPodIsLookedFor(t *testing.T) {
 	s := &State{}
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "1", Phase: "Running", NodeName: "n"})
 	s.refresh(noon)
-	require.Equal(t, actRead, s.decide(noon).Action)
+	require.Equal(t, entity.ActRead, s.decide(noon).Action)
 	require.Equal(t, "i", s.owner().UID)
 	s.read(contract.ReadVMIResult{Pod: s.Pod})
 	s.LookAt = noon.Add(lookAgain)
 	s.refresh(noon)
 	d := s.decide(noon)
-	require.Equal(t, actNone, d.Action)
+	require.Equal(t, entity.ActNone, d.Action)
 	require.Equal(t, noon.Add(lookAgain), d.WakeAt)
-	require.Equal(t, actRead, s.decide(d.WakeAt).Action)
+	require.Equal(t, entity.ActRead, s.decide(d.WakeAt).Action)
 	s.read(contract.ReadVMIResult{})
 	s.refresh(noon)
-	require.Equal(t, actFinish, s.decide(noon).Action)
+	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
 }
 
 // TestAPhaseThatIsNone: what somebody wrote into the status does not stop the entity.
@@ -204,7 +204,7 @@ func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
 	for range 10 {
 		s.refresh(now)
 		d := s.decide(now)
-		if d.Action == actWrite {
+		if d.Action == entity.ActWrite {
 			st := s.status()
 			s.Written = &st
 			if c, ok := conditions.Get(st.Conditions, "Synchronized"); ok {
@@ -215,7 +215,7 @@ func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
 			}
 			continue
 		}
-		require.Equal(t, actNone, d.Action)
+		require.Equal(t, entity.ActNone, d.Action)
 		now = d.WakeAt
 	}
 	t.Fatal("it never shows")
@@ -232,7 +232,7 @@ func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
 	s.refresh(noon)
 	_, shown := conditions.Get(s.Conditions, contract.ConditionControlRefused)
 	require.True(t, shown)
-	require.Equal(t, actWrite, s.decide(noon.Add(settleTime)).Action)
+	require.Equal(t, entity.ActWrite, s.decide(noon.Add(settleTime)).Action)
 }
 
 // TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
@@ -243,5 +243,5 @@ func TestAFailedWriteIsRepeated(t *testing.T) {
 	s.Written = &st
 	require.Empty(t, s.decideStatus(noon).Action)
 	s.OutcomeUnknown = true
-	require.Equal(t, actWrite, s.decideStatus(noon).Action)
+	require.Equal(t, entity.ActWrite, s.decideStatus(noon).Action)
 }
