@@ -131,10 +131,15 @@ func TestALostPodIsSentAgain(t *testing.T) {
 		d.pod("a/"+name, resync)
 		waiting(d, "vmi/a/"+name)
 	}
+	uid, err := converter.GetDefaultDataConverter().ToPayload("vmi-open")
+	require.NoError(t, err)
 	v.executions = []*workflowpb.WorkflowExecutionInfo{{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.VMIID("a", "open")},
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
+			contract.SearchUID: uid,
+		}},
 	}}
-	_, err := l.Resync(t.Context(), false)
+	_, err = l.Resync(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"observe-pod+ pod-lost"}, waiting(d, "vmi/a/lost"))
 	require.Empty(t, outbox(d).pending)

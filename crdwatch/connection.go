@@ -78,6 +78,13 @@ func (c *Connection) suspect(now time.Time) {
 	c.suspected = now
 }
 
+// begin is suspect for a leader that has just begun: what it suspected before it led, it did not look into.
+func (c *Connection) begin(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since, c.suspected = now, now
+}
+
 // suspicion is since when Temporal may be an older copy (zero: it is none).
 func (c *Connection) suspicion() time.Time {
 	c.mu.Lock()

@@ -18,6 +18,7 @@
 //	lately.go       what was sent in the last minutes
 //	connection.go   whether Temporal was away
 //	temporal.go     signals, and what follows from their errors
+//	older.go        whether an informer was told of an older version than it had read
 //	fencing/        whether Temporal's database or etcd is an older copy
 //
 // Permissions used:

@@ -290,10 +290,11 @@ func (r *resyncer) lostPods(ctx context.Context, open map[string]contract.Object
 		if ref == nil || !slices.Contains(pod.Finalizers, contract.FinalizerPod) {
 			continue
 		}
-		if _, ok := open[contract.VMIID(pod.Namespace, ref.Name)]; ok {
+		if open[contract.VMIID(pod.Namespace, ref.Name)].UID == ref.UID {
 			continue
 		}
-		if _, ok := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, pod.Namespace+"/"+ref.Name); ok {
+		vmi, ok := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, pod.Namespace+"/"+ref.Name)
+		if ok && string(vmi.UID) == ref.UID {
 			continue
 		}
 		if err := r.limiter.Wait(ctx); err != nil {

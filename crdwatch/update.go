@@ -107,9 +107,10 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	types := append(slices.Clone(u.entities), contract.WorkflowStartVM, contract.WorkflowStopVM,
 		contract.WorkflowRestartVM,
 		contract.WorkflowReplicate, contract.WorkflowFencingToken)
-	seen := map[string]time.Time{}
+	seen, listed := map[string]time.Time{}, false
 	const failing = "TemporalReportedProblems IS NOT NULL"
 	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
+		listed = true
 		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
 		if err := u.limiter.Wait(ctx); err != nil {
 			return err
@@ -144,7 +145,7 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 		return nil
 	})
 	var invalid *serviceerror.InvalidArgument
-	if errors.As(err, &invalid) {
+	if !listed && errors.As(err, &invalid) {
 		if !u.unreported {
 			u.log.Warn().Msg("this Temporal, older than 1.30, does not report which workflows fail: those that this " +
 				"release cannot replay have to be terminated by hand")

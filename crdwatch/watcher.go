@@ -81,6 +81,8 @@ type watch struct {
 	leading   atomic.Pointer[Leader]
 	// epoch is the newest one that the informers are known to have been filled in.
 	epoch atomic.Int64
+	// older says that an informer was told of an object in an older version than it had read.
+	older atomic.Bool
 	// end ends it, for everything to be read anew.
 	end context.CancelFunc
 }
@@ -135,7 +137,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	if err := i.Subscribe(v.leading.Load); err != nil {
 		return err
 	}
-	if err := i.noticeOlder(v.older); err != nil {
+	if err := i.noticeOlder(v.suspectOlder); err != nil {
 		return err
 	}
 	// The epoch is read first: what the informers hold is not older.
@@ -215,7 +217,7 @@ func (w *watch) lead(ctx context.Context) {
 		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
-	w.options.Connection.suspect(time.Now())
+	w.options.Connection.begin(time.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(ctx) })
 	wg.Go(func() { w.guard(ctx, l) })
@@ -239,16 +241,16 @@ func (w *watch) guard(ctx context.Context, l *Leader) {
 	}, suspectPause)
 }
 
-// older says that the informers were told of objects older than those that they held.
-func (w *watch) older() {
-	w.fence.Doubt()
-	w.options.Connection.suspect(time.Now()) // a leader looks at once, and sends nothing before
+// suspectOlder makes a leader look at once.
+func (w *watch) suspectOlder() {
+	w.older.Store(true)
+	w.options.Connection.suspect(time.Now())
 }
 
 // look looks for older copies, and says whether it could. After one of Temporal everything is sent again; after one of
 // etcd it is read anew before: resourceVersions have run backwards, and what the informers hold may never have been.
 func (w *watch) look(ctx context.Context, l *Leader) bool {
-	v, err := w.fence.Look(ctx)
+	v, err := w.fence.Look(ctx, w.older.Load())
 	if err != nil {
 		if ctx.Err() == nil {
 			w.options.Log.Warn().Err(err).Msg("looking for older copies, trying again")

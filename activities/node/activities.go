@@ -91,7 +91,7 @@ func (a *Activities) OperateDomain(
 	var refused *RefusedError
 	var idle *NotBegunError
 	switch {
-	case errors.As(err, &idle) && first(ctx):
+	case errors.As(err, &idle) && first(ctx) && in.Operation != contract.OperationEnd: // for that nobody waits
 		return contract.OperateDomainResult{},
 			temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
 	case errors.As(err, &refused):

@@ -37,6 +37,8 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Decide(c.temporal, c.kubernetes, c.seen, false)) })
 	}
+	require.Equal(t, Verdict{Next: at(2, 1), Kubernetes: true}, Decide(at(1, 7), at(1, 7), at(1, 7), true),
+		"an informer was told of something older")
 }
 
 // sides are the two tokens, with every value that each has had.

@@ -9,7 +9,7 @@
 //	temporal < kubernetes             Temporal is an older copy, or lost the token
 //	otherwise                         etcd is an older copy, or the Lease was deleted; or a leader ended while it began an epoch
 //	either < what this process saw    that side is an older copy
-//	an informer was told of an object older than the one that it held    etcd is an older copy
+//	an informer was told of an object in an older version than it had read    etcd is an older copy
 //
 // In the last four cases a new epoch begins, on both sides, and everything is sent again with it. A copy of Temporal's
 // database that is younger than the last advance is not told apart: what it has lost, the repetition of what was sent

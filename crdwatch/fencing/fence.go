@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -39,9 +38,6 @@ type Fence struct {
 	temporal client.Client
 	leases   coordination.LeaseInterface
 
-	// older says that informers were told of objects older than those that they held, and nobody has looked since.
-	older atomic.Bool
-
 	mu   sync.Mutex
 	seen Token
 }
@@ -59,13 +55,12 @@ func (f *Fence) Epoch(ctx context.Context) (int64, error) {
 	return t.Epoch, err
 }
 
-// Doubt says that an informer was told of an object that is older than what it held: the next Look begins an epoch,
-// whatever the tokens say. A copy of etcd that is younger than the last look is noticed by nothing else.
-func (f *Fence) Doubt() { f.older.Store(true) }
-
 // Look reads both sides, decides, and writes both. A new epoch has begun on both once it returns without an error.
 // Another leader that looks at the same time makes it fail, and nothing is lost by that.
-func (f *Fence) Look(ctx context.Context) (Verdict, error) {
+//
+// Older says that an informer was told of an object in an older version than it had read: an epoch begins, whatever the
+// tokens say. A copy of etcd that is younger than the last look is noticed by nothing else.
+func (f *Fence) Look(ctx context.Context, older bool) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	f.mu.Lock()
@@ -79,7 +74,7 @@ func (f *Fence) Look(ctx context.Context) (Verdict, error) {
 		return Verdict{}, err
 	}
 	for {
-		v := Decide(temporal, kubernetes, f.seen, f.older.Load())
+		v := Decide(temporal, kubernetes, f.seen, older)
 		halfway := v.Next == temporal
 		if !halfway {
 			if err := f.advance(ctx, temporal, v.Next); err != nil {
@@ -91,9 +86,6 @@ func (f *Fence) Look(ctx context.Context) (Verdict, error) {
 		}
 		f.seen = v.Next
 		if !halfway {
-			if v.Kubernetes { // all that informers were told meanwhile is read anew
-				f.older.Store(false)
-			}
 			return v, nil
 		}
 		kubernetes = v.Next

@@ -3,7 +3,9 @@ package kube
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 
@@ -18,9 +20,9 @@ import (
 // restart costs little beside that. It is safe for concurrent use.
 type outages struct {
 	mu sync.Mutex
-	// refused counts the requests that no API server took.
-	refused int
-	// listed is how many those were when a watch, by its URL, was sent to list anew last.
+	// failed counts the requests whose connection failed.
+	failed int
+	// listed is how many those were when what a watch follows, by its URL, was listed last, or was told to be.
 	listed map[string]int
 }
 
@@ -37,43 +39,62 @@ type transport struct {
 
 // RoundTrip sends a request, unless it is a watch whose informer is to list anew first.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if watch, ok := watchOf(r); ok && t.mustList(watch) {
+	what, goesOn, lists := followed(r)
+	if goesOn && t.mustList(what) {
 		return expired(r)
 	}
+	t.mu.Lock()
+	failed := t.failed
+	t.mu.Unlock()
 	answer, err := t.next.RoundTrip(r)
-	if err != nil && (utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
-		utilnet.IsProbableEOF(err)) {
-		t.mu.Lock()
-		t.refused++
-		t.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err != nil && away(r, err):
+		t.failed++
+	case err == nil && lists && answer.StatusCode == http.StatusOK:
+		t.listed[what] = failed
 	}
 	return answer, err
+}
+
+// away says that a connection failed, or could not be made. What was merely late is no outage: the load of lists would
+// come on top of that which made it late.
+func away(r *http.Request, err error) bool {
+	var op *net.OpError
+	dialled := errors.As(err, &op) && op.Op == "dial" && r.Context().Err() == nil
+	return dialled || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
 // WrappedRoundTripper is the one below, which client-go looks for to close its connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// mustList says that the API server was away since a watch began, once each time.
-func (o *outages) mustList(watch string) bool {
+// mustList says that the API server was away since what a watch follows was listed.
+func (o *outages) mustList(what string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.listed[watch] == o.refused {
+	if o.listed[what] == o.failed {
 		return false
 	}
-	o.listed[watch] = o.refused
+	o.listed[what] = o.failed
 	return true
 }
 
-// watchOf names what a request wants to go on watching. One that asks for all objects first has nothing to go on from.
-func watchOf(r *http.Request) (name string, ok bool) {
+// followed names what an informer's request is about, and says whether it lists that, or goes on watching it. Lists of
+// informers have a version or a page's size, which tells them from other reads.
+func followed(r *http.Request) (what string, goesOn, lists bool) {
 	q := r.URL.Query()
-	if q.Get("watch") != "true" || q.Get("sendInitialEvents") == "true" {
-		return "", false
+	version := q.Get("resourceVersion")
+	switch {
+	case r.Method != http.MethodGet:
+	case q.Get("watch") != "true":
+		lists = version != "" || q.Get("limit") != ""
+	case q.Get("sendInitialEvents") == "true":
+		lists = true
+	default:
+		goesOn = version != "" && version != "0"
 	}
-	if v := q.Get("resourceVersion"); v == "" || v == "0" {
-		return "", false
-	}
-	return r.URL.Path + "?" + q.Get("labelSelector") + "&" + q.Get("fieldSelector"), true
+	return r.URL.Path + "?" + q.Get("labelSelector") + "&" + q.Get("fieldSelector"), goesOn, lists
 }
 
 // expired is what an API server answers that no longer has the events since the version asked for: informers list anew.
@@ -90,7 +111,7 @@ func expired(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		Status: http.StatusText(http.StatusGone), StatusCode: http.StatusGone, Request: r,
+		Status: "410 " + http.StatusText(http.StatusGone), StatusCode: http.StatusGone, Request: r,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),

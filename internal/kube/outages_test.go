@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -157,11 +158,19 @@ func TestOneListAfterEachOutage(t *testing.T) {
 	require.Zero(t, code("/apis/c"))
 	require.Zero(t, code("/apis/c"))
 	answers = nil
-	require.Equal(t, http.StatusOK, code("/apis/a?resourceVersion=5"), "a list")
 	require.Equal(t, http.StatusOK, code("/apis/a?watch=true"), "a watch from nothing")
-	require.Equal(t, http.StatusOK, code(a+"&sendInitialEvents=true"), "a watch that lists")
 	require.Equal(t, http.StatusGone, code(a))
-	require.Equal(t, http.StatusOK, code(a))
+	answers = syscall.ECONNREFUSED
+	require.Zero(t, code("/apis/a?resourceVersion=5"), "a list that fails")
+	answers = nil
+	require.Equal(t, http.StatusOK, code("/apis/a?resourceVersion=5"), "a list")
+	require.Equal(t, http.StatusOK, code(a), "it was listed after that outage")
 	require.Equal(t, http.StatusGone, code(b), "another watch")
 	require.Equal(t, http.StatusOK, code(b))
+	answers = &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}
+	require.Zero(t, code("/apis/c"))
+	answers = nil
+	require.Equal(t, http.StatusOK, code(a+"&sendInitialEvents=true"), "a watch that lists")
+	require.Equal(t, http.StatusOK, code(a))
+	require.Equal(t, http.StatusGone, code(b))
 }

@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -184,9 +186,11 @@ func TestTemporalLost(t *testing.T) {
 func TestEtcdPutBack(t *testing.T) {
 	untilHealthy(t)
 	g := booted(t, "etcd")
-	copied := t.TempDir()
+	copied, before := t.TempDir(), epoch(t)
 	withoutEtcd(t, func(folder string) { copyTree(t, folder, copied) })
-	for i := range 100 {
+	untilHealthy(t)
+	require.Equal(t, before, epoch(t), "an API server that was restarted is no older copy")
+	for i := range 3 { // too few for the fencing token to have advanced since, mostly
 		kubectl(t, "annotate", "vm", "-n", g.namespace, g.name, "--overwrite", fmt.Sprintf("e2e/version=%d", i))
 	}
 	withoutEtcd(t, func(folder string) {
@@ -196,7 +200,17 @@ func TestEtcdPutBack(t *testing.T) {
 	restartKubernetes(t)
 	untilHealthy(t)
 	g.untouched(healTime)
+	require.Equal(t, before+1, epoch(t))
 	g.stopsInGoodOrder()
+}
+
+// epoch is crdwatch's.
+func epoch(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(kubectl(t, "get", "lease", "-n", "virtflow", fencing.LeaseName, "-o",
+		`jsonpath={.metadata.annotations.virtflow\.io/fencing-epoch}`))
+	require.NoError(t, err)
+	return n
 }
 
 // restartKubernetes restarts what watches the API server for Kubernetes, as its instructions for a restore of etcd say:

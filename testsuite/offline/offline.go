@@ -70,7 +70,7 @@ func (w *Watcher) Lead(ctx context.Context) error {
 // Guard looks for older copies, as a leader does every fencing.Interval. After one of Temporal's database whoever calls
 // it leads anew; after one of etcd it reads everything before.
 func (w *Watcher) Guard(ctx context.Context) (fencing.Verdict, error) {
-	v, err := w.fence.Look(ctx)
+	v, err := w.fence.Look(ctx, false)
 	if err == nil {
 		w.epoch = v.Next.Epoch
 	}

@@ -54,8 +54,7 @@ func command() *cobra.Command {
 		}, func(ctx context.Context, p *process.Process) error {
 			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
 				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
-					"--rate is not " +
-					"negative")
+					"--rate is not negative")
 			}
 			if _, err := os.Stat(o.Audit); err != nil {
 				return fmt.Errorf("--audit-log: requests are counted from it: %w", err)

@@ -31,8 +31,8 @@ type Opening struct {
 // OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One
 // that is open when a run begins (nil: none is) was opened by a run before it.
 func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context, contract.TransitionClosed)) {
-	if open != nil {
-		open.Detached = true
+	if open != nil { // the run before has reached it just now
+		open.Detached, open.Asked = true, workflow.Now(l.ctx)
 	}
 	l.closed = closed
 	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { closed(l.ctx, c) })
@@ -98,7 +98,7 @@ func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 	return err
 }
 
-// AskOpen finds out whether a detached transition is still open. What it is told, it knows.
+// AskOpen finds out whether a detached transition is still open, by a signal that it ignores.
 func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
 	open.Asked = workflow.Now(ctx)
 	there, err := signalTransition(ctx, open.ID, contract.SignalDetached, nil)

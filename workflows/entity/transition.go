@@ -50,8 +50,6 @@ func (t *Transition) askAt() time.Time {
 	switch {
 	case t == nil || !t.Detached:
 		return time.Time{}
-	case t.Asked.IsZero():
-		return t.Since.Add(askEvery)
 	default:
 		return t.Asked.Add(askEvery)
 	}

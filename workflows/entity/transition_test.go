@@ -17,7 +17,7 @@ func TestADetachedTransitionIsAsked(t *testing.T) {
 	require.Zero(t, (*entity.Transition)(nil).Decide(now, next).WakeAt)
 	open := &entity.Transition{Since: now, Deadline: now.Add(time.Hour)}
 	require.Zero(t, open.Decide(now, next).WakeAt, "the server says how it closes")
-	open.Detached = true
+	open.Detached, open.Asked = true, now
 	for range 3 {
 		d := open.Decide(now, next)
 		require.Equal(t, "its end", d.Waiting)

@@ -39,8 +39,9 @@
 // 6. The launcher. The kubelet sends SIGTERM to the launcher, the pod's process. It presses the guest's power button
 // (ACPI), and again from time to time while nothing happens. When the guest's grace period has passed it destroys the
 // domain. The table is in launcher/lifecycle. When the guest is off, by itself or not, the launcher writes why as the
-// pod's termination message and exits. That is its last act. A kubelet that has waited for the pod's whole grace period
-// kills what is left.
+// pod's termination message and exits. That is its last act. (Where the pod was deleted as its containers began, the
+// launcher may not have heard the signal: then the VMI's entity has the node's worker tell it.) A kubelet that has
+// waited for the pod's whole grace period kills what is left.
 //
 // 7. The way back. The kubelet reports that the pod has ended, crdwatch signals it, and the VMI's entity removes the
 // pod's finalizer. When the pod is gone, one patch writes the VMI's last phase (Succeeded, or Failed) and removes its

@@ -168,7 +168,7 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 	if err == nil && r.Refused != "" {
 		err = e.state.correct(r.VMI, r.Refused)
 	} else if err == nil {
-		e.state.PodDeletedEarly = !e.state.PodDeleted && !e.state.Pod.ComputeRunning
+		e.state.PodDeletedEarly = e.state.PodDeletedEarly || !e.state.Pod.ComputeRunning
 		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
 		e.state.Announced.Note(in.Events)
 		if r.Absent {
@@ -187,7 +187,15 @@ func (e *instance) endLauncher(ctx workflow.Context) {
 	o.ScheduleToCloseTimeout = contract.OperationLimit
 	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
 	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.pod(), Operation: contract.OperationEnd}
-	workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityOperateDomain, in)
+	e.ending = true
+	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
+		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("the launcher was not told to end", "error", err)
+		}
+		e.ending = false
+		e.loop.Wake()
+	})
 }
 
 // forceDeletePod deletes a pod without grace on a node that is known to be off: no kubelet there will end it.

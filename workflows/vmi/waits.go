@@ -51,10 +51,12 @@ func (s *State) hurry() bool {
 	return !sent && s.Pod.DeletionGraceSeconds != nil && *s.Pod.DeletionGraceSeconds > *grace
 }
 
-// missedSignal says that the pod was deleted as its containers began. The kernel drops a signal to the first process of
-// a container until that has a handler, and the kubelet sends no other one until the grace period has passed.
+// missedSignal says that this entity deleted the pod as its containers began. The kernel drops a signal to the first
+// process of a container until that has a handler, and the kubelet sends no other one until the grace period has
+// passed. Where the launcher did hear it, being told once more changes nothing.
 func (s *State) missedSignal() bool {
-	return s.PodDeletedEarly && !s.EndSent && s.Pod.ComputeRunning && s.Pod.NodeName != ""
+	return s.PodDeletedEarly && !s.EndSent && s.Pod.DeletionTimestamp != nil && s.Pod.ComputeRunning &&
+		s.Pod.NodeName != ""
 }
 
 // slow is a wait that has lasted for longer than it should.
@@ -76,12 +78,13 @@ func (s *State) slowness() *slow {
 			return nil
 		}
 		return &slow{Since: s.Pod.DeletionTimestamp.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
-			"pod %s has ended, but finalizers that are not virtflow's keep it: %s", s.Pod.Name, strings.Join(others,
-				", "))}
+			"pod %s has ended, but finalizers that are not virtflow's keep it: %s",
+			s.Pod.Name, strings.Join(others, ", "))}
 	}
 	if at := s.Pod.DeletionTimestamp; at != nil {
 		return &slow{Since: at.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
-			"pod %s on node %s was to have ended by %s, but its kubelet has not said that it did", s.Pod.Name, s.nodeName(), at.UTC().Format(time.RFC3339))}
+			"pod %s on node %s was to have ended by %s, but its kubelet has not said that it did",
+			s.Pod.Name, s.nodeName(), at.UTC().Format(time.RFC3339))}
 	}
 	if s.Phase != PhaseScheduling || s.Pod.Unschedulable != nil || s.Pod.WaitingReason != "" {
 		return nil
@@ -89,7 +92,8 @@ func (s *State) slowness() *slow {
 	for _, t := range s.PhaseTimes {
 		if t.Phase == string(PhaseScheduling) {
 			return &slow{Since: t.Time.Add(slowBoot), Reason: "LauncherPodNotRunning", What: fmt.Sprintf(
-				"the containers of pod %s have not started since %s, and nothing says why: look at the pod's events", s.Pod.Name, t.Time.UTC().Format(time.RFC3339))}
+				"the containers of pod %s have not started since %s, and nothing says why: look at the pod's events",
+				s.Pod.Name, t.Time.UTC().Format(time.RFC3339))}
 		}
 	}
 	return nil

@@ -20,6 +20,8 @@ type instance struct {
 	cancelStart workflow.CancelFunc
 	// operating says that the node's worker does an operation on the guest.
 	operating bool
+	// ending says that its launcher is being told to end.
+	ending bool
 }
 
 // Workflow is the VMI entity. It ends when the object is gone and nothing of it is left.
@@ -55,7 +57,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 func (e *instance) State() any { return e.state }
 
 // Busy says that the node's worker is at work.
-func (e *instance) Busy() bool { return e.state.Starting || e.operating }
+func (e *instance) Busy() bool { return e.state.Starting || e.operating || e.ending }
 
 // Refresh brings what is derived from observations up to date.
 func (e *instance) Refresh(now time.Time) { e.state.refresh(now) }
