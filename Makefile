@@ -84,9 +84,9 @@ test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 
 	@go test -tags libvirt -count 1 -timeout 20m $(TEST_FLAGS) ./launcher/realtest
 
 .PHONY: test-crash
-test-crash: ## Kill the control worker after every event of every scenario, and mix it with a release, on a real Temporal. 8 minutes.
+test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 minutes.
 	@$(DEV) packages test
-	@go test -tags crash -count 1 -timeout 30m -v $(TEST_FLAGS) ./testsuite/crash
+	@go test -tags crash -count 1 -timeout 45m -v $(TEST_FLAGS) ./testsuite/crash
 
 .PHONY: test-temporal
 test-temporal: ## The local cluster's Temporal server by itself, on SQLite and on PostgreSQL. 20 s; the first time 4 minutes of building.

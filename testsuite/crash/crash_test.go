@@ -4,7 +4,6 @@ package crash
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,16 +13,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/klog/v2"
 
 	"github.com/virtflow/virtflow/testsuite/figures"
 )
 
-// TestMain silences what client-go says about leaders.
+// TestMain makes room for the programs that tests build.
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	os.Exit(func() int {
+		var err error
+		if built.folder, err = os.MkdirTemp("", "virtflow-crash"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(built.folder)
+		return m.Run()
+	}())
 }
 
 // lanes is how many scenarios run at the same time. Most of what a case takes is waiting for time-outs of tasks that a
@@ -38,29 +41,42 @@ func lanes(t *testing.T) int {
 	return 16
 }
 
-// kill is one case: the worker is killed once, after an event of a scenario, or at a write.
+// kill is one case: the control worker or crdwatch is killed once, after an event of a scenario, or the control worker
+// at a write.
 type kill struct {
 	scenario scenario
 	event    int // after which one, or
 	write    int // at which one: it takes effect, and the worker never hears so
+	crdwatch bool
+	another  bool // another pod of crdwatch takes over, and it does not start again in its own
 	want     string
 }
 
 func (k kill) String() string {
-	if k.write > 0 {
+	switch {
+	case k.write > 0:
 		return fmt.Sprintf("%s at write %d", k.scenario.name, k.write)
+	case k.another:
+		return fmt.Sprintf("%s other crdwatch after event %d", k.scenario.name, k.event)
+	case k.crdwatch:
+		return fmt.Sprintf("%s crdwatch after event %d", k.scenario.name, k.event)
 	}
 	return fmt.Sprintf("%s after event %d", k.scenario.name, k.event)
 }
 
-// TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the worker killed
-// after it (events that are written together count as one), and once for each write to Kubernetes with the worker
-// killed before it hears the answer. The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one
-// case alone, VIRTFLOW_CRASH_ONLY=start all of one scenario, and VIRTFLOW_CRASH_ONLY="start at write" those.
+// anotherPod is at every how many kills of crdwatch another pod takes over: that takes as long as a lease lasts.
+const anotherPod = 7
+
+// TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the control
+// worker killed after it (events that are written together count as one), once for each write to Kubernetes with the
+// worker killed before it hears the answer, and, where the scenario says so, once for each event with crdwatch killed
+// after it. The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone,
+// VIRTFLOW_CRASH_ONLY=start all of one scenario, and VIRTFLOW_CRASH_ONLY="start at write", or "start crdwatch", those.
 // VIRTFLOW_CRASH_EVERY=4 runs every fourth case.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
-	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began}
+	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began,
+		kills: map[bool]*atomic.Int64{false: {}, true: {}}}
 	temporal := startTemporal(t)
 	for i := range lanes(t) {
 		l := newLane(t, temporal, fmt.Sprintf("lane-%d", i))
@@ -80,10 +96,11 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	s.thin(t)
 	require.NotEmpty(t, s.cases)
 	s.run()
-	figures.Print(t, "crash at every event: kills %d (%d scenarios with %d events and %d writes), invariants "+
-		"broken: %d (%s)",
-		s.kills.Load(), len(scenarios()), s.events, s.writes, s.broken.Load(), time.Since(began).Round(time.Second))
-	require.Greater(t, int(s.kills.Load()), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
+	kills, crdwatch := s.kills[false].Load(), s.kills[true].Load()
+	figures.Print(t, "crash at every event: kills %d of the control worker, %d of crdwatch (%d scenarios with %d "+
+		"events and %d writes), invariants broken: %d (%s)", kills, crdwatch, len(scenarios()), s.events, s.writes,
+		s.broken.Load(), time.Since(began).Round(time.Second))
+	require.Greater(t, int(kills+crdwatch), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
 }
 
 // suite is one run of all cases.
@@ -97,14 +114,15 @@ type suite struct {
 	cases          []kill
 	events, writes int
 
-	kills, broken atomic.Int64
+	kills  map[bool]*atomic.Int64 // by whether they are crdwatch's
+	broken atomic.Int64
 }
 
-// undisturbed runs a scenario to see where the worker can be killed, and what must be at the end.
+// undisturbed runs a scenario to see where processes can be killed, and what must be at the end.
 func (s *suite) undisturbed(l *lane, sc scenario) {
 	undisturbed, want, err := l.play(sc, slug(sc.name), func() {
 		l.onWrite(func(int) bool { return false })
-	}, func(int) {})
+	}, func(int) {}, "")
 	if err != nil {
 		s.Errorf("%s, undisturbed: %v\n%s\n%s", sc.name, err, undisturbed.tail(60), l.log())
 		return
@@ -122,6 +140,11 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 	}
 	for n := range undisturbed.writes {
 		all = append(all, kill{scenario: sc, write: n + 1, want: want})
+	}
+	if sc.crdwatch {
+		for i, n := range moments {
+			all = append(all, kill{scenario: sc, event: n, crdwatch: true, another: i%anotherPod == 0, want: want})
+		}
 	}
 	for _, k := range all {
 		if s.only == "" || s.only == k.String() || strings.HasPrefix(k.String(), s.only+" ") {
@@ -164,7 +187,7 @@ func (s *suite) run() {
 				}
 				struck, wrong := l.disturbed(k, s.program)
 				if struck {
-					s.kills.Add(1)
+					s.kills[k.crdwatch].Add(1)
 				}
 				if len(wrong) > 0 {
 					s.broken.Add(1)
@@ -179,19 +202,23 @@ func (s *suite) run() {
 
 func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
 
-// disturbed runs one case. It says whether the worker was killed while the scenario ran, and what was wrong.
+// disturbed runs one case. It says whether a process was killed while the scenario ran, and what was wrong.
 func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 	var once sync.Once
 	strike := func() {
 		once.Do(func() {
+			struck = true
+			if k.crdwatch {
+				l.killCrdwatch(k.another)
+				return
+			}
 			l.killWorkers()
 			l.startWorker(program)
-			struck = true
 		})
 	}
 	defer l.stopWrites()
 	namespace := strings.ReplaceAll(k.String(), " ", "-")
-	s, got, err := l.play(k.scenario, namespace, func() {
+	s, _, err := l.play(k.scenario, namespace, func() {
 		l.onWrite(func(n int) bool {
 			if n == k.write {
 				strike()
@@ -202,12 +229,9 @@ func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 		if n == k.event {
 			strike()
 		}
-	})
+	}, k.want)
 	if err != nil {
 		wrong = append(wrong, err.Error(), s.tail(80))
-	}
-	if got != k.want {
-		wrong = append(wrong, fmt.Sprintf("the end is another one:\n%s\nwithout a kill it is:\n%s", got, k.want))
 	}
 	once.Do(func() {}) // waits for one that is being made
 	return struck, append(wrong, l.broken()...)

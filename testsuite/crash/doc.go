@@ -1,17 +1,19 @@
-// Package crash kills the control worker, a real process, with SIGKILL after every single event of the histories of
-// each scenario, and lets old and new releases of it work at the same time (`make test-crash`). Temporal is the real
-// server; Kubernetes is the API server in memory (testsuite/kube), which the worker reaches over HTTP; crdwatch is the
-// real one; scheduler, kubelet, launchers and guests are played.
+// Package crash kills the control worker and crdwatch, real processes, with SIGKILL after every single event of the
+// histories of scenarios, also of those in which the entities continue as new in the middle of a transition, and lets
+// old and new releases of the control worker work at the same time (`make test-crash`). Temporal is the real server;
+// Kubernetes is the API server in memory (testsuite/kube), which they reach over HTTP; scheduler, kubelet, launchers
+// and guests are played.
 //
 //	temporal_test.go   a Temporal server of the test's own
-//	programs_test.go   the control worker as it is, and as it was in a release
+//	programs_test.go   the programs as they are, and the control worker as it was in a release
 //	lane_test.go       one cluster: a Temporal namespace, an API server, crdwatch, a node, a control worker
 //	node_test.go       the node: scheduler, kubelet, launchers, guests
 //	follow_test.go     the histories of one scenario, event by event
 //	scenarios_test.go  what is asked for, and what must come of it
+//	story_test.go      one scenario as it is played, and its outcome in words
 //	crash_test.go      a kill after each event
 //	mixed_test.go      old and new workers in turns, and at once
 //	heal_test.go       Temporal's database is lost
-//	older_copy_test.go a terminated entity, and a fencing token that is lost
+//	older_copy_test.go a terminated entity, a fencing token that is lost, an older copy of Temporal's database
 //	gateway_test.go    a node's worker reaches Temporal through the gateway
 package crash

@@ -28,6 +28,7 @@ type follower struct {
 	count  int
 	open   map[string]string // workflow ID of runs that are open, by run
 	closed []string          // workflow ID and how it ended
+	again  []string          // workflow IDs of runs that continued as new
 	marks  []mark            // of the events that were counted
 	trace  []string
 	last   time.Time
@@ -122,6 +123,7 @@ func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 			f.closed = append(f.closed, id+" "+how)
 		} else {
 			f.open[next] = id
+			f.again = append(f.again, id)
 		}
 	}
 	f.mu.Unlock()
@@ -197,6 +199,18 @@ func (f *follower) transitions() (open, closed []string) {
 	return open, closed
 }
 
+// continued fails while one of the entities has not continued as new.
+func (f *follower) continued(ids []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if !slices.Contains(f.again, id) {
+			return fmt.Errorf("%s has not continued as new", id)
+		}
+	}
+	return nil
+}
+
 // entities fails while one of the entities is open.
 func (f *follower) entities() error {
 	f.mu.Lock()
@@ -205,7 +219,7 @@ func (f *follower) entities() error {
 		return fmt.Errorf("open: %v", f.open)
 	}
 	for _, s := range f.closed {
-		if strings.Count(s, "/") == 2 && !strings.HasSuffix(s, " Completed") {
+		if strings.Count(s, "/") <= 2 && !strings.HasSuffix(s, " Completed") {
 			return fmt.Errorf("ended otherwise: %s", s)
 		}
 	}

@@ -23,11 +23,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/crdwatch"
-	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -44,9 +41,11 @@ type lane struct {
 	url      string
 	machine  *machine
 
-	mu      sync.Mutex
-	workers []*exec.Cmd
-	written atomic.Int64
+	mu       sync.Mutex
+	workers  []*exec.Cmd
+	crdwatch *exec.Cmd
+	pods     int // of crdwatch, so far
+	written  atomic.Int64
 }
 
 const systemNamespace = "virtflow"
@@ -76,7 +75,7 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	})
 	require.NoError(t, err)
 	l.startNodeWorker()
-	l.startCrdwatch(ctx)
+	l.crdwatch = l.launchCrdwatch()
 	return l
 }
 
@@ -89,37 +88,44 @@ func (l *lane) startNodeWorker() {
 	l.t.Cleanup(w.Stop)
 }
 
-// startCrdwatch runs the real crdwatch in this process: it is not the one that is killed here.
-func (l *lane) startCrdwatch(ctx context.Context) {
-	clients, err := kubernetes.NewForConfig(l.kube.Config())
-	require.NoError(l.t, err)
-	kv, err := crdkube.New(l.kube.Config())
-	require.NoError(l.t, err)
-	w, err := crdwatch.New(crdwatch.Options{
-		Kubernetes: clients, KubeVirt: kv, Temporal: l.temporal, Namespace: systemNamespace, Identity: l.name,
-		Workers: 4, Log: zerolog.Nop(),
-	})
-	require.NoError(l.t, err)
-	go func() { _ = w.Run(ctx) }()
+// launchCrdwatch starts crdwatch, the program as it is deployed.
+func (l *lane) launchCrdwatch() *exec.Cmd {
+	return l.launch(build(l.t, crdWatch), "--identity", fmt.Sprintf("crdwatch-%d", l.pods))
+}
+
+// killCrdwatch kills crdwatch with SIGKILL, which leaves its lease as it is. Another one comes in its place: under its
+// name, as where the kubelet starts a pod's container again, and then it leads at once; or under another pod's, and
+// then the lease has to run out first.
+func (l *lane) killCrdwatch(anotherPod bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end(l.crdwatch)
+	if anotherPod {
+		l.pods++
+	}
+	l.crdwatch = l.launchCrdwatch()
 }
 
 // startWorker starts a control worker: the program as it is deployed, without a cache of workflows.
-func (l *lane) startWorker(program string) *exec.Cmd {
+func (l *lane) startWorker(program string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.workers = append(l.workers, l.launch(program, "--launcher-image", "localhost/virtflow/launcher:dev",
+		"--cached-workflows", "0", "--max-concurrent", "20"))
+}
+
+// launch starts a program that uses the lane's Kubernetes and Temporal.
+func (l *lane) launch(program string, args ...string) *exec.Cmd {
 	config := filepath.Join(l.dir, "kubeconfig")
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, l.url)
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x",`+
+		`"cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, l.url)
 	require.NoError(l.t, os.WriteFile(config, []byte(text), 0o600))
-	cmd := start(l.t, filepath.Join(l.dir, "worker.log"), nil, program,
-		"--kubeconfig", config, "--namespace", systemNamespace, "--launcher-image", "localhost/virtflow/launcher:dev",
-		"--cached-workflows", "0", "--max-concurrent", "20", "--metrics-address", "", "--log-level", "warn",
-		"--temporal-address", l.server.address, "--temporal-namespace", l.name, "--temporal-tls-server-name",
-		"localhost",
-		"--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"), "--temporal-tls-cert",
-		filepath.Join(l.server.tls, "client.crt"),
-		"--temporal-tls-key", filepath.Join(l.server.tls, "client.key"))
-	l.workers = append(l.workers, cmd)
-	return cmd
+	return start(l.t, filepath.Join(l.dir, "log"), nil, append([]string{program,
+		"--kubeconfig", config, "--namespace", systemNamespace, "--metrics-address", "", "--log-level", "warn",
+		"--temporal-address", l.server.address, "--temporal-namespace", l.name,
+		"--temporal-tls-server-name", "localhost", "--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"),
+		"--temporal-tls-cert", filepath.Join(l.server.tls, "client.crt"),
+		"--temporal-tls-key", filepath.Join(l.server.tls, "client.key")}, args...)...)
 }
 
 // killWorkers kills all control workers with SIGKILL.
@@ -159,9 +165,9 @@ func (l *lane) stopWrites() int {
 	return int(l.written.Load())
 }
 
-// log is the end of what the workers said.
+// log is the end of what the programs said.
 func (l *lane) log() string {
-	text, err := os.ReadFile(filepath.Join(l.dir, "worker.log"))
+	text, err := os.ReadFile(filepath.Join(l.dir, "log"))
 	if err != nil {
 		return err.Error()
 	}

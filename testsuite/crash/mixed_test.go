@@ -143,7 +143,7 @@ func (l *lane) mixed(m mix, program string) []string {
 			u.turn(p...)
 			u.finish.Reset(updateTime)
 		}
-	})
+	}, "")
 	if u.finish != nil {
 		u.finish.Stop()
 	}

@@ -44,6 +44,7 @@ type machine struct {
 	made    map[string]*counts
 	broken  []string
 	plans   map[string]string
+	full    map[string]bool // namespaces whose pods find no place
 
 	created func(resource, namespace, name string)
 }
@@ -66,7 +67,7 @@ func newMachine(s *kube.Server, c client.Client) *machine {
 	m := &machine{
 		kube: s, temporal: c, work: make(chan func(), 10000), launchers: map[string]*launcher{},
 		running: map[string]string{},
-		made:    map[string]*counts{}, plans: map[string]string{},
+		made:    map[string]*counts{}, plans: map[string]string{}, full: map[string]bool{},
 	}
 	s.OnChange(func(c kube.Change) {
 		if o, ok := c.New.(*corev1.Pod); ok {
@@ -142,6 +143,7 @@ func (m *machine) sync(namespace, name, uid string) {
 		m.after(stopTime, func() { m.off(l, contract.DomainShutoff, contract.ReasonShutdown) })
 	case l != nil && l.ended:
 		m.report(pod, l)
+	case pod.Spec.NodeName == "" && m.isFull(namespace): // placed once there is room again
 	case pod.Spec.NodeName == "":
 		_ = kube.Bind(m.kube, namespace, name, nodeName)
 	case l == nil:
@@ -160,6 +162,25 @@ func (m *machine) sync(namespace, name, uid string) {
 	default:
 		m.ready(pod)
 	}
+}
+
+// setFull says whether the pods of a namespace find a place.
+func (m *machine) setFull(namespace string, full bool) {
+	m.mu.Lock()
+	m.full[namespace] = full
+	m.mu.Unlock()
+	if full {
+		return
+	}
+	for _, pod := range kube.List[corev1.Pod](m.kube, namespace) {
+		m.after(0, func() { m.sync(pod.Namespace, pod.Name, string(pod.UID)) })
+	}
+}
+
+func (m *machine) isFull(namespace string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.full[namespace]
 }
 
 func (m *machine) edit(pod *corev1.Pod, change func(*corev1.Pod)) {

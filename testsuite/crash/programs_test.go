@@ -6,10 +6,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+)
+
+// The programs that are killed.
+const (
+	controlWorker = "control-worker"
+	crdWatch      = "crdwatch"
 )
 
 // floor is the oldest release that a cluster may still run: a tag, which the replayed histories' MANIFEST names.
@@ -26,12 +34,30 @@ func floor(t *testing.T) string {
 	return ""
 }
 
+// built holds this checkout's programs, each built once.
+var built struct {
+	sync.Mutex
+	folder string
+	names  []string
+}
+
+// build builds a program of this checkout, unless that was done.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	out := filepath.Join(built.folder, name)
+	if !slices.Contains(built.names, name) {
+		run(t, root(t), "go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/"+name)
+		built.names = append(built.names, name)
+	}
+	return out
+}
+
 // newWorker builds the control worker of this checkout.
 func newWorker(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "crash-worker")
-	run(t, root(t), "go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/control-worker")
-	return out
+	return build(t, controlWorker)
 }
 
 // oldRelease is the floor and its commit. Why says why there is no such commit: nothing has been released yet, or the

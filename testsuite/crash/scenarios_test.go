@@ -4,12 +4,8 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -35,28 +30,102 @@ type scenario struct {
 	done func(*story) error
 	// makes is what is made on the way, from the beginning on, and no more than that.
 	makes counts
+	// crdwatch says that crdwatch is killed in it as well.
+	crdwatch bool
 }
 
+// scenarios has for each kind of entity one in which crdwatch is killed as well.
 func scenarios() []scenario {
+	start := func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }
+	noReplicas := func(s *story) error { return s.createSet(0) }
+	scale := func(s *story) error { return s.scale(2) }
 	return []scenario{
-		{"start", none, func(s *story) error {
-			return s.createVM(kubevirt.RunStrategyAlways)
-		}, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}},
+		{"start", none, start, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}, true},
 		{"stop", running, func(s *story) error {
 			return s.strategy(kubevirt.RunStrategyHalted)
-		}, (*story).stopped, counts{1, 1, 1}},
-		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}},
+		}, (*story).stopped, counts{1, 1, 1}, false},
+		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}, false},
 		{"crash loop", none, func(s *story) error {
 			s.plan(planRefuse)
-			return s.createVM(kubevirt.RunStrategyAlways)
-		}, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 1}},
-		{"panic", running, (*story).panics, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}},
-		{"delete", running, (*story).delete, (*story).gone, counts{1, 1, 1}},
-		{
-			"scale", func(s *story) error { return s.createSet(0) }, func(s *story) error { return s.scale(2) },
-			func(s *story) error { return s.replicas(2) }, counts{2, 2, 2},
-		},
+			return start(s)
+		}, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 1}, false},
+		{"panic", running, (*story).panics, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}, false},
+		{"delete", running, (*story).delete, (*story).gone, counts{1, 1, 1}, false},
+		{"scale", noReplicas, scale, func(s *story) error { return s.replicas(2) }, counts{2, 2, 2}, true},
+		{"node", none, (*story).createNode, (*story).labelled, counts{}, true},
+		{"continue-as-new in a start", none, midway(start, 1), heard(func(s *story) error { return s.running(1, 1) }),
+			counts{1, 1, 1}, true},
+		{"continue-as-new in a scale", noReplicas, midway(scale, 2),
+			heard(func(s *story) error { return s.replicas(2) }), counts{2, 2, 2}, false},
 	}
+}
+
+// midway does what begins a transition, and has every entity continue as new in the middle of it: while so many
+// pods find no place.
+func midway(begin func(*story) error, pods int) func(*story) error {
+	return func(s *story) error {
+		s.machine.setFull(s.namespace, true)
+		if err := begin(s); err != nil {
+			return err
+		}
+		waiting := func() error { return s.waiting(pods) }
+		if err := await(patience, waiting); err != nil {
+			return err
+		}
+		ids := s.followed()
+		for _, id := range ids {
+			if err := await(patience, func() error {
+				return s.lane.temporal.SignalWorkflow(s.ctx, id, "", contract.SignalContinueAsNew, struct{}{})
+			}); err != nil {
+				return fmt.Errorf("asking %s to continue as new: %w", id, err)
+			}
+		}
+		if err := await(patience, func() error { return s.continued(ids) }); err != nil {
+			return err
+		}
+		if err := waiting(); err != nil {
+			return fmt.Errorf("that was not in the middle of the transition: %w", err)
+		}
+		s.machine.setFull(s.namespace, false)
+		return nil
+	}
+}
+
+// heard: it is done, and the runs that have not opened the transition have heard that it closed.
+func heard(done func(*story) error) func(*story) error {
+	return func(s *story) error {
+		if err := done(s); err != nil {
+			return err
+		}
+		for _, id := range s.followed() {
+			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+			answer, err := s.lane.temporal.QueryWorkflow(ctx, id, "", contract.QueryState)
+			cancel()
+			if err != nil {
+				return err
+			}
+			var state struct {
+				Open *struct {
+					ID string `json:"id"`
+				} `json:"open"`
+			}
+			if err := answer.Get(&state); err != nil {
+				return err
+			}
+			if state.Open != nil {
+				return fmt.Errorf("%s takes %s for open", id, state.Open.ID)
+			}
+		}
+		return nil
+	}
+}
+
+// waiting: a transition is open, and there are that many pods.
+func (s *story) waiting(pods int) error {
+	if open, _ := s.transitions(); len(open) == 0 || len(kube.List[corev1.Pod](s.kube, s.namespace)) != pods {
+		return fmt.Errorf("open: %v\n%w", open, s.says())
+	}
+	return nil
 }
 
 func none(*story) error { return nil }
@@ -66,136 +135,6 @@ func running(s *story) error {
 		return err
 	}
 	return await(patience, func() error { return s.running(1, 1) })
-}
-
-// story is one scenario in a namespace of its own.
-type story struct {
-	*lane
-	*follower
-	namespace string
-	writes    int // of the control worker, to Kubernetes, until the end was reached
-
-	mu        sync.Mutex
-	following map[string]chan struct{}
-}
-
-// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted
-// after each event from then on. It returns what the cluster was like at the end.
-func (l *lane) play(
-	sc scenario, namespace string, begins func(), counted func(int),
-) (s *story, summary string, err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s = &story{lane: l, namespace: namespace, following: map[string]chan struct{}{}}
-	s.follower = follow(ctx, l.temporal, counted)
-	if _, err := kube.Put(l.kube, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		return s, "", err
-	}
-	l.machine.onObject(func(resource, in, name string) {
-		switch {
-		case in != namespace:
-		case resource == crdkube.ResourceVM:
-			s.follow(contract.VMID(in, name))
-		case resource == crdkube.ResourceVMI:
-			s.follow(contract.VMIID(in, name))
-		default:
-			s.follow(contract.ReplicaSetID(in, name))
-		}
-	})
-	if err := sc.prepare(s); err != nil {
-		return s, "", fmt.Errorf("preparing: %w", err)
-	}
-	if err := await(patience, s.settled); err != nil {
-		return s, "", fmt.Errorf("preparing: %w", err)
-	}
-	s.arm()
-	begins()
-	if err := sc.act(s); err != nil {
-		return s, "", fmt.Errorf("asking: %w", err)
-	}
-	if err := await(patience, func() error { return errors.Join(sc.done(s), s.settled()) }); err != nil {
-		return s, "", fmt.Errorf("the end is not reached: %w", err)
-	}
-	summary, s.writes = s.summary(), l.stopWrites()
-	if made := s.machine.total(namespace); made != sc.makes {
-		err = fmt.Errorf("made were %+v instead of %+v", made, sc.makes)
-	}
-	return s, summary, errors.Join(err, s.clean())
-}
-
-// follow follows an entity, or says that there may be a new run of it.
-func (s *story) follow(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.following[id] == nil {
-		s.following[id] = make(chan struct{}, 1)
-		go s.entity(id, s.following[id])
-	}
-	select {
-	case s.following[id] <- struct{}{}:
-	default:
-	}
-}
-
-// settled fails while transitions are open, or something has just happened.
-func (s *story) settled() error {
-	if open, _ := s.transitions(); len(open) > 0 {
-		return fmt.Errorf("open: %v", open)
-	}
-	s.follower.mu.Lock()
-	defer s.follower.mu.Unlock()
-	if time.Since(s.last) < 300*time.Millisecond {
-		return errors.New("it goes on")
-	}
-	return nil
-}
-
-// clean deletes everything as a user would, and fails when anything is left.
-func (s *story) clean() error {
-	_ = kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
-	_ = kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName, nil)
-	if err := await(patience, s.gone); err != nil {
-		return fmt.Errorf("no clean slate: %w", err)
-	}
-	if err := await(patience, s.entities); err != nil {
-		return fmt.Errorf("no clean slate: %w", err)
-	}
-	return nil
-}
-
-// summary is the outcome in words, the same in each run: what there is, what it says of itself, what was made on the
-// way, and how the transitions ended.
-func (s *story) summary() string {
-	var b strings.Builder
-	for _, name := range s.names() {
-		resource, _, _ := strings.Cut(name, "/")
-		fmt.Fprintln(&b, resource)
-	}
-	if vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName); vm != nil {
-		fmt.Fprintln(&b, vm.Status.PrintableStatus, vm.Status.Ready, vm.Status.Created, vm.Status.RunStrategy,
-			vm.Status.StartFailure != nil, len(vm.Status.StateChangeRequests), vm.Finalizers)
-		for _, c := range vm.Status.Conditions {
-			fmt.Fprintln(&b, "vm", c.Type, c.Status, c.Reason)
-		}
-	}
-	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
-		fmt.Fprintln(&b, vmi.Status.Phase, vmi.Status.NodeName, len(vmi.Status.ActivePods), vmi.Finalizers)
-		for _, c := range vmi.Status.Conditions {
-			fmt.Fprintln(&b, "vmi", c.Type, c.Status, c.Reason)
-		}
-	}
-	if set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName); set != nil {
-		fmt.Fprintln(&b, set.Status.Replicas, set.Status.ReadyReplicas)
-	}
-	fmt.Fprintf(&b, "made %+v\n", s.machine.total(s.namespace))
-	_, closed := s.transitions()
-	fmt.Fprintln(&b, closed)
-	return b.String()
-}
-
-// names are the objects of the story.
-func (s *story) names() []string {
-	return slices.DeleteFunc(s.kube.Names(), func(n string) bool { return !strings.Contains(n, "/"+s.namespace+"/") })
 }
 
 func (s *story) createVM(strategy kubevirt.VirtualMachineRunStrategy) error {
@@ -230,6 +169,26 @@ func (s *story) createSet(n int32) error {
 		},
 	})
 	return err
+}
+
+// createNode makes a node on which there is no node worker.
+func (s *story) createNode() error {
+	_, err := kube.Put(s.kube, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	return err
+}
+
+// labelled: the node says that it takes no VMs.
+func (s *story) labelled() error {
+	s.follow(contract.NodeID(s.namespace))
+	node := kube.Get[corev1.Node](s.kube, "", s.namespace)
+	if node == nil || s.total() == 0 || node.Labels[contract.LabelSchedulable] != "false" {
+		return s.says()
+	}
+	return nil
 }
 
 // persist repeats an edit that met a newer object, as a client does.
@@ -344,34 +303,4 @@ func (s *story) gone() error {
 		return s.says()
 	}
 	return nil
-}
-
-// says is what a person would look at, put together when somebody does.
-func (s *story) says() error { return landscape{s} }
-
-type landscape struct{ story *story }
-
-// Error is what there is.
-func (l landscape) Error() string {
-	s := l.story
-	var b strings.Builder
-	fmt.Fprintln(&b, s.names())
-	for _, vm := range kube.List[kubevirt.VirtualMachine](s.kube, s.namespace) {
-		b.WriteString(inJSON("vm", vm.Finalizers, vm.Status))
-	}
-	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
-		b.WriteString(inJSON("vmi "+vmi.Name, vmi.Finalizers, vmi.Status))
-	}
-	for _, pod := range kube.List[corev1.Pod](s.kube, s.namespace) {
-		b.WriteString(inJSON("pod "+pod.Name, pod.ObjectMeta, pod.Status))
-	}
-	return b.String()
-}
-
-func inJSON(what string, parts ...any) string {
-	out, err := json.Marshal(parts)
-	if err != nil {
-		return err.Error()
-	}
-	return what + ": " + string(out) + "\n"
 }

@@ -1,0 +1,205 @@
+//go:build crash
+
+package crash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	crdkube "github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// story is one scenario in a namespace of its own.
+type story struct {
+	*lane
+	*follower
+	namespace string
+	writes    int // of the control worker, to Kubernetes, until the end was reached
+
+	mu        sync.Mutex
+	following map[string]chan struct{}
+}
+
+// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted
+// after each event from then on. It returns what the cluster was like at the end: as wanted, if something is wanted and
+// that comes about.
+func (l *lane) play(
+	sc scenario, namespace string, begins func(), counted func(int), want string,
+) (s *story, summary string, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s = &story{lane: l, namespace: namespace, following: map[string]chan struct{}{}}
+	s.follower = follow(ctx, l.temporal, counted)
+	if _, err := kube.Put(l.kube, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return s, "", err
+	}
+	l.machine.onObject(func(resource, in, name string) {
+		switch {
+		case in != namespace:
+		case resource == crdkube.ResourceVM:
+			s.follow(contract.VMID(in, name))
+		case resource == crdkube.ResourceVMI:
+			s.follow(contract.VMIID(in, name))
+		default:
+			s.follow(contract.ReplicaSetID(in, name))
+		}
+	})
+	if err := sc.prepare(s); err != nil {
+		return s, "", fmt.Errorf("preparing: %w", err)
+	}
+	if err := await(patience, s.settled); err != nil {
+		return s, "", fmt.Errorf("preparing: %w", err)
+	}
+	s.arm()
+	begins()
+	if err := sc.act(s); err != nil {
+		return s, "", fmt.Errorf("asking: %w", err)
+	}
+	if err := await(patience, func() error {
+		if err := errors.Join(sc.done(s), s.settled()); err != nil {
+			return err
+		}
+		if got := s.summary(); want != "" && got != want { // what crdwatch has yet to say may be missing
+			return fmt.Errorf("the end is another one:\n%s\nwithout a kill it is:\n%s", got, want)
+		}
+		return nil
+	}); err != nil {
+		return s, "", fmt.Errorf("the end is not reached: %w", err)
+	}
+	summary, s.writes = s.summary(), l.stopWrites()
+	if made := s.machine.total(namespace); made != sc.makes {
+		err = fmt.Errorf("made were %+v instead of %+v", made, sc.makes)
+	}
+	return s, summary, errors.Join(err, s.clean())
+}
+
+// follow follows an entity, or says that there may be a new run of it.
+func (s *story) follow(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.following[id] == nil {
+		s.following[id] = make(chan struct{}, 1)
+		go s.entity(id, s.following[id])
+	}
+	select {
+	case s.following[id] <- struct{}{}:
+	default:
+	}
+}
+
+// followed are the entities that are followed.
+func (s *story) followed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.following))
+}
+
+// settled fails while transitions are open, or something has just happened.
+func (s *story) settled() error {
+	if open, _ := s.transitions(); len(open) > 0 {
+		return fmt.Errorf("open: %v", open)
+	}
+	s.follower.mu.Lock()
+	defer s.follower.mu.Unlock()
+	if time.Since(s.last) < 300*time.Millisecond {
+		return errors.New("it goes on")
+	}
+	return nil
+}
+
+// clean deletes everything as a user would, and fails when anything is left.
+func (s *story) clean() error {
+	_ = kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
+	_ = kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName, nil)
+	_ = kube.Remove[corev1.Node](s.kube, "", s.namespace, nil)
+	if err := await(patience, s.gone); err != nil {
+		return fmt.Errorf("no clean slate: %w", err)
+	}
+	if err := await(patience, s.entities); err != nil {
+		return fmt.Errorf("no clean slate: %w", err)
+	}
+	return nil
+}
+
+// summary is the outcome in words, the same in each run: what there is, what it says of itself, what was made on the
+// way, and how the transitions ended.
+func (s *story) summary() string {
+	var b strings.Builder
+	for _, name := range s.names() {
+		resource, _, _ := strings.Cut(name, "/")
+		fmt.Fprintln(&b, resource)
+	}
+	if vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName); vm != nil {
+		fmt.Fprintln(&b, vm.Status.PrintableStatus, vm.Status.Ready, vm.Status.Created, vm.Status.RunStrategy,
+			vm.Status.StartFailure != nil, len(vm.Status.StateChangeRequests), vm.Finalizers)
+		for _, c := range vm.Status.Conditions {
+			fmt.Fprintln(&b, "vm", c.Type, c.Status, c.Reason)
+		}
+	}
+	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
+		fmt.Fprintln(&b, vmi.Status.Phase, vmi.Status.NodeName, len(vmi.Status.ActivePods), vmi.Finalizers)
+		for _, c := range vmi.Status.Conditions {
+			fmt.Fprintln(&b, "vmi", c.Type, c.Status, c.Reason)
+		}
+	}
+	if set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName); set != nil {
+		fmt.Fprintln(&b, set.Status.Replicas, set.Status.ReadyReplicas)
+	}
+	if node := kube.Get[corev1.Node](s.kube, "", s.namespace); node != nil {
+		fmt.Fprintln(&b, node.Labels)
+	}
+	fmt.Fprintf(&b, "made %+v\n", s.machine.total(s.namespace))
+	_, closed := s.transitions()
+	fmt.Fprintln(&b, closed)
+	return b.String()
+}
+
+// names are the objects of the story.
+func (s *story) names() []string {
+	return slices.DeleteFunc(s.kube.Names(), func(name string) bool {
+		return !strings.Contains(name+"/", "/"+s.namespace+"/")
+	})
+}
+
+// says is what a person would look at, put together when somebody does.
+func (s *story) says() error { return landscape{s} }
+
+type landscape struct{ story *story }
+
+// Error is what there is.
+func (l landscape) Error() string {
+	s := l.story
+	var b strings.Builder
+	fmt.Fprintln(&b, s.names())
+	for _, vm := range kube.List[kubevirt.VirtualMachine](s.kube, s.namespace) {
+		b.WriteString(inJSON("vm", vm.Finalizers, vm.Status))
+	}
+	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
+		b.WriteString(inJSON("vmi "+vmi.Name, vmi.Finalizers, vmi.Status))
+	}
+	for _, pod := range kube.List[corev1.Pod](s.kube, s.namespace) {
+		b.WriteString(inJSON("pod "+pod.Name, pod.ObjectMeta, pod.Status))
+	}
+	return b.String()
+}
+
+func inJSON(what string, parts ...any) string {
+	out, err := json.Marshal(parts)
+	if err != nil {
+		return err.Error()
+	}
+	return what + ": " + string(out) + "\n"
+}
