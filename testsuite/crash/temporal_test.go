@@ -79,6 +79,23 @@ func (s *temporalServer) loseDatabase(t *testing.T) {
 	s.serve(t)
 }
 
+// copyDatabase copies the databases to a folder, while the server is away for that.
+func (s *temporalServer) copyDatabase(t *testing.T, to string) {
+	t.Helper()
+	end(s.process)
+	require.NoError(t, os.CopyFS(to, os.DirFS(s.data)))
+	s.serve(t)
+}
+
+// putBack kills the server and starts it with databases that were copied.
+func (s *temporalServer) putBack(t *testing.T, from string) {
+	t.Helper()
+	end(s.process)
+	require.NoError(t, os.RemoveAll(s.data))
+	require.NoError(t, os.CopyFS(s.data, os.DirFS(from)))
+	s.serve(t)
+}
+
 func (s *temporalServer) serve(t *testing.T) {
 	t.Helper()
 	s.process = start(t, s.log, []string{"TEMPORAL_DEV_SYNCHRONOUS=0"}, s.command...)
