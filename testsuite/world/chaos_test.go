@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,7 +34,18 @@ func kinds() map[string]world.Chaos {
 func TestSignalChaos(t *testing.T) {
 	first := seed(t)
 	var runs, broken atomic.Int64
-	t.Cleanup(func() { figures.Print(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load()) })
+	var mutex sync.Mutex
+	happened := map[string]world.Happened{}
+	t.Cleanup(func() {
+		figures.Print(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load())
+		for kind, h := range happened {
+			c := kinds()[kind]
+			require.Positive(t, h.Sent, "%s: nothing was sent", kind)
+			require.Equal(t, c.Duplicate > 0, h.Duplicated > 0, "%s: %d were sent twice", kind, h.Duplicated)
+			require.Equal(t, c.Delay > 0, h.Delayed > 0, "%s: %d were late", kind, h.Delayed)
+			require.Equal(t, c.Drop > 0, h.Dropped > 0, "%s: %d were lost", kind, h.Dropped)
+		}
+	})
 	for _, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
@@ -48,6 +60,9 @@ func TestSignalChaos(t *testing.T) {
 						require.NoError(t, err)
 						s.Play(w)
 						runs.Add(1)
+						mutex.Lock()
+						happened[kind] = happened[kind].Plus(w.Happened())
+						mutex.Unlock()
 						broken.Add(int64(len(w.Broken)))
 						complain(t, w)
 					})

@@ -51,8 +51,20 @@ type delivery struct {
 	// losing says that the next observation is acknowledged and lost.
 	losing bool
 
-	Sent, Duplicated, Delayed, Dropped int
+	Happened
 }
+
+// Happened counts what became of the observations.
+type Happened struct{ Sent, Duplicated, Delayed, Dropped int }
+
+// Plus is both together.
+func (h Happened) Plus(o Happened) Happened {
+	return Happened{Sent: h.Sent + o.Sent, Duplicated: h.Duplicated + o.Duplicated, Delayed: h.Delayed + o.Delayed,
+		Dropped: h.Dropped + o.Dropped}
+}
+
+// Happened is what became of the observations so far.
+func (w *World) Happened() Happened { return w.delivery.Happened }
 
 func newDelivery(w *World, chaos Chaos) (*delivery, error) {
 	watcher, err := offline.New(crdwatch.Options{
@@ -101,7 +113,10 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	wait := signalLag
 	switch {
 	case x.Kind != kindDomain && (d.losing || d.chaos.Drop > 0 && d.random.Float64() < d.chaos.Drop):
-		d.losing = false
+		if d.losing {
+			d.losing = false
+			d.world.faultHit++
+		}
 		d.Dropped++
 		d.world.tracef("Temporal takes %s of %s to %s, and loses it", x.Signal, x.UID, x.Workflow)
 		d.lose()
@@ -129,6 +144,7 @@ func (d *delivery) lose() {
 		}
 		lost := d.world.Now()
 		d.lost = lost
+		d.world.away += time.Second + outage
 		d.world.after(outage, func() {
 			d.world.tracef("Temporal answers again")
 			d.lost = time.Time{}

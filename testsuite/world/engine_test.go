@@ -28,7 +28,11 @@ func TestEngineFaults(t *testing.T) {
 	for story, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			for i, call := range tell(t, s, nil).Invocations() {
+			clean := tell(t, s, nil)
+			require.Empty(t, clean.Broken, "without any fault")
+			s.Options.Clean = clean.Took()
+			s.Options.AlwaysAnew = s.Options.AlwaysAnew || story%2 == 1
+			for i, call := range clean.Invocations() {
 				if ofNodes(call.Activity) && s.Name != "start" {
 					continue // every story begins with the same calls about its two nodes
 				}

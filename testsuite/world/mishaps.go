@@ -70,10 +70,18 @@ func (m Mode) ofEngine() bool {
 		m == SignalLost
 }
 
-// forgetful says that the engine has forgotten what only it knew.
+// forgetful says that the engine has forgotten the requests to a guest that were made before: only the history of the
+// instance's entity knows them. That of another entity takes none along when it is terminated.
 func (w *World) forgetful() bool {
-	return w.fault != nil && w.fault.Mode.ofEngine() && w.fault.Mode != SignalLost && w.fault.Mode != EtcdBack &&
-		w.faultHit > 0
+	if w.fault == nil || w.faultHit == 0 {
+		return false
+	}
+	switch w.fault.Mode {
+	case TerminateVMI, HistoryLost, HistoryBack, HistoryLate:
+		return true
+	default:
+		return false
+	}
 }
 
 // strike lets happen to the engine what is to, once the effect of a call is there.
@@ -82,7 +90,9 @@ func (w *World) strike(activity string, ordinal int) {
 	if f == nil || !f.Mode.ofEngine() || f.Activity != activity || f.Ordinal != ordinal || w.healed || w.faultHit > 0 {
 		return
 	}
-	w.faultHit++
+	if f.Mode != SignalLost { // that strikes when there is a signal
+		w.faultHit++
+	}
 	w.tracef("engine: %s", f.Mode)
 	w.after(0, func() {
 		switch f.Mode {

@@ -43,12 +43,19 @@ func (s Scenario) Play(w *World) {
 			if err := s.Want(w); err != nil {
 				return err
 			}
-			return allShown(w)
+			if err := allShown(w); err != nil || w.fault != nil && !w.fault.Mode.ofEngine() {
+				return err
+			}
+			return w.staffed()
 		}
 		w.converge(want)
+		w.took = w.Now().Sub(w.began)
 		if w.fault != nil && w.fault.Mode.ofEngine() {
-			w.Sleep(awhile + 2*time.Minute)
-			w.converge(want)
+			w.checkHealed()
+			w.Sleep(awhile + healTime)
+			if err := want(w); err != nil {
+				w.breakf("%s later: %v%s", awhile+healTime, err, w.state())
+			}
 		}
 		w.healed = true
 		w.wipe()

@@ -38,6 +38,8 @@ const (
 // Options of a world.
 type Options struct {
 	Fault *Fault
+	// Clean is how long the story takes without a fault; 0: that is not compared.
+	Clean time.Duration
 	Chaos Chaos
 	// AlwaysAnew makes every entity continue as new whenever it is settled, instead of after some hundreds of events.
 	AlwaysAnew bool
@@ -70,6 +72,8 @@ type World struct {
 	fault      *Fault
 	faultSince time.Time
 	faultHit   int
+	away       time.Duration // for how long the fault has kept the engine from answering
+	took       time.Duration
 	healed     bool
 
 	hosts    map[string]*host

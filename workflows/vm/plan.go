@@ -54,6 +54,9 @@ func (s *State) urgent(now time.Time) decision {
 	if s.Stale && !s.VM.Gone {
 		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
 	}
+	if s.Open != nil && s.Open.Undone && !s.Open.Cancelled {
+		return decision{Action: entity.ActCancel, Why: "what it did is undone, or not done yet"}
+	}
 	if d, ok := s.decideSignal(); ok {
 		return d
 	}

@@ -71,6 +71,23 @@ type Transition struct {
 	VMI string `json:"vmi,omitempty"`
 	// Reported is the progress that was last signalled to the child, or that held when it was opened.
 	Reported contract.InstanceProgress `json:"reported,omitzero"`
+	// Undone says that it waits for what comes of something that is not so any more: etcd was put back.
+	Undone bool `json:"undone,omitempty"`
+}
+
+// undone says whether an instance that was read (nil: there is none) shows that what the transition did is undone, or
+// not done yet: the instance that is to go does not, the one that it makes is not there, or one from before is back.
+// Known is what was known of the instance until then. The transition may be cancelled in any case; what is wanted is
+// then decided again.
+func (t *Transition) undone(known, read *contract.VMIObservation) bool {
+	switch {
+	case read == nil:
+		return t.Operation != contract.OperationStop
+	case t.Operation != contract.OperationStart:
+		return read.UID == t.VMI && read.DeletionTimestamp == nil
+	default:
+		return known != nil && known.Gone == (known.UID == read.UID)
+	}
 }
 
 // open is the transition in flight, or nil.
@@ -138,6 +155,9 @@ func (s *State) read(r contract.ReadVMResult) {
 		s.recall(*r.VM)
 	}
 	s.Stale, s.OutcomeUnknown = false, true
+	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
+		s.Open.Undone = true
+	}
 	if r.VM == nil {
 		return
 	}

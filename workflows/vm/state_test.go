@@ -164,3 +164,42 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 		})
 	}
 }
+
+// TestATransitionThatEtcdHasForgotten is cancelled in the new epoch, and what is wanted is decided again.
+func TestATransitionThatEtcdHasForgotten(t *testing.T) {
+	at := time.Unix(1000, 0)
+	gone := &contract.VMIObservation{UID: "old", ResourceVersion: "9", Gone: true}
+	old := &contract.VMIObservation{UID: "old", ResourceVersion: "8", Phase: "Running"}
+	goes := &contract.VMIObservation{UID: "old", ResourceVersion: "8", DeletionTimestamp: &at}
+	made := &contract.VMIObservation{UID: "made", ResourceVersion: "10", Phase: "Scheduling"}
+	for name, c := range map[string]struct {
+		operation   contract.Operation
+		known, read *contract.VMIObservation
+		want        bool
+	}{
+		"stop: the deletion is undone":            {contract.OperationStop, goes, old, true},
+		"stop: it goes":                           {contract.OperationStop, goes, goes, false},
+		"stop: it is gone":                        {contract.OperationStop, goes, nil, false},
+		"start: what was made is gone":            {contract.OperationStart, made, nil, true},
+		"start: what was made is there":           {contract.OperationStart, made, made, false},
+		"start: what was made is seen first":      {contract.OperationStart, nil, made, false},
+		"start: the one before is back":           {contract.OperationStart, made, old, true},
+		"start: the one before is back, unmade":   {contract.OperationStart, gone, old, true},
+		"start: the one before was the last seen": {contract.OperationStart, gone, made, false},
+		"restart: the deletion is undone":         {contract.OperationRestart, goes, old, true},
+		"restart: the new one is there":           {contract.OperationRestart, made, made, false},
+		"restart: there is none":                  {contract.OperationRestart, made, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vm := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
+				Finalizers: []string{contract.FinalizerVM}}
+			s := State{Object: contract.Object{UID: "vm"}, VM: &vm, VMI: c.known, Open: &Transition{VMI: "old"}}
+			s.Open.Operation = c.operation
+			s.read(contract.ReadVMResult{VM: &vm, VMI: c.read})
+			require.Equal(t, c.want, s.Open.Undone)
+			if c.want {
+				require.Equal(t, entity.ActCancel, s.decide(at).Action)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// healTime is how much later than without a fault of the engine a story may come to its end, not counting the time for
+// which the engine was away.
+const healTime = 2 * time.Minute
+
+// Took is how long it took until everything was as wanted.
+func (w *World) Took() time.Duration { return w.took }
+
+// checkHealed: after a fault of the engine everything is as wanted soon after the engine answers again.
+func (w *World) checkHealed() {
+	if allowed := w.Clean + w.away + healTime; w.Clean > 0 && w.took > allowed {
+		w.breakf("everything was right after %s; without the fault it is after %s, and Temporal or etcd was away for %s",
+			w.took.Round(time.Second), w.Clean.Round(time.Second), w.away)
+	}
+}
+
+// staffed: every object has its entity, every entity its object, and none has an open transition. A transition that
+// the entity has forgotten harms nobody and ends at its deadline, which is checked elsewhere.
+func (w *World) staffed() error {
+	missing := map[string]bool{}
+	for _, m := range kube.List[kubevirt.VirtualMachine](w.Kube, "") {
+		missing[contract.VMID(m.Namespace, m.Name)] = true
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, "") {
+		missing[contract.VMIID(m.Namespace, m.Name)] = true
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, "") {
+		missing[contract.ReplicaSetID(m.Namespace, m.Name)] = true
+	}
+	for _, m := range kube.List[corev1.Node](w.Kube, "") {
+		missing[contract.NodeID(m.Name)] = true
+	}
+	for _, id := range w.workflows.names() {
+		r := w.workflows.runs[id]
+		if isTransition(r.kind) {
+			if w.opened(r.parent) == id {
+				return fmt.Errorf("transition %s is open, and nothing is left to do", id)
+			}
+			continue
+		}
+		if !missing[id] {
+			return fmt.Errorf("workflow %s runs without an object", id)
+		}
+		delete(missing, id)
+	}
+	for id := range missing {
+		return fmt.Errorf("no workflow %s runs", id)
+	}
+	return nil
+}
+
+// opened is the ID of the transition that an entity takes for open; "": none.
+func (w *World) opened(entity string) string {
+	var state struct {
+		Open struct {
+			ID string `json:"id"`
+		} `json:"open"`
+	}
+	if v, err := w.env.QueryWorkflowByID(entity, contract.QueryState); err != nil || v.Get(&state) != nil {
+		return ""
+	}
+	return state.Open.ID
+}
