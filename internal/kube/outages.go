@@ -14,10 +14,10 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// outages makes informers list anew after the API server was away. Left alone, they go on watching at the version that
-// they saw last. Whoever puts etcd back to an older copy restarts the API server; versions have run backwards then, and
-// a watch that begins at one of the future is told nothing that happens until it is reached. A list after each
-// restart costs little beside that. It is safe for concurrent use.
+// outages makes informers list anew after the API server was away. By themselves they go on watching at the version
+// that they saw last. Whoever puts etcd back to an older copy restarts the API server; versions have run backwards
+// then, and a watch that begins at one of the future is told nothing that happens until it is reached. A list after
+// each restart costs little beside that. It is safe for concurrent use.
 type outages struct {
 	mu sync.Mutex
 	// failed counts the requests whose connection failed.
