@@ -190,9 +190,26 @@ func TestEtcdPutBack(t *testing.T) {
 	withoutEtcd(t, func(folder string) { copyTree(t, folder, copied) })
 	untilHealthy(t)
 	require.Equal(t, before, epoch(t), "an API server that was restarted is no older copy")
-	for i := range 3 { // too few for the fencing token to have advanced since, mostly
-		kubectl(t, "annotate", "vm", "-n", g.namespace, g.name, "--overwrite", fmt.Sprintf("e2e/version=%d", i))
-	}
+	kubectl(t, "patch", "vm", "-n", g.namespace, g.name, "--type", "merge", "-p",
+		`{"spec":{"template":{"metadata":{"annotations":{"e2e/lost":"soon"}}}}}`)
+	until(t, time.Minute, "the VM's workflow knows the change that is going to be lost", func() error {
+		vm, err := g.vm()
+		if err != nil {
+			return err
+		}
+		var knows struct {
+			VM struct {
+				Generation int64 `json:"generation"`
+			} `json:"vm"`
+		}
+		if err := queried(g.workflow(), contract.QueryState, &knows); err != nil {
+			return err
+		}
+		if knows.VM.Generation != vm.Generation {
+			return fmt.Errorf("it knows generation %d, and there is %d", knows.VM.Generation, vm.Generation)
+		}
+		return nil
+	})
 	withoutEtcd(t, func(folder string) {
 		require.NoError(t, os.RemoveAll(folder))
 		copyTree(t, copied, folder)
