@@ -16,7 +16,6 @@
 //	outbox.go       one serial queue per workflow; the newest observation of an object wins, retried until Temporal takes it
 //	turns.go        which workflow is next: changes first, resyncs behind
 //	lately.go       what was sent in the last minutes
-//	connection.go   whether Temporal was away
 //	temporal.go     signals, and what follows from their errors
 //	older.go        whether an informer was told of an older version than it had read
 //	fencing/        whether Temporal's database or etcd is an older copy

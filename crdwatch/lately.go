@@ -3,11 +3,9 @@ package crdwatch
 import (
 	"slices"
 	"time"
-)
 
-// latelyWindow is how long before the loss of a connection Temporal may have taken what it has forgotten since. Servers
-// commit within a second; a development server on SQLite may lose the last commits of a machine that lost its power.
-const latelyWindow = 2 * time.Minute
+	"github.com/virtflow/virtflow/internal/temporalclient"
+)
 
 // againPause lies between two times that all of that is sent again.
 const againPause = 10 * time.Second
@@ -22,7 +20,7 @@ type sending struct {
 
 // Add keeps a delivery, and drops what is too old by now.
 func (l Lately) Add(d *Delivery, now time.Time) {
-	if old, ok := l[d.subject()]; ok && d.Merge != nil && now.Sub(old.at) < latelyWindow {
+	if old, ok := l[d.subject()]; ok && d.Merge != nil && now.Sub(old.at) < temporalclient.Forgotten {
 		merged := *d
 		merged.Payload = d.Merge(old.delivery.Payload, d.Payload)
 		d = &merged
@@ -30,7 +28,7 @@ func (l Lately) Add(d *Delivery, now time.Time) {
 	l[d.subject()] = sending{delivery: d, at: now}
 	if len(l)%256 == 0 { // now and then is enough
 		for s, x := range l {
-			if now.Sub(x.at) > 2*latelyWindow {
+			if now.Sub(x.at) > 2*temporalclient.Forgotten {
 				delete(l, s)
 			}
 		}
@@ -39,7 +37,7 @@ func (l Lately) Add(d *Delivery, now time.Time) {
 
 // Lost lists what a server may have forgotten to which the connection was lost then, oldest first.
 func (l Lately) Lost(at time.Time) []*Delivery {
-	from := at.Add(-latelyWindow)
+	from := at.Add(-temporalclient.Forgotten)
 	var found []sending
 	for _, x := range l {
 		if !x.at.Before(from) {

@@ -9,17 +9,19 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
 // Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes
 // before what is only resynced. Of observations with one subject only the newest is kept. What cannot be delivered is
 // tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
-	sender     Sender
-	connection *Connection
-	metrics    *Metrics
-	log        zerolog.Logger
-	queue      workqueue.TypedRateLimitingInterface[string]
+	sender  Sender
+	outages *temporalclient.Outages
+	metrics *Metrics
+	log     zerolog.Logger
+	queue   workqueue.TypedRateLimitingInterface[string]
 	// epoch is what observations are sent in.
 	epoch func() int64
 	// limiter is how fast what was sent lately is sent again.
@@ -42,9 +44,9 @@ const (
 	suspectPause = time.Second
 )
 
-func newOutbox(sender Sender, connection *Connection, m *Metrics, log zerolog.Logger) *Outbox {
+func newOutbox(sender Sender, outages *temporalclient.Outages, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
-		sender: sender, connection: connection, metrics: m, log: log, pending: map[string][]*Delivery{},
+		sender: sender, outages: outages, metrics: m, log: log, pending: map[string][]*Delivery{},
 		lately: Lately{},
 		epoch:  func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
 	}
@@ -176,7 +178,7 @@ func (o *Outbox) step(ctx context.Context) bool {
 // suspects says that Temporal may be an older copy: first somebody looks. An entity with an old memory that hears of
 // something in the epoch that it knows would act on what it remembers.
 func (o *Outbox) suspects() bool {
-	at := o.connection.suspectedSince()
+	at := o.outages.SuspectedSince()
 	return !at.IsZero() && time.Since(at) < suspectFor
 }
 
@@ -237,7 +239,7 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case lost := <-o.connection.restored:
+		case lost := <-o.outages.Restored():
 			n := 0
 			for _, d := range o.sentBefore(lost) {
 				if o.limiter.Wait(ctx) != nil {

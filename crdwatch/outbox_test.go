@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"google.golang.org/grpc/codes"
 
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -73,7 +74,7 @@ func payloads(list []Delivery) []any {
 
 func newTestOutbox(t *testing.T, s Sender) (*Outbox, func()) {
 	t.Helper()
-	o := newOutbox(s, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(s, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	return o, func() {
@@ -179,7 +180,7 @@ func TestEverythingIsDeliveredWithinTwoMinutes(t *testing.T) {
 // TestChangesGoFirst, also for a workflow that was only to be resynced until something changed.
 func TestChangesGoFirst(t *testing.T) {
 	r := &recording{}
-	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	for _, workflow := range []string{"1", "2", "3"} {
 		o.Put(Delivery{Workflow: workflow, Signal: "vm", UID: "u", Payload: "again " + workflow, Resync: true})
 	}
@@ -195,7 +196,7 @@ func TestChangesGoFirst(t *testing.T) {
 // TestWhatWasTakenShortlyBeforeALossIsSentAgain: Temporal may have forgotten it.
 func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	r := &recording{}
-	c := NewConnection()
+	c := temporalclient.NewOutages()
 	o := newOutbox(r, c, NewMetrics(nil), zerolog.Nop())
 	deliver := func(d Delivery) {
 		o.Put(d)
@@ -207,19 +208,20 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	deliver(replicaNews(0, "a"))
 	deliver(replicaNews(0, "b"))
 	old := subject{"2", "vm", "u"}
-	o.lately[old] = sending{delivery: o.lately[old].delivery, at: time.Now().Add(-2*latelyWindow + time.Minute)}
+	before := time.Now().Add(-2*temporalclient.Forgotten + time.Minute)
+	o.lately[old] = sending{delivery: o.lately[old].delivery, at: before}
 
 	now := time.Now()
-	c.note("SignalWorkflowExecution", codes.OK, now)
-	c.note("QueryWorkflow", codes.DeadlineExceeded, now)
-	c.note("SignalWorkflowExecution", codes.Canceled, now)
-	c.note("SignalWorkflowExecution", codes.NotFound, now)
-	require.Empty(t, c.restored, "it was never lost")
-	c.note("SignalWorkflowExecution", codes.Unavailable, now)
-	c.note("CountWorkflowExecutions", codes.DeadlineExceeded, now.Add(time.Second))
-	require.Empty(t, c.restored)
-	c.note("SignalWorkflowExecution", codes.NotFound, now.Add(2*time.Second))
-	c.trust(c.suspicion())
+	c.Note("SignalWorkflowExecution", codes.OK, now)
+	c.Note("QueryWorkflow", codes.DeadlineExceeded, now)
+	c.Note("SignalWorkflowExecution", codes.Canceled, now)
+	c.Note("SignalWorkflowExecution", codes.NotFound, now)
+	require.Empty(t, c.Restored(), "it was never lost")
+	c.Note("SignalWorkflowExecution", codes.Unavailable, now)
+	c.Note("CountWorkflowExecutions", codes.DeadlineExceeded, now.Add(time.Second))
+	require.Empty(t, c.Restored())
+	c.Note("SignalWorkflowExecution", codes.NotFound, now.Add(2*time.Second))
+	c.Trust(c.Suspicion())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -245,7 +247,7 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 // for ever.
 func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 	r := &recording{}
-	c := NewConnection()
+	c := temporalclient.NewOutages()
 	o := newOutbox(r, c, NewMetrics(nil), zerolog.Nop())
 	epoch := int64(7)
 	o.epoch = func() int64 { return epoch }
@@ -254,22 +256,22 @@ func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 		require.True(t, o.step(t.Context()))
 	}
 	now := time.Now()
-	c.note("CountWorkflowExecutions", codes.DeadlineExceeded, now)
-	require.Zero(t, c.suspicion(), "it is slow")
-	c.note("CountWorkflowExecutions", codes.Unavailable, now)
-	c.note("CountWorkflowExecutions", codes.OK, now)
+	c.Note("CountWorkflowExecutions", codes.DeadlineExceeded, now)
+	require.Zero(t, c.Suspicion(), "it is slow")
+	c.Note("CountWorkflowExecutions", codes.Unavailable, now)
+	c.Note("CountWorkflowExecutions", codes.OK, now)
 	put()
 	require.Empty(t, r.all(), "it was away")
 	require.Len(t, o.pending, 1)
-	c.note("CountWorkflowExecutions", codes.Unavailable, now.Add(time.Second))
-	c.trust(now)
-	require.NotZero(t, c.suspicion(), "it was away once more since")
+	c.Note("CountWorkflowExecutions", codes.Unavailable, now.Add(time.Second))
+	c.Trust(now)
+	require.NotZero(t, c.Suspicion(), "it was away once more since")
 	epoch = 8
-	c.trust(c.suspicion())
+	c.Trust(c.Suspicion())
 	put()
 	require.Equal(t, []any{contract.VMObservation{Epoch: 8}}, payloads(r.all()))
-	c.suspect(time.Now().Add(-suspectFor))
-	c.suspect(time.Now())
+	c.Suspect(time.Now().Add(-suspectFor))
+	c.Suspect(time.Now())
 	put()
 	require.Len(t, r.all(), 2, "being away again and again holds nothing back for longer than that")
 }
@@ -277,7 +279,7 @@ func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 // TestObservationsCarryTheEpoch that they are sent in, also if they were queued before it began.
 func TestObservationsCarryTheEpoch(t *testing.T) {
 	r := &recording{}
-	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	o.epoch = func() int64 { return 7 }
 	for i, payload := range []contract.Observation{
 		contract.VMObservation{}, contract.VMIObservation{}, contract.PodObservation{}, contract.NodeObservation{},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -243,7 +244,7 @@ func uidsIn(t *testing.T, d Delivery) []string {
 
 func TestNewsOfReplicasGoTogether(t *testing.T) {
 	r := &recording{held: make(chan struct{})}
-	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 2) }()
@@ -267,7 +268,7 @@ func TestNewsOfReplicasGoTogether(t *testing.T) {
 // TestNewsOfTheSetWaitForNoReplica: they go at once, and what was waiting with them.
 func TestNewsOfTheSetWaitForNoReplica(t *testing.T) {
 	r := &recording{}
-	o := newOutbox(r, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(r, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); o.Run(ctx, 1) }()
@@ -315,7 +316,7 @@ func TestWhatReplicaSetsNeedIsKept(t *testing.T) {
 // TestNewsOfTooManyReplicasAreAReasonToLook: what waits, or is kept to be sent again, stays small however many come and
 // go.
 func TestNewsOfTooManyReplicasAreAReasonToLook(t *testing.T) {
-	o := newOutbox(&recording{}, NewConnection(), NewMetrics(nil), zerolog.Nop())
+	o := newOutbox(&recording{}, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
 	sent := subject{"replicaset/a/web", contract.SignalObserveReplicas, replicasUID}
 	for i := range 10 * maxReplicasTogether {
 		d := replicaNews(0, strconv.Itoa(i))

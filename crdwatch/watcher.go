@@ -22,6 +22,7 @@ import (
 
 	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
 // LeaseName is the name of the Lease that the leader holds, in virtflow's own namespace.
@@ -44,7 +45,7 @@ const (
 	resyncRate rate.Limit = 100
 )
 
-// Options are what a watcher needs; all must be set but Leases, Connection and Registry.
+// Options are what a watcher needs; all must be set but Leases, Outages and Registry.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
@@ -52,8 +53,8 @@ type Options struct {
 	// that of Kubernetes.
 	Leases   coordination.LeasesGetter
 	Temporal client.Client
-	// Connection intercepts the calls of that client; nil: nobody notices when Temporal was away.
-	Connection *Connection
+	// Outages intercepts the calls of that client; nil: nobody notices when Temporal was away.
+	Outages *temporalclient.Outages
 	// Namespace is virtflow's own: of the lease and of the node workers' pods.
 	Namespace string
 	// Identity tells this process from others that want to lead.
@@ -98,8 +99,8 @@ func New(o Options) (*Watcher, error) {
 	if o.Leases == nil {
 		o.Leases = o.Kubernetes.CoordinationV1()
 	}
-	if o.Connection == nil {
-		o.Connection = NewConnection()
+	if o.Outages == nil {
+		o.Outages = temporalclient.NewOutages()
 	}
 	return &Watcher{
 		options: o, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry),
@@ -208,7 +209,7 @@ func (w *watch) lead(ctx context.Context) {
 	}
 	w.epoch.Store(epoch)
 	log.Info().Int64("epoch", epoch).Msg("leading: sending every workflow what there is")
-	outbox := newOutbox(w.sender, w.options.Connection, w.metrics, log)
+	outbox := newOutbox(w.sender, w.options.Outages, w.metrics, log)
 	outbox.epoch = w.epoch.Load
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	w.leading.Store(l)
@@ -217,7 +218,7 @@ func (w *watch) lead(ctx context.Context) {
 		w.leading.CompareAndSwap(l, nil)
 		w.metrics.leader.Set(0)
 	}()
-	w.options.Connection.begin(time.Now())
+	w.options.Outages.Begin(time.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(ctx) })
 	wg.Go(func() { w.guard(ctx, l) })
@@ -230,13 +231,13 @@ func (w *watch) lead(ctx context.Context) {
 func (w *watch) guard(ctx context.Context, l *Leader) {
 	var last time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		suspicion := w.options.Connection.suspicion()
+		suspicion := w.options.Outages.Suspicion()
 		if suspicion.IsZero() && time.Since(last) < fencing.Interval {
 			return
 		}
 		last = time.Now()
 		if w.look(ctx, l) {
-			w.options.Connection.trust(suspicion)
+			w.options.Outages.Trust(suspicion)
 		}
 	}, suspectPause)
 }
@@ -244,7 +245,7 @@ func (w *watch) guard(ctx context.Context, l *Leader) {
 // suspectOlder makes a leader look at once.
 func (w *watch) suspectOlder() {
 	w.older.Store(true)
-	w.options.Connection.suspect(time.Now())
+	w.options.Outages.Suspect(time.Now())
 }
 
 // look looks for older copies, and says whether it could. After one of Temporal everything is sent again; after one of

@@ -26,6 +26,7 @@ import (
 	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -37,7 +38,7 @@ func newTestDiffer(t *testing.T) *differ {
 	i, err := NewInformers(fake.NewClientset(), kv, "virtflow")
 	require.NoError(t, err)
 	m := NewMetrics(nil)
-	return newDiffer(i, newOutbox(nil, NewConnection(), m, zerolog.Nop()), m)
+	return newDiffer(i, newOutbox(nil, temporalclient.NewOutages(), m, zerolog.Nop()), m)
 }
 
 // outbox is where a differ of these tests queues.
@@ -230,15 +231,16 @@ func TestTheGuardLooksWhenTemporalIsBack(t *testing.T) {
 	temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).Return(nil, errors.New("no worker")).Once()
 	withoutToken(temporal)
 	w := &watch{Watcher: &Watcher{
-		options: Options{Connection: NewConnection(), Log: zerolog.Nop()}, fence: fencing.New(temporal, leases),
+		options: Options{Outages: temporalclient.NewOutages(), Log: zerolog.Nop()},
+		fence:   fencing.New(temporal, leases),
 		metrics: NewMetrics(nil),
 	}}
-	w.options.Connection.suspect(time.Now())
+	w.options.Outages.Suspect(time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); w.guard(ctx, nil) }()
 	require.Eventually(t, func() bool {
-		return w.options.Connection.suspicion().IsZero()
+		return w.options.Outages.Suspicion().IsZero()
 	}, 20*time.Second, time.Millisecond)
 	require.EqualValues(t, 1, w.epoch.Load())
 	cancel()

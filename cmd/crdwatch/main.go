@@ -62,15 +62,15 @@ func command() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		connection := crdwatch.NewConnection()
-		temporal.Interceptors = append(temporal.Interceptors, connection.Intercept)
+		outages := temporalclient.NewOutages()
+		temporal.Interceptors = append(temporal.Interceptors, outages.Intercept)
 		c, err := temporal.Dial(ctx, p.Log, p.Registry, name+"@"+identity)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		w, err := crdwatch.New(crdwatch.Options{
-			Kubernetes: clients, KubeVirt: kubevirt, Leases: leases, Temporal: c, Connection: connection,
+			Kubernetes: clients, KubeVirt: kubevirt, Leases: leases, Temporal: c, Outages: outages,
 			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
 			Registry: p.Registry, Log: p.Log,
 		})

@@ -3,7 +3,9 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,8 +134,8 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	d.world.after(wait, func() { d.world.send(x) })
 }
 
-// lose is Temporal going away within a second, for an outage. Then crdwatch sends what it took shortly before once
-// more.
+// lose is Temporal going away within a second, for an outage. Then crdwatch and node workers send what it took shortly
+// before once more.
 func (d *delivery) lose() {
 	if !d.lost.IsZero() {
 		return
@@ -150,6 +152,9 @@ func (d *delivery) lose() {
 			d.lost = time.Time{}
 			if !d.down {
 				d.offline.Restored(lost)
+			}
+			for _, name := range slices.Sorted(maps.Keys(d.world.hosts)) {
+				d.world.hosts[name].restored(lost)
 			}
 			d.flush()
 		})

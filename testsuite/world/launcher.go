@@ -48,6 +48,7 @@ type launcher struct {
 	domain   contract.DomainObservation
 	followed bool // a node worker knows it
 	told     *contract.DomainObservation
+	toldAt   time.Time
 	hangs    bool      // it answers no operation
 	thaws    time.Time // when the guest thaws by itself; zero: not
 	thawing  int       // counts the requests about that
@@ -151,6 +152,14 @@ func (l *launcher) change(state contract.DomainState, reason string) {
 	l.world.after(reportLag, l.report)
 }
 
+// again tells the entity once more what it was told since then.
+func (l *launcher) again(since time.Time) {
+	if l.told != nil && !l.toldAt.Before(since) {
+		l.told = nil
+		l.report()
+	}
+}
+
 // report tells the entity what it does not know yet, if there is a worker that can.
 func (l *launcher) report() {
 	if !l.followed || l.dead && l.domain.State == contract.DomainAbsent || !l.world.workerPolls(l.host.name) {
@@ -161,7 +170,7 @@ func (l *launcher) report() {
 		l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen) {
 		return
 	}
-	l.told = &d
+	l.told, l.toldAt = &d, l.world.Now()
 	l.world.delivery.dispatch(&crdwatch.Delivery{
 		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID,
 		Kind: kindDomain, Payload: d,
@@ -246,7 +255,7 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 		switch l.machine.State() {
 		case lifecycle.Running, lifecycle.Stopping, lifecycle.Killing:
 			d := l.domain
-			l.told = &d
+			l.told, l.toldAt = &d, l.world.Now()
 			return starter{domain: d}
 		case lifecycle.Ended:
 			if l.message != "" {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -115,6 +116,15 @@ func (h *host) reportDomains() {
 	for _, uid := range h.sorted() {
 		if l := h.pods[uid].launcher; l != nil {
 			l.report()
+		}
+	}
+}
+
+// restored is a worker to which Temporal answers again that was lost at a time.
+func (h *host) restored(lost time.Time) {
+	for _, uid := range h.sorted() {
+		if l := h.pods[uid].launcher; l != nil {
+			l.again(lost.Add(-temporalclient.Forgotten))
 		}
 	}
 }

@@ -64,9 +64,8 @@ func operationStories() []Scenario {
 	return []Scenario{
 		{Name: "pause-unpause", Story: func(w *World) {
 			paused(w)
-			// An older copy of Temporal's database or of etcd may know nothing of it, and no object in
-			// Kubernetes asks for it.
-			w.Until(healTime/2, func() bool { return staysPaused(w) == nil })
+			// Where etcd was put back to before the guest, no object asks for a pause.
+			w.Until(w.patience(), func() bool { return staysPaused(w) == nil || !domainPaused(w) })
 			w.ask(vm, contract.OperationPause, "again")
 			w.urge(vm, contract.OperationUnpause, 0, func() bool { return !domainPaused(w) })
 		}, Want: func(w *World) error {

@@ -108,6 +108,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	polling := temporalclient.NewPolling(contract.NodeTaskQueue(o.NodeName), p.Log, p.Registry)
 	p.Health.AddReady("temporal", polling.Ready)
 	o.Temporal.NoWorkerHeartbeats = true
+	outages := temporalclient.NewOutages()
+	o.Temporal.Interceptors = append(o.Temporal.Interceptors, outages.Intercept)
 	temporal, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "node-worker@"+o.NodeName)
 	if ctx.Err() != nil {
 		return nil // stopped before Temporal was there
@@ -124,6 +126,15 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}, known)
 	p.Log.Info().Int("launchers", len(known)).Msg("watching the launchers that were known")
 	all.Go(func() { forwarder.Run(life) })
+	all.Go(func() {
+		for life.Err() == nil {
+			select {
+			case <-life.Done():
+			case lost := <-outages.Restored():
+				forwarder.Again(lost.Add(-temporalclient.Forgotten))
+			}
+		}
+	})
 	o.giveAccess(life, &all, p, dialer, forwarder)
 	all.Go(func() {
 		host.tell(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })

@@ -107,6 +107,15 @@ func (f *Forwarder) Run(ctx context.Context) {
 	f.done.Wait()
 }
 
+// Again tells entities once more what they were told since then: Temporal may have forgotten it.
+func (f *Forwarder) Again(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.pods {
+		p.out.again(since)
+	}
+}
+
 // Starting records whose launcher the pod has and holds back what it reports until the returned function is called:
 // with the domain that the caller passes on to the entity itself, or nil. A pod is one VMI's for good.
 func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.DomainObservation), err error) {

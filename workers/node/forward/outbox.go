@@ -3,6 +3,7 @@ package forward
 import (
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -11,7 +12,9 @@ import (
 type outbox struct {
 	mu        sync.Mutex
 	delivered *contract.DomainObservation
+	at        time.Time // when that was told (zero: by an earlier process)
 	newest    *contract.DomainObservation
+	repeat    bool // newest is sent even where the entity was told all of it
 	held      int
 	changed   chan struct{} // has room for one: there may be something to send
 }
@@ -43,9 +46,23 @@ func (o *outbox) release(told *contract.DomainObservation) {
 	if told != nil {
 		o.tell(*told)
 		if o.newest != nil && o.newest.Sequence <= told.Sequence {
-			o.newest = nil
+			o.newest, o.repeat = nil, false
 		}
 	}
+	o.settle()
+}
+
+// again has the entity told once more what it was told since then.
+func (o *outbox) again(since time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.delivered == nil || o.at.Before(since) {
+		return
+	}
+	if o.newest == nil {
+		o.newest = o.delivered
+	}
+	o.repeat = true
 	o.settle()
 }
 
@@ -64,13 +81,14 @@ func (o *outbox) sent(d contract.DomainObservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tell(d)
+	o.repeat = false
 	o.settle()
 }
 
 // tell notes what the entity knows; it goes by the launcher's numbers, whatever comes last.
 func (o *outbox) tell(d contract.DomainObservation) {
 	if o.delivered == nil || o.delivered.Sequence <= d.Sequence {
-		o.delivered = &d
+		o.delivered, o.at = &d, time.Now()
 	}
 }
 
@@ -79,7 +97,7 @@ func (o *outbox) settle() {
 	if o.newest == nil {
 		return
 	}
-	if known(o.delivered, *o.newest) {
+	if !o.repeat && known(o.delivered, *o.newest) {
 		o.newest = nil
 		return
 	}

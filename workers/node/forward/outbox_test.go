@@ -2,6 +2,7 @@ package forward
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,24 @@ func TestOutbox(t *testing.T) {
 		o.offer(paused)
 		o.sent(d)
 		require.Equal(t, &paused, pending(t, o))
+	})
+	t.Run("what was told lately is told again, and what was told before is not", func(t *testing.T) {
+		o := newOutbox(&running)
+		o.again(time.Now().Add(-time.Minute))
+		require.Nil(t, pending(t, o), "an earlier process told it")
+		o.offer(paused)
+		o.sent(paused)
+		o.again(time.Now().Add(time.Minute))
+		require.Nil(t, pending(t, o))
+		o.again(time.Now().Add(-time.Minute))
+		require.Equal(t, &paused, pending(t, o))
+		o.sent(paused)
+		require.Nil(t, pending(t, o), "once")
+		absent := at(3, contract.DomainAbsent)
+		o.offer(absent)
+		o.sent(absent)
+		o.again(time.Now().Add(-time.Minute))
+		require.Equal(t, &absent, pending(t, o), "also that there is none")
 	})
 	t.Run("back to what the entity knows is no news", func(t *testing.T) {
 		o := newOutbox(&running)
