@@ -97,7 +97,7 @@ bench-temporal: ## Measure what the settings of temporal-dev.yaml are worth. 5 m
 	@go run -C testsuite/temporal ./bench --server "$$($(DEV) build temporal)/virtflow-temporal" --config ../../temporal-dev.yaml
 
 .PHONY: e2e
-e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 35 minutes.
+e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 55 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
