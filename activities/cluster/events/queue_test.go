@@ -135,9 +135,14 @@ func TestNobodyWaits(t *testing.T) {
 	r.onEvents(func(int) *kube.Fault { return &kube.Fault{} }) // it hangs
 	r.flush = 50 * time.Millisecond
 	stop := r.Start()
-	begun := time.Now()
-	for i := range capacity + writers + 10 {
+	for i := range writers {
 		r.Record(event(i))
+	}
+	require.Eventually(t, func() bool { return r.metrics(t)["virtflow_events_queued"] == 0 }, requestTime,
+		time.Millisecond, "each writer has one in hand")
+	begun := time.Now()
+	for i := range capacity + 10 {
+		r.Record(event(writers + i))
 	}
 	require.Less(t, time.Since(begun), requestTime, "nobody waits for an answer")
 	got := r.metrics(t)
