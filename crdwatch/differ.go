@@ -216,8 +216,7 @@ func (d *differ) pod(key string, from origin) {
 // that is there starts its workflow itself, with everything that it is to know; one that its pod had started would not
 // hear of the rest, which was sent before.
 func (d *differ) startForPod(pod *corev1.Pod, ref *contract.Object) *Start {
-	if vmi, ok := get[*kubevirt.VirtualMachineInstance](d.informers.VMIs, pod.Namespace+"/"+ref.Name); ok &&
-		string(vmi.UID) == ref.UID {
+	if d.informers.hasOwner(pod, ref) {
 		return nil
 	}
 	return d.entities.vmi.start(pod.Namespace, ref.Name, ref.UID)

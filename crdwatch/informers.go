@@ -138,6 +138,12 @@ func (i *Informers) podsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](i.Pods, byOwner, uid)
 }
 
+// hasOwner says that the VMI which a launcher pod was made for is there.
+func (i *Informers) hasOwner(pod *corev1.Pod, ref *contract.Object) bool {
+	vmi, ok := get[*kubevirt.VirtualMachineInstance](i.VMIs, pod.Namespace+"/"+ref.Name)
+	return ok && string(vmi.UID) == ref.UID
+}
+
 // launchersOn lists the launcher pods that are on a node.
 func (i *Informers) launchersOn(node string) []*corev1.Pod {
 	pods := indexed[*corev1.Pod](i.Pods, byNode, node)

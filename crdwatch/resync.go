@@ -290,11 +290,7 @@ func (r *resyncer) lostPods(ctx context.Context, open map[string]contract.Object
 		if ref == nil || !slices.Contains(pod.Finalizers, contract.FinalizerPod) {
 			continue
 		}
-		if open[contract.VMIID(pod.Namespace, ref.Name)].UID == ref.UID {
-			continue
-		}
-		vmi, ok := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, pod.Namespace+"/"+ref.Name)
-		if ok && string(vmi.UID) == ref.UID {
+		if open[contract.VMIID(pod.Namespace, ref.Name)].UID == ref.UID || r.informers.hasOwner(pod, ref) {
 			continue
 		}
 		if err := r.limiter.Wait(ctx); err != nil {

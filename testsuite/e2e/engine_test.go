@@ -210,10 +210,7 @@ func TestEtcdPutBack(t *testing.T) {
 		}
 		return nil
 	})
-	withoutEtcd(t, func(folder string) {
-		require.NoError(t, os.RemoveAll(folder))
-		copyTree(t, copied, folder)
-	})
+	withoutEtcd(t, func(folder string) { putBack(t, copied, folder) })
 	restartKubernetes(t)
 	untilHealthy(t)
 	g.untouched(healTime)
@@ -258,11 +255,15 @@ func copyOfTemporal(t *testing.T) (back func()) {
 	copied := t.TempDir()
 	withoutTemporal(t, func(folder string) { copyTree(t, folder, copied) })
 	return func() {
-		withoutTemporal(t, func(folder string) {
-			require.NoError(t, os.RemoveAll(folder))
-			copyTree(t, copied, folder)
-		})
+		withoutTemporal(t, func(folder string) { putBack(t, copied, folder) })
 	}
+}
+
+// putBack puts a copy of a folder in its place.
+func putBack(t *testing.T, copied, folder string) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(folder))
+	copyTree(t, copied, folder)
 }
 
 // copyTree makes the contents of one folder those of another one, with owners and modes.

@@ -1,4 +1,3 @@
-// Package planner holds what is true of every entity's planner.
 package planner
 
 import (

@@ -47,12 +47,10 @@ const askEvery = 5 * time.Minute
 
 // askAt is when to ask next; zero: never, for the server says how it closes.
 func (t *Transition) askAt() time.Time {
-	switch {
-	case t == nil || !t.Detached:
+	if t == nil || !t.Detached {
 		return time.Time{}
-	default:
-		return t.Asked.Add(askEvery)
 	}
+	return t.Asked.Add(askEvery)
 }
 
 // Decide is what next says, unless it is time to ask whether a detached transition is still open.
