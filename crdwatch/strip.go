@@ -96,7 +96,7 @@ func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.V
 
 func stripPod(pod *corev1.Pod) *corev1.Pod {
 	meta := stripMeta(pod.ObjectMeta, contract.AnnotationDomain)
-	for _, name := range []string{contract.LabelLauncher, contract.LabelCreatedBy} { // whose it is
+	for _, name := range []string{contract.LabelLauncher, contract.LabelCreatedBy, contract.LabelMigration} {
 		if v, ok := pod.Labels[name]; ok {
 			if meta.Labels == nil {
 				meta.Labels = map[string]string{}

@@ -167,7 +167,8 @@ func TestLife(t *testing.T) {
 	w.calls(t, "GET virtualmachineinstances", "POST secrets", "POST pods", "GET pods")
 	looked, err := other.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
 	require.NoError(t, err)
-	require.Equal(t, pod.Pod.UID, looked.Pod.UID)
+	require.Len(t, looked.Pods, 1)
+	require.Equal(t, pod.Pod.UID, looked.Pods[0].UID)
 	w.calls(t, "GET pods")
 
 	podObject := contract.Object{Namespace: w.ns, Name: pod.Pod.Name, UID: pod.Pod.UID}
@@ -278,10 +279,12 @@ func (w *world) stop(t *testing.T, vm, vmi, pod contract.Object) {
 
 	stored, err := w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
 	require.NoError(t, err)
+	w.calls(t, "GET virtualmachineinstances")
 	let, err := w.PatchVMI(ctx,
 		contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
 	require.True(t, let.Gone)
+	w.calls(t, "GET pods", "PATCH virtualmachineinstances")
 	let, err = w.PatchVMI(ctx,
 		contract.PatchVMIInput{VMI: vmi, ResourceVersion: stored.ResourceVersion, Finalizers: &[]string{}})
 	require.NoError(t, err)
@@ -482,18 +485,23 @@ func TestAnOrphanedPodIsFound(t *testing.T) {
 	require.NoError(t, err)
 	found, err := w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
 	require.NoError(t, err)
-	require.Equal(t, string(pod.UID), found.Pod.UID)
-	require.Equal(t, vmi.UID, found.Pod.VMIUID)
+	require.Len(t, found.Pods, 1)
+	require.Equal(t, string(pod.UID), found.Pods[0].UID)
+	require.Equal(t, vmi.UID, found.Pods[0].VMIUID)
 
 	pod.Labels, pod.Annotations = nil, nil
 	_, err = w.kubernetes.CoreV1().Pods(w.ns).Update(ctx, pod, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	_, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
 	require.Equal(t, contract.ErrorConflict, errorType(err), "a pod that has the name is not reported as none")
-	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, PodUID: string(pod.UID)})
+	known := contract.Object{Namespace: w.ns, Name: pod.Name, UID: string(pod.UID)}
+	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, Known: []contract.Object{known}})
 	require.NoError(t, err)
-	require.Equal(t, string(pod.UID), found.Pod.UID, "the pod in hand is known by its UID")
-	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, PodUID: "earlier"})
+	require.Len(t, found.Pods, 1)
+	require.Equal(t, string(pod.UID), found.Pods[0].UID, "a pod that is known is so by its UID")
+	require.Equal(t, vmi.UID, found.Pods[0].VMIUID)
+	known.UID = "earlier"
+	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, Known: []contract.Object{known}})
 	require.NoError(t, err)
-	require.Nil(t, found.Pod)
+	require.Empty(t, found.Pods)
 }

@@ -17,7 +17,7 @@
 //	kubevirt.io   virtualmachineinstancereplicasets/status      patch
 //	kubevirt.io   virtualmachineinstancereplicasets/finalizers  update   (blockOwnerDeletion on the instance)
 //	apps          controllerrevisions                 get, list, create, delete
-//	""            pods                                get, create, delete, patch
+//	""            pods                                get, list, create, delete, patch
 //	""            pods/status                         patch
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)

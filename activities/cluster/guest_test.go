@@ -14,7 +14,7 @@ import (
 // written is the status as a VMI has it once the patch is merged.
 func written(t *testing.T, s *contract.VMIStatus) kubevirt.VirtualMachineInstanceStatus {
 	t.Helper()
-	b, err := json.Marshal(vmiStatus(s))
+	b, err := json.Marshal(vmiStatus(s, nil))
 	require.NoError(t, err)
 	var out kubevirt.VirtualMachineInstanceStatus
 	require.NoError(t, json.Unmarshal(b, &out))
@@ -79,5 +79,5 @@ func TestGuestOSInfo(t *testing.T) {
 		ID: "debian", Name: "Debian", Version: "12 (bookworm)", VersionID: "12", PrettyName: "Debian 12",
 		KernelRelease: "6.1", KernelVersion: "#1", Machine: "x86_64",
 	}, written(t, &contract.VMIStatus{Guest: &contract.GuestInfo{OS: os}}).GuestOSInfo)
-	require.NotContains(t, vmiStatus(&contract.VMIStatus{}), "guestOSInfo", "what is not known stays as it is")
+	require.NotContains(t, vmiStatus(&contract.VMIStatus{}, nil), "guestOSInfo", "what is not known stays as it is")
 }

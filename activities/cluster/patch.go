@@ -110,9 +110,9 @@ func vmStatus(s *contract.VMStatus) merge {
 	return m
 }
 
-// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so a pod that leaves activePods
-// stays in there until the map is empty: a VMI has one launcher pod in its life, and two only while it migrates.
-func vmiStatus(s *contract.VMIStatus) merge {
+// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so each pod that left is taken out
+// of activePods by its UID.
+func vmiStatus(s *contract.VMIStatus, left []string) merge {
 	m := merge{"conditions": conditions(s.Conditions)}
 	set(m, "phase", s.Phase)
 	set(m, "reason", s.Reason)
@@ -122,7 +122,14 @@ func vmiStatus(s *contract.VMIStatus) merge {
 	m["phaseTransitionTimestamps"] = phaseTimes(s.PhaseTimes)
 	m["activePods"] = nil
 	if len(s.ActivePods) > 0 {
-		m["activePods"] = s.ActivePods
+		pods := merge{}
+		for _, uid := range left {
+			pods[uid] = nil
+		}
+		for uid, node := range s.ActivePods {
+			pods[uid] = node
+		}
+		m["activePods"] = pods
 	}
 	if s.DomainUnknown {
 		return m

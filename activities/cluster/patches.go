@@ -103,10 +103,10 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 }
 
 // PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers
-// stay while it has a pod that has not ended. Idempotent: as PatchVM.
+// stay while any of its pods has not ended. Idempotent: as PatchVM.
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
 	if in.Finalizers != nil {
-		if pod, err := a.unended(ctx, in.VMI); err != nil || pod != nil {
+		if pod, err := a.unended(ctx, in.VMI, in.Known); err != nil || pod != nil {
 			return contract.PatchVMIResult{Refused: "its pod has not ended", Pod: pod}, err
 		}
 	}
@@ -124,7 +124,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	}
 	patch := merge{"metadata": metadata}
 	if in.Status != nil {
-		patch["status"] = vmiStatus(in.Status)
+		patch["status"] = vmiStatus(in.Status, in.LeftPods)
 	}
 	body, err := patch.encode()
 	if err != nil {

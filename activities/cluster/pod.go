@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -35,12 +36,8 @@ func (a *Activities) CreateLauncherPod(
 		return out, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
 	}
 	if o := observe.VMI(vmi); o.Begun() {
-		found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
-		if err == nil && found != nil && found.VMIUID == in.VMI.UID {
-			return contract.CreatePodResult{Pod: *found, Existing: true}, nil
-		}
 		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
-			", and has had a pod that ran: it is never booted again", VMI: &o}, err
+			", and has had a pod that ran: it is never booted again", VMI: &o}, nil
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
@@ -144,24 +141,57 @@ func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name stri
 	return &o, nil
 }
 
-// FindLauncherPod looks for the pod of an instance. It only reads. The name is derived from the instance's UID, so that
-// a pod which has it is the instance's; one that does not say so is never taken for none.
+// launchers are the launcher pods of an instance, by name: those that are labelled so and have no other owner. A pod of
+// those known is one of them as long as it is there, whatever it says of itself by now.
+func (a *Activities) launchers(
+	ctx context.Context, vmi contract.Object, known []contract.Object,
+) ([]contract.PodObservation, error) {
+	labels := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
+		contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: vmi.UID}))
+	list, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels})
+	if err != nil {
+		return nil, failure("listing the pods of VirtualMachineInstance "+vmi.Name, err)
+	}
+	var out []contract.PodObservation
+	for i := range list.Items {
+		if o := observe.Pod(&list.Items[i]); o.VMIUID == vmi.UID {
+			out = append(out, o)
+		}
+	}
+	for _, pod := range known {
+		if slices.ContainsFunc(out, func(o contract.PodObservation) bool { return o.UID == pod.UID }) {
+			continue
+		}
+		found, err := a.findPod(ctx, vmi, pod.Name)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && found.UID == pod.UID {
+			found.VMIUID = vmi.UID
+			out = append(out, *found)
+		}
+	}
+	return out, nil
+}
+
+// FindLauncherPod looks for the launcher pods of an instance. It only reads. Where none is known, the name that is
+// derived from the instance's UID is looked for, too: a pod which has it, and does not say whose it is, is never taken
+// for none.
 func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
+	pods, err := a.launchers(ctx, in.VMI, in.Known)
+	if err != nil || len(pods) > 0 || len(in.Known) > 0 {
+		return contract.FindPodResult{Pods: pods}, err
+	}
 	found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
 	switch {
 	case err != nil || found == nil:
 		return contract.FindPodResult{}, err
-	case found.UID == in.PodUID:
-		found.VMIUID = in.VMI.UID
-	case found.VMIUID == in.VMI.UID:
-	case in.PodUID != "": // the one in hand is gone, or its name would not be free
-		return contract.FindPodResult{}, nil
-	default:
+	case found.VMIUID != in.VMI.UID:
 		return contract.FindPodResult{}, final(contract.ErrorConflict,
 			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: "+
 				"delete it", found.Name, found.UID))
 	}
-	return contract.FindPodResult{Pod: found}, nil
+	return contract.FindPodResult{Pods: []contract.PodObservation{*found}}, nil
 }
 
 // MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -154,11 +153,15 @@ func (a *Activities) removePodFinalizer(ctx context.Context, pod contract.Object
 	return err
 }
 
-// unended is the pod of an instance that has not ended now, or nil.
-func (a *Activities) unended(ctx context.Context, vmi contract.Object) (*contract.PodObservation, error) {
-	found, err := a.findPod(ctx, vmi, render.PodName(vmi.Name, vmi.UID))
-	if err != nil || found == nil || found.Ended() || found.VMIUID != vmi.UID {
-		return nil, err
+// unended is a pod of an instance that has not ended now, or nil.
+func (a *Activities) unended(
+	ctx context.Context, vmi contract.Object, known []contract.Object,
+) (*contract.PodObservation, error) {
+	pods, err := a.launchers(ctx, vmi, known)
+	for i := range pods {
+		if !pods[i].Ended() {
+			return &pods[i], nil
+		}
 	}
-	return found, nil
+	return nil, err
 }

@@ -38,7 +38,7 @@ func (a *Activities) ReadVM(ctx context.Context, in contract.ReadVMInput) (contr
 	return out, nil
 }
 
-// ReadVMI reads an instance and its launcher pod. It changes nothing.
+// ReadVMI reads an instance and its launcher pods. It changes nothing.
 func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (contract.ReadVMIResult, error) {
 	var out contract.ReadVMIResult
 	vmi, err := a.KubeVirt.VMIs(in.VMI.Namespace).Get(ctx, in.VMI.Name, metav1.GetOptions{})
@@ -51,6 +51,6 @@ func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (con
 		out.VMI = &o
 	}
 	found, err := a.FindLauncherPod(ctx, contract.FindPodInput(in))
-	out.Pod = found.Pod
+	out.Pods = found.Pods
 	return out, err
 }

@@ -39,7 +39,8 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	one, err := w.ReadVMI(ctx, contract.ReadVMIInput{VMI: vmi})
 	require.NoError(t, err)
 	require.Equal(t, vmi.UID, one.VMI.UID)
-	require.Equal(t, pod.Pod.UID, one.Pod.UID)
+	require.Len(t, one.Pods, 1)
+	require.Equal(t, pod.Pod.UID, one.Pods[0].UID)
 
 	// Somebody has taken the reference away: it is the VM's still, by the revision that it was made from.
 	w.disown(t, vm.Name)
@@ -58,5 +59,5 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	one, err = w.ReadVMI(ctx, contract.ReadVMIInput{VMI: vmi})
 	require.NoError(t, err)
 	require.Nil(t, one.VMI)
-	require.Nil(t, one.Pod)
+	require.Empty(t, one.Pods)
 }

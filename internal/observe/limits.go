@@ -20,6 +20,7 @@ const (
 	maxData        = 8
 	maxIPs         = 8
 	maxPhaseTimes  = 16
+	maxPods        = 16
 	maxLabels      = 64
 )
 

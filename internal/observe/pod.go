@@ -54,7 +54,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 		GraceSeconds: pod.Spec.TerminationGracePeriodSeconds, DeletionGraceSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	if ref := Owner(pod); ref != nil {
-		o.VMIUID = ref.UID
+		o.VMIUID, o.Migration = ref.UID, word(pod.Labels[contract.LabelMigration])
 	}
 	for i, ip := range pod.Status.PodIPs {
 		if i < maxIPs {

@@ -37,6 +37,11 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		o.Conditions = append(o.Conditions,
 			condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 	}
+	for uid := range vmi.Status.ActivePods {
+		o.ActivePods = append(o.ActivePods, word(string(uid)))
+	}
+	slices.Sort(o.ActivePods)
+	o.ActivePods = o.ActivePods[:min(maxPods, len(o.ActivePods))]
 	for i, t := range vmi.Status.PhaseTransitionTimestamps {
 		if t.Phase == kubevirt.Running {
 			o.EverRan = true

@@ -167,17 +167,17 @@ type CreatePodResult struct {
 	VMI      *VMIObservation `json:"vmi,omitempty"`
 }
 
-// FindPodInput asks for the launcher pod of a VMI by its derived name, without making one.
+// FindPodInput asks for the launcher pods of a VMI by their labels.
 type FindPodInput struct {
 	VMI Object `json:"vmi"`
-	// PodUID is that of the pod in hand ("": none): a pod of that UID is the one, whatever it says of itself.
-	PodUID string `json:"podUID,omitempty"`
+	// Known are pods that were the VMI's: one of that UID is, whatever it says of itself.
+	Known []Object `json:"known,omitempty"`
 }
 
-// FindPodResult has the pod, or nil when there is none that belongs to the VMI. Where none is in hand and the name is
-// taken by a pod that says it is somebody else's, the answer is an error of type ErrorConflict.
+// FindPodResult has the pods, by name. Where none is known, and the name that is derived for one is taken by a pod that
+// says it is somebody else's, the answer is an error of type ErrorConflict.
 type FindPodResult struct {
-	Pod *PodObservation `json:"pod,omitempty"`
+	Pods []PodObservation `json:"pods,omitempty"`
 }
 
 // DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the
@@ -231,13 +231,17 @@ type PatchVMIInput struct {
 	VMI             Object     `json:"vmi"`
 	ResourceVersion string     `json:"resourceVersion"`
 	Status          *VMIStatus `json:"status,omitempty"`
-	NodeLabel       *string    `json:"nodeLabel,omitempty"`
-	Finalizers      *[]string  `json:"finalizers,omitempty"`
-	Events          []Event    `json:"events,omitempty"`
+	// LeftPods are the UIDs of those that Status lists no more.
+	LeftPods   []string  `json:"leftPods,omitempty"`
+	NodeLabel  *string   `json:"nodeLabel,omitempty"`
+	Finalizers *[]string `json:"finalizers,omitempty"`
+	// Known are pods that are thought to be gone although nobody saw to their end. Finalizers wait for them, too.
+	Known  []Object `json:"known,omitempty"`
+	Events []Event  `json:"events,omitempty"`
 }
 
 // PatchVMIResult says what became of the patch. Refused says why the finalizers stay, and nothing was written ("": it
-// was): the pod, as it is now, has not ended.
+// was): one of the VMI's pods, as it is now, has not ended.
 type PatchVMIResult struct {
 	Patched[VMIObservation]
 	Refused string          `json:"refused,omitempty"`

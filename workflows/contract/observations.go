@@ -30,6 +30,8 @@ const (
 	LabelSchedulable = "kubevirt.io/schedulable"
 	// LabelCreatedBy on a launcher pod is the UID of its VMI.
 	LabelCreatedBy = "kubevirt.io/created-by"
+	// LabelMigration on a launcher pod is the UID of the VirtualMachineInstanceMigration that it was made for.
+	LabelMigration = "kubevirt.io/migrationJobUID"
 	// LabelLauncher is the key and LabelLauncherValue the value by which launcher pods are found.
 	LabelLauncher      = "kubevirt.io"
 	LabelLauncherValue = "virt-launcher"
@@ -115,8 +117,10 @@ type VMIObservation struct {
 	// EverRan says that status.phaseTransitionTimestamps has Running.
 	EverRan bool `json:"everRan,omitempty"`
 	// PhaseTimes are status.phaseTransitionTimestamps: read back so that losing Temporal's history keeps them.
-	PhaseTimes   []PhaseTime `json:"phaseTimes,omitempty"`
-	VMGeneration int64       `json:"vmGeneration,omitempty"`
+	PhaseTimes []PhaseTime `json:"phaseTimes,omitempty"`
+	// ActivePods are the UIDs in status.activePods.
+	ActivePods   []string `json:"activePods,omitempty"`
+	VMGeneration int64    `json:"vmGeneration,omitempty"`
 	// Revision is the name of the ControllerRevision that it was made from.
 	Revision           string `json:"revision,omitempty"`
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
@@ -137,11 +141,13 @@ type PhaseTime struct {
 	Time  time.Time `json:"time"`
 }
 
-// PodObservation is what crdwatch tells a VMI entity about its launcher pod.
+// PodObservation is what crdwatch tells a VMI entity about a launcher pod of it.
 type PodObservation struct {
-	UID             string `json:"uid"`
-	Name            string `json:"name,omitempty"`
-	VMIUID          string `json:"vmiUID,omitempty"` // the VMI that it was made for
+	UID    string `json:"uid"`
+	Name   string `json:"name,omitempty"`
+	VMIUID string `json:"vmiUID,omitempty"` // the VMI that it was made for
+	// Migration is the UID of the migration that it was made for ("": none).
+	Migration       string `json:"migration,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
 	Epoch             int64      `json:"epoch,omitempty"`

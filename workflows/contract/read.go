@@ -19,17 +19,14 @@ type ReadVMResult struct {
 	VMI *VMIObservation `json:"vmi,omitempty"`
 }
 
-// ReadVMIInput asks for a VirtualMachineInstance and its launcher pod.
+// ReadVMIInput asks for a VirtualMachineInstance and its launcher pods, which are found as FindPodInput says.
 type ReadVMIInput struct {
-	VMI Object `json:"vmi"`
-	// PodUID is that of the pod in hand ("": none): a pod of that UID is the one, whatever it says of itself.
-	PodUID string `json:"podUID,omitempty"`
+	VMI   Object   `json:"vmi"`
+	Known []Object `json:"known,omitempty"`
 }
 
-// ReadVMIResult has both as they are now. VMI is nil where there is none of that UID, and Pod where there is none that
-// belongs to it. Where no pod is in hand and the name is taken by one that says it is somebody else's, the answer is an
-// error of type ErrorConflict.
+// ReadVMIResult has all as they are now. VMI is nil where there is none of that UID.
 type ReadVMIResult struct {
-	VMI *VMIObservation `json:"vmi,omitempty"`
-	Pod *PodObservation `json:"pod,omitempty"`
+	VMI  *VMIObservation  `json:"vmi,omitempty"`
+	Pods []PodObservation `json:"pods,omitempty"`
 }

@@ -28,7 +28,9 @@ type Decision struct {
 	Action Action
 	// Operation is that of the transition which ActOpen opens.
 	Operation contract.Operation
-	Why       string
+	// Object is the UID of what the step is about, where there may be several.
+	Object string
+	Why    string
 	// WakeAt is when to ask again (zero: when something arrives), and Waiting what is waited for, where there is
 	// nothing to do.
 	WakeAt  time.Time

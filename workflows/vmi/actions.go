@@ -32,13 +32,13 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actMarkPod:
 		return e.markPod(ctx)
 	case actDeletePod:
-		return e.deletePod(ctx)
+		return e.deletePod(ctx, d.Object)
 	case actEndLauncher:
-		e.endLauncher(ctx)
+		e.endLauncher(ctx, d.Object)
 	case actForceDeletePod:
-		return e.forceDeletePod(ctx)
+		return e.forceDeletePod(ctx, d.Object)
 	case actRemovePodFinalizer:
-		return e.releasePod(ctx)
+		return e.releasePod(ctx, d.Object)
 	case entity.ActWrite:
 		return e.write(ctx, nil)
 	case actRemoveFinalizers:
@@ -64,12 +64,9 @@ func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 	return err
 }
 
-// read asks the API server for the VMI and its pod.
+// read asks the API server for the VMI and its pods.
 func (e *instance) read(ctx workflow.Context) error {
-	in := contract.ReadVMIInput{VMI: e.state.owner()}
-	if e.state.Pod != nil {
-		in.PodUID = e.state.Pod.UID
-	}
+	in := contract.ReadVMIInput{VMI: e.state.owner(), Known: e.state.known()}
 	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(entity.ActRead), in)
 	if err == nil {
 		e.state.read(r)
@@ -81,13 +78,10 @@ func (e *instance) read(ctx workflow.Context) error {
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
-	in := contract.FindPodInput{VMI: e.state.owner()}
-	if e.state.Pod != nil {
-		in.PodUID = e.state.Pod.UID
-	}
+	in := contract.FindPodInput{VMI: e.state.owner(), Known: e.state.known()}
 	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), in)
 	if err == nil {
-		e.state.found(r.Pod)
+		e.state.found(r.Pods)
 	}
 	return e.settle(ctx, actFindPod, err)
 }
@@ -149,30 +143,38 @@ func (e *instance) cancelStarting() {
 }
 
 func (e *instance) markPod(ctx workflow.Context) error {
-	paused := e.state.paused()
+	pod, paused := e.pod(), e.state.paused()
 	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod),
-		contract.MarkPodInput{Pod: e.pod(), Paused: paused})
-	if err == nil || entity.ErrorType(err) == contract.ErrorGone {
-		e.state.PodMarked, e.state.PodPaused = true, paused
+		contract.MarkPodInput{Pod: pod, Paused: paused})
+	marked := err == nil || entity.ErrorType(err) == contract.ErrorGone
+	if marked {
 		err = nil
 	}
-	e.state.MarkUnknown = err != nil
+	if l := e.state.launcher(pod.UID); l != nil {
+		if marked {
+			l.PodMarked, l.PodPaused = true, paused
+		}
+		l.MarkUnknown = !marked
+	}
 	return e.settle(ctx, actMarkPod, err)
 }
 
-func (e *instance) deletePod(ctx workflow.Context) error {
-	e.cancelStarting()
-	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.pod(), Grace: e.state.graceOverride(),
-		Events: e.state.farewell()}
+func (e *instance) deletePod(ctx workflow.Context, uid string) error {
+	l := e.state.launcher(uid)
+	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.podOf(l), Grace: l.graceOverride(e.state.VMI)}
+	if l == &e.state.Launcher {
+		e.cancelStarting()
+		in.Events = e.state.farewell()
+	}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
 	if err == nil && r.Refused != "" {
 		err = e.state.correct(r.VMI, r.Refused)
 	} else if err == nil {
-		e.state.PodDeletedEarly = e.state.PodDeletedEarly || !e.state.Pod.ComputeRunning
-		e.state.PodDeleted, e.state.PodGrace = true, in.Grace
 		e.state.Announced.Note(in.Events)
-		if r.Absent {
-			e.state.Pod = entity.Gone(e.state.Pod)
+		if l := e.state.launcher(uid); l != nil {
+			l.PodDeletedEarly = l.PodDeletedEarly || !l.Pod.ComputeRunning
+			l.PodDeleted, l.PodGrace = true, in.Grace
+			l.absent(r.Absent)
 		}
 	}
 	return e.settle(ctx, actDeletePod, err)
@@ -180,60 +182,64 @@ func (e *instance) deletePod(ctx workflow.Context) error {
 
 // endLauncher leaves the loop free, and whatever comes of it changes nothing: the launcher ends, or the kubelet kills
 // it.
-func (e *instance) endLauncher(ctx workflow.Context) {
-	e.state.EndSent = true
-	pod := *e.state.Pod
+func (e *instance) endLauncher(ctx workflow.Context, uid string) {
+	l := e.state.launcher(uid)
+	l.EndSent = true
+	pod := *l.Pod
 	o := entity.NodeOptions(pod.NodeName)
 	o.ScheduleToCloseTimeout = contract.OperationLimit
 	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
-	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.pod(), Operation: contract.OperationEnd}
-	e.ending = true
+	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.podOf(l), Operation: contract.OperationEnd}
+	e.ending++
 	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
 		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("the launcher was not told to end", "error", err)
 		}
-		e.ending = false
+		e.ending--
 		e.loop.Wake()
 	})
 }
 
 // forceDeletePod deletes a pod without grace on a node that is known to be off: no kubelet there will end it.
-func (e *instance) forceDeletePod(ctx workflow.Context) error {
-	e.cancelStarting()
+func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
+	l := e.state.launcher(uid)
+	if l == &e.state.Launcher {
+		e.cancelStarting()
+	}
 	none := int64(0)
-	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.pod(), Grace: &none, Fence: e.state.fence()}
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.podOf(l), Grace: &none, Fence: l.fence()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
 	switch {
 	case err != nil:
 	case r.Refused != "" && r.Node == nil: // by a worker of another release
 		err = errors.New(r.Refused)
 	case r.Refused != "":
-		e.state.unfence(r.Node)
+		e.state.unfence(uid, r.Node)
 	default:
-		e.state.PodDeleted, e.state.PodForceDeleted = true, true
-		if r.Absent {
-			e.state.Pod = entity.Gone(e.state.Pod)
+		if l := e.state.launcher(uid); l != nil {
+			l.PodDeleted, l.PodForceDeleted = true, true
+			l.absent(r.Absent)
 		}
 	}
 	return e.settle(ctx, actForceDeletePod, err)
 }
 
-func (e *instance) releasePod(ctx workflow.Context) error {
-	in := contract.RemovePodFinalizerInput{Pod: e.pod(), ResourceVersion: e.state.Pod.ResourceVersion,
-		Fence: e.state.fence()}
+func (e *instance) releasePod(ctx workflow.Context, uid string) error {
+	l := e.state.launcher(uid)
+	in := contract.RemovePodFinalizerInput{Pod: e.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence()}
 	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
 		string(actRemovePodFinalizer), in)
 	switch {
 	case err != nil:
 	case r.Node != nil:
-		e.state.unfence(r.Node)
+		e.state.unfence(uid, r.Node)
 	case r.Refused != "":
 		err = e.state.correctPod(r.Pod, r.Refused)
 	default:
-		e.state.PodReleased = true
-		if r.Absent {
-			e.state.Pod = entity.Gone(e.state.Pod)
+		if l := e.state.launcher(uid); l != nil {
+			l.PodReleased = true
+			l.absent(r.Absent)
 		}
 	}
 	return e.settle(ctx, actRemovePodFinalizer, err)
@@ -249,7 +255,11 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	status := s.status()
 	events := s.news()
 	in := contract.PatchVMIInput{
-		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, Finalizers: finalizers, Events: events,
+		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, LeftPods: s.leftPods(status),
+		Finalizers: finalizers, Events: events,
+	}
+	if finalizers != nil {
+		in.Known = s.known()
 	}
 	if status.NodeName != "" && (s.Written == nil || s.OutcomeUnknown || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
@@ -339,6 +349,9 @@ func (s *State) farewell() []contract.Event {
 		contract.Event{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"})
 }
 
-func (e *instance) pod() contract.Object {
-	return contract.Object{Namespace: e.state.Object.Namespace, Name: e.state.Pod.Name, UID: e.state.Pod.UID}
+// pod is the one in hand.
+func (e *instance) pod() contract.Object { return e.podOf(&e.state.Launcher) }
+
+func (e *instance) podOf(l *Launcher) contract.Object {
+	return contract.Object{Namespace: e.state.Object.Namespace, Name: l.Pod.Name, UID: l.Pod.UID}
 }

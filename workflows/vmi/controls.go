@@ -16,7 +16,7 @@ func (e *instance) controls() []entity.Control {
 		{
 			Name:  contract.ControlFenceConfirmed,
 			Does:  "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
-			Check: func(contract.ControlRequest) error { return s.fenceable() },
+			Check: func(contract.ControlRequest) error { _, err := s.fenceable(); return err },
 			Apply: s.confirmFence,
 		},
 		entity.Repair(e.loop, s, sound),
@@ -30,6 +30,8 @@ func sound(was, now *State) error {
 		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
 	case now.PodForceDeleted && !was.PodForceDeleted:
 		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
+	case len(now.Others) > 0 && !entity.Same(was.Others, now.Others):
+		return errors.New("others: they can only be forgotten; what there is of them is found when the instance goes")
 	case now.Starting:
 		return errors.New("starting: an attempt cannot be made up; only false is possible")
 	}

@@ -1,6 +1,7 @@
 // Package vmi is the entity that owns one VirtualMachineInstance object: its launcher pod, its domain and its status.
 //
 //	state.go    what is known, and how observations are folded into it
+//	launcher.go, launchers.go  a launcher pod and what was done about it; which of several is which
 //	phases.go   the phases as a table of transitions
 //	plan.go     the planner: what to do next, from the state alone
 //	status.go   the status that users see, from the state alone

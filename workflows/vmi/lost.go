@@ -36,19 +36,19 @@ type TaintSeen struct {
 }
 
 // observeTaint folds what a version of the Node says of the taint, even an old version.
-func (s *State) observeTaint(o contract.NodeState) {
-	if o.Gone || o.ResourceVersion == "" || s.Pod != nil && s.Pod.UID != o.PodUID {
+func (l *Launcher) observeTaint(o contract.NodeState) {
+	if o.Gone || o.ResourceVersion == "" || l.Pod != nil && l.Pod.UID != o.PodUID {
 		return
 	}
-	if s.Taint.PodUID != o.PodUID {
-		s.Taint = TaintSeen{PodUID: o.PodUID}
+	if l.Taint.PodUID != o.PodUID {
+		l.Taint = TaintSeen{PodUID: o.PodUID}
 	}
-	at := &s.Taint.Without
+	at := &l.Taint.Without
 	if o.OutOfService {
 		if !o.Ready {
 			return
 		}
-		at = &s.Taint.Ready
+		at = &l.Taint.Ready
 	}
 	if *at == "" || entity.Newer(o.ResourceVersion, *at) {
 		*at = o.ResourceVersion
@@ -57,35 +57,35 @@ func (s *State) observeTaint(o contract.NodeState) {
 
 // forgotten says that the taint is older than the outage: it was there while the node was ready, and has not been taken
 // off since.
-func (s *State) forgotten() bool {
-	t := s.Taint
-	return s.Pod != nil && t.PodUID == s.Pod.UID && t.Ready != "" &&
+func (l *Launcher) forgotten() bool {
+	t := l.Taint
+	return l.Pod != nil && t.PodUID == l.Pod.UID && t.Ready != "" &&
 		(t.Without == "" || entity.Newer(t.Ready, t.Without))
 }
 
 // outOfService says that an administrator calls the node off, and means this outage: one that has lasted for long
 // enough not to be a kubelet that was started again, with a taint that was not left over from an earlier one.
-func (s *State) outOfService(now time.Time) bool {
-	n := s.node()
-	return !n.Gone && n.OutOfService && s.lost(now) && !s.forgotten()
+func (l *Launcher) outOfService(now time.Time) bool {
+	n := l.node()
+	return !n.Gone && n.OutOfService && l.lost(now) && !l.forgotten()
 }
 
 // observeNode folds what crdwatch saw of the node that the pod is on.
-func (s *State) observeNode(o contract.NodeState) {
-	old := s.Node
+func (l *Launcher) observeNode(o contract.NodeState) {
+	old := l.Node
 	if old != nil && old.PodUID == o.PodUID && o.Epoch > old.Epoch && !o.Gone {
 		// Versions may have run backwards: what is said in a newer epoch counts.
-		s.Taint = TaintSeen{}
-		s.observeTaint(o)
-		s.Node, s.NodeGoneAt = &o, time.Time{}
+		l.Taint = TaintSeen{}
+		l.observeTaint(o)
+		l.Node, l.NodeGoneAt = &o, time.Time{}
 		return
 	}
-	s.observeTaint(o)
+	l.observeTaint(o)
 	if old == nil || old.PodUID != o.PodUID {
-		if old != nil && s.Pod != nil && old.PodUID == s.Pod.UID {
+		if old != nil && l.Pod != nil && old.PodUID == l.Pod.UID {
 			return // of an earlier pod
 		}
-		s.Node = &o
+		l.Node = &o
 		return
 	}
 	if o.Gone {
@@ -93,150 +93,174 @@ func (s *State) observeNode(o contract.NodeState) {
 			return
 		}
 		o.Ready, o.Since, o.ResourceVersion = old.Ready, old.Since, old.ResourceVersion
-		s.Node = &o
+		l.Node = &o
 		return
 	}
 	if old.UID == o.UID && old.Gone || old.ResourceVersion != "" &&
 		!entity.Newer(o.ResourceVersion, old.ResourceVersion) {
 		return
 	}
-	s.Node, s.NodeGoneAt = &o, time.Time{}
+	l.Node, l.NodeGoneAt = &o, time.Time{}
 }
 
 // node is what is known of the node of the pod in hand, or nil: it is ready as far as anybody said.
-func (s *State) node() *contract.NodeState {
-	if s.Node == nil || s.Pod == nil || s.Node.PodUID != s.Pod.UID {
+func (l *Launcher) node() *contract.NodeState {
+	if l.Node == nil || l.Pod == nil || l.Node.PodUID != l.Pod.UID {
 		return nil
 	}
-	return s.Node
+	return l.Node
 }
 
 // away says that the node does not answer (or is gone) while nothing proves that the pod has ended.
-func (s *State) away() bool {
-	n := s.node()
-	return n != nil && (n.Gone || !n.Ready) && s.podHeld() && !s.podEnded()
+func (l *Launcher) away() bool {
+	n := l.node()
+	return n != nil && (n.Gone || !n.Ready) && l.podHeld() && !l.podEnded()
 }
 
 // lostAt is when the VMI says that its node is lost.
-func (s *State) lostAt() time.Time {
-	n := s.node()
+func (l *Launcher) lostAt() time.Time {
+	n := l.node()
 	if n.Gone {
-		return s.NodeGoneAt
+		return l.NodeGoneAt
 	}
 	return n.Since.Add(lostAfter)
 }
 
-func (s *State) lost(now time.Time) bool { return s.away() && !now.Before(s.lostAt()) }
+func (l *Launcher) lost(now time.Time) bool { return l.away() && !now.Before(l.lostAt()) }
 
 // refreshNode decides whether the node counts as off: it is called out of service, or is truly gone. (A person may say
 // so, too.)
-func (s *State) refreshNode(now time.Time) {
-	n := s.node()
+func (l *Launcher) refreshNode(now time.Time) {
+	n := l.node()
 	if n == nil {
 		return
 	}
-	if n.Gone && s.NodeGoneAt.IsZero() {
-		s.NodeGoneAt = now
+	if n.Gone && l.NodeGoneAt.IsZero() {
+		l.NodeGoneAt = now
 	}
-	if n.Ready && !n.Gone && s.fenced() && !s.PodForceDeleted {
-		s.Fenced = nil // what called it off was another outage than the next one
+	if n.Ready && !n.Gone && l.fenced() && !l.PodForceDeleted {
+		l.Fenced = nil // what called it off was another outage than the next one
 	}
-	if !s.away() || s.fenced() {
+	if !l.away() || l.fenced() {
 		return
 	}
 	switch {
-	case n.Gone && !now.Before(s.goneAt()):
-		s.declareOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
-	case s.outOfService(now):
-		s.declareOff(now, contract.FencedByTaint,
+	case n.Gone && !now.Before(l.goneAt()):
+		l.declareOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
+	case l.outOfService(now):
+		l.declareOff(now, contract.FencedByTaint,
 			"node "+n.Name+" is not ready, and an administrator has called it out of service")
 	}
 }
 
 // goneAt is when a Node object that was deleted counts as proof.
-func (s *State) goneAt() time.Time {
-	if n := s.node(); n.Ready || n.Since.IsZero() {
-		return s.NodeGoneAt.Add(goneAfter)
+func (l *Launcher) goneAt() time.Time {
+	if n := l.node(); n.Ready || n.Since.IsZero() {
+		return l.NodeGoneAt.Add(goneAfter)
 	}
-	return s.NodeGoneAt
+	return l.NodeGoneAt
 }
 
-func (s *State) declareOff(now time.Time, by contract.FenceBy, why string) {
-	s.Fenced = &Fencing{PodUID: s.Pod.UID, By: by, Why: why, At: now}
+func (l *Launcher) declareOff(now time.Time, by contract.FenceBy, why string) {
+	l.Fenced = &Fencing{PodUID: l.Pod.UID, By: by, Why: why, At: now}
 }
 
 // unfence takes in that nothing says any more that the node of a pod is off: its guest may run, whatever was confirmed
 // before. What has been written of its end stays: then its pod was force-deleted, and the kubelet ends it.
-func (s *State) unfence(n *contract.NodeState) {
-	s.observeTaint(*n)
-	s.Fenced, s.NodeGoneAt, s.Node = nil, time.Time{}, n
-	s.PodForceDeleted = false // in another outage somebody has to look at the node anew
-	if s.VMI != nil {
+func (l *Launcher) unfence(n *contract.NodeState) {
+	l.observeTaint(*n)
+	l.Fenced, l.NodeGoneAt, l.Node = nil, time.Time{}, n
+	l.PodForceDeleted = false // in another outage somebody has to look at the node anew
+}
+
+// unfence does so for one of the VMI's pods. The VMI has not failed with it.
+func (s *State) unfence(pod string, n *contract.NodeState) {
+	l := s.launcher(pod)
+	if l == nil {
+		return
+	}
+	l.unfence(n)
+	if l == &s.Launcher && s.VMI != nil {
 		s.Phase, s.PhaseTimes, s.Reason, s.Explanation = Phase(s.VMI.Phase), s.VMI.PhaseTimes, "", ""
 	}
 }
 
 // fence is what calls the pod's node off, as activities check it.
-func (s *State) fence() contract.Fence {
-	if !s.fenced() {
+func (l *Launcher) fence() contract.Fence {
+	if !l.fenced() {
 		return contract.Fence{}
 	}
-	return contract.Fence{Node: s.nodeName(), By: s.Fenced.By}
+	return contract.Fence{Node: l.nodeName(), By: l.Fenced.By}
 }
 
 // fenced says that somebody has called the pod's node off.
-func (s *State) fenced() bool {
-	return s.Fenced != nil && s.Pod != nil && s.Fenced.PodUID == s.Pod.UID
+func (l *Launcher) fenced() bool {
+	return l.Fenced != nil && l.Pod != nil && l.Fenced.PodUID == l.Pod.UID
 }
 
 // off says that the pod's guest is known not to run any more, whatever the pod says: the activity that force-deletes it
 // has looked at the node.
-func (s *State) off() bool { return s.fenced() && s.PodForceDeleted }
+func (l *Launcher) off() bool { return l.fenced() && l.PodForceDeleted }
 
 // fenceable refuses a confirmation where there is nothing to be confirmed.
-func (s *State) fenceable() error {
-	n := s.node()
+func (l *Launcher) fenceable() error {
+	n := l.node()
 	switch {
-	case !s.podHeld() || s.podEnded():
+	case !l.podHeld() || l.podEnded():
 		return errors.New("it has no pod whose end is not known")
-	case s.fenced():
-		return errors.New("its node counts as off already: " + s.Fenced.Why)
+	case l.fenced():
+		return errors.New("its node counts as off already: " + l.Fenced.Why)
 	case n == nil || n.Ready && !n.Gone:
-		return fmt.Errorf("node %s is ready: only what no node reports on can be confirmed to be off", s.nodeName())
+		return fmt.Errorf("node %s is ready: only what no node reports on can be confirmed to be off", l.nodeName())
 	}
 	return nil
 }
 
+// fenceable is the pod whose node a person may call off: the one in hand, or else another one.
+func (s *State) fenceable() (*Launcher, error) {
+	err := s.Launcher.fenceable()
+	for _, l := range s.launchers() {
+		if l.fenceable() == nil {
+			return l, nil
+		}
+	}
+	return nil, err
+}
+
 // confirmFence takes a person's word that the node is off.
 func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, error) {
-	if err := s.fenceable(); err != nil {
+	l, err := s.fenceable()
+	if err != nil {
 		return "", err
 	}
-	name := s.nodeName()
-	s.declareOff(now, contract.FencedByPerson,
+	name := l.nodeName()
+	l.declareOff(now, contract.FencedByPerson,
 		fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
+	if l != &s.Launcher {
+		return "Node " + name + " counts as off: pod " + l.Pod.Name + " is removed.", nil
+	}
 	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
 }
 
-func (s *State) nodeName() string {
-	switch n := s.node(); {
+func (l *Launcher) nodeName() string {
+	switch n := l.node(); {
 	case n != nil:
 		return n.Name
-	case s.Pod != nil && s.Pod.NodeName != "":
-		return s.Pod.NodeName
+	case l.Pod != nil && l.Pod.NodeName != "":
+		return l.Pod.NodeName
 	default:
 		return "(none)"
 	}
 }
 
 // lostMessage says since when, and what can be done.
-func (s *State) lostMessage() string {
-	n := s.node()
+func (l *Launcher) lostMessage() string {
+	n := l.node()
 	what := fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Since.UTC().Format(time.RFC3339))
 	if n.Gone {
 		what = "node " + n.Name + " exists no more, and nothing has said that the pod ended"
 	}
-	if !n.Gone && n.OutOfService && s.forgotten() {
+	if !n.Gone && n.OutOfService && l.forgotten() {
 		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it " +
 			"off, and set it again)"
 	}

@@ -20,9 +20,11 @@ func TestPausedSaysWhy(t *testing.T) {
 		contract.PausedOther:     {"PausedByHypervisor", "its hypervisor"},
 	} {
 		s := State{
-			Phase: PhaseRunning, Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused,
-				Reason: why},
-			Pod: &contract.PodObservation{UID: "p"}, VMI: &contract.VMIObservation{UID: "u"},
+			Phase: PhaseRunning, VMI: &contract.VMIObservation{UID: "u"},
+			Launcher: Launcher{
+				Pod:    &contract.PodObservation{UID: "p"},
+				Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused, Reason: why},
+			},
 		}
 		s.refresh(time.Unix(1, 0))
 		c, ok := conditions.Get(s.Conditions, "Paused")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/virtflow/virtflow/workflows/contract"
-	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // Phase is a VMI's status.phase.
@@ -143,18 +142,6 @@ func (s *State) end() ending {
 	default:
 		return endFailed
 	}
-}
-
-// termination reads the launcher's last words. They come from inside the VM's own pod, so they decide about that VM
-// only.
-func (s *State) termination() contract.TerminationMessage {
-	var t contract.TerminationMessage
-	if s.Pod != nil && s.Pod.TerminationMessage != "" {
-		if err := entity.Unmarshal([]byte(s.Pod.TerminationMessage), &t); err != nil {
-			return contract.TerminationMessage{Message: "the launcher left no readable reason"}
-		}
-	}
-	return t
 }
 
 // explain says in words why the VMI ended.

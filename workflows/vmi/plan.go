@@ -3,7 +3,6 @@ package vmi
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -90,14 +89,18 @@ func (s *State) decideOrphan(now time.Time) decision {
 		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstance was gone before it was seen"}
 	case s.Pod == nil:
 		return decision{Waiting: "the first observation of the VirtualMachineInstance"}
-	case s.Pod.Gone && s.Next != nil:
+	case !s.anyHeld() && s.Next != nil:
 		return decision{Action: entity.ActNext, Why: "the pod of an earlier object of the same name is gone"}
-	case s.Pod.Gone:
+	case !s.anyHeld():
 		return decision{Action: entity.ActFinish, Why: "the pod is gone, and no VirtualMachineInstance was seen"}
-	case s.podEnded() && s.Pod.DeletionTimestamp != nil && !s.PodReleased && len(s.Pod.Finalizers) > 0:
-		return decision{Action: actRemovePodFinalizer, Why: "it has ended, and its VirtualMachineInstance is gone"}
-	case s.fenced() && !s.PodForceDeleted:
-		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}
+	}
+	for _, l := range s.launchers() {
+		d, ok := l.decideEnded()
+		if ok && (d.Action != actRemovePodFinalizer || l.Pod.DeletionTimestamp != nil) {
+			return d
+		}
+	}
+	switch {
 	case !now.Before(s.LookAt):
 		return decision{Action: entity.ActRead,
 			Why: "its pod has started it, and it does not know the VirtualMachineInstance"}
@@ -115,36 +118,22 @@ func (s *State) held(d decision, now time.Time) decision {
 	return s.Failure.HoldBack(d, now, status)
 }
 
-// decideEnding takes the pod away when the VMI is to go, and removes the finalizers when the pod is gone.
+// decideEnding takes the pods away when the VMI is to go, and removes the finalizers when all of them are gone.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
-	if s.podHeld() && s.fenced() && !s.PodForceDeleted {
-		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes
-		// back.
-		return decision{Action: actForceDeletePod, Why: s.Fenced.Why}, true
-	}
-	if s.podHeld() && s.podEnded() && !s.PodReleased && len(s.Pod.Finalizers) > 0 {
-		why := "the kubelet reports that it ended"
-		if s.fenced() {
-			why = s.Fenced.Why
+	for _, l := range s.launchers() {
+		if d, ok := l.decideEnded(); ok {
+			return d, true
 		}
-		return decision{Action: actRemovePodFinalizer, Why: why}, true
 	}
 	if !s.deleting() {
 		return decision{}, false
 	}
-	if s.podHeld() {
-		if !s.PodDeleted && s.Pod.DeletionTimestamp == nil {
-			return decision{Action: actDeletePod, Why: "the VirtualMachineInstance is being deleted"}, true
+	for _, l := range s.launchers() {
+		if d, ok := l.decideDelete(s.VMI); ok {
+			return d, true
 		}
-		if s.hurry() {
-			return decision{Action: actDeletePod, Why: "its guest is given less time than when its deletion began"},
-				true
-		}
-		if s.missedSignal() {
-			return decision{Action: actEndLauncher,
-					Why: "it may have missed the kubelet's signal, which came as it began"},
-				true
-		}
+	}
+	if s.anyHeld() {
 		d := s.decideStatus(now)
 		switch {
 		case d.Action != entity.ActNone:
@@ -199,24 +188,6 @@ func (s *State) decideBoot() (decision, bool) {
 	case PhaseScheduling, PhaseSucceeded, PhaseFailed:
 	}
 	return decision{}, false
-}
-
-// paused says that the guest's processors are halted, which the readiness gate is to say.
-func (s *State) paused() bool { return s.domainIn(contract.DomainPaused) }
-
-// unmarked says that the pod's readiness gate is not what it should be.
-func (s *State) unmarked() bool {
-	if s.MarkUnknown {
-		return true
-	}
-	if s.PodMarked {
-		return s.PodPaused != s.paused()
-	}
-	want := "True"
-	if s.paused() {
-		want = "False"
-	}
-	return s.Pod.Unpaused != want
 }
 
 func earliest(a, b time.Time) time.Time {

@@ -12,22 +12,16 @@ import (
 type State struct {
 	// Object is the incarnation that this entity takes care of.
 	Object contract.Object `json:"object"`
-	// VMI, Pod and Domain are the newest observations of each (nil: none yet).
-	VMI    *contract.VMIObservation    `json:"vmi,omitempty"`
-	Pod    *contract.PodObservation    `json:"pod,omitempty"`
-	Domain *contract.DomainObservation `json:"domain,omitempty"`
+	// VMI is the newest observation of it (nil: none yet).
+	VMI *contract.VMIObservation `json:"vmi,omitempty"`
+	// Launcher is the pod in hand: that which the guest runs in, or is to run in. Others are launcher pods of this VMI
+	// beside it. Nothing is started in them; the VMI stays until they, too, have ended.
+	Launcher
+	Others []Launcher `json:"others,omitempty"`
 	// Next is a newer incarnation of the name, adopted when this one's business has ended.
 	Next *contract.VMIObservation `json:"next,omitempty"`
 	// Missed says that the VMI was gone before it was seen: something old and late has started this entity.
 	Missed bool `json:"missed,omitempty"`
-
-	// Node is how the pod's node is (nil: ready, as far as anybody said), NodeGoneAt since when it is known to exist no
-	// more, and Fenced why the guest on it is known to be off.
-	Node       *contract.NodeState `json:"node,omitempty"`
-	NodeGoneAt time.Time           `json:"nodeGoneAt,omitzero"`
-	Fenced     *Fencing            `json:"fenced,omitempty"`
-	// Taint is what was seen of that node's taint out-of-service.
-	Taint TaintSeen `json:"taint,omitzero"`
 
 	Phase      Phase                `json:"phase,omitempty"`
 	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
@@ -35,20 +29,6 @@ type State struct {
 	Reason      string `json:"reason,omitempty"`
 	Explanation string `json:"explanation,omitempty"`
 
-	PodDeleted      bool `json:"podDeleted,omitempty"`      // a delete was sent for Pod
-	PodForceDeleted bool `json:"podForceDeleted,omitempty"` // a delete without any grace was sent for Pod: its node is fenced
-	PodReleased     bool `json:"podReleased,omitempty"`     // the finalizer of Pod was removed
-	PodMarked       bool `json:"podMarked,omitempty"`       // the readiness gate was set
-	// PodPaused is what the readiness gate was set to.
-	PodPaused bool `json:"podPaused,omitempty"`
-	// PodDeletedEarly says that a delete was sent for Pod before its containers were seen to run, and EndSent that its
-	// launcher was told to end since.
-	PodDeletedEarly bool `json:"podDeletedEarly,omitempty"`
-	EndSent         bool `json:"endSent,omitempty"`
-	// MarkUnknown says that setting it failed, and may have been done all the same.
-	MarkUnknown bool `json:"markUnknown,omitempty"`
-	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
-	PodGrace *int64 `json:"podGrace,omitempty"`
 	// EndingSince is when the deletion of the VMI was first seen.
 	EndingSince time.Time `json:"endingSince,omitzero"`
 
@@ -92,6 +72,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
+			s.chooseAgain()
 		}
 		return
 	}
@@ -100,14 +81,14 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.
 func (s *State) podOfAnother(uid string) bool {
-	return s.podHeld() && s.Pod.VMIUID != "" && s.Pod.VMIUID != uid
+	return s.anyHeld() && s.Pod.VMIUID != "" && s.Pod.VMIUID != uid
 }
 
 // adopt begins with an incarnation. What its status says already is believed, so that history lost is not time lost.
 func (s *State) adopt(o contract.VMIObservation) {
 	if s.Pod != nil && s.Pod.VMIUID != "" && s.Pod.VMIUID != o.UID {
 		// An old observation of another incarnation's pod, which is gone: this one has not had any yet.
-		s.Pod, s.Domain = nil, nil
+		s.Pod, s.Domain, s.Others = nil, nil, nil
 	}
 	s.Object.UID = o.UID
 	s.VMI = &o
@@ -123,56 +104,29 @@ func (s *State) adopt(o contract.VMIObservation) {
 	s.Conditions = o.Conditions
 }
 
-// observePod folds what crdwatch saw of a launcher pod of this VMI. Names are derived from the VMI's UID, so there is
-// never a second one at the same time: another pod than the one in hand counts when that is gone.
+// observePod folds what crdwatch saw of a launcher pod of this VMI.
 func (s *State) observePod(o contract.PodObservation) {
 	s.Heard(o.Epoch)
-	if o.VMIUID != "" && s.Object.UID != "" && o.VMIUID != s.Object.UID {
-		return
+	if owner := s.owner().UID; o.VMIUID != "" && owner != "" && o.VMIUID != owner {
+		if s.Object.UID != "" || s.anyHeld() {
+			return
+		}
+		s.Pod, s.Domain, s.Others = nil, nil, nil // of an earlier incarnation that nobody has seen
 	}
-	switch {
-	case s.Pod != nil && s.Pod.UID == o.UID:
-		s.see(entity.Newest(s.Pod, o))
-	case !o.Gone && !s.podHeld():
-		s.hold(&o)
+	if l := s.launcher(o.UID); l != nil {
+		l.see(entity.Newest(l.Pod, o))
+		s.forgetGone()
+	} else if !o.Gone {
+		s.meet(o)
+		s.choose()
 	}
 }
 
-// see takes a newer observation of the pod in hand. A readiness gate that has become another than it was set to was set
-// by somebody else, or by what an older copy of Temporal's database does not remember: what is observed counts then.
-func (s *State) see(o *contract.PodObservation) {
-	set := "True"
-	if s.PodPaused {
-		set = "False"
-	}
-	if o.Unpaused != s.Pod.Unpaused && o.Unpaused != set {
-		s.PodMarked = false
-	}
-	s.Pod = o
-}
-
-// hold adopts another pod than the one in hand.
-func (s *State) hold(o *contract.PodObservation) {
-	s.Pod = o
-	s.PodDeleted, s.PodForceDeleted, s.PodReleased, s.PodMarked, s.PodPaused, s.PodGrace = false, false, false, false,
-		false, nil
-	s.MarkUnknown, s.PodDeletedEarly, s.EndSent = false, false, false
-}
-
-// found folds what the API server says of the pod when it is asked; nil: there is none.
-func (s *State) found(o *contract.PodObservation) {
+// found folds what launcher pods the API server says there are when it is asked.
+func (s *State) found(pods []contract.PodObservation) {
 	s.LookAt = time.Time{}
-	switch {
-	case o != nil && s.Pod != nil && s.Pod.UID == o.UID:
-		s.see(o)
-	case o != nil && s.Pod == nil:
-		s.Pod = o
-	case o != nil: // another pod of this VMI: it is to be ended as the one in hand was
-		s.hold(o)
-	case s.Pod == nil:
+	if s.match(pods); s.Pod == nil {
 		s.Pod = &contract.PodObservation{Gone: true}
-	default:
-		s.Pod = entity.Gone(s.Pod)
 	}
 }
 
@@ -191,11 +145,18 @@ func (s *State) correct(now *contract.VMIObservation, why string) error {
 	return nil
 }
 
-// correctPod does the same for the pod.
+// correctPod does the same for a pod.
 func (s *State) correctPod(now *contract.PodObservation, why string) error {
-	known := now == nil || !s.Pod.Gone && now.UID == s.Pod.UID && now.ResourceVersion == s.Pod.ResourceVersion
+	known := now == nil
 	if now != nil {
-		s.hold(now)
+		l := s.launcher(now.UID)
+		if l == nil {
+			s.meet(*now)
+			s.choose()
+			return nil
+		}
+		known = !l.Pod.Gone && now.ResourceVersion == l.Pod.ResourceVersion
+		*l = s.anew(*now)
 	}
 	if known {
 		return errors.New(why)
@@ -212,24 +173,29 @@ func (s *State) read(r contract.ReadVMIResult) {
 	} else {
 		s.adopt(*r.VMI)
 	}
-	switch {
-	case r.Pod != nil:
-		s.hold(r.Pod)
-		s.Domain, s.Fenced = nil, nil
-	case s.podHeld():
-		s.Pod = entity.Gone(s.Pod)
+	for _, o := range r.Pods {
+		if l := s.launcher(o.UID); l != nil {
+			*l = s.anew(o)
+		}
+	}
+	s.match(r.Pods)
+	s.chooseAgain()
+}
+
+// observeDomain folds what the node's worker saw. Only the domains of pods that are known count.
+func (s *State) observeDomain(o contract.DomainObservation) {
+	if l := s.launcher(o.PodUID); l != nil {
+		l.observeDomain(o)
 	}
 }
 
-// observeDomain folds what the node's worker saw. Only the pod in hand counts, and only what is newer.
-func (s *State) observeDomain(o contract.DomainObservation) {
-	if s.Pod == nil || s.Pod.UID != o.PodUID {
-		return
+// observeNode folds what crdwatch saw of the node that a pod is on. It may be told before the pod itself is.
+func (s *State) observeNode(o contract.NodeState) {
+	l := s.launcher(o.PodUID)
+	if l == nil {
+		l = &s.Launcher
 	}
-	if s.Domain != nil && s.Domain.PodUID == o.PodUID && s.Domain.Sequence >= o.Sequence {
-		return
-	}
-	s.Domain = &o
+	l.observeNode(o)
 }
 
 // next moves on to the newer incarnation.
@@ -242,27 +208,6 @@ func (s *State) next() State {
 	return n
 }
 
-func (s *State) podEnded() bool {
-	if s.Pod == nil {
-		return false
-	}
-	return s.Pod.Gone || s.Pod.Ended() || s.off()
-}
-
-func (s *State) podHeld() bool { return s.Pod != nil && !s.Pod.Gone }
-
 func (s *State) deleting() bool {
 	return s.VMI != nil && (s.VMI.Gone || s.VMI.DeletionTimestamp != nil)
-}
-
-func (s *State) domainIn(states ...contract.DomainState) bool {
-	if s.Domain == nil || s.Pod == nil || s.Domain.PodUID != s.Pod.UID {
-		return false
-	}
-	for _, x := range states {
-		if s.Domain.State == x {
-			return true
-		}
-	}
-	return false
 }

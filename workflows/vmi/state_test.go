@@ -46,7 +46,7 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
 	require.Equal(t, entity.ActRead, s.decide(now).Action, "nobody has told of the earlier one")
-	s.read(contract.ReadVMIResult{Pod: s.Pod})
+	s.read(contract.ReadVMIResult{Pods: []contract.PodObservation{*s.Pod}})
 	s.LookAt = now.Add(lookAgain)
 	require.Equal(t, entity.ActNone, s.decide(now).Action, "the earlier guest may still run")
 	ended := *s.Pod
@@ -82,15 +82,15 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Scheduling", Epoch: 1})
-	s.hold(&contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
 		ComputeRunning: true})
 	s.Fenced = &Fencing{PodUID: "p"}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", Phase: "Running", Epoch: 2})
 	require.Equal(t, entity.ActRead, s.decide(noon).Action, "also where versions run backwards")
 	s.read(contract.ReadVMIResult{
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
-		Pod: &contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n",
-			ComputeRunning: true},
+		Pods: []contract.PodObservation{{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n",
+			ComputeRunning: true}},
 	})
 	require.Equal(t, PhaseRunning, s.Phase)
 	require.Equal(t, "10", s.VMI.ResourceVersion)

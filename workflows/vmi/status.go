@@ -11,9 +11,11 @@ import (
 // refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as
 // deterministic as one.
 func (s *State) refresh(now time.Time) {
-	s.refreshNode(now)
+	for _, l := range s.launchers() {
+		l.refreshNode(now)
+	}
 	if s.VMI == nil {
-		if s.podHeld() && s.LookAt.IsZero() {
+		if s.anyHeld() && s.LookAt.IsZero() {
 			s.LookAt = now
 		}
 		return
@@ -27,7 +29,7 @@ func (s *State) refresh(now time.Time) {
 	s.refreshConditions(now)
 	s.track(now)
 	switch {
-	case !s.deleting() || !s.podHeld():
+	case !s.deleting() || !s.anyHeld():
 		s.LookAt = time.Time{}
 	case s.LookAt.IsZero():
 		s.LookAt = now.Add(lookAgain)
@@ -188,9 +190,7 @@ func (s *State) status() contract.VMIStatus {
 	}
 	st.QOSClass = s.Pod.QOSClass
 	st.LauncherImage = s.Pod.LauncherImage
-	if s.podHeld() {
-		st.ActivePods = map[string]string{s.Pod.UID: s.Pod.NodeName}
-	}
+	st.ActivePods = s.activePods()
 	if s.Phase != PhaseScheduling && s.Phase != PhasePending {
 		st.NodeName = s.Pod.NodeName
 	}
@@ -202,6 +202,31 @@ func (s *State) status() contract.VMIStatus {
 		st.IPs = s.Pod.IPs
 	}
 	return st
+}
+
+// activePods are the pods of this VMI that are there, each with its node.
+func (s *State) activePods() map[string]string {
+	var out map[string]string
+	for _, l := range s.launchers() {
+		if l.podHeld() {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[l.Pod.UID] = l.Pod.NodeName
+		}
+	}
+	return out
+}
+
+// leftPods are those that the VMI lists although they are not there any more.
+func (s *State) leftPods(st contract.VMIStatus) []string {
+	var out []string
+	for _, uid := range s.VMI.ActivePods {
+		if _, there := st.ActivePods[uid]; !there {
+			out = append(out, uid)
+		}
+	}
+	return out
 }
 
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while

@@ -25,14 +25,14 @@ const atOnce int64 = 1
 
 // graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in
 // seconds, or nil: the pod's own is right.
-func (s *State) graceOverride() *int64 {
-	if s.VMI == nil || s.Pod == nil || s.Pod.GraceSeconds == nil {
+func (l *Launcher) graceOverride(vmi *contract.VMIObservation) *int64 {
+	if vmi == nil || l.Pod == nil || l.Pod.GraceSeconds == nil {
 		return nil
 	}
-	grace := s.VMI.GracePeriodSeconds
+	grace := vmi.GracePeriodSeconds
 	seconds := contract.PodGrace(grace)
 	switch {
-	case seconds == *s.Pod.GraceSeconds:
+	case seconds == *l.Pod.GraceSeconds:
 		return nil
 	case contract.Grace(grace) == 0:
 		seconds = atOnce
@@ -42,21 +42,21 @@ func (s *State) graceOverride() *int64 {
 
 // hurry says that the pod is being deleted with more time than the VMI gives it by now. A grace period can only be cut
 // short.
-func (s *State) hurry() bool {
-	grace := s.graceOverride()
-	if grace == nil || s.Pod.DeletionTimestamp == nil || s.podEnded() || s.fenced() {
+func (l *Launcher) hurry(vmi *contract.VMIObservation) bool {
+	grace := l.graceOverride(vmi)
+	if grace == nil || l.Pod.DeletionTimestamp == nil || l.podEnded() || l.fenced() {
 		return false
 	}
-	sent := s.PodGrace != nil && *s.PodGrace <= *grace
-	return !sent && s.Pod.DeletionGraceSeconds != nil && *s.Pod.DeletionGraceSeconds > *grace
+	sent := l.PodGrace != nil && *l.PodGrace <= *grace
+	return !sent && l.Pod.DeletionGraceSeconds != nil && *l.Pod.DeletionGraceSeconds > *grace
 }
 
 // missedSignal says that this entity deleted the pod as its containers began. The kernel drops a signal to the first
 // process of a container until that has a handler, and the kubelet sends no other one until the grace period has
 // passed. Where the launcher did hear it, being told once more changes nothing.
-func (s *State) missedSignal() bool {
-	return s.PodDeletedEarly && !s.EndSent && s.Pod.DeletionTimestamp != nil && s.Pod.ComputeRunning &&
-		s.Pod.NodeName != ""
+func (l *Launcher) missedSignal() bool {
+	return l.PodDeletedEarly && !l.EndSent && l.Pod.DeletionTimestamp != nil && l.Pod.ComputeRunning &&
+		l.Pod.NodeName != ""
 }
 
 // slow is a wait that has lasted for longer than it should.
@@ -69,22 +69,13 @@ type slow struct {
 // slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a
 // word.
 func (s *State) slowness() *slow {
-	if !s.podHeld() {
-		return nil
-	}
-	if s.podEnded() {
-		others := entity.Without(s.Pod.Finalizers, contract.FinalizerPod)
-		if s.Pod.DeletionTimestamp == nil || len(others) == 0 {
-			return nil
+	for _, l := range s.launchers() {
+		if w := l.slowEnd(); w != nil {
+			return w
 		}
-		return &slow{Since: s.Pod.DeletionTimestamp.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
-			"pod %s has ended, but finalizers that are not virtflow's keep it: %s",
-			s.Pod.Name, strings.Join(others, ", "))}
 	}
-	if at := s.Pod.DeletionTimestamp; at != nil {
-		return &slow{Since: at.Add(slowEnd), Reason: "FailedDelete", What: fmt.Sprintf(
-			"pod %s on node %s was to have ended by %s, but its kubelet has not said that it did",
-			s.Pod.Name, s.nodeName(), at.UTC().Format(time.RFC3339))}
+	if !s.podHeld() || s.podEnded() {
+		return nil
 	}
 	if s.Phase != PhaseScheduling || s.Pod.Unschedulable != nil || s.Pod.WaitingReason != "" {
 		return nil
@@ -99,6 +90,27 @@ func (s *State) slowness() *slow {
 	return nil
 }
 
+// slowEnd is that for the end of a pod.
+func (l *Launcher) slowEnd() *slow {
+	if !l.podHeld() || l.Pod.DeletionTimestamp == nil {
+		return nil
+	}
+	at := *l.Pod.DeletionTimestamp
+	w := &slow{Since: at.Add(slowEnd), Reason: "FailedDelete"}
+	others := entity.Without(l.Pod.Finalizers, contract.FinalizerPod)
+	switch {
+	case !l.podEnded():
+		w.What = fmt.Sprintf("pod %s on node %s was to have ended by %s, but its kubelet has not said that it did",
+			l.Pod.Name, l.nodeName(), at.UTC().Format(time.RFC3339))
+	case len(others) > 0:
+		w.What = fmt.Sprintf("pod %s has ended, but finalizers that are not virtflow's keep it: %s", l.Pod.Name,
+			strings.Join(others, ", "))
+	default:
+		return nil
+	}
+	return w
+}
+
 // alarm is the earliest time at which the state changes by itself (zero: never).
 func (s *State) alarm(now time.Time) time.Time {
 	var at time.Time
@@ -107,10 +119,12 @@ func (s *State) alarm(now time.Time) time.Time {
 			at = t
 		}
 	}
-	if s.away() {
-		earlier(s.lostAt())
-		if s.node().Gone {
-			earlier(s.goneAt())
+	for _, l := range s.launchers() {
+		if l.away() {
+			earlier(l.lostAt())
+			if l.node().Gone {
+				earlier(l.goneAt())
+			}
 		}
 	}
 	if w := s.slowness(); w != nil {

@@ -58,8 +58,8 @@ func TestGracePeriodOfTheDeletion(t *testing.T) {
 			s := seen(contract.VMIObservation{Phase: "Running", GracePeriodSeconds: c.vmi, DeletionTimestamp: &noon},
 				pod)
 			s.PodGrace, s.PodDeleted = c.sent, c.deletion != nil
-			require.Equal(t, c.want, s.graceOverride())
-			require.Equal(t, c.hurry, s.hurry())
+			require.Equal(t, c.want, s.graceOverride(s.VMI))
+			require.Equal(t, c.hurry, s.hurry(s.VMI))
 			d := s.decide(noon)
 			require.Equal(t, c.deletion == nil || c.hurry, d.Action == actDeletePod, "%v", d)
 		})
@@ -140,7 +140,7 @@ func TestAnOrphanedPodIsLookedFor(t *testing.T) {
 	s.refresh(noon)
 	require.Equal(t, entity.ActRead, s.decide(noon).Action)
 	require.Equal(t, "i", s.owner().UID)
-	s.read(contract.ReadVMIResult{Pod: s.Pod})
+	s.read(contract.ReadVMIResult{Pods: []contract.PodObservation{*s.Pod}})
 	s.LookAt = noon.Add(lookAgain)
 	s.refresh(noon)
 	d := s.decide(noon)
@@ -156,13 +156,13 @@ func TestAnOrphanedPodIsLookedFor(t *testing.T) {
 func TestAPhaseThatIsNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    contract.VMIObservation
-		pod  *contract.PodObservation
+		pods []contract.PodObservation
 		want Phase
 	}{
 		"never ran, no pod": {contract.VMIObservation{Phase: "Unknown"}, nil, PhasePending},
 		"ran, pod is gone":  {contract.VMIObservation{Phase: "Unknown", EverRan: true}, nil, PhaseFailed},
 		"ran, pod runs": {contract.VMIObservation{Phase: "Nonsense", EverRan: true},
-			&contract.PodObservation{UID: "p", Phase: "Running", NodeName: "n", ComputeRunning: true}, PhaseRunning},
+			[]contract.PodObservation{{UID: "p", Phase: "Running", NodeName: "n", ComputeRunning: true}}, PhaseRunning},
 		"waits for a source": {contract.VMIObservation{Phase: "WaitingForSync"}, nil, PhasePending},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAPhaseThatIsNone(t *testing.T) {
 			s.observeVMI(c.o)
 			s.refresh(noon)
 			if s.decide(noon).Action == actFindPod {
-				s.found(c.pod)
+				s.found(c.pods)
 				s.refresh(noon)
 			}
 			require.Equal(t, c.want, s.Phase)
