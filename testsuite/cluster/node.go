@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -104,8 +105,11 @@ func setCondition(p *corev1.Pod, kind corev1.PodConditionType, status corev1.Con
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status})
 }
 
+// pod is the one that the instance began in. Others are of migrations.
 func (c *Cluster) pod() *corev1.Pod {
-	pods := kube.List[corev1.Pod](c.Kube, Namespace)
+	pods := slices.DeleteFunc(kube.List[corev1.Pod](c.Kube, Namespace), func(p *corev1.Pod) bool {
+		return p.Labels[contract.LabelMigration] != ""
+	})
 	if len(pods) == 0 {
 		return nil
 	}

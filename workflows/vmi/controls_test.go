@@ -28,12 +28,15 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 		"fenced":                   {func(s *State) { s.Fenced = &Fencing{PodUID: "p", At: noon} }, false},
 		"another VMI":              {func(s *State) { s.VMI.UID = "j" }, false},
 		"another one comes next":   {func(s *State) { s.Next.UID = "k" }, false},
+		"no other pods":            {func(s *State) { s.Others = nil }, true},
+		"an ended other pod":       {func(s *State) { s.Others[0].PodReleased = true }, false},
 		"no pod of an unknown VMI": {func(s *State) { s.Pod, s.VMI = nil, nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			anew := func() *State {
 				s := seen(contract.VMIObservation{Phase: "Running"},
 					contract.PodObservation{Phase: "Running", NodeName: "n"})
+				s.observePod(contract.PodObservation{UID: "o", VMIUID: "i", ResourceVersion: "3", Phase: "Running"})
 				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(entity.ActWrite)}
 				return s
 			}

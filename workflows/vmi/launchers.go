@@ -53,20 +53,25 @@ func (s *State) anew(o contract.PodObservation) Launcher {
 // meet takes in a pod that was not known.
 func (s *State) meet(o contract.PodObservation) { s.Others = append(s.Others, s.anew(o)) }
 
-// choose takes a pod in hand where none is: the one on the node that the VMI's status names, else the first that no
-// migration has made. What a migration has made is never taken for the guest's own while the status says otherwise: its
-// guest would be booted once more. (A VMI without a node was never migrated.)
+// here says that a pod is on the node that the VMI's status names.
+func (s *State) here(l *Launcher) bool {
+	return s.VMI != nil && s.VMI.NodeName != "" && l.Pod.NodeName == s.VMI.NodeName
+}
+
+// suits says that a pod may be the one that the guest runs in. What a migration has made is not while the status names
+// another node: its guest would be booted once more. (A VMI without a node was never migrated.)
+func (s *State) suits(l *Launcher) bool {
+	return l.Pod.Migration == "" || s.VMI == nil || s.VMI.NodeName == "" || s.here(l)
+}
+
+// choose takes a pod in hand where none is: one on the VMI's node, or else the first that suits.
 func (s *State) choose() {
 	if s.Pod != nil && s.Pod.UID != "" {
 		return
 	}
-	i := slices.IndexFunc(s.Others, func(l Launcher) bool {
-		return l.podHeld() && s.VMI != nil && s.VMI.NodeName != "" && l.Pod.NodeName == s.VMI.NodeName
-	})
+	i := slices.IndexFunc(s.Others, func(l Launcher) bool { return l.podHeld() && s.here(&l) })
 	if i < 0 {
-		i = slices.IndexFunc(s.Others, func(l Launcher) bool {
-			return l.podHeld() && (l.Pod.Migration == "" || s.VMI == nil || s.VMI.NodeName == "")
-		})
+		i = slices.IndexFunc(s.Others, func(l Launcher) bool { return l.podHeld() && s.suits(&l) })
 	}
 	if i >= 0 {
 		s.Launcher = s.Others[i]
@@ -74,15 +79,15 @@ func (s *State) choose() {
 	}
 }
 
-// chooseAgain is choose where a pod is in hand already. It stays in hand where no other is to be.
+// chooseAgain is choose where a pod is in hand that was taken while less was known.
 func (s *State) chooseAgain() {
 	if s.Pod == nil || s.Pod.UID == "" {
 		s.choose()
 		return
 	}
 	s.Others, s.Launcher = slices.Insert(s.Others, 0, s.Launcher), Launcher{}
-	if s.choose(); s.Pod == nil {
-		s.Launcher = s.Others[0]
+	if s.choose(); s.Pod == nil && s.suits(&s.Others[0]) {
+		s.Launcher = s.Others[0] // it is gone, and there is no other
 		s.Others = slices.Delete(s.Others, 0, 1)
 	}
 }

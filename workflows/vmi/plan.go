@@ -219,8 +219,8 @@ func (s *State) settling() bool {
 		return false
 	}
 	if s.deleting() {
-		// Its pod is about to be gone, and then the write that releases the VMI says how it ended.
-		return s.podHeld()
+		// Its pods are about to be gone, and then the write that releases the VMI says how it ended.
+		return s.anyHeld()
 	}
 	switch s.Phase {
 	case PhaseScheduling:
