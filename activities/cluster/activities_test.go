@@ -167,8 +167,8 @@ func TestLife(t *testing.T) {
 	w.calls(t, "GET virtualmachineinstances", "POST secrets", "POST pods", "GET pods")
 	looked, err := other.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
 	require.NoError(t, err)
-	require.Len(t, looked.Pods, 1)
-	require.Equal(t, pod.Pod.UID, looked.Pods[0].UID)
+	require.Len(t, looked.Pods(), 1)
+	require.Equal(t, pod.Pod.UID, looked.Pods()[0].UID)
 	w.calls(t, "GET pods")
 
 	podObject := contract.Object{Namespace: w.ns, Name: pod.Pod.Name, UID: pod.Pod.UID}
@@ -485,9 +485,9 @@ func TestAnOrphanedPodIsFound(t *testing.T) {
 	require.NoError(t, err)
 	found, err := w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi})
 	require.NoError(t, err)
-	require.Len(t, found.Pods, 1)
-	require.Equal(t, string(pod.UID), found.Pods[0].UID)
-	require.Equal(t, vmi.UID, found.Pods[0].VMIUID)
+	require.Len(t, found.Pods(), 1)
+	require.Equal(t, string(pod.UID), found.Pods()[0].UID)
+	require.Equal(t, vmi.UID, found.Pods()[0].VMIUID)
 
 	pod.Labels, pod.Annotations = nil, nil
 	_, err = w.kubernetes.CoreV1().Pods(w.ns).Update(ctx, pod, metav1.UpdateOptions{})
@@ -497,11 +497,11 @@ func TestAnOrphanedPodIsFound(t *testing.T) {
 	known := contract.Object{Namespace: w.ns, Name: pod.Name, UID: string(pod.UID)}
 	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, Known: []contract.Object{known}})
 	require.NoError(t, err)
-	require.Len(t, found.Pods, 1)
-	require.Equal(t, string(pod.UID), found.Pods[0].UID, "a pod that is known is so by its UID")
-	require.Equal(t, vmi.UID, found.Pods[0].VMIUID)
+	require.Len(t, found.Pods(), 1)
+	require.Equal(t, string(pod.UID), found.Pods()[0].UID, "a pod that is known is so by its UID")
+	require.Equal(t, vmi.UID, found.Pods()[0].VMIUID)
 	known.UID = "earlier"
 	found, err = w.FindLauncherPod(ctx, contract.FindPodInput{VMI: vmi, Known: []contract.Object{known}})
 	require.NoError(t, err)
-	require.Empty(t, found.Pods)
+	require.Empty(t, found.Pods())
 }

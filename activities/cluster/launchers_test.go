@@ -69,7 +69,7 @@ func TestAllLauncherPodsOfAnInstanceAreFound(t *testing.T) {
 			require.NoError(t, err)
 			w.calls(t, "GET pods")
 			nodes := map[string]string{}
-			for _, pod := range found.Pods {
+			for _, pod := range found.Pods() {
 				require.Equal(t, vmi.UID, pod.VMIUID)
 				nodes[pod.UID] = pod.NodeName
 			}
@@ -80,7 +80,7 @@ func TestAllLauncherPodsOfAnInstanceAreFound(t *testing.T) {
 			require.Equal(t, want, nodes)
 			read, err := w.ReadVMI(t.Context(), contract.ReadVMIInput{VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, found.Pods, read.Pods)
+			require.Equal(t, found.Pods(), read.Pods())
 		})
 	}
 }

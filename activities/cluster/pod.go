@@ -180,7 +180,7 @@ func (a *Activities) launchers(
 func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
 	pods, err := a.launchers(ctx, in.VMI, in.Known)
 	if err != nil || len(pods) > 0 || len(in.Known) > 0 {
-		return contract.FindPodResult{Pods: pods}, err
+		return contract.FoundPods(pods...), err
 	}
 	found, err := a.findPod(ctx, in.VMI, render.PodName(in.VMI.Name, in.VMI.UID))
 	switch {
@@ -191,7 +191,7 @@ func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInp
 			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: "+
 				"delete it", found.Name, found.UID))
 	}
-	return contract.FindPodResult{Pods: []contract.PodObservation{*found}}, nil
+	return contract.FoundPods(*found), nil
 }
 
 // MarkPodUnpaused writes the readiness gate of a pod. Idempotent: the condition is one element of a list keyed by its

@@ -29,7 +29,7 @@ func (w *world) running(t *testing.T) (vmi, pod contract.Object, seen contract.P
 	w.podIs(t, pod.Name, corev1.PodRunning)
 	found, err := w.FindLauncherPod(t.Context(), contract.FindPodInput{VMI: vmi})
 	require.NoError(t, err)
-	return vmi, pod, found.Pods[0]
+	return vmi, pod, found.Pods()[0]
 }
 
 func (w *world) podIs(t *testing.T, name string, phase corev1.PodPhase) {
@@ -109,7 +109,7 @@ func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 			}
 			found, err := w.FindLauncherPod(t.Context(), contract.FindPodInput{VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, c.refused != "", len(found.Pods) == 1)
+			require.Equal(t, c.refused != "", len(found.Pods()) == 1)
 		})
 	}
 }

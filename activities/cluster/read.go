@@ -50,7 +50,6 @@ func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (con
 		o := observe.VMI(vmi)
 		out.VMI = &o
 	}
-	found, err := a.FindLauncherPod(ctx, contract.FindPodInput(in))
-	out.Pods = found.Pods
+	out.FindPodResult, err = a.FindLauncherPod(ctx, contract.FindPodInput(in))
 	return out, err
 }

@@ -39,8 +39,8 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	one, err := w.ReadVMI(ctx, contract.ReadVMIInput{VMI: vmi})
 	require.NoError(t, err)
 	require.Equal(t, vmi.UID, one.VMI.UID)
-	require.Len(t, one.Pods, 1)
-	require.Equal(t, pod.Pod.UID, one.Pods[0].UID)
+	require.Len(t, one.Pods(), 1)
+	require.Equal(t, pod.Pod.UID, one.Pods()[0].UID)
 
 	// Somebody has taken the reference away: it is the VM's still, by the revision that it was made from.
 	w.disown(t, vm.Name)
@@ -59,5 +59,5 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	one, err = w.ReadVMI(ctx, contract.ReadVMIInput{VMI: vmi})
 	require.NoError(t, err)
 	require.Nil(t, one.VMI)
-	require.Empty(t, one.Pods)
+	require.Empty(t, one.Pods())
 }

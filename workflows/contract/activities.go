@@ -174,10 +174,28 @@ type FindPodInput struct {
 	Known []Object `json:"known,omitempty"`
 }
 
-// FindPodResult has the pods, by name. Where none is known, and the name that is derived for one is taken by a pod that
-// says it is somebody else's, the answer is an error of type ErrorConflict.
+// FindPodResult has the pods. Where none is known, and the name that is derived for one is taken by a pod that says it
+// is somebody else's, the answer is an error of type ErrorConflict.
 type FindPodResult struct {
-	Pods []PodObservation `json:"pods,omitempty"`
+	// Pod is the first of them, which a worker of an earlier release takes for the only one.
+	Pod    *PodObservation  `json:"pod,omitempty"`
+	Others []PodObservation `json:"others,omitempty"`
+}
+
+// FoundPods is the result that has these.
+func FoundPods(pods ...PodObservation) FindPodResult {
+	if len(pods) == 0 {
+		return FindPodResult{}
+	}
+	return FindPodResult{Pod: &pods[0], Others: pods[1:]}
+}
+
+// Pods are all of them.
+func (r FindPodResult) Pods() []PodObservation {
+	if r.Pod == nil {
+		return nil
+	}
+	return append([]PodObservation{*r.Pod}, r.Others...)
 }
 
 // DeletePodInput deletes a launcher pod with its own grace period, or with Grace seconds. Event SuccessfulDelete on the

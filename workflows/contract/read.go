@@ -27,6 +27,6 @@ type ReadVMIInput struct {
 
 // ReadVMIResult has all as they are now. VMI is nil where there is none of that UID.
 type ReadVMIResult struct {
-	VMI  *VMIObservation  `json:"vmi,omitempty"`
-	Pods []PodObservation `json:"pods,omitempty"`
+	VMI *VMIObservation `json:"vmi,omitempty"`
+	FindPodResult
 }

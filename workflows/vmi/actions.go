@@ -81,7 +81,7 @@ func (e *instance) findPod(ctx workflow.Context) error {
 	in := contract.FindPodInput{VMI: e.state.owner(), Known: e.state.known()}
 	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), in)
 	if err == nil {
-		e.state.found(r.Pods)
+		e.state.found(r.Pods())
 	}
 	return e.settle(ctx, actFindPod, err)
 }

@@ -36,10 +36,16 @@ func (s *State) launcher(uid string) *Launcher {
 // anyHeld says that there is a pod of this VMI.
 func (s *State) anyHeld() bool { return slices.ContainsFunc(s.launchers(), (*Launcher).podHeld) }
 
-// anew is the launcher of a pod about which nothing was done yet. How its node is may have been heard before.
+// anew is the launcher of a pod about which nothing was done yet. What others say of it may have been heard before.
 func (s *State) anew(o contract.PodObservation) Launcher {
 	l := Launcher{Pod: &o}
 	for _, known := range append(s.launchers(), &s.Launcher) {
+		if known.Domain != nil && known.Domain.PodUID == o.UID {
+			l.Domain = known.Domain
+		}
+		if known.Fenced != nil && known.Fenced.PodUID == o.UID {
+			l.Fenced = known.Fenced
+		}
 		if known.Node != nil && known.Node.PodUID == o.UID {
 			l.Node, l.NodeGoneAt = known.Node, known.NodeGoneAt
 		}

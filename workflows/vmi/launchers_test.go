@@ -79,7 +79,7 @@ func TestWhichPodTheGuestRunsIn(t *testing.T) {
 					s.observeVMI(vmi)
 				}
 				looked.found(pods)
-				read.read(contract.ReadVMIResult{VMI: &vmi, Pods: pods})
+				read.read(contract.ReadVMIResult{VMI: &vmi, FindPodResult: contract.FoundPods(pods...)})
 				for _, o := range pods {
 					last.observePod(o)
 					if c.node == "" || len(c.pods) == 1 || o.Migration != "" || o.NodeName == c.node {
@@ -227,4 +227,29 @@ func TestARefusalNamesAPodThatWasNotKnown(t *testing.T) {
 	require.Equal(t, []string{"", "x"}, s.uids())
 	require.Equal(t, []contract.Object{{Name: "launcher", UID: "p"}, {Name: "x", UID: "x"}}, s.known())
 	require.Error(t, s.correctPod(&x, "it has not ended"), "which is known")
+}
+
+// TestWhatIsHeardBeforeThePodIsKept: its node is lost, and nobody says so again.
+func TestWhatIsHeardBeforeThePodIsKept(t *testing.T) {
+	s := &State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1"})
+	lost := contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: "4", Since: noon}
+	s.observeNode(lost)
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "5", Phase: "Running", NodeName: "n"})
+	require.Equal(t, &lost, s.node())
+	s.read(contract.ReadVMIResult{VMI: s.VMI, FindPodResult: contract.FoundPods(*s.Pod)})
+	require.Equal(t, &lost, s.node())
+}
+
+// TestAnInstanceThatHasBegunIsNotMadeAPod: the refusal says in which phase it is, even where nothing else is new.
+func TestAnInstanceThatHasBegunIsNotMadeAPod(t *testing.T) {
+	s := &State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1"})
+	s.refresh(noon)
+	now := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running", NodeName: "n"}
+	s.observeVMI(now)
+	require.Equal(t, actCreatePod, s.decide(noon).Action)
+	require.NoError(t, s.correct(&now, "never booted again"))
+	require.Equal(t, actFindPod, s.decide(noon).Action)
+	require.Error(t, s.correct(&now, "never booted again"), "which is known by now")
 }

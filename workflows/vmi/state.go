@@ -81,7 +81,8 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 
 // podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.
 func (s *State) podOfAnother(uid string) bool {
-	return s.anyHeld() && s.Pod.VMIUID != "" && s.Pod.VMIUID != uid
+	owner := s.owner().UID
+	return s.anyHeld() && owner != "" && owner != uid
 }
 
 // adopt begins with an incarnation. What its status says already is believed, so that history lost is not time lost.
@@ -136,7 +137,7 @@ func (s *State) correct(now *contract.VMIObservation, why string) error {
 	if now == nil || now.UID != s.Object.UID {
 		return errors.New(why)
 	}
-	known := now.ResourceVersion == s.VMI.ResourceVersion &&
+	known := now.ResourceVersion == s.VMI.ResourceVersion && Phase(now.Phase) == s.Phase &&
 		(now.DeletionTimestamp == nil) == (s.VMI.DeletionTimestamp == nil)
 	s.adopt(*now)
 	if known {
@@ -173,12 +174,14 @@ func (s *State) read(r contract.ReadVMIResult) {
 	} else {
 		s.adopt(*r.VMI)
 	}
-	for _, o := range r.Pods {
+	pods := r.Pods()
+	for _, o := range pods {
 		if l := s.launcher(o.UID); l != nil {
 			*l = s.anew(o)
+			l.Domain, l.Fenced = nil, nil
 		}
 	}
-	s.match(r.Pods)
+	s.match(pods)
 	s.chooseAgain()
 }
 

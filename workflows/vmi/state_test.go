@@ -46,7 +46,7 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
 	require.Equal(t, entity.ActRead, s.decide(now).Action, "nobody has told of the earlier one")
-	s.read(contract.ReadVMIResult{Pods: []contract.PodObservation{*s.Pod}})
+	s.read(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
 	s.LookAt = now.Add(lookAgain)
 	require.Equal(t, entity.ActNone, s.decide(now).Action, "the earlier guest may still run")
 	ended := *s.Pod
@@ -89,8 +89,8 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	require.Equal(t, entity.ActRead, s.decide(noon).Action, "also where versions run backwards")
 	s.read(contract.ReadVMIResult{
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
-		Pods: []contract.PodObservation{{UID: "p", VMIUID: "i", ResourceVersion: "11", Phase: "Running", NodeName: "n",
-			ComputeRunning: true}},
+		FindPodResult: contract.FoundPods(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11",
+			Phase: "Running", NodeName: "n", ComputeRunning: true}),
 	})
 	require.Equal(t, PhaseRunning, s.Phase)
 	require.Equal(t, "10", s.VMI.ResourceVersion)

@@ -140,7 +140,7 @@ func TestAnOrphanedPodIsLookedFor(t *testing.T) {
 	s.refresh(noon)
 	require.Equal(t, entity.ActRead, s.decide(noon).Action)
 	require.Equal(t, "i", s.owner().UID)
-	s.read(contract.ReadVMIResult{Pods: []contract.PodObservation{*s.Pod}})
+	s.read(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
 	s.LookAt = noon.Add(lookAgain)
 	s.refresh(noon)
 	d := s.decide(noon)
