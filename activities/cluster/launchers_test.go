@@ -136,3 +136,17 @@ func TestAPodThatLeftIsListedNoMore(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, write(map[string]string{"b": "node2", "c": "node3"}, "a"))
 	require.Empty(t, write(nil, "b", "c"))
 }
+
+// TestAMigrationsPodIsNotTakenForTheFirst: nobody boots a guest in it.
+func TestAMigrationsPodIsNotTakenForTheFirst(t *testing.T) {
+	w := newWorld(t)
+	_, vmi := w.machine(t)
+	made, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
+	require.NoError(t, err)
+	_, err = fakekube.Edit(w.fake, w.ns, made.Pod.Name, "", func(p *corev1.Pod) {
+		p.Labels[contract.LabelMigration] = "job"
+	})
+	require.NoError(t, err)
+	_, err = w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
+	require.Equal(t, contract.ErrorConflict, errorType(err))
+}

@@ -121,7 +121,7 @@ func (a *Activities) existingPod(
 	case found == nil:
 		return contract.CreatePodResult{},
 			temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
-	case found.VMIUID != vmi.UID:
+	case found.VMIUID != vmi.UID || found.Migration != "":
 		return contract.CreatePodResult{}, a.podRefused(vmi, final(contract.ErrorConflict,
 			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name,
 				found.UID)))

@@ -340,6 +340,7 @@ func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 		"its owner":      func(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "other" },
 		"its label":      func(pod *corev1.Pod) { delete(pod.Labels, "kubevirt.io") },
 		"its instance":   func(pod *corev1.Pod) { pod.Labels["kubevirt.io/created-by"] = "other" },
+		"its migration":  func(pod *corev1.Pod) { pod.Labels["kubevirt.io/migrationJobUID"] = "other" },
 		"its definition": func(pod *corev1.Pod) { pod.Annotations["virtflow.io/vmi"] = "{}" },
 	} {
 		changed := p.pod()

@@ -99,6 +99,7 @@ func (e *instance) createPod(ctx workflow.Context) error {
 		err = e.state.correct(r.VMI, r.Refused)
 	default:
 		e.state.observePod(r.Pod)
+		e.state.choose(true) // it is the first
 	}
 	return e.settle(ctx, actCreatePod, err)
 }

@@ -1,7 +1,9 @@
-// Package vmi is the entity that owns one VirtualMachineInstance object: its launcher pod, its domain and its status.
+// Package vmi is the entity that owns one VirtualMachineInstance object: its launcher pods, their domains and its
+// status.
 //
 //	state.go    what is known, and how observations are folded into it
-//	launcher.go, launchers.go  a launcher pod and what was done about it; which of several is which
+//	launcher.go one launcher pod: what is known of it, what was done about it, and what is to be
+//	launchers.go which of several the guest runs in
 //	phases.go   the phases as a table of transitions
 //	plan.go     the planner: what to do next, from the state alone
 //	status.go   the status that users see, from the state alone

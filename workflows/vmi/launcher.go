@@ -21,10 +21,11 @@ type Launcher struct {
 	// Taint is what was seen of that node's taint out-of-service.
 	Taint TaintSeen `json:"taint,omitzero"`
 
-	PodDeleted      bool `json:"podDeleted,omitempty"`      // a delete was sent for Pod
-	PodForceDeleted bool `json:"podForceDeleted,omitempty"` // a delete without any grace was sent for Pod: its node is fenced
-	PodReleased     bool `json:"podReleased,omitempty"`     // the finalizer of Pod was removed
-	PodMarked       bool `json:"podMarked,omitempty"`       // the readiness gate was set
+	PodDeleted bool `json:"podDeleted,omitempty"` // a delete was sent for Pod
+	// PodForceDeleted: a delete without any grace was sent for Pod, as its node is fenced.
+	PodForceDeleted bool `json:"podForceDeleted,omitempty"`
+	PodReleased     bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
+	PodMarked       bool `json:"podMarked,omitempty"`   // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
 	// PodDeletedEarly says that a delete was sent for Pod before its containers were seen to run, and EndSent that its

@@ -64,20 +64,21 @@ func (s *State) here(l *Launcher) bool {
 	return s.VMI != nil && s.VMI.NodeName != "" && l.Pod.NodeName == s.VMI.NodeName
 }
 
-// suits says that a pod may be the one that the guest runs in. What a migration has made is not while the status names
-// another node: its guest would be booted once more. (A VMI without a node was never migrated.)
-func (s *State) suits(l *Launcher) bool {
-	return l.Pod.Migration == "" || s.VMI == nil || s.VMI.NodeName == "" || s.here(l)
+// suits says that a pod may be the one that the guest runs in: in another one its guest would be booted once more. Where
+// the status names a node, it is the pod there. Where there is none, which has to be known of all of them, it may be
+// any that no migration has made. A VMI without a node was never migrated.
+func (s *State) suits(l *Launcher, all bool) bool {
+	return s.VMI == nil || s.VMI.NodeName == "" || s.here(l) || all && l.Pod.Migration == ""
 }
 
-// choose takes a pod in hand where none is: one on the VMI's node, or else the first that suits.
-func (s *State) choose() {
+// choose takes a pod in hand where none is. All says that all pods that there are are known.
+func (s *State) choose(all bool) {
 	if s.Pod != nil && s.Pod.UID != "" {
 		return
 	}
 	i := slices.IndexFunc(s.Others, func(l Launcher) bool { return l.podHeld() && s.here(&l) })
 	if i < 0 {
-		i = slices.IndexFunc(s.Others, func(l Launcher) bool { return l.podHeld() && s.suits(&l) })
+		i = slices.IndexFunc(s.Others, func(l Launcher) bool { return l.podHeld() && s.suits(&l, all) })
 	}
 	if i >= 0 {
 		s.Launcher = s.Others[i]
@@ -86,13 +87,13 @@ func (s *State) choose() {
 }
 
 // chooseAgain is choose where a pod is in hand that was taken while less was known.
-func (s *State) chooseAgain() {
+func (s *State) chooseAgain(all bool) {
 	if s.Pod == nil || s.Pod.UID == "" {
-		s.choose()
+		s.choose(all)
 		return
 	}
 	s.Others, s.Launcher = slices.Insert(s.Others, 0, s.Launcher), Launcher{}
-	if s.choose(); s.Pod == nil && s.suits(&s.Others[0]) {
+	if s.choose(all); s.Pod == nil && s.suits(&s.Others[0], all) {
 		s.Launcher = s.Others[0] // it is gone, and there is no other
 		s.Others = slices.Delete(s.Others, 0, 1)
 	}
@@ -113,7 +114,7 @@ func (s *State) match(pods []contract.PodObservation) {
 			s.meet(o)
 		}
 	}
-	s.choose()
+	s.choose(true)
 	s.forgetGone()
 }
 

@@ -72,7 +72,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
-			s.chooseAgain()
+			s.chooseAgain(false)
 		}
 		return
 	}
@@ -119,7 +119,7 @@ func (s *State) observePod(o contract.PodObservation) {
 		s.forgetGone()
 	} else if !o.Gone {
 		s.meet(o)
-		s.choose()
+		s.choose(false)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 		l := s.launcher(now.UID)
 		if l == nil {
 			s.meet(*now)
-			s.choose()
+			s.choose(false)
 			return nil
 		}
 		known = !l.Pod.Gone && now.ResourceVersion == l.Pod.ResourceVersion
@@ -182,7 +182,7 @@ func (s *State) read(r contract.ReadVMIResult) {
 		}
 	}
 	s.match(pods)
-	s.chooseAgain()
+	s.chooseAgain(true)
 }
 
 // observeDomain folds what the node's worker saw. Only the domains of pods that are known count.
