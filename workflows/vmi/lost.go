@@ -216,7 +216,7 @@ func (l *Launcher) fenceable() error {
 	return nil
 }
 
-// fenceable is the pod whose node a person may call off: the one in hand, or else another one.
+// fenceable is the pod whose node a person may confirm to be off: the one in hand, or else another one.
 func (s *State) fenceable() (*Launcher, error) {
 	err := s.Launcher.fenceable()
 	for _, l := range s.launchers() {
