@@ -1,6 +1,7 @@
 package vmi_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -93,6 +95,22 @@ func TestASecondPodComesAndEnds(t *testing.T) {
 	require.Equal(t, 1, w.Count(contract.ActivityMarkPod))
 }
 
+// TestANodeThatSomebodyWroteStopsNothing: the pod that it has made is the instance's own wherever it is.
+func TestANodeThatSomebodyWroteStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() {
+		w.CreateVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Status.NodeName = "elsewhere" })
+	})
+	w.at(time.Second, w.RunPod)
+	w.at(10*time.Second, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Equal(t, 1, w.Count(contract.ActivityCreatePod))
+		w.DeleteVMI()
+	})
+	w.at(11*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
 // TestAnInstanceGoesWithAllItsPods: each is deleted, and each is waited for, whether it was seen or not.
 func TestAnInstanceGoesWithAllItsPods(t *testing.T) {
 	for name, unseen := range map[string]bool{"seen": false, "not seen": true} {
@@ -143,6 +161,11 @@ func TestAnEntityWithoutMemoryTellsItsPodsApart(t *testing.T) {
 				s := w.state(t)
 				require.Equal(t, at, s.Pod.NodeName)
 				require.Len(t, s.Others, 1)
+				gates := []string{w.Pod().Unpaused, observe.Pod(w.second()).Unpaused}
+				if at == "node2" {
+					slices.Reverse(gates)
+				}
+				require.Equal(t, []string{"True", ""}, gates, "only that of the guest's pod is open")
 				w.DeleteVMI()
 				w.EndPod(contract.ReasonShutdown, true, 0)
 				w.secondIs(t, corev1.PodFailed)
