@@ -64,9 +64,9 @@ func (s *State) here(l *Launcher) bool {
 	return s.VMI != nil && s.VMI.NodeName != "" && l.Pod.NodeName == s.VMI.NodeName
 }
 
-// suits says that a pod may be the one that the guest runs in: in another one its guest would be booted once more. Where
-// the status names a node, it is the pod there. Where there is none, which has to be known of all of them, it may be
-// any that no migration has made. A VMI without a node was never migrated.
+// suits says that a pod may be the one that the guest runs in: in another one it would be booted once more. Where the
+// status names a node, it is the pod there. Where there is none, which has to be known of all of them, it may be any
+// that no migration has made. A VMI without a node was never migrated.
 func (s *State) suits(l *Launcher, all bool) bool {
 	return s.VMI == nil || s.VMI.NodeName == "" || s.here(l) || all && l.Pod.Migration == ""
 }
