@@ -59,11 +59,15 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		var pod corev1.Pod
 		fill.Fill(&pod.ObjectMeta)
 		fill.Fill(&pod.Status)
+		pod.Labels = map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+			contract.LabelCreatedBy: "i", contract.LabelMigration: "j"}
+		pod.Annotations = map[string]string{contract.AnnotationDomain: "web"}
 		pod.Spec.NodeName = "node1"
 		pod.Spec.Containers = []corev1.Container{{Name: observe.ComputeContainer, Image: "launcher"}}
 		less, err = Strip(pod.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.Pod(&pod), observe.Pod(less.(*corev1.Pod)), "seed %d", seed)
+		require.Equal(t, "j", observe.Pod(&pod).Migration)
 
 		var node corev1.Node
 		fill.Fill(&node.ObjectMeta)
