@@ -264,6 +264,160 @@ func (Operation) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
 }
 
+type MigrationRole int32
+
+const (
+	MigrationRole_MIGRATION_ROLE_UNSPECIFIED MigrationRole = 0
+	MigrationRole_MIGRATION_ROLE_SOURCE      MigrationRole = 1
+	MigrationRole_MIGRATION_ROLE_TARGET      MigrationRole = 2
+)
+
+// Enum value maps for MigrationRole.
+var (
+	MigrationRole_name = map[int32]string{
+		0: "MIGRATION_ROLE_UNSPECIFIED",
+		1: "MIGRATION_ROLE_SOURCE",
+		2: "MIGRATION_ROLE_TARGET",
+	}
+	MigrationRole_value = map[string]int32{
+		"MIGRATION_ROLE_UNSPECIFIED": 0,
+		"MIGRATION_ROLE_SOURCE":      1,
+		"MIGRATION_ROLE_TARGET":      2,
+	}
+)
+
+func (x MigrationRole) Enum() *MigrationRole {
+	p := new(MigrationRole)
+	*p = x
+	return p
+}
+
+func (x MigrationRole) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MigrationRole) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[4].Descriptor()
+}
+
+func (MigrationRole) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[4]
+}
+
+func (x MigrationRole) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MigrationRole.Descriptor instead.
+func (MigrationRole) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+}
+
+type MigrationMode int32
+
+const (
+	MigrationMode_MIGRATION_MODE_UNSPECIFIED MigrationMode = 0
+	MigrationMode_MIGRATION_MODE_PRE_COPY    MigrationMode = 1
+	// PAUSED: the guest was paused so that the migration ends.
+	MigrationMode_MIGRATION_MODE_PAUSED    MigrationMode = 2
+	MigrationMode_MIGRATION_MODE_POST_COPY MigrationMode = 3
+)
+
+// Enum value maps for MigrationMode.
+var (
+	MigrationMode_name = map[int32]string{
+		0: "MIGRATION_MODE_UNSPECIFIED",
+		1: "MIGRATION_MODE_PRE_COPY",
+		2: "MIGRATION_MODE_PAUSED",
+		3: "MIGRATION_MODE_POST_COPY",
+	}
+	MigrationMode_value = map[string]int32{
+		"MIGRATION_MODE_UNSPECIFIED": 0,
+		"MIGRATION_MODE_PRE_COPY":    1,
+		"MIGRATION_MODE_PAUSED":      2,
+		"MIGRATION_MODE_POST_COPY":   3,
+	}
+)
+
+func (x MigrationMode) Enum() *MigrationMode {
+	p := new(MigrationMode)
+	*p = x
+	return p
+}
+
+func (x MigrationMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MigrationMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[5].Descriptor()
+}
+
+func (MigrationMode) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[5]
+}
+
+func (x MigrationMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MigrationMode.Descriptor instead.
+func (MigrationMode) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
+}
+
+// MigrationProof says how the source knows that the guest can never run there again.
+type MigrationProof int32
+
+const (
+	MigrationProof_MIGRATION_PROOF_UNSPECIFIED MigrationProof = 0
+	// PROCESS: its QEMU is dead, and had given the guest away before.
+	MigrationProof_MIGRATION_PROOF_PROCESS MigrationProof = 1
+	// LIBVIRT: libvirt says that the domain is off because it was migrated.
+	MigrationProof_MIGRATION_PROOF_LIBVIRT MigrationProof = 2
+)
+
+// Enum value maps for MigrationProof.
+var (
+	MigrationProof_name = map[int32]string{
+		0: "MIGRATION_PROOF_UNSPECIFIED",
+		1: "MIGRATION_PROOF_PROCESS",
+		2: "MIGRATION_PROOF_LIBVIRT",
+	}
+	MigrationProof_value = map[string]int32{
+		"MIGRATION_PROOF_UNSPECIFIED": 0,
+		"MIGRATION_PROOF_PROCESS":     1,
+		"MIGRATION_PROOF_LIBVIRT":     2,
+	}
+)
+
+func (x MigrationProof) Enum() *MigrationProof {
+	p := new(MigrationProof)
+	*p = x
+	return p
+}
+
+func (x MigrationProof) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MigrationProof) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[6].Descriptor()
+}
+
+func (MigrationProof) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[6]
+}
+
+func (x MigrationProof) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MigrationProof.Descriptor instead.
+func (MigrationProof) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
+}
+
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -302,7 +456,7 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 type InfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 1. A node worker speaks with launchers of its own and of the previous number.
+	// protocol is 2: 1 had no migration. A node worker speaks with launchers of its own and of the previous number.
 	Protocol      int32  `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -584,7 +738,9 @@ type Domain struct {
 	// frozen: the guest's agent holds all writing to its file systems.
 	Frozen bool `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	// pause_reason is unspecified unless the domain is PAUSED.
-	PauseReason   PauseReason `protobuf:"varint,11,opt,name=pause_reason,json=pauseReason,proto3,enum=virtflow.launcher.v1.PauseReason" json:"pause_reason,omitempty"`
+	PauseReason PauseReason `protobuf:"varint,11,opt,name=pause_reason,json=pauseReason,proto3,enum=virtflow.launcher.v1.PauseReason" json:"pause_reason,omitempty"`
+	// migration that is under way; absent: none is.
+	Migration     *MigrationProgress `protobuf:"bytes,12,opt,name=migration,proto3" json:"migration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -694,6 +850,13 @@ func (x *Domain) GetPauseReason() PauseReason {
 		return x.PauseReason
 	}
 	return PauseReason_PAUSE_REASON_UNSPECIFIED
+}
+
+func (x *Domain) GetMigration() *MigrationProgress {
+	if x != nil {
+		return x.Migration
+	}
+	return nil
 }
 
 // GuestInfo is the guest's own word: cut to size, but not to be believed.
@@ -1906,6 +2069,1637 @@ func (x *OperateRequest) GetThawAfterSeconds() int64 {
 	return 0
 }
 
+type DescribeMigrationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeMigrationRequest) Reset() {
+	*x = DescribeMigrationRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeMigrationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeMigrationRequest) ProtoMessage() {}
+
+func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeMigrationRequest.ProtoReflect.Descriptor instead.
+func (*DescribeMigrationRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{27}
+}
+
+type DescribeMigrationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Disks []*MigrationDisk       `protobuf:"bytes,1,rep,name=disks,proto3" json:"disks,omitempty"`
+	// files that libvirt does not copy.
+	Files         []*MigrationFile `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	MemoryBytes   int64            `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	MachineType   string           `protobuf:"bytes,4,opt,name=machine_type,json=machineType,proto3" json:"machine_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeMigrationResponse) Reset() {
+	*x = DescribeMigrationResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeMigrationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeMigrationResponse) ProtoMessage() {}
+
+func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeMigrationResponse.ProtoReflect.Descriptor instead.
+func (*DescribeMigrationResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DescribeMigrationResponse) GetDisks() []*MigrationDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *DescribeMigrationResponse) GetFiles() []*MigrationFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *DescribeMigrationResponse) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *DescribeMigrationResponse) GetMachineType() string {
+	if x != nil {
+		return x.MachineType
+	}
+	return ""
+}
+
+// MigrationDisk is one disk of the guest, as the source has it.
+type MigrationDisk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of its volume.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// target is the guest's name for it, for example vda.
+	Target    string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	SizeBytes int64  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// copied: libvirt copies what the guest has written.
+	Copied bool `protobuf:"varint,4,opt,name=copied,proto3" json:"copied,omitempty"`
+	// direct_io: the file system can do without the host's page cache. Where it cannot on the target the guest would not start there.
+	DirectIo bool `protobuf:"varint,5,opt,name=direct_io,json=directIo,proto3" json:"direct_io,omitempty"`
+	// image_sha256 of the image that is beneath it; empty: it has none.
+	ImageSha256   []byte `protobuf:"bytes,6,opt,name=image_sha256,json=imageSha256,proto3" json:"image_sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationDisk) Reset() {
+	*x = MigrationDisk{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationDisk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationDisk) ProtoMessage() {}
+
+func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationDisk.ProtoReflect.Descriptor instead.
+func (*MigrationDisk) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *MigrationDisk) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MigrationDisk) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *MigrationDisk) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *MigrationDisk) GetCopied() bool {
+	if x != nil {
+		return x.Copied
+	}
+	return false
+}
+
+func (x *MigrationDisk) GetDirectIo() bool {
+	if x != nil {
+		return x.DirectIo
+	}
+	return false
+}
+
+func (x *MigrationDisk) GetImageSha256() []byte {
+	if x != nil {
+		return x.ImageSha256
+	}
+	return nil
+}
+
+type MigrationFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationFile) Reset() {
+	*x = MigrationFile{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationFile) ProtoMessage() {}
+
+func (x *MigrationFile) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationFile.ProtoReflect.Descriptor instead.
+func (*MigrationFile) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *MigrationFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MigrationFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *MigrationFile) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+type ReadFileRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFileRequest) Reset() {
+	*x = ReadFileRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFileRequest) ProtoMessage() {}
+
+func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
+func (*ReadFileRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReadFileRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type FilePiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilePiece) Reset() {
+	*x = FilePiece{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilePiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilePiece) ProtoMessage() {}
+
+func (x *FilePiece) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilePiece.ProtoReflect.Descriptor instead.
+func (*FilePiece) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *FilePiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// PrepareTargetRequest has either a target (the first one) or bytes of its files.
+type PrepareTargetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        *Target                `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareTargetRequest) Reset() {
+	*x = PrepareTargetRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareTargetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareTargetRequest) ProtoMessage() {}
+
+func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareTargetRequest.ProtoReflect.Descriptor instead.
+func (*PrepareTargetRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PrepareTargetRequest) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *PrepareTargetRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type Target struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// migration is the UID of the VirtualMachineInstanceMigration.
+	Migration string `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	// interfaces that the node's worker has prepared in the pod's network namespace.
+	Interfaces []*PodInterface `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	// disks as the source has them; what differs here is refused.
+	Disks         []*MigrationDisk `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`
+	Files         []*MigrationFile `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Target) Reset() {
+	*x = Target{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Target) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Target) ProtoMessage() {}
+
+func (x *Target) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Target.ProtoReflect.Descriptor instead.
+func (*Target) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Target) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *Target) GetInterfaces() []*PodInterface {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+func (x *Target) GetDisks() []*MigrationDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *Target) GetFiles() []*MigrationFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+type MigrateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migration     string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	Options       *MigrationOptions      `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrateRequest) Reset() {
+	*x = MigrateRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrateRequest) ProtoMessage() {}
+
+func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrateRequest.ProtoReflect.Descriptor instead.
+func (*MigrateRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *MigrateRequest) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *MigrateRequest) GetOptions() *MigrationOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type MigrationOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// bandwidth in bytes per second; 0: no limit.
+	Bandwidth int64 `protobuf:"varint,1,opt,name=bandwidth,proto3" json:"bandwidth,omitempty"`
+	// completion_seconds after which a migration that has not ended is aborted, or the guest paused where that is allowed; 0: never.
+	CompletionSeconds int64 `protobuf:"varint,2,opt,name=completion_seconds,json=completionSeconds,proto3" json:"completion_seconds,omitempty"`
+	// progress_seconds that a migration may go on without coming nearer to its end; 0: for ever.
+	ProgressSeconds int64 `protobuf:"varint,3,opt,name=progress_seconds,json=progressSeconds,proto3" json:"progress_seconds,omitempty"`
+	// max_downtime_ms that the guest may stand still at the end; 0: libvirt's own, 300.
+	MaxDowntimeMs int64 `protobuf:"varint,4,opt,name=max_downtime_ms,json=maxDowntimeMs,proto3" json:"max_downtime_ms,omitempty"`
+	// auto_converge slows the guest's CPUs down until its memory changes slower than it is copied.
+	AutoConverge bool `protobuf:"varint,5,opt,name=auto_converge,json=autoConverge,proto3" json:"auto_converge,omitempty"`
+	// allow_disruption: the guest may be paused where the migration would not end otherwise.
+	AllowDisruption bool `protobuf:"varint,6,opt,name=allow_disruption,json=allowDisruption,proto3" json:"allow_disruption,omitempty"`
+	// unsafe: libvirt does not refuse disks whose cache it finds unsafe.
+	Unsafe bool `protobuf:"varint,7,opt,name=unsafe,proto3" json:"unsafe,omitempty"`
+	// parallel connections for the memory; less than 2: one.
+	Parallel      int32 `protobuf:"varint,8,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationOptions) Reset() {
+	*x = MigrationOptions{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationOptions) ProtoMessage() {}
+
+func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationOptions.ProtoReflect.Descriptor instead.
+func (*MigrationOptions) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *MigrationOptions) GetBandwidth() int64 {
+	if x != nil {
+		return x.Bandwidth
+	}
+	return 0
+}
+
+func (x *MigrationOptions) GetCompletionSeconds() int64 {
+	if x != nil {
+		return x.CompletionSeconds
+	}
+	return 0
+}
+
+func (x *MigrationOptions) GetProgressSeconds() int64 {
+	if x != nil {
+		return x.ProgressSeconds
+	}
+	return 0
+}
+
+func (x *MigrationOptions) GetMaxDowntimeMs() int64 {
+	if x != nil {
+		return x.MaxDowntimeMs
+	}
+	return 0
+}
+
+func (x *MigrationOptions) GetAutoConverge() bool {
+	if x != nil {
+		return x.AutoConverge
+	}
+	return false
+}
+
+func (x *MigrationOptions) GetAllowDisruption() bool {
+	if x != nil {
+		return x.AllowDisruption
+	}
+	return false
+}
+
+func (x *MigrationOptions) GetUnsafe() bool {
+	if x != nil {
+		return x.Unsafe
+	}
+	return false
+}
+
+func (x *MigrationOptions) GetParallel() int32 {
+	if x != nil {
+		return x.Parallel
+	}
+	return 0
+}
+
+type MigrationEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*MigrationEvent_Progress
+	//	*MigrationEvent_Left
+	//	*MigrationEvent_Stayed
+	//	*MigrationEvent_Ended
+	Event         isMigrationEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationEvent) Reset() {
+	*x = MigrationEvent{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationEvent) ProtoMessage() {}
+
+func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationEvent.ProtoReflect.Descriptor instead.
+func (*MigrationEvent) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *MigrationEvent) GetEvent() isMigrationEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *MigrationEvent) GetProgress() *MigrationProgress {
+	if x != nil {
+		if x, ok := x.Event.(*MigrationEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *MigrationEvent) GetLeft() *MigrationLeft {
+	if x != nil {
+		if x, ok := x.Event.(*MigrationEvent_Left); ok {
+			return x.Left
+		}
+	}
+	return nil
+}
+
+func (x *MigrationEvent) GetStayed() *MigrationStayed {
+	if x != nil {
+		if x, ok := x.Event.(*MigrationEvent_Stayed); ok {
+			return x.Stayed
+		}
+	}
+	return nil
+}
+
+func (x *MigrationEvent) GetEnded() *MigrationGuestEnded {
+	if x != nil {
+		if x, ok := x.Event.(*MigrationEvent_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+type isMigrationEvent_Event interface {
+	isMigrationEvent_Event()
+}
+
+type MigrationEvent_Progress struct {
+	Progress *MigrationProgress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type MigrationEvent_Left struct {
+	Left *MigrationLeft `protobuf:"bytes,2,opt,name=left,proto3,oneof"`
+}
+
+type MigrationEvent_Stayed struct {
+	Stayed *MigrationStayed `protobuf:"bytes,3,opt,name=stayed,proto3,oneof"`
+}
+
+type MigrationEvent_Ended struct {
+	Ended *MigrationGuestEnded `protobuf:"bytes,4,opt,name=ended,proto3,oneof"`
+}
+
+func (*MigrationEvent_Progress) isMigrationEvent_Event() {}
+
+func (*MigrationEvent_Left) isMigrationEvent_Event() {}
+
+func (*MigrationEvent_Stayed) isMigrationEvent_Event() {}
+
+func (*MigrationEvent_Ended) isMigrationEvent_Event() {}
+
+type MigrationProgress struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Migration string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	Role      MigrationRole          `protobuf:"varint,2,opt,name=role,proto3,enum=virtflow.launcher.v1.MigrationRole" json:"role,omitempty"`
+	// since is when it began, in milliseconds since 1970.
+	Since int64 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	// total, processed and remaining are bytes of memory and disks; remaining grows when the guest writes.
+	Total     int64 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
+	Processed int64 `protobuf:"varint,5,opt,name=processed,proto3" json:"processed,omitempty"`
+	Remaining int64 `protobuf:"varint,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// dirty_rate and rate in bytes per second: how fast the guest changes its memory, and how fast that is copied.
+	DirtyRate int64 `protobuf:"varint,7,opt,name=dirty_rate,json=dirtyRate,proto3" json:"dirty_rate,omitempty"`
+	Rate      int64 `protobuf:"varint,8,opt,name=rate,proto3" json:"rate,omitempty"`
+	// iteration of copying the memory.
+	Iteration int32 `protobuf:"varint,9,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	// downtime_ms that libvirt expects.
+	DowntimeMs    int64         `protobuf:"varint,10,opt,name=downtime_ms,json=downtimeMs,proto3" json:"downtime_ms,omitempty"`
+	Mode          MigrationMode `protobuf:"varint,11,opt,name=mode,proto3,enum=virtflow.launcher.v1.MigrationMode" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationProgress) Reset() {
+	*x = MigrationProgress{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationProgress) ProtoMessage() {}
+
+func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationProgress.ProtoReflect.Descriptor instead.
+func (*MigrationProgress) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *MigrationProgress) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *MigrationProgress) GetRole() MigrationRole {
+	if x != nil {
+		return x.Role
+	}
+	return MigrationRole_MIGRATION_ROLE_UNSPECIFIED
+}
+
+func (x *MigrationProgress) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetProcessed() int64 {
+	if x != nil {
+		return x.Processed
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetRemaining() int64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetDirtyRate() int64 {
+	if x != nil {
+		return x.DirtyRate
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetRate() int64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetIteration() int32 {
+	if x != nil {
+		return x.Iteration
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetDowntimeMs() int64 {
+	if x != nil {
+		return x.DowntimeMs
+	}
+	return 0
+}
+
+func (x *MigrationProgress) GetMode() MigrationMode {
+	if x != nil {
+		return x.Mode
+	}
+	return MigrationMode_MIGRATION_MODE_UNSPECIFIED
+}
+
+type MigrationLeft struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Proof MigrationProof         `protobuf:"varint,1,opt,name=proof,proto3,enum=virtflow.launcher.v1.MigrationProof" json:"proof,omitempty"`
+	// paused: the user had paused the guest, and it stays so.
+	Paused bool `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
+	// stopped_at is when the guest stood still at the source, in milliseconds since 1970 by the source's clock; 0: not known.
+	StoppedAt     int64           `protobuf:"varint,3,opt,name=stopped_at,json=stoppedAt,proto3" json:"stopped_at,omitempty"`
+	Stats         *MigrationStats `protobuf:"bytes,4,opt,name=stats,proto3" json:"stats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationLeft) Reset() {
+	*x = MigrationLeft{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationLeft) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationLeft) ProtoMessage() {}
+
+func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationLeft.ProtoReflect.Descriptor instead.
+func (*MigrationLeft) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *MigrationLeft) GetProof() MigrationProof {
+	if x != nil {
+		return x.Proof
+	}
+	return MigrationProof_MIGRATION_PROOF_UNSPECIFIED
+}
+
+func (x *MigrationLeft) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *MigrationLeft) GetStoppedAt() int64 {
+	if x != nil {
+		return x.StoppedAt
+	}
+	return 0
+}
+
+func (x *MigrationLeft) GetStats() *MigrationStats {
+	if x != nil {
+		return x.Stats
+	}
+	return nil
+}
+
+type MigrationStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TotalMs       int64                  `protobuf:"varint,1,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Iterations    int64                  `protobuf:"varint,3,opt,name=iterations,proto3" json:"iterations,omitempty"`
+	Mode          MigrationMode          `protobuf:"varint,4,opt,name=mode,proto3,enum=virtflow.launcher.v1.MigrationMode" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationStats) Reset() {
+	*x = MigrationStats{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationStats) ProtoMessage() {}
+
+func (x *MigrationStats) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationStats.ProtoReflect.Descriptor instead.
+func (*MigrationStats) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *MigrationStats) GetTotalMs() int64 {
+	if x != nil {
+		return x.TotalMs
+	}
+	return 0
+}
+
+func (x *MigrationStats) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MigrationStats) GetIterations() int64 {
+	if x != nil {
+		return x.Iterations
+	}
+	return 0
+}
+
+func (x *MigrationStats) GetMode() MigrationMode {
+	if x != nil {
+		return x.Mode
+	}
+	return MigrationMode_MIGRATION_MODE_UNSPECIFIED
+}
+
+type MigrationStayed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// aborted: because somebody asked for that.
+	Aborted       bool `protobuf:"varint,2,opt,name=aborted,proto3" json:"aborted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationStayed) Reset() {
+	*x = MigrationStayed{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationStayed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationStayed) ProtoMessage() {}
+
+func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationStayed.ProtoReflect.Descriptor instead.
+func (*MigrationStayed) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *MigrationStayed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MigrationStayed) GetAborted() bool {
+	if x != nil {
+		return x.Aborted
+	}
+	return false
+}
+
+// MigrationGuestEnded: the guest ended at the source while it was moved, for a reason of its own.
+type MigrationGuestEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationGuestEnded) Reset() {
+	*x = MigrationGuestEnded{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationGuestEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationGuestEnded) ProtoMessage() {}
+
+func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationGuestEnded.ProtoReflect.Descriptor instead.
+func (*MigrationGuestEnded) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *MigrationGuestEnded) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type AbortMigrationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migration     string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortMigrationRequest) Reset() {
+	*x = AbortMigrationRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortMigrationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortMigrationRequest) ProtoMessage() {}
+
+func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortMigrationRequest.ProtoReflect.Descriptor instead.
+func (*AbortMigrationRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *AbortMigrationRequest) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *AbortMigrationRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type AbortMigrationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// found: a migration of that UID was under way.
+	Found         bool `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortMigrationResponse) Reset() {
+	*x = AbortMigrationResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortMigrationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortMigrationResponse) ProtoMessage() {}
+
+func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortMigrationResponse.ProtoReflect.Descriptor instead.
+func (*AbortMigrationResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *AbortMigrationResponse) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+type AdjustMigrationRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Migration string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	// Types that are valid to be assigned to Change:
+	//
+	//	*AdjustMigrationRequest_Pause
+	//	*AdjustMigrationRequest_Bandwidth
+	//	*AdjustMigrationRequest_MaxDowntimeMs
+	Change        isAdjustMigrationRequest_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdjustMigrationRequest) Reset() {
+	*x = AdjustMigrationRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdjustMigrationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdjustMigrationRequest) ProtoMessage() {}
+
+func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdjustMigrationRequest.ProtoReflect.Descriptor instead.
+func (*AdjustMigrationRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *AdjustMigrationRequest) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *AdjustMigrationRequest) GetChange() isAdjustMigrationRequest_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *AdjustMigrationRequest) GetPause() bool {
+	if x != nil {
+		if x, ok := x.Change.(*AdjustMigrationRequest_Pause); ok {
+			return x.Pause
+		}
+	}
+	return false
+}
+
+func (x *AdjustMigrationRequest) GetBandwidth() int64 {
+	if x != nil {
+		if x, ok := x.Change.(*AdjustMigrationRequest_Bandwidth); ok {
+			return x.Bandwidth
+		}
+	}
+	return 0
+}
+
+func (x *AdjustMigrationRequest) GetMaxDowntimeMs() int64 {
+	if x != nil {
+		if x, ok := x.Change.(*AdjustMigrationRequest_MaxDowntimeMs); ok {
+			return x.MaxDowntimeMs
+		}
+	}
+	return 0
+}
+
+type isAdjustMigrationRequest_Change interface {
+	isAdjustMigrationRequest_Change()
+}
+
+type AdjustMigrationRequest_Pause struct {
+	// pause halts the guest, so that the rest is copied without it changing.
+	Pause bool `protobuf:"varint,2,opt,name=pause,proto3,oneof"`
+}
+
+type AdjustMigrationRequest_Bandwidth struct {
+	// bandwidth in bytes per second.
+	Bandwidth int64 `protobuf:"varint,3,opt,name=bandwidth,proto3,oneof"`
+}
+
+type AdjustMigrationRequest_MaxDowntimeMs struct {
+	MaxDowntimeMs int64 `protobuf:"varint,4,opt,name=max_downtime_ms,json=maxDowntimeMs,proto3,oneof"`
+}
+
+func (*AdjustMigrationRequest_Pause) isAdjustMigrationRequest_Change() {}
+
+func (*AdjustMigrationRequest_Bandwidth) isAdjustMigrationRequest_Change() {}
+
+func (*AdjustMigrationRequest_MaxDowntimeMs) isAdjustMigrationRequest_Change() {}
+
+type AdjustMigrationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdjustMigrationResponse) Reset() {
+	*x = AdjustMigrationResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdjustMigrationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdjustMigrationResponse) ProtoMessage() {}
+
+func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdjustMigrationResponse.ProtoReflect.Descriptor instead.
+func (*AdjustMigrationResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
+}
+
+type FinishMigrationRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Migration string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	Proof     MigrationProof         `protobuf:"varint,2,opt,name=proof,proto3,enum=virtflow.launcher.v1.MigrationProof" json:"proof,omitempty"`
+	// paused: the guest is not resumed.
+	Paused        bool `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishMigrationRequest) Reset() {
+	*x = FinishMigrationRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishMigrationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishMigrationRequest) ProtoMessage() {}
+
+func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishMigrationRequest.ProtoReflect.Descriptor instead.
+func (*FinishMigrationRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *FinishMigrationRequest) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *FinishMigrationRequest) GetProof() MigrationProof {
+	if x != nil {
+		return x.Proof
+	}
+	return MigrationProof_MIGRATION_PROOF_UNSPECIFIED
+}
+
+func (x *FinishMigrationRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+type WithdrawTargetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migration     string                 `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawTargetRequest) Reset() {
+	*x = WithdrawTargetRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawTargetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawTargetRequest) ProtoMessage() {}
+
+func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawTargetRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawTargetRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *WithdrawTargetRequest) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+type WithdrawTargetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawTargetResponse) Reset() {
+	*x = WithdrawTargetResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawTargetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawTargetResponse) ProtoMessage() {}
+
+func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawTargetResponse.ProtoReflect.Descriptor instead.
+func (*WithdrawTargetResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
+}
+
+type MigrationStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationStatusRequest) Reset() {
+	*x = MigrationStatusRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationStatusRequest) ProtoMessage() {}
+
+func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationStatusRequest.ProtoReflect.Descriptor instead.
+func (*MigrationStatusRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
+}
+
+type MigrationStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// migration of the last one that this launcher took part in; empty: in none, and all else is unset.
+	Migration string        `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
+	Role      MigrationRole `protobuf:"varint,2,opt,name=role,proto3,enum=virtflow.launcher.v1.MigrationRole" json:"role,omitempty"`
+	// under_way: the source copies, or the target receives.
+	UnderWay bool `protobuf:"varint,3,opt,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
+	// held: the guest is here, whole and paused, and waits for FinishMigration.
+	Held bool `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
+	// granted: FinishMigration was called.
+	Granted bool `protobuf:"varint,5,opt,name=granted,proto3" json:"granted,omitempty"`
+	// resumed: the guest goes on here.
+	Resumed bool `protobuf:"varint,6,opt,name=resumed,proto3" json:"resumed,omitempty"`
+	// phase of libvirt's job on the source, for example perform3.
+	Phase string `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
+	// outcome of the source: left, stayed or ended; unset: not yet.
+	Outcome       *MigrationEvent `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MigrationStatusResponse) Reset() {
+	*x = MigrationStatusResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MigrationStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MigrationStatusResponse) ProtoMessage() {}
+
+func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MigrationStatusResponse.ProtoReflect.Descriptor instead.
+func (*MigrationStatusResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *MigrationStatusResponse) GetMigration() string {
+	if x != nil {
+		return x.Migration
+	}
+	return ""
+}
+
+func (x *MigrationStatusResponse) GetRole() MigrationRole {
+	if x != nil {
+		return x.Role
+	}
+	return MigrationRole_MIGRATION_ROLE_UNSPECIFIED
+}
+
+func (x *MigrationStatusResponse) GetUnderWay() bool {
+	if x != nil {
+		return x.UnderWay
+	}
+	return false
+}
+
+func (x *MigrationStatusResponse) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *MigrationStatusResponse) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
+func (x *MigrationStatusResponse) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
+}
+
+func (x *MigrationStatusResponse) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *MigrationStatusResponse) GetOutcome() *MigrationEvent {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
 var File_launcher_rpc_launcher_proto protoreflect.FileDescriptor
 
 const file_launcher_rpc_launcher_proto_rawDesc = "" +
@@ -1928,7 +3722,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\rguest_address\x18\x06 \x01(\tR\fguestAddress\x12\x18\n" +
 	"\agateway\x18\a \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\x89\x04\n" +
+	"\fWatchRequest\"\xd0\x04\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -1943,7 +3737,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x05guest\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestInfoR\x05guest\x12\x16\n" +
 	"\x06frozen\x18\n" +
 	" \x01(\bR\x06frozen\x12D\n" +
-	"\fpause_reason\x18\v \x01(\x0e2!.virtflow.launcher.v1.PauseReasonR\vpauseReason\"\xa5\x01\n" +
+	"\fpause_reason\x18\v \x01(\x0e2!.virtflow.launcher.v1.PauseReasonR\vpauseReason\x12E\n" +
+	"\tmigration\x18\f \x01(\v2'.virtflow.launcher.v1.MigrationProgressR\tmigration\"\xa5\x01\n" +
 	"\tGuestInfo\x12#\n" +
 	"\ragent_problem\x18\x01 \x01(\tR\fagentProblem\x12-\n" +
 	"\x02os\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12D\n" +
@@ -2034,7 +3829,119 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\bbus_type\x18\x02 \x01(\tR\abusType\"}\n" +
 	"\x0eOperateRequest\x12=\n" +
 	"\toperation\x18\x01 \x01(\x0e2\x1f.virtflow.launcher.v1.OperationR\toperation\x12,\n" +
-	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds*\xc6\x01\n" +
+	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds\"\x1a\n" +
+	"\x18DescribeMigrationRequest\"\xd7\x01\n" +
+	"\x19DescribeMigrationResponse\x129\n" +
+	"\x05disks\x18\x01 \x03(\v2#.virtflow.launcher.v1.MigrationDiskR\x05disks\x129\n" +
+	"\x05files\x18\x02 \x03(\v2#.virtflow.launcher.v1.MigrationFileR\x05files\x12!\n" +
+	"\fmemory_bytes\x18\x03 \x01(\x03R\vmemoryBytes\x12!\n" +
+	"\fmachine_type\x18\x04 \x01(\tR\vmachineType\"\xb2\x01\n" +
+	"\rMigrationDisk\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06copied\x18\x04 \x01(\bR\x06copied\x12\x1b\n" +
+	"\tdirect_io\x18\x05 \x01(\bR\bdirectIo\x12!\n" +
+	"\fimage_sha256\x18\x06 \x01(\fR\vimageSha256\"O\n" +
+	"\rMigrationFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"%\n" +
+	"\x0fReadFileRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x1f\n" +
+	"\tFilePiece\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"`\n" +
+	"\x14PrepareTargetRequest\x124\n" +
+	"\x06target\x18\x01 \x01(\v2\x1c.virtflow.launcher.v1.TargetR\x06target\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xe0\x01\n" +
+	"\x06Target\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x12B\n" +
+	"\n" +
+	"interfaces\x18\x02 \x03(\v2\".virtflow.launcher.v1.PodInterfaceR\n" +
+	"interfaces\x129\n" +
+	"\x05disks\x18\x03 \x03(\v2#.virtflow.launcher.v1.MigrationDiskR\x05disks\x129\n" +
+	"\x05files\x18\x04 \x03(\v2#.virtflow.launcher.v1.MigrationFileR\x05files\"p\n" +
+	"\x0eMigrateRequest\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x12@\n" +
+	"\aoptions\x18\x02 \x01(\v2&.virtflow.launcher.v1.MigrationOptionsR\aoptions\"\xb6\x02\n" +
+	"\x10MigrationOptions\x12\x1c\n" +
+	"\tbandwidth\x18\x01 \x01(\x03R\tbandwidth\x12-\n" +
+	"\x12completion_seconds\x18\x02 \x01(\x03R\x11completionSeconds\x12)\n" +
+	"\x10progress_seconds\x18\x03 \x01(\x03R\x0fprogressSeconds\x12&\n" +
+	"\x0fmax_downtime_ms\x18\x04 \x01(\x03R\rmaxDowntimeMs\x12#\n" +
+	"\rauto_converge\x18\x05 \x01(\bR\fautoConverge\x12)\n" +
+	"\x10allow_disruption\x18\x06 \x01(\bR\x0fallowDisruption\x12\x16\n" +
+	"\x06unsafe\x18\a \x01(\bR\x06unsafe\x12\x1a\n" +
+	"\bparallel\x18\b \x01(\x05R\bparallel\"\x9f\x02\n" +
+	"\x0eMigrationEvent\x12E\n" +
+	"\bprogress\x18\x01 \x01(\v2'.virtflow.launcher.v1.MigrationProgressH\x00R\bprogress\x129\n" +
+	"\x04left\x18\x02 \x01(\v2#.virtflow.launcher.v1.MigrationLeftH\x00R\x04left\x12?\n" +
+	"\x06stayed\x18\x03 \x01(\v2%.virtflow.launcher.v1.MigrationStayedH\x00R\x06stayed\x12A\n" +
+	"\x05ended\x18\x04 \x01(\v2).virtflow.launcher.v1.MigrationGuestEndedH\x00R\x05endedB\a\n" +
+	"\x05event\"\xfd\x02\n" +
+	"\x11MigrationProgress\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x127\n" +
+	"\x04role\x18\x02 \x01(\x0e2#.virtflow.launcher.v1.MigrationRoleR\x04role\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x03R\x05since\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\x12\x1c\n" +
+	"\tprocessed\x18\x05 \x01(\x03R\tprocessed\x12\x1c\n" +
+	"\tremaining\x18\x06 \x01(\x03R\tremaining\x12\x1d\n" +
+	"\n" +
+	"dirty_rate\x18\a \x01(\x03R\tdirtyRate\x12\x12\n" +
+	"\x04rate\x18\b \x01(\x03R\x04rate\x12\x1c\n" +
+	"\titeration\x18\t \x01(\x05R\titeration\x12\x1f\n" +
+	"\vdowntime_ms\x18\n" +
+	" \x01(\x03R\n" +
+	"downtimeMs\x127\n" +
+	"\x04mode\x18\v \x01(\x0e2#.virtflow.launcher.v1.MigrationModeR\x04mode\"\xbe\x01\n" +
+	"\rMigrationLeft\x12:\n" +
+	"\x05proof\x18\x01 \x01(\x0e2$.virtflow.launcher.v1.MigrationProofR\x05proof\x12\x16\n" +
+	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x1d\n" +
+	"\n" +
+	"stopped_at\x18\x03 \x01(\x03R\tstoppedAt\x12:\n" +
+	"\x05stats\x18\x04 \x01(\v2$.virtflow.launcher.v1.MigrationStatsR\x05stats\"\x9a\x01\n" +
+	"\x0eMigrationStats\x12\x19\n" +
+	"\btotal_ms\x18\x01 \x01(\x03R\atotalMs\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x1e\n" +
+	"\n" +
+	"iterations\x18\x03 \x01(\x03R\n" +
+	"iterations\x127\n" +
+	"\x04mode\x18\x04 \x01(\x0e2#.virtflow.launcher.v1.MigrationModeR\x04mode\"C\n" +
+	"\x0fMigrationStayed\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
+	"\aaborted\x18\x02 \x01(\bR\aaborted\"-\n" +
+	"\x13MigrationGuestEnded\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"G\n" +
+	"\x15AbortMigrationRequest\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\".\n" +
+	"\x16AbortMigrationResponse\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\bR\x05found\"\xa2\x01\n" +
+	"\x16AdjustMigrationRequest\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x12\x16\n" +
+	"\x05pause\x18\x02 \x01(\bH\x00R\x05pause\x12\x1e\n" +
+	"\tbandwidth\x18\x03 \x01(\x03H\x00R\tbandwidth\x12(\n" +
+	"\x0fmax_downtime_ms\x18\x04 \x01(\x03H\x00R\rmaxDowntimeMsB\b\n" +
+	"\x06change\"\x19\n" +
+	"\x17AdjustMigrationResponse\"\x8a\x01\n" +
+	"\x16FinishMigrationRequest\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x12:\n" +
+	"\x05proof\x18\x02 \x01(\x0e2$.virtflow.launcher.v1.MigrationProofR\x05proof\x12\x16\n" +
+	"\x06paused\x18\x03 \x01(\bR\x06paused\"5\n" +
+	"\x15WithdrawTargetRequest\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\"\x18\n" +
+	"\x16WithdrawTargetResponse\"\x18\n" +
+	"\x16MigrationStatusRequest\"\xab\x02\n" +
+	"\x17MigrationStatusResponse\x12\x1c\n" +
+	"\tmigration\x18\x01 \x01(\tR\tmigration\x127\n" +
+	"\x04role\x18\x02 \x01(\x0e2#.virtflow.launcher.v1.MigrationRoleR\x04role\x12\x1b\n" +
+	"\tunder_way\x18\x03 \x01(\bR\bunderWay\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\bR\x04held\x12\x18\n" +
+	"\agranted\x18\x05 \x01(\bR\agranted\x12\x18\n" +
+	"\aresumed\x18\x06 \x01(\bR\aresumed\x12\x14\n" +
+	"\x05phase\x18\a \x01(\tR\x05phase\x12>\n" +
+	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +
@@ -2063,7 +3970,20 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x0eOPERATION_THAW\x10\x04\x12\x19\n" +
 	"\x15OPERATION_SOFT_REBOOT\x10\x05\x12\x13\n" +
 	"\x0fOPERATION_RESET\x10\x06\x12\x11\n" +
-	"\rOPERATION_END\x10\a2\xfe\x06\n" +
+	"\rOPERATION_END\x10\a*e\n" +
+	"\rMigrationRole\x12\x1e\n" +
+	"\x1aMIGRATION_ROLE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15MIGRATION_ROLE_SOURCE\x10\x01\x12\x19\n" +
+	"\x15MIGRATION_ROLE_TARGET\x10\x02*\x85\x01\n" +
+	"\rMigrationMode\x12\x1e\n" +
+	"\x1aMIGRATION_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17MIGRATION_MODE_PRE_COPY\x10\x01\x12\x19\n" +
+	"\x15MIGRATION_MODE_PAUSED\x10\x02\x12\x1c\n" +
+	"\x18MIGRATION_MODE_POST_COPY\x10\x03*k\n" +
+	"\x0eMigrationProof\x12\x1f\n" +
+	"\x1bMIGRATION_PROOF_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17MIGRATION_PROOF_PROCESS\x10\x01\x12\x1b\n" +
+	"\x17MIGRATION_PROOF_LIBVIRT\x10\x022\x99\x0e\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
@@ -2075,7 +3995,16 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x06Attach\x12#.virtflow.launcher.v1.AttachRequest\x1a$.virtflow.launcher.v1.AttachResponse(\x010\x01\x12a\n" +
 	"\n" +
 	"Screenshot\x12'.virtflow.launcher.v1.ScreenshotRequest\x1a(.virtflow.launcher.v1.ScreenshotResponse0\x01\x12M\n" +
-	"\aOperate\x12$.virtflow.launcher.v1.OperateRequest\x1a\x1c.virtflow.launcher.v1.DomainB+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
+	"\aOperate\x12$.virtflow.launcher.v1.OperateRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12t\n" +
+	"\x11DescribeMigration\x12..virtflow.launcher.v1.DescribeMigrationRequest\x1a/.virtflow.launcher.v1.DescribeMigrationResponse\x12T\n" +
+	"\bReadFile\x12%.virtflow.launcher.v1.ReadFileRequest\x1a\x1f.virtflow.launcher.v1.FilePiece0\x01\x12[\n" +
+	"\rPrepareTarget\x12*.virtflow.launcher.v1.PrepareTargetRequest\x1a\x1c.virtflow.launcher.v1.Domain(\x01\x12W\n" +
+	"\aMigrate\x12$.virtflow.launcher.v1.MigrateRequest\x1a$.virtflow.launcher.v1.MigrationEvent0\x01\x12k\n" +
+	"\x0eAbortMigration\x12+.virtflow.launcher.v1.AbortMigrationRequest\x1a,.virtflow.launcher.v1.AbortMigrationResponse\x12n\n" +
+	"\x0fAdjustMigration\x12,.virtflow.launcher.v1.AdjustMigrationRequest\x1a-.virtflow.launcher.v1.AdjustMigrationResponse\x12]\n" +
+	"\x0fFinishMigration\x12,.virtflow.launcher.v1.FinishMigrationRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12k\n" +
+	"\x0eWithdrawTarget\x12+.virtflow.launcher.v1.WithdrawTargetRequest\x1a,.virtflow.launcher.v1.WithdrawTargetResponse\x12n\n" +
+	"\x0fMigrationStatus\x12,.virtflow.launcher.v1.MigrationStatusRequest\x1a-.virtflow.launcher.v1.MigrationStatusResponseB+Z)github.com/virtflow/virtflow/launcher/rpcb\x06proto3"
 
 var (
 	file_launcher_rpc_launcher_proto_rawDescOnce sync.Once
@@ -2089,82 +4018,148 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
-	(DomainState)(0),             // 0: virtflow.launcher.v1.DomainState
-	(PauseReason)(0),             // 1: virtflow.launcher.v1.PauseReason
-	(Device)(0),                  // 2: virtflow.launcher.v1.Device
-	(Operation)(0),               // 3: virtflow.launcher.v1.Operation
-	(*InfoRequest)(nil),          // 4: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),         // 5: virtflow.launcher.v1.InfoResponse
-	(*StartDomainRequest)(nil),   // 6: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),         // 7: virtflow.launcher.v1.PodInterface
-	(*GetDomainRequest)(nil),     // 8: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),         // 9: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),               // 10: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),            // 11: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),              // 12: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),       // 13: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),     // 14: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),    // 15: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),     // 16: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),    // 17: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),      // 18: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),         // 19: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),        // 20: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),       // 21: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),    // 22: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),   // 23: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),  // 24: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil), // 25: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),         // 26: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),            // 27: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),      // 28: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),            // 29: virtflow.launcher.v1.GuestDisk
-	(*OperateRequest)(nil),       // 30: virtflow.launcher.v1.OperateRequest
+	(DomainState)(0),                  // 0: virtflow.launcher.v1.DomainState
+	(PauseReason)(0),                  // 1: virtflow.launcher.v1.PauseReason
+	(Device)(0),                       // 2: virtflow.launcher.v1.Device
+	(Operation)(0),                    // 3: virtflow.launcher.v1.Operation
+	(MigrationRole)(0),                // 4: virtflow.launcher.v1.MigrationRole
+	(MigrationMode)(0),                // 5: virtflow.launcher.v1.MigrationMode
+	(MigrationProof)(0),               // 6: virtflow.launcher.v1.MigrationProof
+	(*InfoRequest)(nil),               // 7: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),              // 8: virtflow.launcher.v1.InfoResponse
+	(*StartDomainRequest)(nil),        // 9: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),              // 10: virtflow.launcher.v1.PodInterface
+	(*GetDomainRequest)(nil),          // 11: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),              // 12: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),                    // 13: virtflow.launcher.v1.Domain
+	(*GuestInfo)(nil),                 // 14: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),                   // 15: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),            // 16: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),          // 17: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),         // 18: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),          // 19: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),         // 20: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),           // 21: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),              // 22: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),             // 23: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),            // 24: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),         // 25: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),        // 26: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),       // 27: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil),      // 28: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),              // 29: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),                 // 30: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),           // 31: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),                 // 32: virtflow.launcher.v1.GuestDisk
+	(*OperateRequest)(nil),            // 33: virtflow.launcher.v1.OperateRequest
+	(*DescribeMigrationRequest)(nil),  // 34: virtflow.launcher.v1.DescribeMigrationRequest
+	(*DescribeMigrationResponse)(nil), // 35: virtflow.launcher.v1.DescribeMigrationResponse
+	(*MigrationDisk)(nil),             // 36: virtflow.launcher.v1.MigrationDisk
+	(*MigrationFile)(nil),             // 37: virtflow.launcher.v1.MigrationFile
+	(*ReadFileRequest)(nil),           // 38: virtflow.launcher.v1.ReadFileRequest
+	(*FilePiece)(nil),                 // 39: virtflow.launcher.v1.FilePiece
+	(*PrepareTargetRequest)(nil),      // 40: virtflow.launcher.v1.PrepareTargetRequest
+	(*Target)(nil),                    // 41: virtflow.launcher.v1.Target
+	(*MigrateRequest)(nil),            // 42: virtflow.launcher.v1.MigrateRequest
+	(*MigrationOptions)(nil),          // 43: virtflow.launcher.v1.MigrationOptions
+	(*MigrationEvent)(nil),            // 44: virtflow.launcher.v1.MigrationEvent
+	(*MigrationProgress)(nil),         // 45: virtflow.launcher.v1.MigrationProgress
+	(*MigrationLeft)(nil),             // 46: virtflow.launcher.v1.MigrationLeft
+	(*MigrationStats)(nil),            // 47: virtflow.launcher.v1.MigrationStats
+	(*MigrationStayed)(nil),           // 48: virtflow.launcher.v1.MigrationStayed
+	(*MigrationGuestEnded)(nil),       // 49: virtflow.launcher.v1.MigrationGuestEnded
+	(*AbortMigrationRequest)(nil),     // 50: virtflow.launcher.v1.AbortMigrationRequest
+	(*AbortMigrationResponse)(nil),    // 51: virtflow.launcher.v1.AbortMigrationResponse
+	(*AdjustMigrationRequest)(nil),    // 52: virtflow.launcher.v1.AdjustMigrationRequest
+	(*AdjustMigrationResponse)(nil),   // 53: virtflow.launcher.v1.AdjustMigrationResponse
+	(*FinishMigrationRequest)(nil),    // 54: virtflow.launcher.v1.FinishMigrationRequest
+	(*WithdrawTargetRequest)(nil),     // 55: virtflow.launcher.v1.WithdrawTargetRequest
+	(*WithdrawTargetResponse)(nil),    // 56: virtflow.launcher.v1.WithdrawTargetResponse
+	(*MigrationStatusRequest)(nil),    // 57: virtflow.launcher.v1.MigrationStatusRequest
+	(*MigrationStatusResponse)(nil),   // 58: virtflow.launcher.v1.MigrationStatusResponse
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	7,  // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	10, // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
 	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	18, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	19, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	11, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	21, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	22, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	14, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
 	1,  // 5: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
-	12, // 6: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	13, // 7: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
-	2,  // 8: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	26, // 9: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	12, // 10: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	27, // 11: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	28, // 12: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	29, // 13: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	3,  // 14: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	4,  // 15: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	6,  // 16: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	8,  // 17: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	9,  // 18: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	14, // 19: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	16, // 20: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	24, // 21: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	20, // 22: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	22, // 23: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	30, // 24: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	5,  // 25: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	10, // 26: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	10, // 27: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	10, // 28: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	15, // 29: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	17, // 30: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	25, // 31: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	21, // 32: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	23, // 33: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	10, // 34: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	25, // [25:35] is the sub-list for method output_type
-	15, // [15:25] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	45, // 6: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
+	15, // 7: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	16, // 8: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	2,  // 9: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
+	29, // 10: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	15, // 11: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	30, // 12: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	31, // 13: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	32, // 14: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	3,  // 15: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	36, // 16: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	37, // 17: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
+	41, // 18: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
+	10, // 19: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	36, // 20: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	37, // 21: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
+	43, // 22: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
+	45, // 23: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
+	46, // 24: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
+	48, // 25: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
+	49, // 26: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
+	4,  // 27: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
+	5,  // 28: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	6,  // 29: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	47, // 30: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
+	5,  // 31: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	6,  // 32: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	4,  // 33: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
+	44, // 34: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
+	7,  // 35: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	9,  // 36: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	11, // 37: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	12, // 38: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	17, // 39: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	19, // 40: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	27, // 41: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	23, // 42: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	25, // 43: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	33, // 44: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	34, // 45: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
+	38, // 46: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
+	40, // 47: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
+	42, // 48: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
+	50, // 49: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
+	52, // 50: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
+	54, // 51: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
+	55, // 52: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
+	57, // 53: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
+	8,  // 54: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	13, // 55: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	13, // 56: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	13, // 57: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	18, // 58: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	20, // 59: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	28, // 60: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	24, // 61: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	26, // 62: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	13, // 63: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	35, // 64: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
+	39, // 65: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
+	13, // 66: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
+	44, // 67: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
+	51, // 68: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
+	53, // 69: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
+	13, // 70: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
+	56, // 71: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
+	58, // 72: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
+	54, // [54:73] is the sub-list for method output_type
+	35, // [35:54] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -2172,13 +4167,24 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
+	file_launcher_rpc_launcher_proto_msgTypes[37].OneofWrappers = []any{
+		(*MigrationEvent_Progress)(nil),
+		(*MigrationEvent_Left)(nil),
+		(*MigrationEvent_Stayed)(nil),
+		(*MigrationEvent_Ended)(nil),
+	}
+	file_launcher_rpc_launcher_proto_msgTypes[45].OneofWrappers = []any{
+		(*AdjustMigrationRequest_Pause)(nil),
+		(*AdjustMigrationRequest_Bandwidth)(nil),
+		(*AdjustMigrationRequest_MaxDowntimeMs)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   27,
+			NumEnums:      7,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

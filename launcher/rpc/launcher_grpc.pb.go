@@ -19,16 +19,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Launcher_Info_FullMethodName         = "/virtflow.launcher.v1.Launcher/Info"
-	Launcher_StartDomain_FullMethodName  = "/virtflow.launcher.v1.Launcher/StartDomain"
-	Launcher_GetDomain_FullMethodName    = "/virtflow.launcher.v1.Launcher/GetDomain"
-	Launcher_Watch_FullMethodName        = "/virtflow.launcher.v1.Launcher/Watch"
-	Launcher_GuestPing_FullMethodName    = "/virtflow.launcher.v1.Launcher/GuestPing"
-	Launcher_GuestExec_FullMethodName    = "/virtflow.launcher.v1.Launcher/GuestExec"
-	Launcher_GuestDetails_FullMethodName = "/virtflow.launcher.v1.Launcher/GuestDetails"
-	Launcher_Attach_FullMethodName       = "/virtflow.launcher.v1.Launcher/Attach"
-	Launcher_Screenshot_FullMethodName   = "/virtflow.launcher.v1.Launcher/Screenshot"
-	Launcher_Operate_FullMethodName      = "/virtflow.launcher.v1.Launcher/Operate"
+	Launcher_Info_FullMethodName              = "/virtflow.launcher.v1.Launcher/Info"
+	Launcher_StartDomain_FullMethodName       = "/virtflow.launcher.v1.Launcher/StartDomain"
+	Launcher_GetDomain_FullMethodName         = "/virtflow.launcher.v1.Launcher/GetDomain"
+	Launcher_Watch_FullMethodName             = "/virtflow.launcher.v1.Launcher/Watch"
+	Launcher_GuestPing_FullMethodName         = "/virtflow.launcher.v1.Launcher/GuestPing"
+	Launcher_GuestExec_FullMethodName         = "/virtflow.launcher.v1.Launcher/GuestExec"
+	Launcher_GuestDetails_FullMethodName      = "/virtflow.launcher.v1.Launcher/GuestDetails"
+	Launcher_Attach_FullMethodName            = "/virtflow.launcher.v1.Launcher/Attach"
+	Launcher_Screenshot_FullMethodName        = "/virtflow.launcher.v1.Launcher/Screenshot"
+	Launcher_Operate_FullMethodName           = "/virtflow.launcher.v1.Launcher/Operate"
+	Launcher_DescribeMigration_FullMethodName = "/virtflow.launcher.v1.Launcher/DescribeMigration"
+	Launcher_ReadFile_FullMethodName          = "/virtflow.launcher.v1.Launcher/ReadFile"
+	Launcher_PrepareTarget_FullMethodName     = "/virtflow.launcher.v1.Launcher/PrepareTarget"
+	Launcher_Migrate_FullMethodName           = "/virtflow.launcher.v1.Launcher/Migrate"
+	Launcher_AbortMigration_FullMethodName    = "/virtflow.launcher.v1.Launcher/AbortMigration"
+	Launcher_AdjustMigration_FullMethodName   = "/virtflow.launcher.v1.Launcher/AdjustMigration"
+	Launcher_FinishMigration_FullMethodName   = "/virtflow.launcher.v1.Launcher/FinishMigration"
+	Launcher_WithdrawTarget_FullMethodName    = "/virtflow.launcher.v1.Launcher/WithdrawTarget"
+	Launcher_MigrationStatus_FullMethodName   = "/virtflow.launcher.v1.Launcher/MigrationStatus"
 )
 
 // LauncherClient is the client API for Launcher service.
@@ -65,6 +74,29 @@ type LauncherClient interface {
 	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
 	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*Domain, error)
+	// DescribeMigration tells what a target needs to know before it is prepared. FAILED_PRECONDITION: there is no guest.
+	DescribeMigration(ctx context.Context, in *DescribeMigrationRequest, opts ...grpc.CallOption) (*DescribeMigrationResponse, error)
+	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
+	ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FilePiece], error)
+	// PrepareTarget makes the launcher ready to receive a guest. The first request describes it, all others carry the files' bytes, one file
+	// after the other. Called again for the same migration it answers with the domain as it is.
+	// FAILED_PRECONDITION: this place does not suit the guest, or has one.
+	PrepareTarget(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareTargetRequest, Domain], error)
+	// Migrate moves the guest and tells how that goes; the last event is left, stayed or ended. Called again for the same migration it tells of
+	// the one under way, or how it ended. A migration that nobody follows is aborted after a while. FAILED_PRECONDITION: there is no guest to
+	// move, or another migration is under way.
+	Migrate(ctx context.Context, in *MigrateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MigrationEvent], error)
+	// AbortMigration has a migration abort. The outcome is what Migrate tells: past a certain point the guest leaves all the same.
+	AbortMigration(ctx context.Context, in *AbortMigrationRequest, opts ...grpc.CallOption) (*AbortMigrationResponse, error)
+	// AdjustMigration changes a migration that is under way. FAILED_PRECONDITION: there is none.
+	AdjustMigration(ctx context.Context, in *AdjustMigrationRequest, opts ...grpc.CallOption) (*AdjustMigrationResponse, error)
+	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
+	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
+	FinishMigration(ctx context.Context, in *FinishMigrationRequest, opts ...grpc.CallOption) (*Domain, error)
+	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest was let go on.
+	WithdrawTarget(ctx context.Context, in *WithdrawTargetRequest, opts ...grpc.CallOption) (*WithdrawTargetResponse, error)
+	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
+	MigrationStatus(ctx context.Context, in *MigrationStatusRequest, opts ...grpc.CallOption) (*MigrationStatusResponse, error)
 }
 
 type launcherClient struct {
@@ -196,6 +228,117 @@ func (c *launcherClient) Operate(ctx context.Context, in *OperateRequest, opts .
 	return out, nil
 }
 
+func (c *launcherClient) DescribeMigration(ctx context.Context, in *DescribeMigrationRequest, opts ...grpc.CallOption) (*DescribeMigrationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DescribeMigrationResponse)
+	err := c.cc.Invoke(ctx, Launcher_DescribeMigration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FilePiece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Launcher_ServiceDesc.Streams[3], Launcher_ReadFile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadFileRequest, FilePiece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_ReadFileClient = grpc.ServerStreamingClient[FilePiece]
+
+func (c *launcherClient) PrepareTarget(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareTargetRequest, Domain], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Launcher_ServiceDesc.Streams[4], Launcher_PrepareTarget_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PrepareTargetRequest, Domain]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_PrepareTargetClient = grpc.ClientStreamingClient[PrepareTargetRequest, Domain]
+
+func (c *launcherClient) Migrate(ctx context.Context, in *MigrateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MigrationEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Launcher_ServiceDesc.Streams[5], Launcher_Migrate_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[MigrateRequest, MigrationEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_MigrateClient = grpc.ServerStreamingClient[MigrationEvent]
+
+func (c *launcherClient) AbortMigration(ctx context.Context, in *AbortMigrationRequest, opts ...grpc.CallOption) (*AbortMigrationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AbortMigrationResponse)
+	err := c.cc.Invoke(ctx, Launcher_AbortMigration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) AdjustMigration(ctx context.Context, in *AdjustMigrationRequest, opts ...grpc.CallOption) (*AdjustMigrationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdjustMigrationResponse)
+	err := c.cc.Invoke(ctx, Launcher_AdjustMigration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) FinishMigration(ctx context.Context, in *FinishMigrationRequest, opts ...grpc.CallOption) (*Domain, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Domain)
+	err := c.cc.Invoke(ctx, Launcher_FinishMigration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) WithdrawTarget(ctx context.Context, in *WithdrawTargetRequest, opts ...grpc.CallOption) (*WithdrawTargetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WithdrawTargetResponse)
+	err := c.cc.Invoke(ctx, Launcher_WithdrawTarget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) MigrationStatus(ctx context.Context, in *MigrationStatusRequest, opts ...grpc.CallOption) (*MigrationStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MigrationStatusResponse)
+	err := c.cc.Invoke(ctx, Launcher_MigrationStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LauncherServer is the server API for Launcher service.
 // All implementations must embed UnimplementedLauncherServer
 // for forward compatibility.
@@ -230,6 +373,29 @@ type LauncherServer interface {
 	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
 	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(context.Context, *OperateRequest) (*Domain, error)
+	// DescribeMigration tells what a target needs to know before it is prepared. FAILED_PRECONDITION: there is no guest.
+	DescribeMigration(context.Context, *DescribeMigrationRequest) (*DescribeMigrationResponse, error)
+	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
+	ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[FilePiece]) error
+	// PrepareTarget makes the launcher ready to receive a guest. The first request describes it, all others carry the files' bytes, one file
+	// after the other. Called again for the same migration it answers with the domain as it is.
+	// FAILED_PRECONDITION: this place does not suit the guest, or has one.
+	PrepareTarget(grpc.ClientStreamingServer[PrepareTargetRequest, Domain]) error
+	// Migrate moves the guest and tells how that goes; the last event is left, stayed or ended. Called again for the same migration it tells of
+	// the one under way, or how it ended. A migration that nobody follows is aborted after a while. FAILED_PRECONDITION: there is no guest to
+	// move, or another migration is under way.
+	Migrate(*MigrateRequest, grpc.ServerStreamingServer[MigrationEvent]) error
+	// AbortMigration has a migration abort. The outcome is what Migrate tells: past a certain point the guest leaves all the same.
+	AbortMigration(context.Context, *AbortMigrationRequest) (*AbortMigrationResponse, error)
+	// AdjustMigration changes a migration that is under way. FAILED_PRECONDITION: there is none.
+	AdjustMigration(context.Context, *AdjustMigrationRequest) (*AdjustMigrationResponse, error)
+	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
+	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
+	FinishMigration(context.Context, *FinishMigrationRequest) (*Domain, error)
+	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest was let go on.
+	WithdrawTarget(context.Context, *WithdrawTargetRequest) (*WithdrawTargetResponse, error)
+	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
+	MigrationStatus(context.Context, *MigrationStatusRequest) (*MigrationStatusResponse, error)
 	mustEmbedUnimplementedLauncherServer()
 }
 
@@ -269,6 +435,33 @@ func (UnimplementedLauncherServer) Screenshot(*ScreenshotRequest, grpc.ServerStr
 }
 func (UnimplementedLauncherServer) Operate(context.Context, *OperateRequest) (*Domain, error) {
 	return nil, status.Error(codes.Unimplemented, "method Operate not implemented")
+}
+func (UnimplementedLauncherServer) DescribeMigration(context.Context, *DescribeMigrationRequest) (*DescribeMigrationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DescribeMigration not implemented")
+}
+func (UnimplementedLauncherServer) ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[FilePiece]) error {
+	return status.Error(codes.Unimplemented, "method ReadFile not implemented")
+}
+func (UnimplementedLauncherServer) PrepareTarget(grpc.ClientStreamingServer[PrepareTargetRequest, Domain]) error {
+	return status.Error(codes.Unimplemented, "method PrepareTarget not implemented")
+}
+func (UnimplementedLauncherServer) Migrate(*MigrateRequest, grpc.ServerStreamingServer[MigrationEvent]) error {
+	return status.Error(codes.Unimplemented, "method Migrate not implemented")
+}
+func (UnimplementedLauncherServer) AbortMigration(context.Context, *AbortMigrationRequest) (*AbortMigrationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AbortMigration not implemented")
+}
+func (UnimplementedLauncherServer) AdjustMigration(context.Context, *AdjustMigrationRequest) (*AdjustMigrationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AdjustMigration not implemented")
+}
+func (UnimplementedLauncherServer) FinishMigration(context.Context, *FinishMigrationRequest) (*Domain, error) {
+	return nil, status.Error(codes.Unimplemented, "method FinishMigration not implemented")
+}
+func (UnimplementedLauncherServer) WithdrawTarget(context.Context, *WithdrawTargetRequest) (*WithdrawTargetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WithdrawTarget not implemented")
+}
+func (UnimplementedLauncherServer) MigrationStatus(context.Context, *MigrationStatusRequest) (*MigrationStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MigrationStatus not implemented")
 }
 func (UnimplementedLauncherServer) mustEmbedUnimplementedLauncherServer() {}
 func (UnimplementedLauncherServer) testEmbeddedByValue()                  {}
@@ -446,6 +639,143 @@ func _Launcher_Operate_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Launcher_DescribeMigration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DescribeMigrationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).DescribeMigration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_DescribeMigration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).DescribeMigration(ctx, req.(*DescribeMigrationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_ReadFile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadFileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LauncherServer).ReadFile(m, &grpc.GenericServerStream[ReadFileRequest, FilePiece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_ReadFileServer = grpc.ServerStreamingServer[FilePiece]
+
+func _Launcher_PrepareTarget_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LauncherServer).PrepareTarget(&grpc.GenericServerStream[PrepareTargetRequest, Domain]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_PrepareTargetServer = grpc.ClientStreamingServer[PrepareTargetRequest, Domain]
+
+func _Launcher_Migrate_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(MigrateRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LauncherServer).Migrate(m, &grpc.GenericServerStream[MigrateRequest, MigrationEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Launcher_MigrateServer = grpc.ServerStreamingServer[MigrationEvent]
+
+func _Launcher_AbortMigration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbortMigrationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).AbortMigration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_AbortMigration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).AbortMigration(ctx, req.(*AbortMigrationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_AdjustMigration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdjustMigrationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).AdjustMigration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_AdjustMigration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).AdjustMigration(ctx, req.(*AdjustMigrationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_FinishMigration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FinishMigrationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).FinishMigration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_FinishMigration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).FinishMigration(ctx, req.(*FinishMigrationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_WithdrawTarget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WithdrawTargetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).WithdrawTarget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_WithdrawTarget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).WithdrawTarget(ctx, req.(*WithdrawTargetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_MigrationStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MigrationStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).MigrationStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_MigrationStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).MigrationStatus(ctx, req.(*MigrationStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Launcher_ServiceDesc is the grpc.ServiceDesc for Launcher service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -481,6 +811,30 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Operate",
 			Handler:    _Launcher_Operate_Handler,
 		},
+		{
+			MethodName: "DescribeMigration",
+			Handler:    _Launcher_DescribeMigration_Handler,
+		},
+		{
+			MethodName: "AbortMigration",
+			Handler:    _Launcher_AbortMigration_Handler,
+		},
+		{
+			MethodName: "AdjustMigration",
+			Handler:    _Launcher_AdjustMigration_Handler,
+		},
+		{
+			MethodName: "FinishMigration",
+			Handler:    _Launcher_FinishMigration_Handler,
+		},
+		{
+			MethodName: "WithdrawTarget",
+			Handler:    _Launcher_WithdrawTarget_Handler,
+		},
+		{
+			MethodName: "MigrationStatus",
+			Handler:    _Launcher_MigrationStatus_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -497,6 +851,21 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Screenshot",
 			Handler:       _Launcher_Screenshot_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadFile",
+			Handler:       _Launcher_ReadFile_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "PrepareTarget",
+			Handler:       _Launcher_PrepareTarget_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Migrate",
+			Handler:       _Launcher_Migrate_Handler,
 			ServerStreams: true,
 		},
 	},
