@@ -12,14 +12,16 @@ type Config struct {
 	VMIFile            string
 	TerminationMessage string
 	Socket             string
-	Private            string
-	Disks              string
-	ContainerDisks     string
-	CloudInit          string
-	UserData           string
-	NetworkData        string
-	ResolvConf         string
-	Emulator           string
+	// Libvirt is libvirtd's own socket.
+	Libvirt        string
+	Private        string
+	Disks          string
+	ContainerDisks string
+	CloudInit      string
+	UserData       string
+	NetworkData    string
+	ResolvConf     string
+	Emulator       string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
 	Version        string
@@ -30,6 +32,12 @@ func (c Config) serial() string    { return filepath.Join(c.Private, "virt-seria
 func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-serial0.log") }
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
+
+// migrationSocket is where the node's worker fetches a migration's streams.
+func (c Config) migrationSocket() string { return filepath.Join(filepath.Dir(c.Socket), "mig.sock") }
+
+// migration is the directory of the sockets that libvirt and QEMU use for a migration.
+func (c Config) migration() string { return filepath.Join(c.Private, "mig") }
 
 // devices are those of the guest that callers may be connected with.
 func (c Config) devices() *attach.Devices {

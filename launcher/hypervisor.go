@@ -36,4 +36,13 @@ type Hypervisor interface {
 	AgentCommand(command string, timeout time.Duration) (string, error)
 	// Screenshot writes a picture of the guest's screen as PNG.
 	Screenshot(ctx context.Context, to io.Writer) error
+	// Migrate and the rest move the guest: see package migration.
+	Migrate(move guest.Move) error
+	AbortMigration() error
+	SetMigrationBandwidth(bytes int64) error
+	SetMigrationDowntime(limit time.Duration) error
+	Copying() (guest.Copying, bool, error)
+	Phase() string
+	Ended(ctx context.Context) (<-chan struct{}, error)
+	Look() (guest.Status, error)
 }

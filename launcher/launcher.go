@@ -16,6 +16,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
+	"github.com/virtflow/virtflow/launcher/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/server"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -77,6 +78,27 @@ type Launcher struct {
 	dhcp       map[string]bool
 	console    bool
 
+	moves       chan moveRequest
+	left        chan *rpc.MigrationEvent
+	receives    chan receiveRequest
+	prepared    chan received
+	grants      chan targetRequest
+	withdrawals chan targetRequest
+	handover    *migration.Handover
+	hashing     sync.Mutex
+	digests     map[string][]byte // of volumes' images
+
+	moving    sync.Mutex // guards what follows
+	made      *built
+	session   *migration.Session
+	receiving receiving
+
+	// The loop's own.
+	toReceive receiveRequest
+	// endSeen is the end of a guest that was being moved, and endDue when it counts without the session's word.
+	endSeen lifecycle.Input
+	endDue  <-chan time.Time
+
 	background sync.WaitGroup
 }
 
@@ -96,6 +118,10 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
 		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), resuming: make(chan struct{}, 1),
 		operating: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		moves: make(chan moveRequest), left: make(chan *rpc.MigrationEvent, 1),
+		receives: make(chan receiveRequest), prepared: make(chan received, 1),
+		grants: make(chan targetRequest), withdrawals: make(chan targetRequest),
+		handover: migration.NewHandover(cfg.migration(), cfg.Libvirt, log), digests: map[string][]byte{},
 	}
 }
 
@@ -123,8 +149,11 @@ func (l *Launcher) Run(ctx context.Context) error {
 	srv := server.New(l.cfg.Version, l.startDomain, l.domain, server.Guest{
 		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
 	})
-	srv.Operator = l.operate
+	srv.Operator, srv.Mover = l.operate, l
 	err := l.ready(ctx, libvirt)
+	if err == nil {
+		err = l.handover.Listen(l.cfg.migrationSocket())
+	}
 	if err == nil {
 		err = srv.Listen(l.cfg.Socket)
 	}
@@ -140,6 +169,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	close(l.over)
 	l.domain.Close()
 	srv.Stop()
+	l.handover.Stop()
 	stop()
 	select {
 	case <-libvirt: //nolint:errcheck // it was told to end
@@ -194,20 +224,35 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 			expired, in = nil, lifecycle.GracePeriodExpired
 		case <-l.resumption.due:
 			l.resumption.tried()
+			if l.beingMoved() != nil {
+				continue
+			}
 			l.act(l.resuming, "the guest that an I/O error paused does not go on", func() error {
 				return l.hypervisor.Resume()
 			})
 		case <-again:
 			again, in = nil, lifecycle.Again
+		case m := <-l.moves:
+			in = l.leaveAsked(m)
+		case outcome := <-l.left:
+			in = l.leaveEnded(outcome)
+		case <-l.endDue:
+			in, l.endDue = l.endSeen, nil
+		case r := <-l.receives:
+			in = l.receiveAsked(r)
+		case r := <-l.prepared:
+			in = l.receiveEnded(r)
+		case g := <-l.grants:
+			in = l.grant(g)
+		case w := <-l.withdrawals:
+			in = l.withdrawn(w)
 		}
 		if in == "" {
 			continue
 		}
-		before := l.machine.State()
-		action := l.machine.Apply(in)
-		if s := l.machine.State(); s != before || action != "" {
-			l.log.Info().Str("input", string(in)).Str("from", string(before)).Str("to", string(s)).
-				Str("action", string(action)).Msg("lifecycle")
+		action := l.apply(in)
+		if l.machine.State() == lifecycle.Held && l.target().granted {
+			action = l.apply(lifecycle.Granted) // the grant came before libvirt told that the guest is here
 		}
 		switch action {
 		case lifecycle.Start:
@@ -224,10 +269,30 @@ func (l *Launcher) loop(ctx, inner context.Context) {
 				defer cancel()
 				return l.hypervisor.Destroy(limited)
 			})
+		case lifecycle.Receive:
+			go l.receive(inner, l.toReceive.target, l.toReceive.files)
+		case lifecycle.Resume:
+			go l.resumeReceived()
+		case lifecycle.Leave:
+			go l.leave(inner, l.lastSession())
+		case lifecycle.Abort:
+			again = time.After(shutdownAgain)
+			l.lastSession().Abort("the pod is to end", false)
 		case lifecycle.End:
 		}
 		l.answer()
 	}
+}
+
+// apply has the table decide.
+func (l *Launcher) apply(in lifecycle.Input) lifecycle.Action {
+	before := l.machine.State()
+	action := l.machine.Apply(in)
+	if s := l.machine.State(); s != before || action != "" {
+		l.log.Info().Str("input", string(in)).Str("from", string(before)).Str("to", string(s)).
+			Str("action", string(action)).Msg("lifecycle")
+	}
+	return action
 }
 
 // act does something that may take long. While it does, asking for it again changes nothing.
@@ -249,7 +314,8 @@ func (l *Launcher) act(busy chan struct{}, failed string, do func() error) {
 func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 	l.log.Info().Str("state", string(s.State)).Str("pause_reason", string(s.PauseReason)).
 		Bool("agent", s.AgentConnected).Msg("domain")
-	l.agent(s.AgentConnected && !s.State.Ended())
+	awaited := l.machine.State() == lifecycle.Receiving || l.machine.State() == lifecycle.Held
+	l.agent(s.AgentConnected && !s.State.Ended() && !awaited)
 	if !s.State.Ended() {
 		l.domain.Update(func(d *rpc.Domain) {
 			d.State, d.PauseReason = rpcState(s.State), rpcPauseReason(s.PauseReason)
@@ -258,19 +324,17 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 			}
 		})
 	}
-	l.resumption.follow(s.PauseReason)
-	switch s.State {
-	case guest.Off:
-		return lifecycle.GuestOff
-	case guest.Killed:
-		return lifecycle.GuestKilled
-	case guest.Crashed:
-		return lifecycle.GuestCrashed
-	case guest.Gone:
-		return lifecycle.GuestGone
-	case guest.Absent, guest.Running, guest.Paused, guest.GoingDown:
+	if awaited {
+		if in := ended(s.State); in != "" {
+			return in
+		}
+		return l.arrived(s)
 	}
-	return ""
+	l.resumption.follow(s.PauseReason)
+	if session := l.lastSession(); session != nil && s.PauseReason == guest.ByMigration {
+		session.Stopped(time.Now())
+	}
+	return l.whileMoving(ended(s.State))
 }
 
 // agentTold takes what the poller learnt to the state that watchers follow, unless the guest has ended meanwhile.
@@ -291,7 +355,7 @@ func rpcState(s guest.State) rpc.DomainState {
 		return rpc.DomainState_DOMAIN_STATE_PAUSED
 	case guest.GoingDown:
 		return rpc.DomainState_DOMAIN_STATE_SHUTDOWN
-	case guest.Off, guest.Killed:
+	case guest.Off, guest.Killed, guest.Migrated:
 		return rpc.DomainState_DOMAIN_STATE_SHUTOFF
 	case guest.Crashed, guest.Gone:
 		return rpc.DomainState_DOMAIN_STATE_CRASHED
@@ -320,6 +384,7 @@ func rpcPauseReason(r guest.PauseReason) rpc.PauseReason {
 func (l *Launcher) finish() error {
 	reason := l.machine.Reason()
 	l.domain.Update(func(d *rpc.Domain) {
+		d.Migration = nil
 		d.AgentConnected, d.Frozen, d.PauseReason = false, false, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED
 		switch reason {
 		case contract.ReasonNeverRan:

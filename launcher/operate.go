@@ -48,6 +48,9 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 		l.end()
 		return l.domain.Domain(), nil
 	}
+	if err := l.beingMoved(); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
 	slot := l.operating
 	if byGuest(r.GetOperation()) {
 		slot = l.asking

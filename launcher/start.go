@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/console"
@@ -35,6 +36,7 @@ type startRequest struct {
 type startResult struct {
 	err    error
 	report *rpc.Domain // what is known of the domain besides its state
+	built  *built
 }
 
 // startDomain is the service's call: it hands the request to the loop and waits. A caller that leaves changes nothing,
@@ -74,8 +76,12 @@ func (l *Launcher) answer() {
 	case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
 		return
 	}
+	err := l.startErr
+	if s := l.machine.State(); s == lifecycle.Receiving || s == lifecycle.Held {
+		err = status.Error(codes.FailedPrecondition, "this launcher is to receive a guest")
+	}
 	for _, w := range l.waiting {
-		w <- l.startErr
+		w <- err
 	}
 	l.waiting = nil
 }
@@ -84,6 +90,7 @@ func (l *Launcher) answer() {
 func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 	l.startErr = nil
 	if r.err == nil {
+		l.setBuilt(r.built)
 		l.domain.Update(func(d *rpc.Domain) {
 			if d.GetState() == rpc.DomainState_DOMAIN_STATE_ABSENT {
 				d.State = rpc.DomainState_DOMAIN_STATE_RUNNING
@@ -91,11 +98,7 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 					d.State, d.PauseReason = rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_USER
 				}
 			}
-			d.GuestMemoryBytes = r.report.GetGuestMemoryBytes()
-			if m := r.report.GetMachineType(); m != "" {
-				d.MachineType = m
-			}
-			d.Interfaces, d.Volumes = r.report.GetInterfaces(), r.report.GetVolumes()
+			l.describe(d, r.report)
 		})
 		return lifecycle.StartDone
 	}
@@ -107,6 +110,15 @@ func (l *Launcher) startEnded(r startResult) lifecycle.Input {
 	}
 	l.message = r.err.Error()
 	return lifecycle.StartRefused
+}
+
+// describe takes what is known of the domain besides its state.
+func (l *Launcher) describe(d, report *rpc.Domain) {
+	d.GuestMemoryBytes = report.GetGuestMemoryBytes()
+	if m := report.GetMachineType(); m != "" {
+		d.MachineType = m
+	}
+	d.Interfaces, d.Volumes = report.GetInterfaces(), report.GetVolumes()
 }
 
 // codeOf: INVALID_ARGUMENT for what somebody has to change in the VMI or its images, FAILED_PRECONDITION for what this
@@ -127,9 +139,9 @@ func codeOf(err error) codes.Code {
 // start prepares everything and starts the domain. It runs beside the loop, one at a time.
 func (l *Launcher) start(ctx context.Context) {
 	begun := time.Now()
-	report, err := l.tryStart(ctx)
+	b, report, err := l.tryStart(ctx)
 	l.log.Info().Dur("took", time.Since(begun)).Bool("ok", err == nil).Msg("start")
-	l.started <- startResult{err: err, report: report}
+	l.started <- startResult{err: err, report: report, built: b}
 }
 
 // judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed. Without an answer the start
@@ -148,15 +160,48 @@ func (l *Launcher) judgeKVM(ctx context.Context) (use bool, err error) {
 	}
 }
 
-func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
+func (l *Launcher) tryStart(ctx context.Context) (*built, *rpc.Domain, error) {
+	b, err := l.build(ctx, l.interfaces)
+	if err != nil {
+		return nil, nil, err
+	}
+	xml, err := b.domain.Marshal()
+	if err != nil {
+		return nil, nil, fmt.Errorf("writing the domain's XML: %w", err)
+	}
+	l.log.Debug().Str("xml", xml).Msg("domain")
+	l.followConsole(ctx)
+	machine, err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi))
+	if err != nil {
+		return nil, nil, err
+	}
+	r := report(l.vmi, b.domain, b.volumes, l.interfaces)
+	r.MachineType = machine
+	return b, r, nil
+}
+
+// built is a domain with what is behind its disks.
+type built struct {
+	domain  *libvirtxml.Domain
+	plan    []disk.Volume
+	volumes map[string]domain.Volume
+}
+
+// plan lists what is behind the VMI's disks.
+func (l *Launcher) plan() ([]disk.Volume, error) {
+	return disk.Plan(l.vmi, disk.Directories{
+		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
+		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Disks: l.cfg.Disks,
+	})
+}
+
+// build prepares everything that the domain needs here, and makes it.
+func (l *Launcher) build(ctx context.Context, interfaces []*rpc.PodInterface) (*built, error) {
 	useKVM, err := l.judgeKVM(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := disk.Plan(l.vmi, disk.Directories{
-		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
-		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Disks: l.cfg.Disks,
-	})
+	plan, err := l.plan()
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +213,7 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(l.interfaces),
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(),
@@ -177,19 +222,7 @@ func (l *Launcher) tryStart(ctx context.Context) (*rpc.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	xml, err := d.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("writing the domain's XML: %w", err)
-	}
-	l.log.Debug().Str("xml", xml).Msg("domain")
-	l.followConsole(ctx)
-	machine, err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi))
-	if err != nil {
-		return nil, err
-	}
-	r := report(l.vmi, d, volumes, l.interfaces)
-	r.MachineType = machine
-	return r, nil
+	return &built{domain: d, plan: plan, volumes: volumes}, nil
 }
 
 func taps(prepared []*rpc.PodInterface) map[string]domain.Interface {

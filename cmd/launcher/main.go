@@ -107,10 +107,12 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return launcher.Refuse(o.launcher, err)
 	}
-	libvirt := libvirtd.New(loop, libvirtd.Config{
+	cfg := libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
 		HostUUID: o.podUID, Domain: domain.Name(vmi),
-	}, processes, log)
+	}
+	o.launcher.Libvirt = cfg.Socket()
+	libvirt := libvirtd.New(loop, cfg, processes, log)
 	return launcher.New(o.launcher, vmi, launcher.Tools{
 		Hypervisor: libvirt,
 		Disks:      disk.NewPreparer(o.qemuImg, processes),

@@ -13,7 +13,7 @@ var (
 // State of the domain.
 type State string
 
-// States. The last four are ends: a domain that reached one is not started again in this pod.
+// States. The last five are ends: a domain that reached one is not started again in this pod.
 const (
 	Absent    State = "Absent"    // never started
 	Running   State = "Running"   // its virtual CPUs run
@@ -23,10 +23,13 @@ const (
 	Killed    State = "Killed"    // destroyed from outside
 	Crashed   State = "Crashed"   // it panicked, or QEMU died
 	Gone      State = "Gone"      // ended, nobody knows why
+	Migrated  State = "Migrated"  // it was given to another launcher
 )
 
 // Ended says that the domain ran and does no more.
-func (s State) Ended() bool { return s == Off || s == Killed || s == Crashed || s == Gone }
+func (s State) Ended() bool {
+	return s == Off || s == Killed || s == Crashed || s == Gone || s == Migrated
+}
 
 // Live says that QEMU exists.
 func (s State) Live() bool { return s == Running || s == Paused || s == GoingDown }

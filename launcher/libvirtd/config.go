@@ -34,7 +34,8 @@ func (c Config) configDir() string  { return filepath.Join(c.Private, "config") 
 func (c Config) dataDir() string    { return filepath.Join(c.Private, "data") }
 func (c Config) homeDir() string    { return filepath.Join(c.Private, "home") }
 
-func (c Config) socket() string { return filepath.Join(c.runtimeDir(), "libvirt", "libvirt-sock") }
+// Socket is the daemon's.
+func (c Config) Socket() string { return filepath.Join(c.runtimeDir(), "libvirt", "libvirt-sock") }
 
 func (c Config) daemonConfig() string {
 	return filepath.Join(c.configDir(), "libvirt", "libvirtd.conf")
@@ -42,6 +43,11 @@ func (c Config) daemonConfig() string {
 
 func (c Config) pidFile() string {
 	return filepath.Join(c.runtimeDir(), "libvirt", "qemu", "run", c.Domain+".pid")
+}
+
+// statusFile is what libvirtd itself knows of the running domain, written anew with each step that it takes.
+func (c Config) statusFile() string {
+	return filepath.Join(c.runtimeDir(), "libvirt", "qemu", "run", c.Domain+".xml")
 }
 
 // QEMULog is what the emulator writes about itself: the first place to look when it does not start.

@@ -190,7 +190,7 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan 
 func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Connect, error) {
 	limit := time.After(connectLimit)
 	for {
-		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.socket())
+		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.Socket())
 		if err == nil {
 			return conn, nil
 		}

@@ -26,6 +26,9 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns libvirt's error.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// errNotConnected is what a look at the domain says while the daemon is away.
+var errNotConnected = fmt.Errorf("not connected: %w", guest.ErrUnavailable)
+
 // killWait is how long a killed QEMU may take to disappear; a process in the kernel's hands cannot be hurried.
 const killWait = 10 * time.Second
 
@@ -130,14 +133,23 @@ func (l *Libvirt) destroy() error {
 	return nil
 }
 
-func (l *Libvirt) kill() error {
+// pid is QEMU's process, which may have ended.
+func (l *Libvirt) pid() (int, error) {
 	content, err := os.ReadFile(l.cfg.pidFile())
 	if err != nil {
-		return fmt.Errorf("finding QEMU's process: %w", err)
+		return 0, fmt.Errorf("finding QEMU's process: %w", err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", l.cfg.pidFile(), err)
+		return 0, fmt.Errorf("reading %s: %w", l.cfg.pidFile(), err)
+	}
+	return pid, nil
+}
+
+func (l *Libvirt) kill() error {
+	pid, err := l.pid()
+	if err != nil {
+		return err
 	}
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	if program, err := os.Readlink(proc + "/exe"); err == nil &&
@@ -158,41 +170,49 @@ func (l *Libvirt) kill() error {
 
 // refresh reads the domain's state and publishes it if it is new.
 func (l *Libvirt) refresh() {
+	status, err := l.Look()
+	switch {
+	case err == nil:
+		l.publish(status)
+	case !errors.Is(err, errNotConnected):
+		l.log.Warn().Err(err).Msg("the domain's state is not known")
+	}
+}
+
+// Look reads the domain's state.
+func (l *Libvirt) Look() (guest.Status, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == nil {
-		return
+		return guest.Status{}, errNotConnected
 	}
 	status := guest.Status{State: guest.Absent}
 	if l.started {
 		status.State = guest.Gone
 	}
 	d, err := l.lookup()
+	if err != nil || d == nil {
+		return status, err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	state, reason, err := d.GetState()
 	if err != nil {
-		l.log.Warn().Err(err).Msg("the domain's state is not known")
-		return
+		return status, l.failure("reading the domain's state", err)
 	}
-	if d != nil {
-		defer d.Free() //nolint:errcheck // a handle
-		state, reason, err := d.GetState()
-		if err != nil {
-			l.log.Warn().Err(err).Msg("the domain's state is not known")
-			return
-		}
-		status.State = stateOf(state, reason, l.started)
-		if status.State == guest.Paused {
-			status.PauseReason = pauseReason(state, reason)
-		}
-		if status.PauseReason == guest.ByIOError {
-			if disks, err := d.GetDiskErrors(0); err == nil && fullDisk(disks) {
-				status.PauseReason = guest.ByNoSpace
-			}
-		}
-		if status.State.Live() {
-			l.describe(d, &status)
+	status.State = stateOf(state, reason, l.started)
+	if status.State == guest.Paused {
+		status.PauseReason = pauseReason(state, reason)
+	}
+	if status.PauseReason == guest.ByIOError {
+		if disks, err := d.GetDiskErrors(0); err == nil && fullDisk(disks) {
+			status.PauseReason = guest.ByNoSpace
 		}
 	}
-	l.publish(status)
+	if status.State.Live() {
+		l.started = true // also one that comes from elsewhere
+		l.describe(d, &status)
+	}
+	return status, nil
 }
 
 // describe adds what only the running domain's XML has.

@@ -60,6 +60,8 @@ func shutoff(reason libvirt.DomainShutoffReason, started bool) guest.State {
 	switch reason {
 	case libvirt.DOMAIN_SHUTOFF_SHUTDOWN:
 		return guest.Off
+	case libvirt.DOMAIN_SHUTOFF_MIGRATED:
+		return guest.Migrated
 	case libvirt.DOMAIN_SHUTOFF_DESTROYED:
 		return guest.Killed
 	case libvirt.DOMAIN_SHUTOFF_CRASHED, libvirt.DOMAIN_SHUTOFF_DAEMON:

@@ -18,8 +18,13 @@ func (m *Machine) Apply(in Input) Action {
 	step := m.table[m.state][in]
 	m.state = step.Next
 	switch in {
-	case StartDone, GuestOff, GuestKilled, GuestCrashed, GuestGone:
-		m.ran = m.ran || step.Reason != "" || in == StartDone
+	case StartDone:
+		m.ran = true
+	case Granted:
+		m.ran = m.ran || step.Do == Resume
+	case GuestOff, GuestKilled, GuestCrashed, GuestGone:
+		// One that was only received has not run here.
+		m.ran = m.ran || step.Reason != "" && step.Reason != contract.ReasonNotReceived
 	default:
 	}
 	if step.Do == End {
@@ -38,10 +43,11 @@ func (m *Machine) Ran() bool { return m.ran }
 func (m *Machine) Reason() string { return m.reason }
 
 // ExitCode is the launcher's for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest powered off or
-// was ended.
+// was ended, and a migration leaves nothing to start again.
 func ExitCode(reason string) int {
 	switch reason {
-	case contract.ReasonShutdown, contract.ReasonDestroyed, contract.ReasonNeverRan:
+	case contract.ReasonShutdown, contract.ReasonDestroyed, contract.ReasonNeverRan, contract.ReasonMigrated,
+		contract.ReasonNotReceived:
 		return 0
 	default:
 		return 1

@@ -12,6 +12,10 @@ const (
 	Abandoning    State = "Abandoning"    // as Starting, and the pod is to end with a grace period
 	AbandoningNow State = "AbandoningNow" // as Starting, and the pod is to end without one
 	Running       State = "Running"       // the guest has the machine
+	Receiving     State = "Receiving"     // a guest is to come from another launcher
+	Held          State = "Held"          // it is here, whole and paused; it may still run where it came from
+	Leaving       State = "Leaving"       // the guest is being moved to another launcher
+	LeavingStop   State = "LeavingStop"   // as Leaving, and the pod is to end: the migration is being aborted
 	Stopping      State = "Stopping"      // the guest was asked to shut down and has its grace period
 	Killing       State = "Killing"       // the domain is being destroyed
 	Ended         State = "Ended"         // the launcher is done and exits
@@ -34,6 +38,15 @@ const (
 	GuestKilled        Input = "GuestKilled"
 	GuestCrashed       Input = "GuestCrashed"
 	GuestGone          Input = "GuestGone" // the domain ended while libvirt looked away; nobody knows why
+
+	ReceiveAsked  Input = "ReceiveAsked"  // the node's worker wants this launcher to receive a guest
+	ReceiveFailed Input = "ReceiveFailed" // it cannot: this place does not suit the guest
+	Arrived       Input = "Arrived"       // the whole guest is here
+	Granted       Input = "Granted"       // it can never run again where it came from
+	Withdraw      Input = "Withdraw"      // nothing is to be received, or what was received is of no use
+	LeaveAsked    Input = "LeaveAsked"    // the node's worker wants the guest to be moved
+	Left          Input = "Left"          // it can never run here again
+	Stayed        Input = "Stayed"        // the migration failed, and the guest is as it was
 )
 
 // Action is something for the launcher to do.
@@ -44,6 +57,10 @@ const (
 	Start    Action = "Start"    // start the domain, then say StartDone, StartRefused or StartRetryable
 	Shutdown Action = "Shutdown" // press the guest's power button; say Again after a while
 	Destroy  Action = "Destroy"  // end the domain; say Again after a while
+	Receive  Action = "Receive"  // prepare for the guest, then say ReceiveFailed if that fails
+	Resume   Action = "Resume"   // let the guest that was received go on, unless its user had paused it
+	Leave    Action = "Leave"    // move the guest, then say Left, Stayed or how it ended
+	Abort    Action = "Abort"    // abort moving it; say Again after a while
 	End      Action = "End"      // write the termination message with Reason, and exit
 )
 
@@ -79,11 +96,29 @@ func Table() map[State]map[Input]Step {
 		GuestCrashed:       end(contract.ReasonCrashed),
 		GuestGone:          end(contract.ReasonCrashed),
 	})
+	// A target's guest has not run here. Its QEMU ends with the launcher, and the source goes on by itself.
+	notReceived := map[Input]Step{
+		Withdraw:     end(contract.ReasonNotReceived),
+		Stop:         end(contract.ReasonNotReceived),
+		StopNow:      end(contract.ReasonNotReceived),
+		GuestOff:     end(contract.ReasonNotReceived),
+		GuestKilled:  end(contract.ReasonNotReceived),
+		GuestCrashed: end(contract.ReasonNotReceived),
+		GuestGone:    end(contract.ReasonNotReceived),
+	}
 	return map[State]map[Input]Step{
 		Idle: row(Idle, map[Input]Step{
-			StartAsked: {Next: Starting, Do: Start},
-			Stop:       end(contract.ReasonNeverRan),
-			StopNow:    end(contract.ReasonNeverRan),
+			StartAsked:   {Next: Starting, Do: Start},
+			ReceiveAsked: {Next: Receiving, Do: Receive},
+			Stop:         end(contract.ReasonNeverRan),
+			StopNow:      end(contract.ReasonNeverRan),
+		}),
+		Receiving: with(row(Receiving, notReceived), map[Input]Step{
+			ReceiveFailed: {Next: Idle},
+			Arrived:       {Next: Held},
+		}),
+		Held: with(row(Held, notReceived), map[Input]Step{
+			Granted: {Next: Running, Do: Resume},
 		}),
 		Starting:   starting,
 		Abandoning: abandoning,
@@ -97,12 +132,36 @@ func Table() map[State]map[Input]Step {
 			GuestGone:      end(contract.ReasonDestroyed),
 		}),
 		Running: row(Running, map[Input]Step{
+			LeaveAsked:   {Next: Leaving, Do: Leave},
+			Left:         end(contract.ReasonMigrated),
 			Stop:         {Next: Stopping, Do: Shutdown},
 			StopNow:      {Next: Killing, Do: Destroy},
 			GuestOff:     end(contract.ReasonShutdown),
 			GuestKilled:  end(contract.ReasonDestroyed),
 			GuestCrashed: end(contract.ReasonCrashed),
 			GuestGone:    end(contract.ReasonCrashed),
+		}),
+		Leaving: row(Leaving, map[Input]Step{
+			Left:         end(contract.ReasonMigrated),
+			Stayed:       {Next: Running},
+			Stop:         {Next: LeavingStop, Do: Abort},
+			StopNow:      {Next: Killing, Do: Destroy},
+			GuestOff:     end(contract.ReasonShutdown),
+			GuestKilled:  end(contract.ReasonDestroyed),
+			GuestCrashed: end(contract.ReasonCrashed),
+			GuestGone:    end(contract.ReasonCrashed),
+		}),
+		// libvirt lets nobody shut a guest down that it moves.
+		LeavingStop: row(LeavingStop, map[Input]Step{
+			Again:              {Next: LeavingStop, Do: Abort},
+			Left:               end(contract.ReasonMigrated),
+			Stayed:             {Next: Stopping, Do: Shutdown},
+			StopNow:            {Next: Killing, Do: Destroy},
+			GracePeriodExpired: {Next: Killing, Do: Destroy},
+			GuestOff:           end(contract.ReasonShutdown),
+			GuestKilled:        end(contract.ReasonDestroyed),
+			GuestCrashed:       end(contract.ReasonCrashed),
+			GuestGone:          end(contract.ReasonCrashed),
 		}),
 		Stopping: row(Stopping, map[Input]Step{
 			Again:              {Next: Stopping, Do: Shutdown},
@@ -115,6 +174,7 @@ func Table() map[State]map[Input]Step {
 		}),
 		Killing: row(Killing, map[Input]Step{
 			Again:        {Next: Killing, Do: Destroy},
+			Left:         end(contract.ReasonMigrated), // it was gone before it could be killed
 			GuestOff:     end(contract.ReasonShutdown),
 			GuestKilled:  end(contract.ReasonDestroyed),
 			GuestCrashed: end(contract.ReasonDestroyed), // killed harder than libvirt expected
@@ -128,7 +188,8 @@ func Table() map[State]map[Input]Step {
 func Inputs() []Input {
 	return []Input{
 		StartAsked, StartDone, StartRefused, StartRetryable, Stop, StopNow, GracePeriodExpired, Again, GuestOff,
-		GuestKilled, GuestCrashed, GuestGone,
+		GuestKilled, GuestCrashed, GuestGone, ReceiveAsked, ReceiveFailed, Arrived, Granted, Withdraw, LeaveAsked, Left,
+		Stayed,
 	}
 }
 
@@ -140,8 +201,13 @@ func row(s State, listed map[Input]Step) map[Input]Step {
 	for _, in := range Inputs() {
 		out[in] = Step{Next: s}
 	}
+	return with(out, listed)
+}
+
+// with replaces what is listed.
+func with(row, listed map[Input]Step) map[Input]Step {
 	for in, step := range listed {
-		out[in] = step
+		row[in] = step
 	}
-	return out
+	return row
 }

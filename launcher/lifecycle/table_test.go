@@ -39,6 +39,25 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 	}
 }
 
+// A guest that was received runs only once it was granted: no other input resumes it.
+func TestOnlyTheGrantResumes(t *testing.T) {
+	for state, row := range lifecycle.Table() {
+		for in, step := range row {
+			if step.Do == lifecycle.Resume {
+				require.Equal(t, lifecycle.Held, state)
+				require.Equal(t, lifecycle.Granted, in)
+			}
+		}
+	}
+	for _, state := range []lifecycle.State{lifecycle.Receiving, lifecycle.Held} {
+		for in, step := range lifecycle.Table()[state] {
+			if in != lifecycle.Granted && step.Next == lifecycle.Running {
+				require.Fail(t, "the guest runs", "%s × %s", state, in)
+			}
+		}
+	}
+}
+
 func TestStories(t *testing.T) {
 	const (
 		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused,
@@ -46,6 +65,9 @@ func TestStories(t *testing.T) {
 		stop, now, over, again     = lifecycle.Stop, lifecycle.StopNow, lifecycle.GracePeriodExpired, lifecycle.Again
 		off, killed, crashed, gone = lifecycle.GuestOff, lifecycle.GuestKilled, lifecycle.GuestCrashed,
 			lifecycle.GuestGone
+		receive, unfit, arrived, granted, withdraw = lifecycle.ReceiveAsked, lifecycle.ReceiveFailed, lifecycle.Arrived,
+			lifecycle.Granted, lifecycle.Withdraw
+		leave, left, stayed = lifecycle.LeaveAsked, lifecycle.Left, lifecycle.Stayed
 	)
 	for name, c := range map[string]struct {
 		in     []lifecycle.Input
@@ -84,6 +106,32 @@ func TestStories(t *testing.T) {
 			reason: contract.ReasonShutdown, ran: true},
 		"over before the start answered": {in: []lifecycle.Input{ask, off, done}, reason: contract.ReasonShutdown,
 			ran: true},
+		"received and granted": {in: []lifecycle.Input{receive, arrived, granted, granted, off},
+			do: []lifecycle.Action{lifecycle.Receive, lifecycle.Resume}, reason: contract.ReasonShutdown, ran: true},
+		"received and withdrawn": {in: []lifecycle.Input{receive, arrived, withdraw},
+			do: []lifecycle.Action{lifecycle.Receive}, reason: contract.ReasonNotReceived},
+		"a grant is nothing before the guest is here": {in: []lifecycle.Input{receive, granted, stop},
+			do: []lifecycle.Action{lifecycle.Receive}, reason: contract.ReasonNotReceived},
+		"the incoming guest dies": {in: []lifecycle.Input{receive, gone},
+			do: []lifecycle.Action{lifecycle.Receive}, reason: contract.ReasonNotReceived},
+		"unfit to receive": {in: []lifecycle.Input{receive, unfit, stop},
+			do: []lifecycle.Action{lifecycle.Receive}, reason: contract.ReasonNeverRan},
+		"moved on after it was received": {in: []lifecycle.Input{receive, arrived, granted, leave, left},
+			do:     []lifecycle.Action{lifecycle.Receive, lifecycle.Resume, lifecycle.Leave},
+			reason: contract.ReasonMigrated, ran: true},
+		"moved": {in: []lifecycle.Input{ask, done, leave, left},
+			do: []lifecycle.Action{lifecycle.Leave}, reason: contract.ReasonMigrated, ran: true},
+		"not moved": {in: []lifecycle.Input{ask, done, leave, stayed, off},
+			do: []lifecycle.Action{lifecycle.Leave}, reason: contract.ReasonShutdown, ran: true},
+		"powers off while it is moved": {in: []lifecycle.Input{ask, done, leave, off},
+			do: []lifecycle.Action{lifecycle.Leave}, reason: contract.ReasonShutdown, ran: true},
+		"stopped while it is moved": {in: []lifecycle.Input{ask, done, leave, stop, again, stayed, off},
+			do:     []lifecycle.Action{lifecycle.Leave, lifecycle.Abort, lifecycle.Abort, lifecycle.Shutdown},
+			reason: contract.ReasonShutdown, ran: true},
+		"moved before it could be stopped": {in: []lifecycle.Input{ask, done, leave, stop, left},
+			do: []lifecycle.Action{lifecycle.Leave, lifecycle.Abort}, reason: contract.ReasonMigrated, ran: true},
+		"moved before it could be killed": {in: []lifecycle.Input{ask, done, leave, now, left},
+			do: []lifecycle.Action{lifecycle.Leave, lifecycle.Destroy}, reason: contract.ReasonMigrated, ran: true},
 		"told to stop again": {in: []lifecycle.Input{ask, done, stop, stop, off},
 			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
 	} {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -43,8 +44,10 @@ type pod struct {
 	client rpc.LauncherClient
 	// namespace is the network namespace that it runs in; empty: this process's.
 	namespace string
-	logPath   string
-	serial    net.Conn // a serial port has one client at a time
+	// place is where the pod sees its directories: two pods that a guest moves between see them at the same one.
+	place   string
+	logPath string
+	serial  net.Conn // a serial port has one client at a time
 }
 
 // vmi of the tests, with the parts that a test wants otherwise.
@@ -75,11 +78,17 @@ func newPod(t *testing.T, object string) *pod {
 
 func newPodIn(t *testing.T, object, namespace string) *pod {
 	t.Helper()
+	return newPodAt(t, object, namespace, "")
+}
+
+func newPodAt(t *testing.T, object, namespace, place string) *pod {
+	t.Helper()
 	require.Zero(t, os.Getuid(), "these tests need root, to give the launcher less")
 	dir, err := os.MkdirTemp("", "vf")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &pod{t: t, dir: dir, namespace: namespace, exited: make(chan error, 1), logPath: filepath.Join(dir, "log")}
+	p := &pod{t: t, dir: dir, namespace: namespace, place: place, exited: make(chan error, 1),
+		logPath: filepath.Join(dir, "log")}
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -118,16 +127,24 @@ func (p *pod) start() {
 		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`,
 			p.at("tun")}
 	}
+	if p.place != "" {
+		// libvirt tells two hosts apart by their names, and looks its own up.
+		name := filepath.Base(p.dir)
+		require.NoError(p.t, os.WriteFile(p.at("hosts"), []byte("127.0.0.1 localhost "+name+"\n"), 0o644)) //nolint:gosec // as usual
+		require.NoError(p.t, os.MkdirAll(p.place, 0o755))                                                  //nolint:gosec // the launcher is another user
+		before = append(before, "unshare", "--mount", "--uts", "sh", "-c",
+			`mount --bind "$0" "$1" && mount --bind "$0/hosts" /etc/hosts && hostname "$2" && shift 2 && exec "$@"`,
+			p.dir, p.place, name)
+	}
 	command := append(before, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
 		"--no-new-privs",
-		launcherBinary(p.t), "--vmi", p.at("vmi.json"), "--termination-message", p.at("termination"), "--socket",
-		p.at("sockets/l.sock"),
-		"--private-dir", p.at("private"), "--disks-dir", p.at("disks"), "--container-disks-dir", p.at("images"),
-		"--cloud-init-dir", p.at("cloud-init"), "--allow-emulation", "--log-level", "debug", "--resolv-conf", p.at(
-			"resolv.conf"))
+		launcherBinary(p.t), "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
+		"--socket", p.inside("sockets/l.sock"), "--private-dir", p.inside("private"), "--disks-dir", p.inside("disks"),
+		"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"), "--allow-emulation",
+		"--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString())
 	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.at("tmp"))
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.inside("tmp"))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	require.NoError(p.t, p.cmd.Start())
 	go func() { p.exited <- p.cmd.Wait() }()
@@ -154,6 +171,14 @@ func (p *pod) start() {
 }
 
 func (p *pod) at(path string) string { return filepath.Join(p.dir, path) }
+
+// inside is where the pod itself sees it.
+func (p *pod) inside(path string) string {
+	if p.place == "" {
+		return p.at(path)
+	}
+	return filepath.Join(p.place, path)
+}
 
 func (p *pod) eventually(what string, ok func() bool) {
 	p.t.Helper()
@@ -211,7 +236,7 @@ func (p *pod) process(program string) (pid int, found bool) {
 			continue // it ended meanwhile
 		}
 		arguments := bytes.Split(b, []byte{0})
-		if filepath.Base(string(arguments[0])) != program || !bytes.Contains(b, []byte(p.dir)) {
+		if filepath.Base(string(arguments[0])) != program || !p.has(filepath.Dir(f), b) {
 			continue
 		}
 		pid, err = strconv.Atoi(filepath.Base(filepath.Dir(f)))
@@ -219,6 +244,16 @@ func (p *pod) process(program string) (pid int, found bool) {
 		return pid, true
 	}
 	return 0, false
+}
+
+// has says that a process, with its directory in /proc and its command line, is the pod's.
+func (p *pod) has(proc string, command []byte) bool {
+	if p.place == "" {
+		return bytes.Contains(command, []byte(p.dir))
+	}
+	seen, err := os.Stat(proc + "/root" + p.place)
+	mine, err2 := os.Stat(p.dir)
+	return err == nil && err2 == nil && os.SameFile(seen, mine)
 }
 
 func (p *pod) signal(program string, s syscall.Signal) {

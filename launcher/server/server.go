@@ -17,7 +17,7 @@ import (
 )
 
 // Protocol is the number of the protocol that this launcher speaks.
-const Protocol = 1
+const Protocol = 2
 
 const (
 	// farewell is how long calls in flight have to end when the launcher does.
@@ -38,6 +38,8 @@ type Server struct {
 	rpc.UnimplementedLauncherServer
 	// Operator does operations on the running domain; set it before Listen. Errors carry a gRPC status.
 	Operator func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error)
+	// Mover does all that has to do with migrations; set it before Listen.
+	Mover Mover
 
 	version string
 	start   Starter

@@ -208,6 +208,10 @@ const (
 	ReasonCrashed   = "Crashed"   // the guest panicked or QEMU died
 	ReasonFailed    = "Failed"    // the launcher could not start the domain
 	ReasonNeverRan  = "NeverRan"  // the pod was ended before a domain was started
+	// ReasonMigrated: the guest runs, or may run, in another pod and never again here.
+	ReasonMigrated = "Migrated"
+	// ReasonNotReceived: the pod was a migration's target, and its guest has never run here.
+	ReasonNotReceived = "NotReceived"
 )
 
 // Reasons of DomainPaused beside "", which is that a user paused it.

@@ -1,0 +1,91 @@
+package disk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// LargestFile is what may be received of one file, in bytes. A Secret has 1 MiB at most, and so has all cloud-init data
+// of a VM.
+const LargestFile = 2 << 20
+
+var errOtherContent = errors.New("the content is not what was announced") //nolint:gochecknoglobals // a constant error
+
+// Carried says that a migration has to carry the whole file of a volume: the guest may not write to it, so libvirt does
+// not copy it, and making it again could give another one.
+func Carried(v Volume) bool { return v.Kind == NoCloud }
+
+// Read opens a carried file, by its name, and tells its size and digest.
+func Read(plan []Volume, name string) (content []byte, digest []byte, err error) {
+	v, err := carried(plan, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	content, err = os.ReadFile(v.Path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	sum := sha256.Sum256(content)
+	return content, sum[:], nil
+}
+
+// Receive puts a carried file where Prepare would make it. Only files of the plan are written.
+func Receive(plan []Volume, name string, size int64, digest []byte, from io.Reader) error {
+	v, err := carried(plan, name)
+	if err != nil {
+		return err
+	}
+	if size < 0 || size > LargestFile {
+		return failed(v.Name, "%s has %d bytes, which is more than such a file may have", name, size)
+	}
+	content, err := io.ReadAll(io.LimitReader(from, size))
+	if err != nil {
+		return fmt.Errorf("receiving %s: %w", name, err)
+	}
+	if sum := sha256.Sum256(content); int64(len(content)) != size || !bytes.Equal(sum[:], digest) {
+		return fmt.Errorf("receiving %s: %w", name, errOtherContent)
+	}
+	part := v.Path + ".part"
+	if err := os.WriteFile(part, content, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := os.Rename(part, v.Path); err != nil {
+		return fmt.Errorf("putting %s in its place: %w", name, err)
+	}
+	return nil
+}
+
+func carried(plan []Volume, name string) (Volume, error) {
+	for _, v := range plan {
+		if Carried(v) && filepath.Base(v.Path) == name {
+			return v, nil
+		}
+	}
+	return Volume{}, fmt.Errorf("the VM has no file %q that is carried", name)
+}
+
+// ImageDigest is the SHA-256 of the image that a volume is on top of; nil: it has none.
+func ImageDigest(v Volume) ([]byte, error) {
+	if v.Kind != ContainerDisk {
+		return nil, nil
+	}
+	path, err := find(v)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path) //nolint:gosec // find keeps to the volume
+	if err != nil {
+		return nil, fmt.Errorf("reading the image of %s: %w", v.Name, err)
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, fmt.Errorf("reading the image of %s: %w", v.Name, err)
+	}
+	return h.Sum(nil), nil
+}

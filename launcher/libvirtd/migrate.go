@@ -1,0 +1,172 @@
+package libvirtd
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"libvirt.org/go/libvirt"
+
+	"github.com/virtflow/virtflow/launcher/guest"
+)
+
+const mebibyte = 1 << 20
+
+// Migrate moves the domain to another libvirt and returns when that has ended. How it has ended is not what it returns
+// but what Look says: libvirt may report success and have resumed the guest, or lose the answer of a target that has
+// it. So the guest is always paused at the target, for the target's launcher to resume it, and the source's definition
+// is kept, which says for good that the guest was given away.
+func (l *Libvirt) Migrate(m guest.Move) error {
+	d, err := l.handle()
+	if err != nil {
+		return err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	defer l.nudge()
+	flags := libvirt.MIGRATE_LIVE | libvirt.MIGRATE_PEER2PEER | libvirt.MIGRATE_PERSIST_DEST | libvirt.MIGRATE_PAUSED |
+		libvirt.MIGRATE_ABORT_ON_ERROR
+	p := &libvirt.DomainMigrateParameters{URISet: true, URI: "unix://" + m.Memory}
+	if len(m.Copy) > 0 {
+		flags |= libvirt.MIGRATE_NON_SHARED_INC
+		p.DisksURISet, p.DisksURI = true, "unix://"+m.Disks
+		p.MigrateDisksSet, p.MigrateDisks = true, m.Copy
+	}
+	if m.Bandwidth > 0 {
+		p.BandwidthSet, p.Bandwidth = true, mebibytes(m.Bandwidth)
+	}
+	if m.AutoConverge {
+		flags |= libvirt.MIGRATE_AUTO_CONVERGE
+	}
+	if m.Unsafe {
+		flags |= libvirt.MIGRATE_UNSAFE
+	}
+	if m.Parallel > 1 {
+		flags |= libvirt.MIGRATE_PARALLEL
+		p.ParallelConnectionsSet, p.ParallelConnections = true, m.Parallel
+	}
+	if err := d.MigrateToURI3("qemu+unix:///session?socket="+m.Libvirt, p, flags); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	return nil
+}
+
+// mebibytes rounds up: 0 would be no limit.
+func mebibytes(bytes int64) uint64 { return uint64((bytes + mebibyte - 1) / mebibyte) } //nolint:gosec // positive
+
+// AbortMigration has libvirt abort the move that is under way; without one it does nothing.
+func (l *Libvirt) AbortMigration() error {
+	return l.adjust("aborting the migration", func(d *libvirt.Domain) error { return d.AbortJob() })
+}
+
+// SetMigrationBandwidth in bytes per second.
+func (l *Libvirt) SetMigrationBandwidth(bytes int64) error {
+	return l.adjust("setting the migration's bandwidth", func(d *libvirt.Domain) error {
+		return d.MigrateSetMaxSpeed(mebibytes(bytes), 0)
+	})
+}
+
+// SetMigrationDowntime is how long the guest may stand still at the end.
+func (l *Libvirt) SetMigrationDowntime(limit time.Duration) error {
+	return l.adjust("setting the migration's downtime", func(d *libvirt.Domain) error {
+		return d.MigrateSetMaxDowntime(uint64(limit.Milliseconds()), 0) //nolint:gosec // positive
+	})
+}
+
+func (l *Libvirt) adjust(doing string, do func(*libvirt.Domain) error) error {
+	d, err := l.handle()
+	if err != nil {
+		return err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	var e libvirt.Error
+	if err := do(d); err != nil && (!errors.As(err, &e) || e.Code != libvirt.ERR_OPERATION_INVALID) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// Copying is how far the move is; false: none is under way, or it does not copy yet.
+func (l *Libvirt) Copying() (guest.Copying, bool, error) {
+	d, err := l.handle()
+	if err != nil {
+		return guest.Copying{}, false, err
+	}
+	defer d.Free() //nolint:errcheck // a handle
+	j, err := d.GetJobStats(0)
+	if err != nil {
+		return guest.Copying{}, false, fmt.Errorf("reading how far the migration is: %w", err)
+	}
+	if j.Type == libvirt.DOMAIN_JOB_NONE || !j.DataTotalSet {
+		return guest.Copying{}, false, nil
+	}
+	size := func(n uint64) int64 { return int64(n) } //nolint:gosec // of a machine's memory and disks
+	return guest.Copying{
+		Total: size(j.DataTotal), Processed: size(j.DataProcessed), Remaining: size(j.DataRemaining),
+		DirtyRate: size(j.MemDirtyRate * j.MemPageSize), Rate: size(j.MemBps + j.DiskBps),
+		Iteration: int(j.MemIteration), DowntimeMs: size(j.Downtime), //nolint:gosec // small
+	}, true, nil
+}
+
+// Phase of the move, as libvirtd has written it down; it can be read also while libvirtd is away.
+func (l *Libvirt) Phase() string {
+	b, err := os.ReadFile(l.cfg.statusFile())
+	if err != nil {
+		return guest.PhaseUnknown
+	}
+	return phaseOf(b)
+}
+
+func phaseOf(status []byte) string {
+	var s struct {
+		XMLName xml.Name `xml:"domstatus"`
+		Job     struct {
+			Async string `xml:"async,attr"`
+			Phase string `xml:"phase,attr"`
+		} `xml:"job"`
+	}
+	switch err := xml.Unmarshal(status, &s); {
+	case err != nil:
+		return guest.PhaseUnknown
+	case s.Job.Async != "migration out" && s.Job.Async != "migration in":
+		return ""
+	case s.Job.Phase == "":
+		return guest.PhaseUnknown
+	}
+	return s.Job.Phase
+}
+
+// lookAgain is how often whoever waits for QEMU's end looks whether it still has to.
+const lookAgain = time.Second
+
+// Ended is closed when the domain's QEMU, which runs now, is dead: it has then written its last byte to its disks. It
+// is watched until ctx ends.
+func (l *Libvirt) Ended(ctx context.Context) (<-chan struct{}, error) {
+	pid, err := l.pid()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watching QEMU's process: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer unix.Close(fd) //nolint:errcheck // nothing is left to be done about it
+		for ctx.Err() == nil {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, //nolint:gosec // descriptors are small
+				int(lookAgain.Milliseconds()))
+			if n > 0 {
+				close(ended)
+				return
+			}
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}()
+	return ended, nil
+}

@@ -1,0 +1,184 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// place is where pods that a guest moves between see their directories.
+const place = "/tmp/vf-place"
+
+func newTwin(t *testing.T) *pod {
+	t.Helper()
+	return newPodAt(t, vmi(nil), "", place)
+}
+
+// move is one migration as the node workers run it.
+type move struct {
+	t        *testing.T
+	uid      string
+	from, to *pod
+	relay    *relay
+	options  *rpc.MigrationOptions
+}
+
+func newMove(t *testing.T, from, to *pod) *move {
+	t.Helper()
+	m := &move{t: t, uid: uuid.NewString(), from: from, to: to, options: &rpc.MigrationOptions{}}
+	m.relay = newRelay(t, m.uid, from, to)
+	return m
+}
+
+// prepare carries what libvirt does not copy, and prepares the target.
+func (m *move) prepare() {
+	m.t.Helper()
+	d, err := m.from.client.DescribeMigration(m.from.context(), &rpc.DescribeMigrationRequest{})
+	require.NoError(m.t, err)
+	stream, err := m.to.client.PrepareTarget(m.to.context())
+	require.NoError(m.t, err)
+	require.NoError(m.t, stream.Send(&rpc.PrepareTargetRequest{
+		Target: &rpc.Target{Migration: m.uid, Disks: d.GetDisks(), Files: d.GetFiles()}}))
+	for _, f := range d.GetFiles() {
+		content, err := m.from.client.ReadFile(m.from.context(), &rpc.ReadFileRequest{Name: f.GetName()})
+		require.NoError(m.t, err)
+		for {
+			piece, err := content.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(m.t, err)
+			require.NoError(m.t, stream.Send(&rpc.PrepareTargetRequest{Data: piece.GetData()}))
+		}
+	}
+	_, err = stream.CloseAndRecv()
+	require.NoError(m.t, err)
+}
+
+// begin has the source migrate; the last event comes on the channel.
+func (m *move) begin() <-chan *rpc.MigrationEvent {
+	m.t.Helper()
+	events, err := m.from.client.Migrate(m.from.context(), &rpc.MigrateRequest{Migration: m.uid, Options: m.options})
+	require.NoError(m.t, err)
+	first, err := events.Recv()
+	require.NoError(m.t, err)
+	require.NotNil(m.t, first.GetProgress())
+	m.relay.start()
+	last := make(chan *rpc.MigrationEvent, 1)
+	go func() {
+		defer close(last)
+		for {
+			e, err := events.Recv()
+			if err != nil {
+				return
+			}
+			if e.GetProgress() == nil {
+				last <- e
+			}
+		}
+	}()
+	return last
+}
+
+func (m *move) wait(last <-chan *rpc.MigrationEvent) *rpc.MigrationEvent {
+	m.t.Helper()
+	select {
+	case e, ok := <-last:
+		require.True(m.t, ok, "the source's launcher hung up")
+		return e
+	case <-time.After(deadline):
+		require.Fail(m.t, "the migration did not end")
+		return nil
+	}
+}
+
+func (m *move) finish(left *rpc.MigrationLeft) *rpc.Domain {
+	m.t.Helper()
+	d, err := m.to.client.FinishMigration(m.to.context(), &rpc.FinishMigrationRequest{
+		Migration: m.uid, Proof: left.GetProof(), Paused: left.GetPaused()})
+	require.NoError(m.t, err)
+	return d
+}
+
+// goes moves the guest, which has to succeed, and returns how long it stood still.
+func (m *move) goes() time.Duration {
+	m.t.Helper()
+	m.prepare()
+	begun := time.Now()
+	e := m.wait(m.begin())
+	dead := time.Now()
+	require.NotNil(m.t, e.GetLeft(), "%s", e)
+	m.finish(e.GetLeft())
+	resumed := time.Now()
+	stopped := time.UnixMilli(e.GetLeft().GetStoppedAt())
+	m.t.Logf("moved in %s: %s; proof %s %s after the stop, resumed %s later", resumed.Sub(begun).Round(time.Millisecond),
+		e.GetLeft().GetStats(), e.GetLeft().GetProof(), dead.Sub(stopped).Round(time.Millisecond),
+		resumed.Sub(dead).Round(time.Millisecond))
+	message, code := m.from.ends()
+	require.Equal(m.t, contract.TerminationMessage{Reason: contract.ReasonMigrated, Ran: true}, message)
+	require.Zero(m.t, code)
+	m.to.eventually("the guest runs at the target", func() bool {
+		d, err := m.to.client.GetDomain(m.to.context(), &rpc.GetDomainRequest{})
+		return err == nil && (d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING || e.GetLeft().GetPaused())
+	})
+	return resumed.Sub(stopped)
+}
+
+// run has the guest's agent run a shell's command.
+func (p *pod) run(command string) string {
+	p.t.Helper()
+	var out *rpc.GuestExecResponse
+	p.eventually("the agent runs "+command, func() (ok bool) {
+		var err error
+		out, err = p.client.GuestExec(p.context(),
+			&rpc.GuestExecRequest{Command: "sh", Arguments: []string{"-c", command}, TimeoutSeconds: 10})
+		return err == nil
+	})
+	require.Zero(p.t, out.GetExitCode(), "%s: %s", command, out.GetOutput())
+	return string(out.GetOutput())
+}
+
+// count starts something in the guest's memory that goes on with the guest.
+func (p *pod) count() {
+	p.t.Helper()
+	p.run(`setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done' ` +
+		`>/dev/null 2>&1 </dev/null & sleep 0.3; cat /tmp/count`)
+}
+
+func (p *pod) counted() int {
+	p.t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(p.run("cat /tmp/count")))
+	require.NoError(p.t, err)
+	return n
+}
+
+func TestAGuestMovesWithItsDisks(t *testing.T) {
+	from := newTwin(t)
+	from.boot()
+	from.agentUp()
+	from.count()
+	// In the overlay of the image, in the empty disk, and what cloud-init has.
+	written := from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=8 2>/dev/null; sync; sha256sum < /dev/vdb")
+	seed := from.run("sha256sum < /dev/vdc")
+	before := from.counted()
+	to := newTwin(t)
+	m := newMove(t, from, to)
+	downtime := m.goes()
+	t.Logf("downtime %s, %d bytes carried", downtime.Round(time.Millisecond), m.relay.bytes.Load())
+	require.Greater(t, to.counted(), before)
+	require.Equal(t, written, to.run("sha256sum < /dev/vdb"))
+	require.Equal(t, seed, to.run("sha256sum < /dev/vdc"))
+	require.False(t, bytes.Contains([]byte(to.log()), []byte("virtflow-guest ready")), "the guest has not booted again")
+}
