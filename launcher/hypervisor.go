@@ -43,6 +43,7 @@ type Hypervisor interface {
 	SetMigrationDowntime(limit time.Duration) error
 	Copying() (guest.Copying, bool, error)
 	Phase() string
+	StoppedAt() int64
 	Ended(ctx context.Context) (<-chan struct{}, error)
 	Look() (guest.Status, error)
 }

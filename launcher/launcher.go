@@ -331,9 +331,6 @@ func (l *Launcher) changed(s guest.Status) lifecycle.Input {
 		return l.arrived(s)
 	}
 	l.resumption.follow(s.PauseReason)
-	if session := l.lastSession(); session != nil && s.PauseReason == guest.ByMigration {
-		session.Stopped(time.Now())
-	}
 	return l.whileMoving(ended(s.State))
 }
 

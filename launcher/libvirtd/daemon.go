@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -68,6 +69,9 @@ type Libvirt struct {
 	mu      sync.Mutex // held over define and create, so that a status is read before or after both
 	conn    *libvirt.Connect
 	started bool // the domain has been running
+
+	// stopped is when the guest last stood still because it was about to leave, in milliseconds since 1970.
+	stopped atomic.Int64
 
 	pub  sync.Mutex // not held while libvirt is called, which may hang
 	last guest.Status
@@ -227,6 +231,10 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 	id, err := conn.DomainEventLifecycleRegister(nil,
 		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
 			l.log.Debug().Stringer("event", e).Msg("domain event")
+			if e.Event == libvirt.DOMAIN_EVENT_SUSPENDED &&
+				libvirt.DomainEventSuspendedDetailType(e.Detail) == libvirt.DOMAIN_EVENT_SUSPENDED_MIGRATED {
+				l.stopped.Store(time.Now().UnixMilli())
+			}
 			l.nudge()
 		})
 	if err != nil {

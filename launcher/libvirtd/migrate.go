@@ -111,6 +111,9 @@ func (l *Libvirt) Copying() (guest.Copying, bool, error) {
 	}, true, nil
 }
 
+// StoppedAt is when the guest last stood still because it was about to leave, in milliseconds since 1970; 0: never.
+func (l *Libvirt) StoppedAt() int64 { return l.stopped.Load() }
+
 // Phase of the move, as libvirtd has written it down; it can be read also while libvirtd is away.
 func (l *Libvirt) Phase() string {
 	b, err := os.ReadFile(l.cfg.statusFile())

@@ -35,6 +35,8 @@ type Hypervisor interface {
 	Copying() (guest.Copying, bool, error)
 	// Phase of the move, as libvirt has written it down.
 	Phase() string
+	// StoppedAt is when the guest last stood still because it was about to leave, in milliseconds since 1970; 0: never.
+	StoppedAt() int64
 	// Ended is closed when QEMU is dead, unless ctx ends before.
 	Ended(ctx context.Context) (<-chan struct{}, error)
 	// Look reads the domain's state.
@@ -62,11 +64,10 @@ type Session struct {
 	changed   chan struct{}       // closed and replaced with each change
 	followers int
 	alone     time.Time // since when there are none
-	stoppedAt time.Time
-	aborted   string // why
-	asked     bool   // aborted because somebody asked for it
-	disrupted bool   // the guest was paused so that it ends
-	aborting  bool   // a call is under way
+	aborted   string    // why
+	asked     bool      // aborted because somebody asked for it
+	disrupted bool      // the guest was paused so that it ends
+	aborting  bool      // a call is under way
 }
 
 // NewSession prepares a move. paused: the user has paused the guest, which stays so.
@@ -131,7 +132,9 @@ func (s *Session) run(ctx context.Context) *rpc.MigrationEvent {
 // ended finds out what became of the guest whose QEMU is dead. Where the target had confirmed before, libvirt was about
 // to kill QEMU, and the guest is the target's, however QEMU has died.
 func (s *Session) ended(ctx context.Context) *rpc.MigrationEvent {
-	if phase := s.hypervisor.Phase(); phase == guest.PhaseConfirmed {
+	phase := s.hypervisor.Phase()
+	s.log.Info().Str("migration", s.Migration).Str("phase", phase).Msg("QEMU is dead")
+	if phase == guest.PhaseConfirmed {
 		return s.left(rpc.MigrationProof_MIGRATION_PROOF_PROCESS)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
@@ -275,15 +278,6 @@ func (s *Session) Disrupt() error {
 	return s.hypervisor.Suspend()
 }
 
-// Stopped notes that the guest stands still because it is about to leave.
-func (s *Session) Stopped(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stoppedAt.IsZero() {
-		s.stoppedAt = at
-	}
-}
-
 // Progress is the newest.
 func (s *Session) Progress() *rpc.MigrationProgress {
 	s.mu.Lock()
@@ -340,8 +334,8 @@ func (s *Session) left(proof rpc.MigrationProof) *rpc.MigrationEvent {
 		TotalMs: time.Since(s.begun).Milliseconds(), Bytes: s.progress.GetProcessed(),
 		Iterations: int64(s.progress.GetIteration()), Mode: s.progress.GetMode(),
 	}}
-	if !s.stoppedAt.IsZero() {
-		left.StoppedAt = s.stoppedAt.UnixMilli()
+	if at := s.hypervisor.StoppedAt(); at >= s.begun.UnixMilli() {
+		left.StoppedAt = at
 	}
 	return &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Left{Left: left}}
 }

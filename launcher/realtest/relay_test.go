@@ -3,14 +3,15 @@
 package realtest
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ type relay struct {
 	mu      sync.Mutex
 	conns   []net.Conn
 	stopped bool
-	bytes   atomic.Int64
+	begun   time.Time
 	stalled chan struct{} // closed: nothing goes through any more, and nothing is closed
 }
 
@@ -42,6 +43,7 @@ func newRelay(t *testing.T, uid string, from, to *pod) *relay {
 }
 
 func (r *relay) start() {
+	r.begun = time.Now()
 	for _, c := range []migration.Channel{migration.ChannelLibvirt, migration.ChannelMemory, migration.ChannelDisks} {
 		go func() {
 			for {
@@ -54,6 +56,9 @@ func (r *relay) start() {
 		}()
 	}
 }
+
+// after says that it has run for so long.
+func (r *relay) after(d time.Duration) bool { return time.Since(r.begun) > d }
 
 // stop ends every stream at once, as a killed node worker would.
 func (r *relay) stop() {
@@ -104,7 +109,6 @@ func (r *relay) copy(c migration.Channel, up bool, to, from net.Conn) {
 			r.stop()
 			return
 		}
-		r.bytes.Add(int64(n))
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}
@@ -147,4 +151,49 @@ func (r *relay) fetch(p *pod, c migration.Channel, side string) (net.Conn, error
 		r.keep(stream)
 	}
 	return stream, err
+}
+
+// Of libvirt's own protocol: the program that moves domains, and its calls that matter here.
+const (
+	libvirtProgram  = 0x20008086
+	libvirtFinish   = 306
+	libvirtPrepare  = 303
+	libvirtHeader   = 28
+	libvirtIsAnswer = 1
+)
+
+// calls lists the calls (and answers) that a piece of a libvirt stream has.
+func calls(data []byte) (out []call) {
+	for len(data) >= libvirtHeader {
+		size := binary.BigEndian.Uint32(data)
+		if binary.BigEndian.Uint32(data[4:]) == libvirtProgram {
+			out = append(out, call{procedure: binary.BigEndian.Uint32(data[12:]),
+				answer: binary.BigEndian.Uint32(data[16:]) == libvirtIsAnswer})
+		}
+		if int(size) < libvirtHeader || int(size) > len(data) {
+			break
+		}
+		data = data[size:]
+	}
+	return out
+}
+
+type call struct {
+	procedure uint32
+	answer    bool
+}
+
+// at has do called when a call, or its answer, is to be carried; false from it: it is lost, and all streams with it.
+func (r *relay) at(procedure uint32, answer bool, do func() bool) {
+	r.each = func(c migration.Channel, up bool, data []byte) bool {
+		if c != migration.ChannelLibvirt || up == answer {
+			return true
+		}
+		for _, seen := range calls(data) {
+			if seen.procedure == procedure && seen.answer == answer {
+				return do()
+			}
+		}
+		return true
+	}
 }

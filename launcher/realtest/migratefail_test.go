@@ -1,0 +1,264 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/launcher/migration"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// slow is a bandwidth at which a guest takes long enough to be disturbed.
+const slow = 4 << 20
+
+// copies waits until the memory is being copied.
+func (m *move) copies() {
+	m.t.Helper()
+	m.from.eventually("the guest is being copied", func() bool {
+		_, err := m.from.client.MigrationStatus(m.from.context(), &rpc.MigrationStatusRequest{})
+		require.NoError(m.t, err)
+		events, err := m.from.client.Migrate(m.from.context(), &rpc.MigrateRequest{Migration: m.uid}) // attaches
+		require.NoError(m.t, err)
+		e, err := events.Recv()
+		require.NoError(m.t, err)
+		require.NotNil(m.t, e.GetProgress(), "%s", e)
+		return e.GetProgress().GetProcessed() > 0
+	})
+}
+
+// slowly begins a move that takes long, and waits until it copies.
+func slowly(t *testing.T) (*move, <-chan *rpc.MigrationEvent) {
+	t.Helper()
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.options.Bandwidth = slow
+	m.prepare()
+	last := m.begin()
+	m.copies()
+	return m, last
+}
+
+func TestAMoveIsAborted(t *testing.T) {
+	m, last := slowly(t)
+	_, err := m.from.client.Operate(m.from.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_PAUSE})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	other, err := m.from.client.Migrate(m.from.context(), &rpc.MigrateRequest{Migration: "another"})
+	require.NoError(t, err)
+	_, err = other.Recv()
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+
+	begun := time.Now()
+	answer, err := m.from.client.AbortMigration(m.from.context(),
+		&rpc.AbortMigrationRequest{Migration: m.uid, Why: "called off"})
+	require.NoError(t, err)
+	require.True(t, answer.GetFound())
+	stayed := m.stays(last)
+	t.Logf("aborted in %s", time.Since(begun))
+	require.True(t, stayed.GetAborted())
+	require.Equal(t, "called off", stayed.GetReason())
+	m.notReceived()
+
+	// It can be moved afterwards.
+	newMove(t, m.from, newTwin(t)).goes()
+}
+
+// TestTheAnswerOfFinishIsLost: libvirt resumes the source, and has left the target with the whole guest. Without the
+// rule that only proof resumes a target the guest would run twice.
+func TestTheAnswerOfFinishIsLost(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	cut := make(chan struct{})
+	m.relay.at(libvirtFinish, true, func() bool { close(cut); return false })
+	m.prepare()
+	last := m.begin()
+	m.stays(last)
+	select {
+	case <-cut:
+	default:
+		require.Fail(t, "the answer was not cut")
+	}
+	m.from.eventually("the target has the whole guest", func() bool {
+		s, err := m.to.client.MigrationStatus(m.to.context(), &rpc.MigrationStatusRequest{})
+		return err == nil && s.GetHeld()
+	})
+	_, err := m.to.client.Operate(m.to.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_UNPAUSE})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	_, err = m.to.client.FinishMigration(m.to.context(), &rpc.FinishMigrationRequest{Migration: m.uid})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "without proof: %v", err)
+	m.withdraws()
+}
+
+func TestTheCallOfFinishIsLost(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.relay.at(libvirtFinish, false, func() bool { return false })
+	m.prepare()
+	m.stays(m.begin())
+	m.notReceived() // libvirt has ended what came
+}
+
+// TestTheRelayDiesOnceTheTargetHasAnswered: what is proven stays so.
+func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
+	from := booted(t)
+	to := newTwin(t)
+	m := newMove(t, from, to)
+	m.relay.at(libvirtFinish, true, func() bool {
+		time.AfterFunc(5*time.Millisecond, m.relay.stop)
+		return true
+	})
+	m.goes()
+	n := to.counted()
+	to.eventually("it counts on", func() bool { return to.counted() > n })
+}
+
+func TestTheStreamsAreCut(t *testing.T) {
+	m, last := slowly(t)
+	m.relay.stop()
+	m.stays(last)
+	m.notReceived()
+}
+
+func TestTheStreamsStall(t *testing.T) {
+	m, last := slowly(t)
+	close(m.relay.stalled)
+	stayed := m.stays(last)
+	require.False(t, stayed.GetAborted())
+}
+
+func TestTheMemoryStalls(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.options.Bandwidth = slow
+	m.relay.each = func(c migration.Channel, _ bool, _ []byte) bool {
+		if c == migration.ChannelMemory && m.relay.after(3*time.Second) {
+			select {}
+		}
+		return true
+	}
+	m.prepare()
+	last := m.begin()
+	require.Contains(t, m.stays(last).GetReason(), "stalled")
+	m.notReceived()
+}
+
+func TestWhatDiesAtTheTargetLeavesTheGuestAtItsSource(t *testing.T) {
+	for _, program := range []string{"qemu-system-x86_64", "libvirtd", "launcher"} {
+		t.Run(program, func(t *testing.T) {
+			m, last := slowly(t)
+			m.to.signal(program, syscall.SIGKILL)
+			m.stays(last)
+			if program != "launcher" {
+				m.withdraws()
+			}
+		})
+	}
+}
+
+func TestLibvirtdDiesAtTheSource(t *testing.T) {
+	m, last := slowly(t)
+	m.from.signal("libvirtd", syscall.SIGKILL)
+	m.stays(last)
+	m.withdraws()
+	newMove(t, m.from, newTwin(t)).goes()
+}
+
+// TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest: at that moment only libvirt's file knows how far it was.
+func TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest(t *testing.T) {
+	for name, answer := range map[string]bool{"at the call of finish": false, "at its answer": true} {
+		t.Run(name, func(t *testing.T) {
+			from := booted(t)
+			m := newMove(t, from, newTwin(t))
+			m.relay.at(libvirtFinish, answer, func() bool {
+				from.signal("libvirtd", syscall.SIGKILL)
+				return false
+			})
+			m.prepare()
+			m.stays(m.begin())
+			m.withdraws()
+		})
+	}
+}
+
+func TestQEMUDiesAtTheSource(t *testing.T) {
+	m, last := slowly(t)
+	m.from.signal("qemu-system-x86_64", syscall.SIGKILL)
+	e := m.wait(last)
+	require.NotNil(t, e.GetEnded(), "%s", e)
+	message, _ := m.from.ends()
+	require.Equal(t, contract.ReasonCrashed, message.Reason)
+	m.withdraws()
+}
+
+func TestThePodEndsWhileItsGuestMoves(t *testing.T) {
+	m, last := slowly(t)
+	m.from.signal("launcher", syscall.SIGTERM)
+	e := m.wait(last)
+	require.NotNil(t, e.GetStayed(), "%s", e)
+	message, _ := m.from.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, message)
+	m.withdraws()
+}
+
+func TestTheGuestPowersOffWhileItMoves(t *testing.T) {
+	m, last := slowly(t)
+	_, _ = m.from.client.GuestExec(m.from.context(),
+		&rpc.GuestExecRequest{Command: "poweroff", TimeoutSeconds: 5}) // the answer may not come any more
+	e := m.wait(last)
+	require.NotNil(t, e.GetEnded(), "%s", e)
+	message, _ := m.from.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, message)
+	m.withdraws()
+}
+
+func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
+	from, to := booted(t), newTwin(t)
+	image := to.at("images/root/disk/disk.img")
+	f, err := os.OpenFile(image, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("another"), 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	d, err := from.client.DescribeMigration(from.context(), &rpc.DescribeMigrationRequest{})
+	require.NoError(t, err)
+	require.Len(t, d.GetDisks(), 3)
+	require.Equal(t, "seed-nocloud.iso", d.GetFiles()[0].GetName())
+	prepare := func(change func(*rpc.Target)) error {
+		target := &rpc.Target{Migration: "uid", Disks: d.GetDisks()}
+		change(target)
+		stream, err := to.client.PrepareTarget(to.context())
+		require.NoError(t, err)
+		require.NoError(t, stream.Send(&rpc.PrepareTargetRequest{Target: target}))
+		if err := stream.Send(&rpc.PrepareTargetRequest{Data: []byte("bytes")}); !errors.Is(err, io.EOF) {
+			require.NoError(t, err)
+		}
+		_, err = stream.CloseAndRecv()
+		return err
+	}
+	err = prepare(func(*rpc.Target) {})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "containerDisk root has other content on this node: name it by digest")
+	for _, name := range []string{"../sockets/l.sock", "root-overlay.qcow2", "/etc/passwd", ""} {
+		require.ErrorContains(t, prepare(func(target *rpc.Target) {
+			target.Files = []*rpc.MigrationFile{{Name: name, Size: 5}}
+		}), "no file", name)
+	}
+	require.ErrorContains(t, prepare(func(target *rpc.Target) {
+		target.Files = []*rpc.MigrationFile{{Name: "seed-nocloud.iso", Size: 5, Sha256: make([]byte, 32)}}
+	}), "not what was announced")
+	require.ErrorContains(t, prepare(func(target *rpc.Target) {
+		target.Files = []*rpc.MigrationFile{{Name: "seed-nocloud.iso", Size: 1 << 40}}
+	}), "more than such a file may have")
+	require.Equal(t, 0, strings.Count(to.log(), `"Arrived"`))
+}
