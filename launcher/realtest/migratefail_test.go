@@ -3,6 +3,7 @@
 package realtest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -27,9 +28,9 @@ const slow = 4 << 20
 func (m *move) copies() {
 	m.t.Helper()
 	m.from.eventually("the guest is being copied", func() bool {
-		_, err := m.from.client.MigrationStatus(m.from.context(), &rpc.MigrationStatusRequest{})
-		require.NoError(m.t, err)
-		events, err := m.from.client.Migrate(m.from.context(), &rpc.MigrateRequest{Migration: m.uid}) // attaches
+		ctx, cancel := context.WithTimeout(m.t.Context(), deadline)
+		defer cancel()
+		events, err := m.from.client.Migrate(ctx, &rpc.MigrateRequest{Migration: m.uid}) // attaches
 		require.NoError(m.t, err)
 		e, err := events.Recv()
 		require.NoError(m.t, err)
