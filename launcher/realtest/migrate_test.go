@@ -35,6 +35,8 @@ type move struct {
 	from, to *pod
 	relay    *relay
 	options  *rpc.MigrationOptions
+	// interfaces of the target.
+	interfaces []*rpc.PodInterface
 }
 
 func newMove(t *testing.T, from, to *pod) *move {
@@ -52,7 +54,7 @@ func (m *move) prepare() {
 	stream, err := m.to.client.PrepareTarget(m.to.context())
 	require.NoError(m.t, err)
 	require.NoError(m.t, stream.Send(&rpc.PrepareTargetRequest{
-		Target: &rpc.Target{Migration: m.uid, Disks: d.GetDisks(), Files: d.GetFiles()}}))
+		Target: &rpc.Target{Migration: m.uid, Disks: d.GetDisks(), Files: d.GetFiles(), Interfaces: m.interfaces}}))
 	for _, f := range d.GetFiles() {
 		content, err := m.from.client.ReadFile(m.from.context(), &rpc.ReadFileRequest{Name: f.GetName()})
 		require.NoError(m.t, err)
@@ -281,4 +283,36 @@ func TestAPausedGuestStaysPaused(t *testing.T) {
 	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, to.operate(rpc.Operation_OPERATION_UNPAUSE).GetState())
 	n := to.counted()
 	to.eventually("it counts on", func() bool { return to.counted() > n })
+}
+
+func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
+	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
+	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")
+	from := newPodAt(t, vmi(masquerade), here, place)
+	from.bootWith(podInterface())
+	answers := func(namespace string) func() bool {
+		return func() bool { return strings.Contains(get(namespace, "10.0.2.2:80"), "hello from") }
+	}
+	from.eventually("the guest's web server answers", answers(here))
+	to := newPodAt(t, vmi(masquerade), there, place)
+	m := newMove(t, from, to)
+	m.interfaces = []*rpc.PodInterface{podInterface()}
+	m.goes()
+	to.eventually("it answers at the target", answers(there))
+	d, err := to.client.GetDomain(to.context(), &rpc.GetDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "eth0", d.GetInterfaces()[0].GetPodInterface())
+	to.agentUp()
+	// The target's own server renews its lease.
+	to.run("udhcpc -n -q -i eth0")
+	require.Contains(t, to.log(), "answered DHCP")
+	skew := time.Since(time.Unix(int64(seconds(t, to.run("date +%s"))), 0))
+	require.Less(t, skew.Abs(), 3*time.Second, "the guest's clock")
+}
+
+func seconds(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	require.NoError(t, err)
+	return n
 }

@@ -263,3 +263,41 @@ func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
 	}), "more than such a file may have")
 	require.Equal(t, 0, strings.Count(to.log(), `"Arrived"`))
 }
+
+// TestTheSourceDiesAtTheLastMoment: whenever something of the source is killed once the target has everything, the
+// guest goes on at one end at most, and the launchers agree which that is.
+func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
+	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
+		for _, after := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond} {
+			t.Run(program+" after "+after.String(), func(t *testing.T) {
+				from := booted(t)
+				m := newMove(t, from, newTwin(t))
+				pid, found := from.process(program)
+				require.True(t, found)
+				m.relay.at(libvirtFinish, true, func() bool {
+					time.AfterFunc(after, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+					return true
+				})
+				m.prepare()
+				e := m.wait(m.begin())
+				t.Logf("%s", e)
+				switch {
+				case e.GetLeft() != nil:
+					require.NotContains(t, m.to.log(), `\"resumed\"`)
+					m.finish(e.GetLeft())
+					m.left()
+					n := m.to.counted()
+					m.to.eventually("it counts on", func() bool { return m.to.counted() > n })
+				case e.GetStayed() != nil:
+					n := from.counted()
+					from.eventually("it counts on", func() bool { return from.counted() > n })
+					m.withdraws()
+				default:
+					message, _ := from.ends()
+					require.Equal(t, contract.ReasonCrashed, message.Reason)
+					m.withdraws()
+				}
+			})
+		}
+	}
+}

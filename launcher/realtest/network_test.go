@@ -26,7 +26,11 @@ import (
 // for the launcher's user.
 func podNetwork(t *testing.T) string {
 	t.Helper()
-	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
+	return podNetworkNamed(t, "vf-real-"+strconv.Itoa(syscall.Getpid()))
+}
+
+func podNetworkNamed(t *testing.T, name string) string {
+	t.Helper()
 	do := func(command string) {
 		t.Helper()
 		fields := strings.Fields(command)
@@ -46,17 +50,25 @@ func podNetwork(t *testing.T) string {
 	return name
 }
 
-func TestTheGuestGetsItsAddressAndAnswers(t *testing.T) {
-	namespace := podNetwork(t)
-	p := newPodIn(t, vmi(func(spec map[string]any) {
-		spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}}}
-		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
-		devices["interfaces"] = []any{map[string]any{"name": "default", "masquerade": map[string]any{}}}
-	}), namespace)
-	d := p.bootWith(&rpc.PodInterface{
+// podInterface is what the node's worker says of it.
+func podInterface() *rpc.PodInterface {
+	return &rpc.PodInterface{
 		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0",
 		GuestAddress: "10.0.2.2/24", Gateway: "10.0.2.1",
-	})
+	}
+}
+
+// masquerade is the interface of a guest there.
+func masquerade(spec map[string]any) {
+	spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}}}
+	devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
+	devices["interfaces"] = []any{map[string]any{"name": "default", "masquerade": map[string]any{}}}
+}
+
+func TestTheGuestGetsItsAddressAndAnswers(t *testing.T) {
+	namespace := podNetwork(t)
+	p := newPodIn(t, vmi(masquerade), namespace)
+	d := p.bootWith(podInterface())
 	require.Len(t, d.GetInterfaces(), 1)
 	require.Equal(t, "default", d.GetInterfaces()[0].GetName())
 	require.Equal(t, "eth0", d.GetInterfaces()[0].GetPodInterface())
