@@ -90,7 +90,7 @@ func NewSession(
 }
 
 // Run moves the guest and returns how that ended, which is certain then. It ends with ctx at the latest, without an
-// outcome.
+// outcome. libvirt's part in it may go on when the guest has left.
 func (s *Session) Run(ctx context.Context) *rpc.MigrationEvent {
 	outcome := s.run(ctx)
 	if outcome == nil {
@@ -113,19 +113,16 @@ func (s *Session) run(ctx context.Context) *rpc.MigrationEvent {
 	}
 	returned := make(chan error, 1)
 	go func() { returned <- s.hypervisor.Migrate(s.move) }()
-	samples := time.NewTicker(sampleInterval)
-	defer samples.Stop()
-	for first := true; ; first = false {
-		select {
-		case <-dead:
-			return s.ended(ctx)
-		case err := <-returned:
-			return s.settle(ctx, dead, err)
-		case <-samples.C:
-			s.sample(first)
-		case <-ctx.Done():
-			return nil
-		}
+	// Beside this: libvirt answers nothing about a domain while it waits for the end of its QEMU, and that end is what
+	// the target waits for.
+	go s.samples(watching)
+	select {
+	case <-dead:
+		return s.ended(ctx)
+	case err := <-returned:
+		return s.settle(ctx, dead, err)
+	case <-ctx.Done():
+		return nil
 	}
 }
 
@@ -205,9 +202,26 @@ func (s *Session) resumes(st guest.Status) bool {
 	return s.disrupted && !s.paused && st.State == guest.Paused && st.PauseReason == guest.ByUser
 }
 
+// samples looks how far it is until ctx ends.
+func (s *Session) samples(ctx context.Context) {
+	tick := time.NewTicker(sampleInterval)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		select {
+		case <-tick.C:
+			s.sample(ctx, first)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // sample looks how far it is, and does what the monitor says.
-func (s *Session) sample(first bool) {
+func (s *Session) sample(ctx context.Context, first bool) {
 	c, ok, err := s.hypervisor.Copying()
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil && !errors.Is(err, guest.ErrUnavailable) {
 		s.log.Debug().Err(err).Msg("how far the migration is, is not known")
 	}
