@@ -227,6 +227,11 @@ func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error)
 	if side == "" || side != r.Side {
 		return nil, errNotUnderWay
 	}
+	switch r.Channel {
+	case ChannelLibvirt, ChannelMemory, ChannelDisks:
+	default:
+		return nil, fmt.Errorf("%q is not a channel", r.Channel)
+	}
 	if side == SideSource {
 		select {
 		case conn := <-accepted:
@@ -238,12 +243,8 @@ func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error)
 		}
 	}
 	path := h.Path(r.Channel)
-	switch r.Channel {
-	case ChannelLibvirt:
+	if r.Channel == ChannelLibvirt {
 		path = h.libvirt
-	case ChannelMemory, ChannelDisks:
-	default:
-		return nil, fmt.Errorf("%q is not a channel", r.Channel)
 	}
 	dialer := net.Dialer{Timeout: dialLimit}
 	conn, err := dialer.DialContext(ctx, "unix", path)

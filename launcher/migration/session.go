@@ -136,29 +136,28 @@ func (s *Session) ended(ctx context.Context) *rpc.MigrationEvent {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	for {
-		status := make(chan guest.Status, 1)
+	for ctx.Err() == nil {
+		state := make(chan guest.State, 1)
 		go func() { // libvirt may hang
-			if st, err := s.hypervisor.Look(); err == nil {
-				status <- st
+			st, err := s.hypervisor.Look()
+			if err != nil {
+				st.State = guest.Absent
 			}
+			state <- st.State
 		}()
 		select {
-		case st := <-status:
-			if st.State == guest.Migrated {
+		case st := <-state:
+			if st == guest.Migrated {
 				return s.left(rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT)
 			}
-			if st.State.Ended() {
-				return guestEnded(st.State)
+			if st.Ended() {
+				return guestEnded(st)
 			}
-		case <-time.After(answerLimit / 2):
 		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			return guestEnded(guest.Gone)
 		}
 		time.Sleep(lookInterval)
 	}
+	return guestEnded(guest.Gone)
 }
 
 // settle finds out what is true once libvirt has returned: neither its success nor its error says where the guest is.
