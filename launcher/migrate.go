@@ -251,7 +251,12 @@ func (l *Launcher) leaveEnded(outcome *rpc.MigrationEvent) lifecycle.Input {
 // not for long.
 func (l *Launcher) whileMoving(in lifecycle.Input) lifecycle.Input {
 	s := l.lastSession()
-	if s == nil || s.Outcome() != nil || in == "" || in == lifecycle.Left {
+	if s == nil || in == "" || in == lifecycle.Left {
+		return in
+	}
+	if outcome := s.Outcome(); outcome.GetLeft() != nil {
+		return lifecycle.Left // and what ended here was not the guest any more
+	} else if outcome != nil {
 		return in
 	}
 	if l.endSeen == "" {

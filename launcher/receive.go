@@ -29,10 +29,12 @@ const (
 type receiving struct {
 	migration string // "": none was asked for
 	prepared  bool
-	held      bool // the whole guest is here
-	granted   bool // it may go on
-	resumed   bool // it does, or stays paused because its user wants that
-	paused    bool // by its user
+	// asked: a migration was, at any time. Such a launcher starts no guest of its own: it may run elsewhere.
+	asked   bool
+	held    bool // the whole guest is here
+	granted bool // it may go on
+	resumed bool // it does, or stays paused because its user wants that
+	paused  bool // by its user
 }
 
 func (r receiving) role() rpc.MigrationRole {
@@ -117,7 +119,7 @@ func (l *Launcher) receiveAsked(r receiveRequest) lifecycle.Input {
 	switch {
 	case l.machine.State() == lifecycle.Idle:
 		l.interfaces = forPodNetwork(l.vmi, r.target.GetInterfaces())
-		l.setTarget(func(t *receiving) { *t = receiving{migration: r.target.GetMigration()} })
+		l.setTarget(func(t *receiving) { *t = receiving{migration: r.target.GetMigration(), asked: true} })
 		l.toReceive = r
 		return lifecycle.ReceiveAsked
 	case t.migration == r.target.GetMigration() && t.prepared:
@@ -194,7 +196,7 @@ func suits(source, here []*rpc.MigrationDisk) error {
 // receiveEnded sorts how preparing ended.
 func (l *Launcher) receiveEnded(r received) lifecycle.Input {
 	if r.err != nil {
-		l.setTarget(func(t *receiving) { *t = receiving{} })
+		l.setTarget(func(t *receiving) { *t = receiving{asked: true} })
 		l.toReceive.answer <- status.Error(receiveCode(r.err), r.err.Error())
 		return lifecycle.ReceiveFailed
 	}

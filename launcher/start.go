@@ -63,6 +63,10 @@ func (l *Launcher) startDomain(ctx context.Context, interfaces []*rpc.PodInterfa
 
 // asked notes the caller, whom answer will tell.
 func (l *Launcher) asked(r startRequest) lifecycle.Input {
+	if t := l.target(); t.asked && !t.granted {
+		r.answer <- status.Error(codes.FailedPrecondition, "this launcher is to receive its guest from another node")
+		return ""
+	}
 	if l.machine.State() == lifecycle.Idle {
 		l.interfaces, l.startErr = forPodNetwork(l.vmi, r.interfaces), nil
 	}
@@ -76,12 +80,8 @@ func (l *Launcher) answer() {
 	case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
 		return
 	}
-	err := l.startErr
-	if s := l.machine.State(); s == lifecycle.Receiving || s == lifecycle.Held {
-		err = status.Error(codes.FailedPrecondition, "this launcher is to receive a guest")
-	}
 	for _, w := range l.waiting {
-		w <- err
+		w <- l.startErr
 	}
 	l.waiting = nil
 }

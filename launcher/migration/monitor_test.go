@@ -41,7 +41,8 @@ func TestMonitor(t *testing.T) {
 			{at: 11 * second, none: true, abort: "it has not ended within 10s"}}},
 		"the guest is paused, once, and it has as long again": {
 			limits: migration.Limits{Completion: 10 * second, Disruption: true}, looks: []look{
-				{at: 1 * second, processed: 1, remaining: 9}, {at: 11 * second, processed: 2, remaining: 8, pause: true},
+				{at: 1 * second, processed: 1, remaining: 9},
+				{at: 11 * second, processed: 2, remaining: 8, pause: true},
 				{at: 20 * second, processed: 3, remaining: 7},
 				{at: 21 * second, processed: 4, remaining: 6, abort: "it has not ended within 20s"}}},
 		"it comes no nearer": {limits: migration.Limits{Progress: 5 * second}, looks: []look{

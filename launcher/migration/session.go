@@ -56,7 +56,9 @@ type Session struct {
 	paused     bool // by the user, before it began
 	log        zerolog.Logger
 	begun      time.Time
-	monitor    Monitor
+	// The samples' own.
+	monitor Monitor
+	limited bool // libvirt knows how long the guest may stand still
 
 	mu        sync.Mutex
 	progress  *rpc.MigrationProgress
@@ -205,10 +207,10 @@ func (s *Session) resumes(st guest.Status) bool {
 func (s *Session) samples(ctx context.Context) {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
-	for first := true; ; first = false {
+	for {
 		select {
 		case <-tick.C:
-			s.sample(ctx, first)
+			s.sample(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -216,7 +218,7 @@ func (s *Session) samples(ctx context.Context) {
 }
 
 // sample looks how far it is, and does what the monitor says.
-func (s *Session) sample(ctx context.Context, first bool) {
+func (s *Session) sample(ctx context.Context) {
 	c, ok, err := s.hypervisor.Copying()
 	if ctx.Err() != nil {
 		return
@@ -224,11 +226,12 @@ func (s *Session) sample(ctx context.Context, first bool) {
 	if err != nil && !errors.Is(err, guest.ErrUnavailable) {
 		s.log.Debug().Err(err).Msg("how far the migration is, is not known")
 	}
-	if ok && first && s.options.GetMaxDowntimeMs() > 0 {
+	if ok && !s.limited && s.options.GetMaxDowntimeMs() > 0 {
 		limit := time.Duration(s.options.GetMaxDowntimeMs()) * time.Millisecond
 		if err := s.hypervisor.SetMigrationDowntime(limit); err != nil {
 			s.log.Warn().Err(err).Msg("the migration's downtime is libvirt's")
 		}
+		s.limited = true
 	}
 	now := time.Now()
 	s.mu.Lock()

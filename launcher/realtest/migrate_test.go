@@ -285,6 +285,13 @@ func TestAPausedGuestStaysPaused(t *testing.T) {
 	to.eventually("it counts on", func() bool { return to.counted() > n })
 }
 
+func TestAGuestMovesThroughParallelConnections(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.options.Parallel = 4
+	m.goes()
+}
+
 func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
 	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")

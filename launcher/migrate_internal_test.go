@@ -1,0 +1,125 @@
+package launcher
+
+import (
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/virtflow/virtflow/launcher/guest"
+	"github.com/virtflow/virtflow/launcher/lifecycle"
+	"github.com/virtflow/virtflow/launcher/migration"
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+func TestDisksThatDoNotSuit(t *testing.T) {
+	source := []*rpc.MigrationDisk{
+		{Name: "root", Target: "vda", SizeBytes: 10, DirectIo: true, Copied: true, ImageSha256: []byte{1}},
+		{Name: "scratch", Target: "vdb", SizeBytes: 20, Copied: true},
+	}
+	for problem, change := range map[string]func(root, scratch *rpc.MigrationDisk){
+		"": func(*rpc.MigrationDisk, *rpc.MigrationDisk) {},
+		"disk 0 is root (vda) at the source, and root (sda) here": func(root, _ *rpc.MigrationDisk) { root.Target = "sda" },
+		"disk scratch has 20 bytes at the source, and 30 here":    func(_, s *rpc.MigrationDisk) { s.SizeBytes = 30 },
+		"the file system of disk root does not support direct I/O, which it has at the source": func(root,
+			_ *rpc.MigrationDisk) {
+			root.DirectIo = false
+		},
+		"containerDisk root has other content on this node: name it by digest": func(root, _ *rpc.MigrationDisk) {
+			root.ImageSha256 = []byte{2}
+		},
+	} {
+		here := []*rpc.MigrationDisk{proto.CloneOf(source[0]), proto.CloneOf(source[1])}
+		change(here[0], here[1])
+		if err := suits(source, here); problem != "" {
+			require.EqualError(t, err, problem)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.Error(t, suits(source, source[:1]))
+	better := proto.CloneOf(source[1])
+	better.DirectIo = true
+	require.NoError(t, suits(source, []*rpc.MigrationDisk{source[0], better}), "more than the source has is no problem")
+}
+
+// moving is a launcher whose guest is on its way.
+func moving(t *testing.T) *Launcher {
+	t.Helper()
+	l := New(Config{}, nil, Tools{}, zerolog.Nop())
+	for _, in := range []lifecycle.Input{lifecycle.StartAsked, lifecycle.StartDone, lifecycle.LeaveAsked} {
+		l.machine.Apply(in)
+	}
+	l.session = migration.NewSession("uid", nil, guest.Move{}, nil, false, zerolog.Nop())
+	return l
+}
+
+func TestTheEndOfAGuestThatMovesWaitsForTheSession(t *testing.T) {
+	left := &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Left{Left: &rpc.MigrationLeft{}}}
+	crashed := &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Ended{
+		Ended: &rpc.MigrationGuestEnded{Reason: string(guest.Gone)}}}
+	for name, c := range map[string]struct {
+		outcome *rpc.MigrationEvent
+		want    lifecycle.Input
+	}{
+		"it had left":     {outcome: left, want: lifecycle.Left},
+		"it had not left": {outcome: crashed, want: lifecycle.GuestCrashed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := moving(t)
+			require.Empty(t, l.whileMoving(lifecycle.GuestCrashed))
+			require.NotNil(t, l.endDue)
+			require.Equal(t, c.want, l.leaveEnded(c.outcome))
+			require.Nil(t, l.endDue)
+		})
+	}
+	require.Equal(t, lifecycle.Left, moving(t).whileMoving(lifecycle.Left), "libvirt's word is proof")
+	require.Empty(t, moving(t).whileMoving(""))
+	require.Equal(t, lifecycle.GuestGone, moving(t).leaveEnded(crashed), "nobody has seen how it ended")
+}
+
+// TestNothingElseIsDoneToAGuestThatMoves, nor to one that was not received yet.
+func TestNothingElseIsDoneToAGuestThatMoves(t *testing.T) {
+	require.ErrorContains(t, moving(t).beingMoved(), "is being migrated")
+	l := New(Config{}, nil, Tools{}, zerolog.Nop())
+	require.NoError(t, l.beingMoved())
+	l.setTarget(func(r *receiving) { r.migration = "uid" })
+	require.ErrorContains(t, l.beingMoved(), "is being received")
+	l.setTarget(func(r *receiving) { r.granted, r.resumed = true, true })
+	require.NoError(t, l.beingMoved())
+}
+
+func TestATargetGoesOnOnlyWithItsOwnGrant(t *testing.T) {
+	target := func(states ...lifecycle.Input) *Launcher {
+		l := New(Config{}, nil, Tools{}, zerolog.Nop())
+		for _, in := range append([]lifecycle.Input{lifecycle.ReceiveAsked}, states...) {
+			l.machine.Apply(in)
+		}
+		l.setTarget(func(r *receiving) { r.migration = "uid" })
+		return l
+	}
+	grant := func(l *Launcher, uid string) (lifecycle.Input, error) {
+		g := targetRequest{migration: uid, answer: make(chan error, 1)}
+		in := l.grant(g)
+		return in, <-g.answer
+	}
+	in, err := grant(target(lifecycle.Arrived), "other")
+	require.Empty(t, in)
+	require.ErrorContains(t, err, "no guest of that migration is here")
+	in, err = grant(target(lifecycle.Arrived), "uid")
+	require.Equal(t, lifecycle.Granted, in)
+	require.NoError(t, err)
+	early := target()
+	in, err = grant(early, "uid")
+	require.Empty(t, in, "it waits for the guest")
+	require.NoError(t, err)
+	require.True(t, early.target().granted)
+
+	// What may go on is not withdrawn.
+	w := targetRequest{migration: "uid", answer: make(chan error, 1)}
+	require.Empty(t, early.withdrawn(w))
+	require.ErrorContains(t, <-w.answer, "may go on here already")
+	require.Equal(t, lifecycle.Withdraw, target().withdrawn(w))
+	require.NoError(t, <-w.answer)
+}
