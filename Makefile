@@ -78,7 +78,7 @@ fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each
 	  go test -run '^$$' -fuzz "^$${target##*:}$$" -fuzztime $(FUZZ_TIME) "$${target%%:*}" || exit 1; done
 
 .PHONY: test-launcher
-test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 3 minutes.
+test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 12 minutes.
 	@$(DEV) packages launcher
 	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
 	@go test -tags libvirt -count 1 -timeout 20m $(TEST_FLAGS) ./launcher/realtest

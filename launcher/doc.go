@@ -3,6 +3,8 @@
 // press of the guest's power button, and ends when the guest ends, leaving the reason as the container's termination
 // message.
 //
+// It also moves the guest to another launcher, and receives one: see package migration.
+//
 // What happens when is decided by the table in package lifecycle; what the domain looks like by package domain. Neither
 // has side effects.
 //

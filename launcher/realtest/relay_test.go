@@ -51,7 +51,14 @@ func (r *relay) start() {
 				if err != nil {
 					return // the migration is over
 				}
-				go r.join(c, source)
+				// In their order: QEMU 7.2 takes the first connection of a memory's several for the main one.
+				target, err := r.fetch(r.to, c, migration.SideTarget)
+				if err != nil {
+					r.t.Logf("relay: %s: %v", c, err)
+					_ = source.Close()
+					continue
+				}
+				go r.join(c, source, target)
 			}
 		}()
 	}
@@ -79,13 +86,8 @@ func (r *relay) keep(c net.Conn) {
 	}
 }
 
-func (r *relay) join(c migration.Channel, source net.Conn) {
+func (r *relay) join(c migration.Channel, source, target net.Conn) {
 	defer source.Close() //nolint:errcheck // nothing is left to be done about it
-	target, err := r.fetch(r.to, c, migration.SideTarget)
-	if err != nil {
-		r.t.Logf("relay: %s: %v", c, err)
-		return
-	}
 	defer target.Close() //nolint:errcheck // nothing is left to be done about it
 	ended := make(chan struct{}, 2)
 	go func() { r.copy(c, true, target, source); ended <- struct{}{} }()
