@@ -20,8 +20,11 @@ func TestDisksThatDoNotSuit(t *testing.T) {
 	}
 	for problem, change := range map[string]func(root, scratch *rpc.MigrationDisk){
 		"": func(*rpc.MigrationDisk, *rpc.MigrationDisk) {},
-		"disk 0 is root (vda) at the source, and root (sda) here": func(root, _ *rpc.MigrationDisk) { root.Target = "sda" },
-		"disk scratch has 20 bytes at the source, and 30 here":    func(_, s *rpc.MigrationDisk) { s.SizeBytes = 30 },
+		"disk 0 is root (vda) at the source, and root (sda) here": func(root,
+			_ *rpc.MigrationDisk) {
+			root.Target = "sda"
+		},
+		"disk scratch has 20 bytes at the source, and 30 here": func(_, s *rpc.MigrationDisk) { s.SizeBytes = 30 },
 		"the file system of disk root does not support direct I/O, which it has at the source": func(root,
 			_ *rpc.MigrationDisk) {
 			root.DirectIo = false

@@ -4,6 +4,6 @@
 //
 // libvirt by itself can leave a guest running at both ends: where the target's last answer is lost, the source is
 // resumed beside a target that runs. So the target is always left paused, and its launcher resumes it only when the
-// source's launcher has proven that the guest can never run there again: its QEMU is dead, or libvirt says that the
+// source's launcher has proof that the guest can never run there again: its QEMU is dead, or libvirt says that the
 // domain is off because it was migrated.
 package migration

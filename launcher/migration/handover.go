@@ -20,8 +20,8 @@ import (
 // Channel is one sort of stream between two launchers.
 type Channel string
 
-// Channels. There may be several memory streams, and one of disks for each disk. Whoever joins streams connects those of
-// one channel one after the other, in the order in which the source's come: QEMU 7.2 takes the first connection of a
+// Channels. There may be several memory streams, and one of disks for each disk. Whoever joins streams connects those
+// of one channel one after the other, in the order in which the source's come: QEMU 7.2 takes the first connection of a
 // memory's several for the main one, and hangs on another order.
 const (
 	ChannelLibvirt Channel = "libvirt"

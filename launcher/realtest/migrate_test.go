@@ -20,12 +20,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// place is where pods that a guest moves between see their directories.
-const place = "/tmp/vf-place"
+// mountPoint is where pods that a guest moves between see their directories.
+const mountPoint = "/tmp/vf-mount"
 
 func newTwin(t *testing.T) *pod {
 	t.Helper()
-	return newPodAt(t, vmi(nil), "", place)
+	return newPodAt(t, vmi(nil), "", mountPoint)
 }
 
 // move is one migration as the node workers run it.
@@ -218,7 +218,8 @@ func (p *pod) run(command string) string {
 // count starts something in the guest's memory that goes on with the guest.
 func (p *pod) count() {
 	p.t.Helper()
-	p.run(`setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.1; done' ` +
+	p.run(`setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; ` +
+		`sleep 0.1; done' ` +
 		`>/dev/null 2>&1 </dev/null & sleep 0.3; cat /tmp/count`)
 }
 
@@ -295,13 +296,13 @@ func TestAGuestMovesThroughParallelConnections(t *testing.T) {
 func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
 	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")
-	from := newPodAt(t, vmi(masquerade), here, place)
+	from := newPodAt(t, vmi(masquerade), here, mountPoint)
 	from.bootWith(podInterface())
 	answers := func(namespace string) func() bool {
 		return func() bool { return strings.Contains(get(namespace, "10.0.2.2:80"), "hello from") }
 	}
 	from.eventually("the guest's web server answers", answers(here))
-	to := newPodAt(t, vmi(masquerade), there, place)
+	to := newPodAt(t, vmi(masquerade), there, mountPoint)
 	m := newMove(t, from, to)
 	m.interfaces = []*rpc.PodInterface{podInterface()}
 	m.goes()

@@ -65,13 +65,13 @@ func TestAMoveIsAborted(t *testing.T) {
 
 	begun := time.Now()
 	answer, err := m.from.client.AbortMigration(m.from.context(),
-		&rpc.AbortMigrationRequest{Migration: m.uid, Why: "called off"})
+		&rpc.AbortMigrationRequest{Migration: m.uid, Why: "not wanted"})
 	require.NoError(t, err)
 	require.True(t, answer.GetFound())
 	stayed := m.stays(last)
 	t.Logf("aborted in %s", time.Since(begun))
 	require.True(t, stayed.GetAborted())
-	require.Equal(t, "called off", stayed.GetReason())
+	require.Equal(t, "not wanted", stayed.GetReason())
 	m.notReceived()
 
 	// It can be moved afterwards.
@@ -113,7 +113,7 @@ func TestTheCallOfFinishIsLost(t *testing.T) {
 	m.notReceived() // libvirt has ended what came
 }
 
-// TestTheRelayDiesOnceTheTargetHasAnswered: what is proven stays so.
+// TestTheRelayDiesOnceTheTargetHasAnswered: the source's proof counts all the same.
 func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
 	from := booted(t)
 	to := newTwin(t)

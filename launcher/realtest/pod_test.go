@@ -44,8 +44,8 @@ type pod struct {
 	client rpc.LauncherClient
 	// namespace is the network namespace that it runs in; empty: this process's.
 	namespace string
-	// place is where the pod sees its directories: two pods that a guest moves between see them at the same one.
-	place   string
+	// mount is where the pod sees its directories: two pods that a guest moves between see them at the same path.
+	mount   string
 	logPath string
 	serial  net.Conn // a serial port has one client at a time
 }
@@ -81,13 +81,13 @@ func newPodIn(t *testing.T, object, namespace string) *pod {
 	return newPodAt(t, object, namespace, "")
 }
 
-func newPodAt(t *testing.T, object, namespace, place string) *pod {
+func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 	t.Helper()
 	require.Zero(t, os.Getuid(), "these tests need root, to give the launcher less")
 	dir, err := os.MkdirTemp("", "vf")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &pod{t: t, dir: dir, namespace: namespace, place: place, exited: make(chan error, 1),
+	p := &pod{t: t, dir: dir, namespace: namespace, mount: mount, exited: make(chan error, 1),
 		logPath: filepath.Join(dir, "log")}
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
@@ -127,14 +127,15 @@ func (p *pod) start() {
 		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`,
 			p.at("tun")}
 	}
-	if p.place != "" {
+	if p.mount != "" {
 		// libvirt tells two hosts apart by their names, and looks its own up.
 		name := filepath.Base(p.dir)
-		require.NoError(p.t, os.WriteFile(p.at("hosts"), []byte("127.0.0.1 localhost "+name+"\n"), 0o644)) //nolint:gosec // as usual
-		require.NoError(p.t, os.MkdirAll(p.place, 0o755))                                                  //nolint:gosec // the launcher is another user
+		hosts := "127.0.0.1 localhost " + name + "\n"
+		require.NoError(p.t, os.WriteFile(p.at("hosts"), []byte(hosts), 0o644)) //nolint:gosec // as usual
+		require.NoError(p.t, os.MkdirAll(p.mount, 0o755))                       //nolint:gosec // for another user
 		before = append(before, "unshare", "--mount", "--uts", "sh", "-c",
 			`mount --bind "$0" "$1" && mount --bind "$0/hosts" /etc/hosts && hostname "$2" && shift 2 && exec "$@"`,
-			p.dir, p.place, name)
+			p.dir, p.mount, name)
 	}
 	command := append(before, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
@@ -174,10 +175,10 @@ func (p *pod) at(path string) string { return filepath.Join(p.dir, path) }
 
 // inside is where the pod itself sees it.
 func (p *pod) inside(path string) string {
-	if p.place == "" {
+	if p.mount == "" {
 		return p.at(path)
 	}
-	return filepath.Join(p.place, path)
+	return filepath.Join(p.mount, path)
 }
 
 func (p *pod) eventually(what string, ok func() bool) {
@@ -248,10 +249,10 @@ func (p *pod) process(program string) (pid int, found bool) {
 
 // has says that a process, with its directory in /proc and its command line, is the pod's.
 func (p *pod) has(proc string, command []byte) bool {
-	if p.place == "" {
+	if p.mount == "" {
 		return bytes.Contains(command, []byte(p.dir))
 	}
-	seen, err := os.Stat(proc + "/root" + p.place)
+	seen, err := os.Stat(proc + "/root" + p.mount)
 	mine, err2 := os.Stat(p.dir)
 	return err == nil && err2 == nil && os.SameFile(seen, mine)
 }

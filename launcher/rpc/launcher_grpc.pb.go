@@ -93,7 +93,7 @@ type LauncherClient interface {
 	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
 	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
 	FinishMigration(ctx context.Context, in *FinishMigrationRequest, opts ...grpc.CallOption) (*Domain, error)
-	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest was let go on.
+	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest may run already.
 	WithdrawTarget(ctx context.Context, in *WithdrawTargetRequest, opts ...grpc.CallOption) (*WithdrawTargetResponse, error)
 	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
 	MigrationStatus(ctx context.Context, in *MigrationStatusRequest, opts ...grpc.CallOption) (*MigrationStatusResponse, error)
@@ -392,7 +392,7 @@ type LauncherServer interface {
 	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
 	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
 	FinishMigration(context.Context, *FinishMigrationRequest) (*Domain, error)
-	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest was let go on.
+	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest may run already.
 	WithdrawTarget(context.Context, *WithdrawTargetRequest) (*WithdrawTargetResponse, error)
 	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
 	MigrationStatus(context.Context, *MigrationStatusRequest) (*MigrationStatusResponse, error)

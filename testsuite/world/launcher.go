@@ -88,6 +88,7 @@ func (l *launcher) input(in lifecycle.Input) {
 		l.after(100*time.Millisecond, func() {
 			l.off(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed)
 		})
+	case lifecycle.Receive, lifecycle.Resume, lifecycle.Leave, lifecycle.Abort: // no guest of the world is moved yet
 	case lifecycle.End:
 		l.after(exitLag, l.exit)
 	}
@@ -264,7 +265,8 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 			return absent
 		case lifecycle.Idle:
 			return absent
-		case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
+		case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow, lifecycle.Receiving, lifecycle.Held,
+			lifecycle.Leaving, lifecycle.LeavingStop:
 		}
 		if l.dead {
 			return absent
