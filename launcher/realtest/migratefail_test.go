@@ -302,3 +302,30 @@ func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
 		}
 	}
 }
+
+// TestAGuestIsPausedSoThatItMoves, and goes on at the target.
+func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 15, AllowDisruption: true}
+	m.prepare()
+	e := m.wait(m.begin())
+	t.Logf("%s", e)
+	require.Equal(t, rpc.MigrationMode_MIGRATION_MODE_PAUSED, e.GetLeft().GetStats().GetMode())
+	require.False(t, e.GetLeft().GetPaused())
+	m.finish(e.GetLeft())
+	m.left()
+	n := m.to.counted()
+	m.to.eventually("it counts on", func() bool { return m.to.counted() > n })
+}
+
+// TestAMoveThatTakesTooLongIsAborted where the guest may not be paused.
+func TestAMoveThatTakesTooLongIsAborted(t *testing.T) {
+	from := booted(t)
+	m := newMove(t, from, newTwin(t))
+	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 5}
+	m.prepare()
+	stayed := m.stays(m.begin())
+	require.Equal(t, "it has not ended within 5s", stayed.GetReason())
+	m.notReceived()
+}
