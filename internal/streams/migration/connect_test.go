@@ -1,0 +1,231 @@
+package migration
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func identity(t testing.TB, uid string, expires time.Time) *Identity {
+	i, err := NewIdentity(uid, expires)
+	require.NoError(t, err)
+	return i
+}
+
+// TestWhoIsTaken dials a target as somebody, and says who is taken by whom.
+func TestWhoIsTaken(t *testing.T) {
+	noLeaks(t)
+	const other = "00000000-0b5d-4c6e-8f70-112233445566"
+	later, over := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	source, target := identity(t, uid, later), identity(t, uid, later)
+	with := func(change func(*tls.Config)) func(string) (net.Conn, error) {
+		return func(address string) (net.Conn, error) {
+			c := source.client(target.Fingerprint())
+			change(c)
+			return tls.Dial("tcp", address, c)
+		}
+	}
+	as := func(i *Identity, server Fingerprint) func(string) (net.Conn, error) {
+		return func(address string) (net.Conn, error) {
+			return tls.Dial("tcp", address, i.client(server))
+		}
+	}
+	expired := identity(t, uid, over)
+	for name, c := range map[string]struct {
+		dial   func(address string) (net.Conn, error)
+		target *Identity
+		client Fingerprint // that the target expects
+		// accepted and dialled are what the sides say; "" where nothing is wrong for that side.
+		accepted, dialled string
+	}{
+		"the migration's own": {dial: as(source, target.Fingerprint())},
+		"another key": {dial: as(identity(t, uid, later), target.Fingerprint()), accepted: "another key",
+			dialled: "bad certificate"},
+		"another key of the target": {dial: as(source, source.Fingerprint()), accepted: "bad certificate",
+			dialled: "another key"},
+		"an expired one": {dial: as(expired, target.Fingerprint()), client: expired.Fingerprint(),
+			accepted: "is good from", dialled: "bad certificate"},
+		"an expired target": {dial: as(source, expired.Fingerprint()), target: expired,
+			accepted: "bad certificate", dialled: "is good from"},
+		"another migration": {dial: as(identity(t, other, later), target.Fingerprint()),
+			accepted: errUnknown.Error(), dialled: "internal error"},
+		"another migration's certificate, pinned by mistake": {
+			dial: with(func(c *tls.Config) {
+				c.Certificates = []tls.Certificate{identity(t, other, later).certificate}
+			}), accepted: "another key", dialled: "bad certificate"},
+		"none": {dial: with(func(c *tls.Config) { c.Certificates = nil }),
+			accepted: "didn't provide a certificate", dialled: "certificate required"},
+		"TLS 1.2": {dial: with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }),
+			accepted: "unsupported versions", dialled: "protocol version"},
+		"no name": {dial: with(func(c *tls.Config) { c.ServerName = "" }), accepted: errUnknown.Error(),
+			dialled: "internal error"},
+		"another protocol": {dial: with(func(c *tls.Config) { c.NextProtos = []string{"h2"} }),
+			accepted: "unsupported application protocols", dialled: "no application protocol"},
+		"no protocol": {dial: with(func(c *tls.Config) {
+			c.NextProtos, c.VerifyConnection = nil, nil
+		}), accepted: "does not speak", dialled: "bad certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := target, source.Fingerprint()
+			if c.target != nil {
+				server = c.target
+			}
+			if c.client != "" {
+				client = c.client
+			}
+			accepted, dialled := meet(t, c.dial, server.Server(client))
+			for side, got := range map[string]error{c.accepted: accepted, c.dialled: dialled} {
+				if side == "" {
+					require.NoError(t, got)
+				} else {
+					require.ErrorContains(t, got, side)
+				}
+			}
+		})
+	}
+}
+
+// meet returns what both sides say of a connection, up to the answer.
+func meet(t *testing.T, dial func(string) (net.Conn, error), server *tls.Config) (accepted, dialled error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() {
+		raw, err := l.Accept()
+		if err != nil {
+			done <- err
+			return
+		}
+		defer raw.Close()
+		conn, _, err := Accept(t.Context(), raw, func(asked string) *tls.Config {
+			if asked != uid {
+				return nil
+			}
+			return server
+		})
+		if err == nil {
+			err = Grant(conn)
+		}
+		done <- err
+	}()
+	conn, dialled := dial(l.Addr().String())
+	if dialled == nil {
+		defer conn.Close()
+		dialled = ask(conn, Memory)
+	}
+	return <-done, dialled
+}
+
+// TestSlowOnes: neither side waits longer than openTimeout for the other, whatever it waits for.
+func TestSlowOnes(t *testing.T) {
+	source, target := identity(t, uid, time.Now().Add(time.Hour)), identity(t, uid, time.Now().Add(time.Hour))
+	accept := func(t *testing.T, conn net.Conn) error {
+		_, _, err := Accept(t.Context(), conn, func(string) *tls.Config { return target.Server(source.Fingerprint()) })
+		return err
+	}
+	for name, slow := range map[string]func(t *testing.T, peer net.Conn, conn net.Conn) error{
+		"no handshake": func(t *testing.T, _, conn net.Conn) error { return accept(t, conn) },
+		"no header": func(t *testing.T, peer, conn net.Conn) error {
+			go func() { _ = tls.Client(peer, source.client(target.Fingerprint())).Handshake() }()
+			return accept(t, conn)
+		},
+		"half a header": func(t *testing.T, peer, conn net.Conn) error {
+			go func() { _, _ = tls.Client(peer, source.client(target.Fingerprint())).Write([]byte("mem")) }()
+			return accept(t, conn)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer, conn := tcpPair(t)
+			begun := time.Now()
+			err := slow(t, peer, conn)
+			var late net.Error
+			require.ErrorAs(t, err, &late)
+			require.True(t, late.Timeout(), err.Error())
+			require.GreaterOrEqual(t, time.Since(begun), openTimeout)
+		})
+	}
+	t.Run("no answer", func(t *testing.T) {
+		t.Parallel()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		go func() {
+			if conn, err := l.Accept(); err == nil {
+				_ = accept(t, conn)
+			}
+		}()
+		_, err = source.Dial(t.Context(), Peer{l.Addr().String(), target.Fingerprint()}, Memory)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func tcpPair(t *testing.T) (a, b net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	a, err = net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	b, err = l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+func TestHeaders(t *testing.T) {
+	for line, want := range map[string]string{
+		"memory\n": "", "control\n": "", "disks\nbytes": "",
+		"":            "EOF",
+		"mem":         "unexpected EOF",
+		"\n":          "no channel",
+		"memory \n":   "no channel",
+		"Memory\n":    "no channel",
+		"a\x00\x1b\n": `"a  "`,
+		strings.Repeat("m", maxHeader+1) + "\n": errLongLine.Error(),
+	} {
+		r := strings.NewReader(line)
+		_, err := asked(r)
+		if want == "" {
+			require.NoError(t, err, line)
+			require.Equal(t, len(line)-strings.Index(line, "\n")-1, r.Len(), "what follows is the channel's")
+			continue
+		}
+		require.ErrorContains(t, err, want, line)
+	}
+}
+
+// TestRefused: why the target refuses is told in words, cut to size and cleaned.
+func TestRefused(t *testing.T) {
+	a, b := tcpPair(t)
+	go func() {
+		if _, err := asked(b); err == nil {
+			_ = Refuse(b, "no\x1b[31m\n"+strings.Repeat("long", 1000))
+		}
+	}()
+	err := ask(a, Disks)
+	var refused *RefusedError
+	require.True(t, errors.As(err, &refused), "%v", err)
+	require.True(t, strings.HasPrefix(refused.Message, "error: no [31m long"), refused.Message)
+	require.LessOrEqual(t, len(refused.Message), maxAnswer/2)
+}
+
+func TestIdentities(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	for _, bad := range []string{"", "x", strings.ToUpper(uid), uid + ".", "../" + uid, uid + "\n"} {
+		_, err := NewIdentity(bad, later)
+		require.ErrorContains(t, err, "is not the UID", bad)
+	}
+	_, err := NewIdentity(uid, time.Now().Add(26*time.Hour))
+	require.ErrorContains(t, err, "would live longer")
+	a, b := identity(t, uid, later), identity(t, uid, later)
+	require.NotEqual(t, a.Fingerprint(), b.Fingerprint())
+	require.True(t, a.Fingerprint().Valid())
+	require.False(t, Fingerprint(strings.ToUpper(string(a.Fingerprint()))).Valid())
+}
