@@ -182,12 +182,12 @@ func tcpPair(t *testing.T) (a, b net.Conn) {
 func TestHeaders(t *testing.T) {
 	for line, want := range map[string]string{
 		"memory\n": "", "control\n": "", "disks\nbytes": "",
-		"":            "EOF",
-		"mem":         "unexpected EOF",
-		"\n":          "no channel",
-		"memory \n":   "no channel",
-		"Memory\n":    "no channel",
-		"a\x00\x1b\n": `"a  "`,
+		"":                                      "EOF",
+		"mem":                                   "unexpected EOF",
+		"\n":                                    "no channel",
+		"memory \n":                             "no channel",
+		"Memory\n":                              "no channel",
+		"a\x00\x1b\n":                           `"a  "`,
 		strings.Repeat("m", maxHeader+1) + "\n": errLongLine.Error(),
 	} {
 		r := strings.NewReader(line)

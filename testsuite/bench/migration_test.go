@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+)
+
+// memory is how much of a guest's memory is moved for one figure, in bytes.
+const memory = 256 << 20
+
+// BenchmarkMigrationStream moves a guest's memory as a migration does: QEMU's Unix socket, the source's node worker,
+// TCP over loopback, the target's node worker, the other QEMU's Unix socket. That with and without TLS, beside TCP over
+// loopback from one to the other directly, as QEMUs without node workers would do it. The three take turns, and all
+// parties of each share this machine's cores. So a ratio of rates says what all of it costs, and is as far below 1 as
+// loopback is faster than a network: between two machines each has half of the parties, and the network its own rate.
+// The processor time of all parties, for each byte, does not depend on what else the machine does.
+func BenchmarkMigrationStream(b *testing.B) {
+	var secured, open, plain spent
+	for b.Loop() {
+		secured.add(b, func() time.Duration { return relayed(b, withTLS) })
+		open.add(b, func() time.Duration { return relayed(b, withoutTLS) })
+		plain.add(b, func() time.Duration { return move(b, connected(b, "tcp")) })
+	}
+	rate := func(s spent) float64 { return float64(b.N) * memory / 1e6 / s.time.Seconds() }
+	processor := func(s spent) float64 { return float64(s.processor.Microseconds()) / (float64(b.N) * memory / 1e6) }
+	for name, s := range map[string]spent{"TLS": secured, "relay": open, "TCP": plain} {
+		b.ReportMetric(rate(s), name+"-MB/s")
+		b.ReportMetric(processor(s), name+"-µs/MB")
+		if name != "TCP" {
+			b.ReportMetric(rate(s)/rate(plain), name+"-of-TCP")
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// spent is what transfers took, on the clock and of all processors.
+type spent struct{ time, processor time.Duration }
+
+func (s *spent) add(b *testing.B, transfer func() time.Duration) {
+	begun := processorTime(b)
+	s.time += transfer()
+	s.processor += processorTime(b) - begun
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// ends of a connection.
+type ends struct{ a, b migration.Stream }
+
+// relayed moves memory through two node workers that are connected so.
+func relayed(b *testing.B, connect func(*testing.B) ends) time.Duration {
+	source, target, between := connected(b, "unix"), connected(b, "unix"), connect(b)
+	ended := make(chan error, 2)
+	go func() { _, err := migration.Pipe(b.Context(), source.b, between.a); ended <- err }()
+	go func() { _, err := migration.Pipe(b.Context(), between.b, target.a); ended <- err }()
+	took := move(b, ends{source.a, target.b})
+	require.NoError(b, errors.Join(<-ended, <-ended))
+	return took
+}
+
+// move writes at one end and reads at the other, until that end's end.
+func move(b *testing.B, e ends) time.Duration {
+	begun := time.Now()
+	go func() {
+		p := make([]byte, 32<<10) // QEMU's own buffer
+		for done := 0; done < memory; done += len(p) {
+			if _, err := e.a.Write(p); err != nil {
+				return
+			}
+		}
+		_ = e.a.CloseWrite()
+	}()
+	got, p := 0, make([]byte, 32<<10)
+	for {
+		n, err := e.b.Read(p)
+		got += n
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(b, err)
+	}
+	took := time.Since(begun)
+	require.Equal(b, memory, got)
+	e.a.Close()
+	e.b.Close()
+	return took
+}
+
+func connected(b *testing.B, network string) ends {
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(b.TempDir(), "s")
+	}
+	l, err := net.Listen(network, address)
+	require.NoError(b, err)
+	defer l.Close()
+	one, err := net.Dial(network, l.Addr().String())
+	require.NoError(b, err)
+	two, err := l.Accept()
+	require.NoError(b, err)
+	return ends{one.(migration.Stream), two.(migration.Stream)}
+}
+
+func withoutTLS(b *testing.B) ends { return connected(b, "tcp") }
+
+func withTLS(b *testing.B) ends {
+	const uid = "3f2a9c1e-0b5d-4c6e-8f70-112233445566"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer l.Close()
+	source, err := migration.NewIdentity(uid, time.Now().Add(time.Hour))
+	require.NoError(b, err)
+	target, err := migration.NewIdentity(uid, time.Now().Add(time.Hour))
+	require.NoError(b, err)
+	accepted := make(chan *tls.Conn, 1)
+	go func() {
+		defer close(accepted)
+		raw, err := l.Accept()
+		if err != nil {
+			return
+		}
+		conn, _, err := migration.Accept(context.Background(), raw,
+			func(string) *tls.Config { return target.Server(source.Fingerprint()) })
+		if err == nil && migration.Grant(conn) == nil {
+			_ = conn.SetDeadline(time.Time{})
+			accepted <- conn
+		}
+	}()
+	conn, err := source.Dial(b.Context(), migration.Peer{Address: l.Addr().String(), Fingerprint: target.Fingerprint()},
+		migration.Memory)
+	require.NoError(b, err)
+	other := <-accepted
+	require.NotNil(b, other)
+	return ends{conn, other}
+}
