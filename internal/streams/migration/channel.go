@@ -82,7 +82,7 @@ func Refuse(conn io.Writer, why string) error { return writeLine(conn, "error: "
 // readLine reads up to the end of a line and not one byte more: what follows is somebody else's. Without a line's end
 // that is io.ErrUnexpectedEOF, and io.EOF before the first byte.
 func readLine(r io.Reader, limit int) (string, error) {
-	line := make([]byte, 0, limit)
+	var line []byte
 	for one := make([]byte, 1); ; {
 		if _, err := io.ReadFull(r, one); err != nil {
 			if errors.Is(err, io.EOF) && len(line) > 0 {

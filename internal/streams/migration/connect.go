@@ -76,12 +76,14 @@ var errUnknown = errors.New("no target is prepared for that migration") //nolint
 
 // Accept does the target's part of Dial up to the answer, which is the caller's to give: Grant or Refuse. find says by
 // a migration's UID what Identity.Server has made; nil: there is no such migration. The deadline that Accept sets
-// stays until the caller removes it. It does not close conn.
+// stays until the caller removes it. It closes conn only when ctx ends.
 func Accept(ctx context.Context, conn net.Conn, find func(uid string) *tls.Config) (*tls.Conn, Channel, error) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive()) // without it, a node that has gone is noticed later
 	}
 	_ = conn.SetDeadline(time.Now().Add(openTimeout))
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
 	secure := tls.Server(strict{conn}, &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

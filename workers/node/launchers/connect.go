@@ -37,21 +37,8 @@ type Dialer struct {
 // Connect reaches the launcher of a pod. The error is ErrAbsent when there is no socket or nobody serves it. The
 // launcher is good for one connection: when that breaks, every call fails, and the caller connects (and checks) anew.
 func (d Dialer) Connect(ctx context.Context, uid string) (*Launcher, error) {
-	socket, err := openSocket(d.KubeletDir, uid)
+	conn, peer, err := d.dial(ctx, uid, serviceSocket)
 	if err != nil {
-		return nil, err
-	}
-	defer socket.Close()
-	// The path is too long for sockaddr_un (108 bytes), and this way leads to the very file that has been looked at.
-	dialer := net.Dialer{Timeout: connectTimeout}
-	c, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("%w: connecting to the launcher of pod %s: %w", ErrAbsent, uid, err)
-	}
-	conn := c.(*net.UnixConn)
-	peer, err := newPeer(conn, d.ProcDir, uid)
-	if err != nil {
-		conn.Close()
 		return nil, err
 	}
 	l, err := newLauncher(conn, peer, uid)
@@ -61,6 +48,28 @@ func (d Dialer) Connect(ctx context.Context, uid string) (*Launcher, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// dial connects to a socket of that name that the launcher of a pod serves.
+func (d Dialer) dial(ctx context.Context, uid, name string) (*net.UnixConn, *Peer, error) {
+	socket, err := openSocket(d.KubeletDir, uid, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer socket.Close()
+	// The path is too long for sockaddr_un (108 bytes), and this way leads to the very file that has been looked at.
+	dialer := net.Dialer{Timeout: connectTimeout}
+	c, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket.Fd()))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: connecting to the launcher of pod %s: %w", ErrAbsent, uid, err)
+	}
+	conn := c.(*net.UnixConn)
+	peer, err := newPeer(conn, d.ProcDir, uid)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, peer, nil
 }
 
 func newLauncher(conn net.Conn, peer *Peer, uid string) (*Launcher, error) {

@@ -11,8 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPath leads from a pod's directory to the socket in its emptyDir volume "sockets".
-const socketPath = "volumes/kubernetes.io~empty-dir/sockets/launcher.sock"
+// socketsPath leads from a pod's directory to its emptyDir volume "sockets".
+const socketsPath = "volumes/kubernetes.io~empty-dir/sockets/"
+
+// What a launcher serves there: its gRPC service, and streams of a guest that is moved.
+const (
+	serviceSocket   = "launcher.sock"
+	migrationSocket = "mig.sock"
+)
 
 // podUID is what a pod's UID looks like: a UUID, or the plain hash of a static pod.
 var podUID = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{30,34}[0-9a-fA-F]$`)
@@ -32,9 +38,9 @@ func PodGone(kubeletDir, uid string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openSocket opens (O_PATH) the launcher's socket of a pod. The user of the pod owns the volume that it lies in, so no
+// openSocket opens (O_PATH) a socket of that name that the launcher of a pod serves. The user of the pod owns the volume that it lies in, so no
 // link on the way is followed and nothing but a socket is taken.
-func openSocket(kubeletDir, uid string) (*os.File, error) {
+func openSocket(kubeletDir, uid, name string) (*os.File, error) {
 	if !ValidPodUID(uid) {
 		return nil, fmt.Errorf("%q is not the UID of a pod", text(uid, 64))
 	}
@@ -44,14 +50,14 @@ func openSocket(kubeletDir, uid string) (*os.File, error) {
 		return nil, absent(fmt.Errorf("opening %s: %w", dir, err))
 	}
 	defer unix.Close(parent)
-	fd, err := unix.Openat2(parent, socketPath, &unix.OpenHow{
+	fd, err := unix.Openat2(parent, socketsPath+name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
-		return nil, absent(fmt.Errorf("opening %s in %s: %w", socketPath, dir, err))
+		return nil, absent(fmt.Errorf("opening %s in %s: %w", socketsPath+name, dir, err))
 	}
-	f := os.NewFile(uintptr(fd), "launcher.sock")
+	f := os.NewFile(uintptr(fd), name)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		f.Close()
@@ -59,7 +65,7 @@ func openSocket(kubeletDir, uid string) (*os.File, error) {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		f.Close()
-		return nil, fmt.Errorf("%s in %s is not a socket", socketPath, dir)
+		return nil, fmt.Errorf("%s in %s is not a socket", socketsPath+name, dir)
 	}
 	return f, nil
 }
