@@ -11,8 +11,8 @@ import (
 const (
 	// Port on which a node worker takes streams while a target is prepared on its node.
 	Port = 8188
-	// MaxStreams is how many connections one migration may have at a time. libvirt opens one for itself, one for each
-	// disk, and up to 9 for memory.
+	// MaxStreams is how many connections of the launchers one migration may have at a time. libvirt opens one for
+	// itself, one for each disk, and up to 9 for memory.
 	MaxStreams = 32
 
 	protocol = "virtflow-migration/1" // in ALPN

@@ -136,7 +136,8 @@ func (c *Controller) ask(ctx context.Context, r request, data ...[]byte) (a answ
 	return a, nil
 }
 
-// Target does what the source asks for. Each may be asked again after an answer was lost.
+// Target does what the source asks for. Each may be asked again after an answer was lost. What only has to be waited
+// for is waited for here: an error is an answer.
 type Target interface {
 	// Prepare makes the launcher ready to receive the guest.
 	Prepare(ctx context.Context, files []Content) error

@@ -1,0 +1,347 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// prepareTimeout is how long the target may take to be ready once it has the files.
+	prepareTimeout = 2 * time.Minute
+	// resumeTimeout is how long the target is asked to let the guest go on; after that the workflow asks it. The guest
+	// stands still meanwhile.
+	resumeTimeout = 30 * time.Second
+	// withdrawTimeout is how long the target may take to hear that nobody comes. The workflow tells it as well.
+	withdrawTimeout = 10 * time.Second
+	// retryInterval is how long to wait before a launcher or a node is asked again.
+	retryInterval = 200 * time.Millisecond
+)
+
+// Source is the launcher that a guest leaves.
+type Source interface {
+	Launcher
+	// Files are those that the target needs and libvirt does not copy.
+	Files(ctx context.Context) ([]migration.Content, error)
+	// Migrate has the launcher move the guest, or follows what it does already, and returns how that ended. An error
+	// says that this is not known.
+	Migrate(ctx context.Context, progress func(contract.MigrationProgress)) (Departure, error)
+	// Abort has it abort that. Without an error, found says whether there was something to abort.
+	Abort(ctx context.Context, why string) (found bool, err error)
+}
+
+// Departure is how it ended at the source: the guest has left, or has stayed, or has ended by itself.
+type Departure struct {
+	// Left is the proof that the guest can never run here again; nil: it has not left.
+	Left *migration.Proof
+	// StoppedAt is when it stood still, by this node's clock; zero: not known.
+	StoppedAt time.Time
+	// Ended says that the guest has ended for a reason of its own.
+	Ended bool
+	// Reason why it has not left.
+	Reason  string
+	Aborted bool
+	Stats   contract.MigrationStats
+	Mode    string
+}
+
+// Session is one guest's way to another node. It is safe for concurrent use.
+type Session struct {
+	uid      string
+	identity *migration.Identity
+	target   migration.Peer
+	source   Source
+	log      zerolog.Logger
+	ctx      context.Context //nolint:containedctx // that of the session's own life
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+
+	mu        sync.Mutex
+	migrating bool   // the launcher was asked to move the guest
+	aborted   string // why, when that came before it was asked; "": nobody has
+	progress  contract.MigrationProgress
+	outcome   contract.MigrationOutcome
+	endedAt   time.Time
+}
+
+func newSession(
+	log zerolog.Logger, uid string, identity *migration.Identity, target migration.Peer, source Source,
+) *Session {
+	s := &Session{uid: uid, identity: identity, target: target, source: source,
+		log: log.With().Str("migration_uid", uid).Logger(), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Done is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Outcome is how it has ended, once it has.
+func (s *Session) Outcome() contract.MigrationOutcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcome
+}
+
+// Progress is what the launcher said last; zero: nothing yet.
+func (s *Session) Progress() contract.MigrationProgress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.progress
+}
+
+func (s *Session) ended() (at time.Time, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endedAt, !s.endedAt.IsZero()
+}
+
+// Abort has the migration abort and returns when the session has ended, whatever its outcome then is: past a certain
+// point the guest leaves all the same.
+func (s *Session) Abort(ctx context.Context, why string) error {
+	s.mu.Lock()
+	asked := s.migrating && s.endedAt.IsZero()
+	if !asked && s.aborted == "" {
+		s.aborted = why
+		s.cancel(fmt.Errorf("aborted: %s", why))
+	}
+	s.mu.Unlock()
+	for asked {
+		found, err := s.source.Abort(ctx, why)
+		if err == nil && found {
+			break
+		}
+		select { // the launcher may have been asked to migrate and not to have heard of it yet
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(retryInterval):
+		}
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Session) run() {
+	ctx, stop := context.WithDeadlineCause(s.ctx, s.identity.Expires, errExpired)
+	defer stop()
+	begun := time.Now()
+	outcome := s.move(ctx)
+	s.cancel(nil)
+	s.mu.Lock()
+	s.outcome, s.endedAt = outcome, time.Now()
+	s.mu.Unlock()
+	close(s.done)
+	s.log.Info().Str("state", string(outcome.State)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
+		Msg("a migration has ended at its source")
+}
+
+func (s *Session) move(ctx context.Context) contract.MigrationOutcome {
+	control, err := s.prepare(ctx)
+	if err != nil {
+		return s.stayed(err)
+	}
+	streams := s.carryStreams(ctx)
+	defer streams()
+	if !s.mayMigrate() {
+		aborted := s.stayed(nil)
+		s.withdraw(ctx, control, aborted.Reason)
+		return aborted
+	}
+	left, err := s.source.Migrate(ctx, s.note)
+	outcome := contract.MigrationOutcome{Reason: left.Reason, Aborted: left.Aborted, Stats: left.Stats, Mode: left.Mode}
+	switch {
+	case err != nil:
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		control.Close()
+		return contract.MigrationOutcome{State: contract.MigrationLost, Reason: err.Error()}
+	case left.Left == nil:
+		s.withdraw(ctx, control, left.Reason)
+		outcome.State = contract.MigrationStayed
+		if left.Ended {
+			outcome.State = contract.MigrationGuestEnded
+		}
+		return outcome
+	}
+	resumed, downtime, err := s.resume(ctx, control, left)
+	if err != nil {
+		outcome.State, outcome.Reason = contract.MigrationSourceOff, err.Error()
+		return outcome
+	}
+	outcome.State, outcome.Target, outcome.Stats.DowntimeMs = contract.MigrationMoved, &resumed.Domain, downtime
+	return outcome
+}
+
+// stayed is the outcome of a migration that the launcher was not asked for.
+func (s *Session) stayed(err error) contract.MigrationOutcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aborted != "" {
+		return contract.MigrationOutcome{State: contract.MigrationStayed, Reason: s.aborted, Aborted: true}
+	}
+	return contract.MigrationOutcome{State: contract.MigrationStayed, Reason: err.Error()}
+}
+
+// mayMigrate says whether nobody has asked for an abort. From now on only the launcher can.
+func (s *Session) mayMigrate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.migrating = s.aborted == ""
+	return s.migrating
+}
+
+func (s *Session) note(p contract.MigrationProgress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress = p
+}
+
+func (s *Session) dialControl(ctx context.Context) (*migration.Controller, error) {
+	conn, err := s.identity.Dial(ctx, s.target, migration.Control)
+	if err != nil {
+		return nil, err
+	}
+	return migration.NewController(conn), nil
+}
+
+// prepare has the target made ready.
+func (s *Session) prepare(ctx context.Context) (*migration.Controller, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	files, err := s.source.Files(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading what libvirt does not copy: %w", err)
+	}
+	control, err := s.dialControl(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := control.Prepare(ctx, files); err != nil {
+		control.Close()
+		return nil, err
+	}
+	return control, nil
+}
+
+// withdraw tells the target that nobody comes. It is told even when ctx has ended.
+func (s *Session) withdraw(ctx context.Context, control *migration.Controller, why string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+	defer cancel()
+	if err := control.Withdraw(ctx, why); err != nil {
+		s.log.Warn().Err(err).Msg("the target was not told that the guest stays")
+	}
+	control.Close()
+}
+
+// resume has the guest go on at the target, over another connection where the one that was there is broken. It returns
+// for how long the guest stood still, in milliseconds; 0: not known.
+func (s *Session) resume(
+	ctx context.Context, control *migration.Controller, left Departure,
+) (out migration.Resumed, downtime int64, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
+	defer cancel()
+	for {
+		if control == nil {
+			control, err = s.dialControl(ctx)
+		}
+		if control != nil {
+			asked := time.Now()
+			out, err = control.Resume(ctx, *left.Left)
+			answered := time.Now()
+			control.Close()
+			if err == nil {
+				return out, downtimeOf(left.StoppedAt, asked, answered, out.Took), nil
+			}
+			control = nil
+		}
+		var refused *migration.RefusedError
+		if errors.As(err, &refused) {
+			return out, 0, err
+		}
+		s.log.Warn().Err(err).Msg("the target does not answer whether the guest goes on; asking again")
+		select {
+		case <-ctx.Done():
+			return out, 0, err
+		case <-time.After(retryInterval):
+		}
+	}
+}
+
+// downtimeOf is for how long a guest stood still, in milliseconds and by the source's clock: what the target took lies
+// in the middle between question and answer.
+func downtimeOf(stopped, asked, answered time.Time, took time.Duration) int64 {
+	if stopped.IsZero() {
+		return 0
+	}
+	way := max(0, answered.Sub(asked)-took) / 2 //nolint:mnd // half of there and back
+	return max(0, asked.Add(way+took).Sub(stopped).Milliseconds())
+}
+
+// carryStreams carries what libvirt and QEMU open, until ctx ends or stop is called, which returns when nothing is left.
+func (s *Session) carryStreams(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	open := make(chan struct{}, migration.MaxStreams)
+	for _, c := range migration.Streams() {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				stream, err := s.source.Stream(ctx, c)
+				if err != nil {
+					s.waitForLauncher(ctx, c, err)
+					continue
+				}
+				select {
+				case open <- struct{}{}:
+					all.Go(func() {
+						defer func() { <-open }()
+						s.carryStream(ctx, c, stream)
+					})
+				default:
+					s.log.Warn().Err(errTooMany).Str("channel", string(c)).Msg("refused a stream of a migration")
+					migration.Cut(stream)
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// waitForLauncher waits until it is worth asking again.
+func (s *Session) waitForLauncher(ctx context.Context, c migration.Channel, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.log.Warn().Err(err).Str("channel", string(c)).Msg("the launcher hands over no stream; asking again")
+	select {
+	case <-ctx.Done():
+	case <-time.After(retryInterval):
+	}
+}
+
+func (s *Session) carryStream(ctx context.Context, c migration.Channel, stream *net.UnixConn) {
+	conn, err := s.identity.Dial(ctx, s.target, c)
+	if err != nil {
+		s.log.Warn().Err(err).Str("channel", string(c)).Msg("a stream of a migration does not reach the target")
+		migration.Cut(stream) // which libvirt notices
+		return
+	}
+	carry(ctx, s.log, c, stream, conn)
+}

@@ -1,0 +1,139 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+)
+
+const (
+	// remembered is how long the outcome of a session is kept for an activity whose answer was lost.
+	remembered = 15 * time.Minute
+	// abortTimeout is how long launchers have to abort when the node worker ends. libvirt needs less than a second.
+	abortTimeout = 20 * time.Second
+)
+
+// ErrNotOffered says that this run of the node worker has no key for that migration, and cannot begin it.
+var ErrNotOffered = errors.New("the migration was not offered by this run of the node worker") //nolint:gochecknoglobals // a constant error
+
+// Sessions are the migrations of guests that leave this node. It is safe for concurrent use.
+type Sessions struct {
+	log zerolog.Logger
+
+	mu       sync.Mutex
+	offers   map[string]*migration.Identity
+	byUID    map[string]*Session
+	stopping bool
+	work     sync.WaitGroup
+}
+
+// NewSessions has none.
+func NewSessions(log zerolog.Logger) *Sessions {
+	return &Sessions{log: log, offers: map[string]*migration.Identity{}, byUID: map[string]*Session{}}
+}
+
+// Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again it
+// gives the same answer, as long as that is good: whoever asked before may have told the target already.
+func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(time.Now())
+	if s.stopping {
+		return "", ErrStopping
+	}
+	if known := s.offers[uid]; known != nil {
+		return known.Fingerprint(), nil
+	}
+	made, err := migration.NewIdentity(uid, expires)
+	if err != nil {
+		return "", err
+	}
+	s.offers[uid] = made
+	return made.Fingerprint(), nil
+}
+
+// Begin moves a guest to a target that is prepared, or finds the session that does so already; that may have ended. It
+// fails with ErrNotOffered or ErrStopping, and then nothing was begun.
+func (s *Sessions) Begin(uid string, target migration.Peer, source Source) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(time.Now())
+	if known := s.byUID[uid]; known != nil {
+		return known, nil
+	}
+	identity := s.offers[uid]
+	switch {
+	case s.stopping:
+		return nil, ErrStopping
+	case identity == nil:
+		return nil, ErrNotOffered
+	}
+	delete(s.offers, uid)
+	begun := newSession(s.log, uid, identity, target, source)
+	s.byUID[uid] = begun
+	s.work.Go(begun.run)
+	return begun, nil
+}
+
+// Get finds the session of a migration; nil: there is none, and it may have been forgotten.
+func (s *Sessions) Get(uid string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(time.Now())
+	return s.byUID[uid]
+}
+
+// forget needs the lock.
+func (s *Sessions) forget(now time.Time) {
+	for uid, o := range s.offers {
+		if now.After(o.Expires) {
+			delete(s.offers, uid)
+		}
+	}
+	for uid, known := range s.byUID {
+		if ended, over := known.ended(); over && now.Sub(ended) > remembered {
+			delete(s.byUID, uid)
+		}
+	}
+}
+
+// Shutdown begins nothing any more and returns when all sessions have ended. When ctx ends it has their launchers abort;
+// what does not end by that is cut, which libvirt takes for an abort as well, unless the guest has left already.
+func (s *Sessions) Shutdown(ctx context.Context) {
+	s.mu.Lock()
+	s.stopping = true
+	var all []*Session
+	for _, known := range s.byUID {
+		all = append(all, known)
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	for _, known := range all {
+		go func() { _ = known.Abort(late, ErrStopping.Error()) }() // the outcome says how it went
+	}
+	select {
+	case <-ended:
+		return
+	case <-late.Done():
+	}
+	for _, known := range all {
+		known.cancel(ErrStopping)
+	}
+	<-ended
+}
