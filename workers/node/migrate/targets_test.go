@@ -1,0 +1,275 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+)
+
+// streamOf is a stream's both ends, once it goes through.
+func (r *rig) streamOf(t testing.TB, i *migration.Identity, c migration.Channel) (worker, qemu net.Conn) {
+	conn, err := i.Dial(t.Context(), r.peer, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { migration.Cut(conn) })
+	return conn, r.receiver.accept(t, c)
+}
+
+// identified prepares a target for a source's node worker whose key the test has.
+func (r *rig) identified(t testing.TB, expires time.Time) *migration.Identity {
+	i, err := migration.NewIdentity(r.uid, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	p, err := r.targets.Prepare(Preparation{
+		UID: r.uid, Source: i.Fingerprint(), Expires: expires, Receiver: r.receiver,
+	})
+	require.NoError(t, err)
+	r.peer = p.Peer
+	return i
+}
+
+// TestThePortIsOpenOnlyForTargets: nothing listens before the first is prepared, and nothing after the last has gone.
+func TestThePortIsOpenOnlyForTargets(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().(*net.TCPAddr)
+	free.Close()
+	r.targets.Port = uint16(address.Port)
+	closed := func(when string) { require.False(t, listening(t, address.String()), "somebody listens "+when) }
+	later := time.Now().Add(time.Hour)
+
+	closed("before anything is prepared")
+	r.prepare(t, later)
+	require.Equal(t, address.String(), r.peer.Address)
+	require.True(t, listening(t, address.String()))
+	other := newRig(t, second)
+	other.targets = r.targets
+	other.prepare(t, later)
+	r.targets.Remove(first)
+	require.True(t, listening(t, address.String()), "another target is prepared")
+	r.targets.Remove(second)
+	closed("after all were removed")
+	r.targets.Remove(second) // as often as somebody likes
+
+	r.prepare(t, later) // a second time
+	worker, qemu := r.streamOf(t, r.sessions.offers[first], migration.Memory)
+	r.targets.Remove(first)
+	closed("after a migration in the middle was removed")
+	gone(t, worker)
+	gone(t, qemu)
+
+	r.identified(t, time.Now().Add(200*time.Millisecond))
+	waitFor(t, "the port is closed when the last has expired", func() bool { return !listening(t, address.String()) })
+}
+
+// TestOnlyTheSourcesNodeWorker reaches a target's launcher.
+func TestOnlyTheSourcesNodeWorker(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	ours := r.identified(t, time.Now().Add(time.Hour))
+	other := newRig(t, second)
+	other.targets = r.targets
+	theirs := other.identified(t, time.Now().Add(time.Hour))
+	expired, err := migration.NewIdentity(first, time.Now().Add(-time.Second))
+	require.NoError(t, err)
+	again, err := migration.NewIdentity(first, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		as *migration.Identity
+		to migration.Peer
+	}{
+		"another key":                            {again, r.peer},
+		"an expired one":                         {expired, r.peer},
+		"of another migration, at its own":       {theirs, r.peer},
+		"ours, where another target is expected": {ours, other.peer},
+	} {
+		_, err := c.as.Dial(t.Context(), c.to, migration.Memory)
+		require.Error(t, err, name)
+	}
+	require.NoError(t, r.receiver.listeners[migration.Memory].SetDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err = r.receiver.listeners[migration.Memory].Accept()
+	require.Error(t, err, "the launcher was asked for a stream")
+	_, _ = r.streamOf(t, ours, migration.Memory) // that it is possible at all
+	_, _ = other.streamOf(t, theirs, migration.Memory)
+}
+
+// TestTooManyStreams: a migration has so many and no more, the control channel always comes through, and one that has
+// ended makes room for another.
+func TestTooManyStreams(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	i := r.identified(t, time.Now().Add(time.Hour))
+	var last net.Conn
+	for range migration.MaxStreams {
+		last, _ = r.streamOf(t, i, migration.Memory)
+	}
+	_, err := i.Dial(t.Context(), r.peer, migration.Disks)
+	var refused *migration.RefusedError
+	require.ErrorAs(t, err, &refused)
+	require.ErrorContains(t, err, errTooMany.Error())
+	control, err := i.Dial(t.Context(), r.peer, migration.Control)
+	require.NoError(t, err)
+	migration.Cut(control)
+	migration.Cut(last)
+	waitFor(t, "another stream", func() bool {
+		conn, err := i.Dial(t.Context(), r.peer, migration.Disks)
+		if err == nil {
+			migration.Cut(conn)
+		}
+		return err == nil
+	})
+}
+
+// TestSlowOnesHoldNobodyUp: connections that say nothing do not keep a migration from its streams, and end with the port.
+func TestSlowOnesHoldNobodyUp(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	i := r.identified(t, time.Now().Add(time.Hour))
+	var slow []net.Conn
+	for range maxHandshakes - 1 {
+		conn, err := net.Dial("tcp", r.peer.Address)
+		require.NoError(t, err)
+		defer conn.Close()
+		slow = append(slow, conn)
+	}
+	_, _ = r.streamOf(t, i, migration.Memory)
+	r.targets.Remove(first)
+	for _, conn := range slow {
+		gone(t, conn)
+	}
+}
+
+// TestALauncherWithoutAStream: the source is told why.
+func TestALauncherWithoutAStream(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	r.receiver.Streams.Migration = second
+	i := r.identified(t, time.Now().Add(time.Hour))
+	_, err := i.Dial(t.Context(), r.peer, migration.Memory)
+	require.ErrorContains(t, err, "no such migration")
+}
+
+// TestPreparedAgain: an answer that was lost does not spoil what somebody has heard, and a source that has begun anew is
+// the one that counts.
+func TestPreparedAgain(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	expires := time.Now().Add(time.Hour)
+	before := r.prepare(t, expires)
+	worker, qemu := r.streamOf(t, r.sessions.offers[first], migration.Memory)
+	require.Equal(t, before, r.prepare(t, expires))
+	_, err := qemu.Write([]byte("on"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(worker, make([]byte, 2))
+	require.NoError(t, err)
+
+	i := r.identified(t, expires) // another key
+	require.NotEqual(t, before.Fingerprint, r.peer.Fingerprint)
+	gone(t, worker)
+	gone(t, qemu)
+	_, err = r.sessions.offers[first].Dial(t.Context(), r.peer, migration.Memory)
+	require.Error(t, err)
+	_, _ = r.streamOf(t, i, migration.Memory)
+}
+
+// TestWhatIsNotPrepared opens nothing.
+func TestWhatIsNotPrepared(t *testing.T) {
+	noLeaks(t)
+	good := func() Preparation {
+		i, err := migration.NewIdentity(first, time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		return Preparation{UID: first, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour)}
+	}
+	for want, spoil := range map[string]func(*Preparation){
+		"no fingerprint":        func(p *Preparation) { p.Source = "sha256" },
+		errExpired.Error():      func(p *Preparation) { p.Expires = time.Now() },
+		"would live longer":     func(p *Preparation) { p.Expires = time.Now().Add(48 * time.Hour) },
+		"not the UID":           func(p *Preparation) { p.UID = "../" + first },
+		"not the name":          func(p *Preparation) { p.Files = []migration.File{{Name: "../passwd"}} },
+		"1048577 bytes":         func(p *Preparation) { p.Files = []migration.File{{Name: "a", Size: 1<<20 + 1}} },
+		"17 files":              func(p *Preparation) { p.Files = make([]migration.File, 17) },
+		"cannot assign":         nil,
+		"the system is on fire": nil,
+	} {
+		targets := NewTargets(TargetOptions{Log: zerolog.Nop(), Pod: netip.MustParseAddr("127.0.0.1")})
+		p := good()
+		switch {
+		case spoil != nil:
+			spoil(&p)
+		case want == "cannot assign":
+			targets.Pod = netip.MustParseAddr("192.0.2.1") // nobody has it
+		default:
+			targets.Addresses = func(string) ([]netip.Prefix, error) { return nil, errors.New(want) }
+		}
+		_, err := targets.Prepare(p)
+		require.ErrorContains(t, err, want)
+		require.Nil(t, targets.door)
+		require.Empty(t, targets.byUID)
+	}
+}
+
+// TestTheMigrationNetwork is listened on, and nothing else.
+func TestTheMigrationNetwork(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	r.targets.Addresses = func(name string) ([]netip.Prefix, error) {
+		require.Equal(t, "migration0", name)
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}, nil
+	}
+	i, err := migration.NewIdentity(first, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	p := Preparation{UID: first, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour), Receiver: r.receiver}
+	_, err = r.targets.Prepare(p)
+	require.ErrorContains(t, err, "other nodes can reach", "the pod's network is no substitute: it was not asked for")
+}
+
+// TestTargetsShutDown: nothing new is prepared, what is there is waited for, and then it is cut.
+func TestTargetsShutDown(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	i := r.identified(t, time.Now().Add(time.Hour))
+	worker, qemu := r.streamOf(t, i, migration.Memory)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		r.targets.Shutdown(ctx)
+		close(over)
+	}()
+	waitFor(t, "nothing is prepared any more", func() bool {
+		_, err := r.targets.Prepare(Preparation{UID: second, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour)})
+		r.targets.Remove(second)
+		return errors.Is(err, ErrStopping)
+	})
+	_, err := worker.Write([]byte("goes on"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(qemu, make([]byte, 7))
+	require.NoError(t, err)
+	select {
+	case <-over:
+		t.Fatal("it was not waited for")
+	default:
+	}
+	cancel()
+	<-over
+	gone(t, worker)
+	gone(t, qemu)
+}
+
+// TestTargetsShutDownWithoutAny returns at once, also with the last one's end.
+func TestTargetsShutDownWithoutAny(t *testing.T) {
+	noLeaks(t)
+	NewTargets(TargetOptions{Log: zerolog.Nop()}).Shutdown(t.Context())
+	r := newRig(t, first)
+	r.identified(t, time.Now().Add(time.Hour))
+	time.AfterFunc(50*time.Millisecond, func() { r.targets.Remove(first) })
+	r.targets.Shutdown(t.Context())
+}
