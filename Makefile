@@ -69,6 +69,7 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 
 # Package and target. All that a package depends on is built anew for it, once: the last two have much of that.
 FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames ./internal/streams/wire:FuzzReadDatagram \
+  ./internal/streams/migration:FuzzServe \
   ./workers/gateway:FuzzSignal ./testsuite/admission:FuzzReview
 FUZZ_TIME ?= 15s
 

@@ -74,8 +74,8 @@ func TestWhatIsNoStream(t *testing.T) {
 		"nothing that says": {says: "{}\n", want: "does not say why"},
 		"a long text":       {says: strings.Repeat("a", 5<<10), want: "a long text"},
 		"a file": {says: "+", gives: func(t *testing.T) []*os.File {
-			f, err := os.Open("/dev/null")
-			return []*os.File{file(t, int(f.Fd()), err)}
+			fd, err := unix.Open("/dev/null", unix.O_CLOEXEC, 0)
+			return []*os.File{file(t, fd, err)}
 		}, want: "not a Unix stream"},
 		"datagrams":           {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_DGRAM)} }, want: "not a Unix stream"},
 		"packets":             {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_SEQPACKET)} }, want: "not a Unix stream"},
@@ -100,14 +100,18 @@ func TestWhatIsNoStream(t *testing.T) {
 			if c.gives != nil {
 				give = c.gives(t)
 			}
+			answered := make(chan struct{})
 			launchertest.ServeStreams(t, n.AddPod(t, pod), func(_ launchers.StreamRequest, conn *net.UnixConn) {
 				if c.says != "" {
 					_ = launchertest.HandOver(conn, c.says, give...)
 				}
+				conn.Close()
+				answered <- struct{}{}
 			})
 			before := descriptors(t)
 			for range 10 {
 				_, err := n.Dialer().Stream(t.Context(), pod, memoryStream)
+				<-answered
 				require.ErrorContains(t, err, c.want)
 			}
 			require.Eventually(t, func() bool { return descriptors(t) <= before }, 5*time.Second, 10*time.Millisecond,
