@@ -104,8 +104,7 @@ func (i *Identity) client(server Fingerprint) *tls.Config {
 
 func (i *Identity) config(other Fingerprint) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS13,
-		Certificates: []tls.Certificate{i.certificate}, NextProtos: []string{protocol},
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.certificate}, NextProtos: []string{protocol},
 		// Everything here is bulk: no record is made short so that its first byte comes sooner.
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {

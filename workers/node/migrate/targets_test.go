@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // streamOf is a stream's both ends, once it goes through.
@@ -179,6 +180,37 @@ func TestPreparedAgain(t *testing.T) {
 	_, err = r.sessions.offers[first].Dial(t.Context(), r.peer, migration.Memory)
 	require.Error(t, err)
 	_, _ = r.streamOf(t, i, migration.Memory)
+}
+
+// TestPreparedForAnotherLauncher: what comes from then on goes to it, as when the first was reached and then lost.
+func TestPreparedForAnotherLauncher(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	expires := time.Now().Add(time.Hour)
+	r.prepare(t, expires)
+	r.receiver = newRig(t, first).receiver
+	r.prepare(t, expires)
+	_, _ = r.streamOf(t, r.sessions.offers[first], migration.Memory)
+	require.Equal(t, contract.MigrationMoved, ended(t, r.begin(t)).State)
+	require.Len(t, r.receiver.proofs, 1)
+}
+
+// TestTheNewerControlChannelCounts: a source that asks for another has lost the one before.
+func TestTheNewerControlChannelCounts(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	i := r.identified(t, time.Now().Add(time.Hour))
+	before, err := i.Dial(t.Context(), r.peer, migration.Control)
+	require.NoError(t, err)
+	after, err := i.Dial(t.Context(), r.peer, migration.Control)
+	require.NoError(t, err)
+	gone(t, before)
+	migration.Cut(before)
+	control := migration.NewController(after)
+	require.NoError(t, control.Prepare(t.Context(), nil))
+	require.NoError(t, control.Withdraw(t.Context(), "nobody comes"))
+	control.Close()
+	waitFor(t, "the port is closed", func() bool { return !listening(t, r.peer.Address) })
 }
 
 // TestWhatIsNotPrepared opens nothing.
