@@ -2,7 +2,8 @@ package contract
 
 import "time"
 
-// MigrationProgress is how far a guest's move has come, by libvirt's count; sizes are in bytes, rates in bytes a second.
+// MigrationProgress is how far a guest's move has come, by libvirt's count. Sizes are in bytes, rates in bytes a
+// second.
 type MigrationProgress struct {
 	UID        string    `json:"uid"` // of the VirtualMachineInstanceMigration
 	Role       string    `json:"role,omitempty"`

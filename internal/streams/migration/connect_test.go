@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -123,48 +124,65 @@ func meet(t *testing.T, dial func(string) (net.Conn, error), server *tls.Config)
 	return <-done, dialled
 }
 
-// TestSlowOnes: neither side waits longer than openTimeout for the other, whatever it waits for.
+// TestSlowOnes: the target waits no longer than openTimeout for a source, whatever it waits for.
 func TestSlowOnes(t *testing.T) {
-	source, target := identity(t, uid, time.Now().Add(time.Hour)), identity(t, uid, time.Now().Add(time.Hour))
-	accept := func(t *testing.T, conn net.Conn) error {
-		_, _, err := Accept(t.Context(), conn, func(string) *tls.Config { return target.Server(source.Fingerprint()) })
-		return err
-	}
-	for name, slow := range map[string]func(t *testing.T, peer net.Conn, conn net.Conn) error{
-		"no handshake": func(t *testing.T, _, conn net.Conn) error { return accept(t, conn) },
-		"no header": func(t *testing.T, peer, conn net.Conn) error {
-			go func() { _ = tls.Client(peer, source.client(target.Fingerprint())).Handshake() }()
-			return accept(t, conn)
-		},
-		"half a header": func(t *testing.T, peer, conn net.Conn) error {
-			go func() { _, _ = tls.Client(peer, source.client(target.Fingerprint())).Write([]byte("mem")) }()
-			return accept(t, conn)
-		},
+	for name, slow := range map[string]func(source *tls.Conn){
+		"no handshake":  func(*tls.Conn) {},
+		"no header":     func(source *tls.Conn) { _ = source.Handshake() },
+		"half a header": func(source *tls.Conn) { _, _ = source.Write([]byte("mem")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			peer, conn := tcpPair(t)
-			begun := time.Now()
-			err := slow(t, peer, conn)
-			var late net.Error
-			require.ErrorAs(t, err, &late)
-			require.True(t, late.Timeout(), err.Error())
-			require.GreaterOrEqual(t, time.Since(begun), openTimeout)
+			synctest.Test(t, func(t *testing.T) {
+				source, target := identity(t, uid, time.Now().Add(time.Hour)), identity(t, uid, time.Now().Add(time.Hour))
+				peer, conn := net.Pipe()
+				defer conn.Close()
+				go slow(tls.Client(peer, source.client(target.Fingerprint())))
+				begun := time.Now()
+				_, _, err := Accept(t.Context(), conn, func(string) *tls.Config { return target.Server(source.Fingerprint()) })
+				var late net.Error
+				require.ErrorAs(t, err, &late)
+				require.True(t, late.Timeout(), err.Error())
+				require.Equal(t, openTimeout, time.Since(begun))
+			})
 		})
 	}
-	t.Run("no answer", func(t *testing.T) {
-		t.Parallel()
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		go func() {
-			if conn, err := l.Accept(); err == nil {
-				_ = accept(t, conn)
-			}
-		}()
-		_, err = source.Dial(t.Context(), Peer{l.Addr().String(), target.Fingerprint()}, Memory)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	})
+}
+
+// TestASilentTarget is not waited for longer than its caller does.
+func TestASilentTarget(t *testing.T) {
+	noLeaks(t)
+	i := identity(t, uid, time.Now().Add(time.Hour))
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // its connections wait in the kernel
+	require.NoError(t, err)
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = i.Dial(ctx, Peer{silent.Addr().String(), i.Fingerprint()}, Memory)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	answered, ended := make(chan struct{}), make(chan error, 1)
+	go func() { // shakes hands, and does not answer
+		conn, err := silent.Accept() // the first has gone
+		if err == nil {
+			conn.Close()
+			conn, err = silent.Accept()
+		}
+		if err == nil {
+			defer conn.Close()
+			_, _, err = Accept(t.Context(), conn, func(string) *tls.Config { return i.Server(i.Fingerprint()) })
+		}
+		ended <- err
+		<-answered
+	}()
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		require.NoError(t, <-ended)
+		cancel()
+	}()
+	_, err = i.Dial(ctx, Peer{silent.Addr().String(), i.Fingerprint()}, Memory)
+	require.ErrorIs(t, err, context.Canceled)
+	close(answered)
 }
 
 func tcpPair(t *testing.T) (a, b net.Conn) {

@@ -148,7 +148,8 @@ type Target interface {
 }
 
 // Serve is the target's end of the channel Control, until the source ends it or ctx does; it closes conn. over says
-// that the target has nothing more to wait for: the guest goes on here, or the launcher was ended, and the source knows.
+// that the target has nothing more to wait for: the guest goes on here, or the launcher was ended, and the source has
+// heard it.
 func Serve(ctx context.Context, conn Stream, files []File, t Target) (over bool, err error) {
 	stop := context.AfterFunc(ctx, func() { Cut(conn) })
 	defer stop()

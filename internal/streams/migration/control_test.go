@@ -67,8 +67,8 @@ func TestControl(t *testing.T) {
 	require.True(t, bytes.Equal(files[0].Data, p.files[0].Data))
 }
 
-// TestControlThatIsNotOver: a source that goes without having been told that the guest goes on, or that the launcher was
-// ended, may come again.
+// TestControlThatIsNotOver: a source that goes without having been told that the guest goes on, or that the launcher
+// was ended, may come again.
 func TestControlThatIsNotOver(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {

@@ -157,8 +157,7 @@ func TestASideThatHasGone(t *testing.T) {
 		_, err = l.source.Write(p)
 	}
 	require.ErrorIs(t, err, unix.EPIPE)
-	<-l.ended
-	<-l.ended
+	require.Error(t, errors.Join(<-l.ended, <-l.ended))
 }
 
 // TestPipeEndsWithItsContext, even while a side takes nothing.

@@ -38,8 +38,8 @@ func PodGone(kubeletDir, uid string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openSocket opens (O_PATH) a socket of that name that the launcher of a pod serves. The user of the pod owns the volume that it lies in, so no
-// link on the way is followed and nothing but a socket is taken.
+// openSocket opens (O_PATH) a socket of that name that the launcher of a pod serves. The user of the pod owns the
+// volume that it lies in, so no link on the way is followed and nothing but a socket is taken.
 func openSocket(kubeletDir, uid, name string) (*os.File, error) {
 	if !ValidPodUID(uid) {
 		return nil, fmt.Errorf("%q is not the UID of a pod", text(uid, 64))

@@ -34,7 +34,7 @@ func TestChain(t *testing.T) {
 		one.source.migrate = func(_ context.Context, progress func(contract.MigrationProgress)) (Departure, error) {
 			progress(contract.MigrationProgress{UID: one.uid, Iteration: 1})
 			var all sync.WaitGroup
-			for _, c := range []migration.Channel{migration.Libvirt, migration.Memory, migration.Memory, migration.Disks} {
+			for _, c := range append(migration.Streams(), migration.Memory) {
 				from := one.source.dial(t, c)
 				to := one.receiver.accept(t, c)
 				all.Go(func() { swap(t, from, to) })

@@ -186,7 +186,9 @@ func (r *rig) prepare(t testing.TB, expires time.Time) Prepared {
 	for _, c := range r.source.files {
 		files = append(files, c.File)
 	}
-	p, err := r.targets.Prepare(Preparation{UID: r.uid, Source: f, Files: files, Expires: expires, Receiver: r.receiver})
+	p, err := r.targets.Prepare(Preparation{
+		UID: r.uid, Source: f, Files: files, Expires: expires, Receiver: r.receiver,
+	})
 	require.NoError(t, err)
 	r.peer = p.Peer
 	return p

@@ -292,7 +292,8 @@ func downtimeOf(stopped, asked, answered time.Time, took time.Duration) int64 {
 	return max(0, asked.Add(way+took).Sub(stopped).Milliseconds())
 }
 
-// carryStreams carries what libvirt and QEMU open, until ctx ends or stop is called, which returns when nothing is left.
+// carryStreams carries what libvirt and QEMU open, until ctx ends or stop is called, which returns when nothing is
+// left.
 func (s *Session) carryStreams(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup

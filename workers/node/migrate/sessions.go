@@ -102,8 +102,8 @@ func (s *Sessions) forget(now time.Time) {
 	}
 }
 
-// Shutdown begins nothing any more and returns when all sessions have ended. When ctx ends it has their launchers abort;
-// what does not end by that is cut, which libvirt takes for an abort as well, unless the guest has left already.
+// Shutdown begins nothing any more and returns when all sessions have ended. When ctx ends it has their launchers
+// abort; what does not end by that is cut, which libvirt takes for an abort as well, unless the guest has left already.
 func (s *Sessions) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true

@@ -130,7 +130,8 @@ func TestTooManyStreams(t *testing.T) {
 	})
 }
 
-// TestSlowOnesHoldNobodyUp: connections that say nothing do not keep a migration from its streams, and end with the port.
+// TestSlowOnesHoldNobodyUp: connections that say nothing do not keep a migration from its streams, and end with the
+// port.
 func TestSlowOnesHoldNobodyUp(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
@@ -153,14 +154,14 @@ func TestSlowOnesHoldNobodyUp(t *testing.T) {
 func TestALauncherWithoutAStream(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
-	r.receiver.Streams.Migration = second
+	r.receiver.Migration = second
 	i := r.identified(t, time.Now().Add(time.Hour))
 	_, err := i.Dial(t.Context(), r.peer, migration.Memory)
 	require.ErrorContains(t, err, "no such migration")
 }
 
-// TestPreparedAgain: an answer that was lost does not spoil what somebody has heard, and a source that has begun anew is
-// the one that counts.
+// TestPreparedAgain: an answer that was lost does not spoil what somebody has heard, and a source that has begun anew
+// is the one that counts.
 func TestPreparedAgain(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
@@ -277,7 +278,9 @@ func TestTargetsShutDown(t *testing.T) {
 		close(over)
 	}()
 	waitFor(t, "nothing is prepared any more", func() bool {
-		_, err := r.targets.Prepare(Preparation{UID: second, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour)})
+		_, err := r.targets.Prepare(Preparation{
+			UID: second, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour), Receiver: r.receiver,
+		})
 		r.targets.Remove(second)
 		return errors.Is(err, ErrStopping)
 	})
