@@ -18,7 +18,7 @@ const (
 // migrationInterface is KubeVirt's name for a network interface of the node worker's pod that is for migrations only.
 const migrationInterface = "migration0"
 
-// interfaceAddresses are those of an interface of this network namespace; none: there is no such interface.
+// interfaceAddresses are those of an interface of this network namespace; nil: there is no such interface.
 func interfaceAddresses(name string) ([]netip.Prefix, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -32,7 +32,7 @@ func interfaceAddresses(name string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for addresses of %s: %w", name, err)
 		}
-		var out []netip.Prefix
+		out := []netip.Prefix{}
 		for _, a := range found {
 			if p, err := netip.ParsePrefix(a.String()); err == nil {
 				out = append(out, p)
@@ -56,7 +56,7 @@ func choose(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Network, erro
 	switch {
 	case chosen.IsValid():
 		return chosen, NetworkMigration, nil
-	case len(migration) > 0:
+	case migration != nil: // the pod's network is no substitute for one that somebody has asked for
 		return chosen, "", fmt.Errorf("%s has no address that other nodes can reach", migrationInterface)
 	case !pod.IsValid():
 		return chosen, "", fmt.Errorf("there is neither %s nor an address of the pod", migrationInterface)

@@ -22,6 +22,7 @@ func TestWhereToListen(t *testing.T) {
 		"IPv6 only":                     {own: []string{"fe80::1/64", "fd00::4/64"}, address: "fd00::4", network: NetworkMigration},
 		"the first of several":          {own: []string{"192.168.9.4/24", "192.168.9.5/24"}, address: "192.168.9.4", network: NetworkMigration},
 		"one that has no address yet":   {own: []string{"fe80::1/64"}, pod: podAddress, fails: "other nodes can reach"},
+		"one that has none at all":      {own: []string{}, pod: podAddress, fails: "other nodes can reach"},
 		"neither":                       {fails: "neither migration0 nor"},
 		"a pod's IPv6":                  {pod: "fd00::7", address: "fd00::7", network: NetworkPod},
 		"loopback is nobody's":          {own: []string{"127.0.0.1/8"}, pod: podAddress, fails: "other nodes can reach"},
@@ -29,6 +30,9 @@ func TestWhereToListen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var own []netip.Prefix
+			if c.own != nil {
+				own = []netip.Prefix{}
+			}
 			for _, p := range c.own {
 				own = append(own, netip.MustParsePrefix(p))
 			}
@@ -55,5 +59,5 @@ func TestTheSystemsOwnAddresses(t *testing.T) {
 	require.Contains(t, own, netip.MustParsePrefix("127.0.0.1/8"))
 	none, err := interfaceAddresses(migrationInterface)
 	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Nil(t, none)
 }

@@ -22,8 +22,9 @@ const (
 	resumeTimeout = 30 * time.Second
 	// withdrawTimeout is how long the target may take to hear that nobody comes. The workflow tells it as well.
 	withdrawTimeout = 10 * time.Second
-	// retryInterval is how long to wait before a launcher or a node is asked again.
-	retryInterval = 200 * time.Millisecond
+	// retryInterval is how long to wait before a launcher or a node is asked again, streamInterval before a launcher is
+	// for a stream. It has none before it was asked to migrate, and then libvirt waits for the first.
+	retryInterval, streamInterval = 200 * time.Millisecond, 25 * time.Millisecond
 )
 
 // Source is the launcher that a guest leaves.
@@ -303,7 +304,11 @@ func (s *Session) carryStreams(ctx context.Context) (stop func()) {
 			for ctx.Err() == nil {
 				stream, err := s.source.Stream(ctx, c)
 				if err != nil {
-					s.waitForLauncher(ctx, c, err)
+					s.log.Debug().Err(err).Str("channel", string(c)).Msg("the launcher hands over no stream; asking again")
+					select {
+					case <-ctx.Done():
+					case <-time.After(streamInterval):
+					}
 					continue
 				}
 				select {
@@ -322,18 +327,6 @@ func (s *Session) carryStreams(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		all.Wait()
-	}
-}
-
-// waitForLauncher waits until it is worth asking again.
-func (s *Session) waitForLauncher(ctx context.Context, c migration.Channel, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	s.log.Warn().Err(err).Str("channel", string(c)).Msg("the launcher hands over no stream; asking again")
-	select {
-	case <-ctx.Done():
-	case <-time.After(retryInterval):
 	}
 }
 

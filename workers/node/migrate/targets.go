@@ -42,7 +42,7 @@ type TargetOptions struct {
 	Pod netip.Addr
 	// Port to listen on; 0: any that is free.
 	Port uint16
-	// Addresses are those of a network interface; nil: as the system says.
+	// Addresses are those of a network interface, nil where there is none; as the system says unless it is set.
 	Addresses func(name string) ([]netip.Prefix, error)
 }
 

@@ -6,11 +6,15 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -250,19 +254,53 @@ func TestWhatIsNotPrepared(t *testing.T) {
 	}
 }
 
-// TestTheMigrationNetwork is listened on, and nothing else.
+// TestTheMigrationNetwork: a pod that has a network for migrations takes them there and nowhere else. The interface is a
+// real one, in a network namespace of the test's own.
 func TestTheMigrationNetwork(t *testing.T) {
+	require.Zero(t, os.Geteuid(), "this test makes a network namespace: run it as root")
 	noLeaks(t)
 	r := newRig(t, first)
-	r.targets.Addresses = func(name string) ([]netip.Prefix, error) {
-		require.Equal(t, "migration0", name)
-		return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}, nil
-	}
+	r.targets.Pod = netip.MustParseAddr("127.0.0.1")
 	i, err := migration.NewIdentity(first, time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	p := Preparation{UID: first, Source: i.Fingerprint(), Expires: time.Now().Add(time.Hour), Receiver: r.receiver}
-	_, err = r.targets.Prepare(p)
-	require.ErrorContains(t, err, "other nodes can reach", "the pod's network is no substitute: it was not asked for")
+	inNamespace(t, func() {
+		lo, err := netlink.LinkByName("lo")
+		require.NoError(t, err)
+		require.NoError(t, netlink.LinkSetUp(lo))
+		own := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: migrationInterface}, PeerName: "peer"}
+		require.NoError(t, netlink.LinkAdd(own))
+		_, err = r.targets.Prepare(p)
+		require.ErrorContains(t, err, "other nodes can reach")
+
+		address, err := netlink.ParseAddr("192.0.2.9/24")
+		require.NoError(t, err)
+		require.NoError(t, netlink.AddrAdd(own, address))
+		require.NoError(t, netlink.LinkSetUp(own))
+		got, err := r.targets.Prepare(p)
+		require.NoError(t, err)
+		require.Equal(t, NetworkMigration, got.Network)
+		require.True(t, listening(t, got.Address))
+		where := netip.MustParseAddrPort(got.Address)
+		require.Equal(t, "192.0.2.9", where.Addr().String())
+		require.False(t, listening(t, netip.AddrPortFrom(r.targets.Pod, where.Port()).String()))
+		r.targets.Remove(first)
+	})
+}
+
+// inNamespace runs f in a network namespace of its own.
+func inNamespace(t *testing.T, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with this goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Errorf("making a network namespace: %v", err)
+			return
+		}
+		f()
+	}()
+	<-done
 }
 
 // TestTargetsShutDown: nothing new is prepared, what is there is waited for, and then it is cut.
