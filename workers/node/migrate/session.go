@@ -20,6 +20,9 @@ const (
 	// resumeTimeout is how long the target is asked to let the guest go on; after that the workflow asks it. The guest
 	// stands still meanwhile.
 	resumeTimeout = 30 * time.Second
+	// lingering is how long libvirt's own connections may take to end when the guest goes on at the target: libvirt is
+	// still tidying up at the source, and one that is cut would look like a failure to it. Nobody waits for that.
+	lingering = 5 * time.Second
 	// withdrawTimeout is how long the target may take to hear that nobody comes. The workflow tells it as well.
 	withdrawTimeout = 10 * time.Second
 	// retryInterval is how long to wait before a launcher or a node is asked again, streamInterval before a launcher is
@@ -140,52 +143,58 @@ func (s *Session) run() {
 	ctx, stop := context.WithDeadlineCause(s.ctx, s.identity.Expires, errExpired)
 	defer stop()
 	begun := time.Now()
-	outcome := s.move(ctx)
-	s.cancel(nil)
+	outcome, tidy := s.move(ctx)
 	s.mu.Lock()
 	s.outcome, s.endedAt = outcome, time.Now()
 	s.mu.Unlock()
 	close(s.done)
 	s.log.Info().Str("state", string(outcome.State)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
 		Msg("a migration has ended at its source")
+	tidy()
+	s.cancel(nil)
 }
 
-func (s *Session) move(ctx context.Context) contract.MigrationOutcome {
+// move returns how the migration has ended, and what is left to be done then.
+func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy func()) {
 	control, err := s.prepare(ctx)
 	if err != nil {
-		return s.stayed(err)
+		return s.stayed(err), func() {}
 	}
-	streams := s.carryStreams(ctx)
-	defer streams()
+	carried := s.carryStreams(ctx)
 	if !s.mayMigrate() {
-		aborted := s.stayed(nil)
-		s.withdraw(ctx, control, aborted.Reason)
-		return aborted
+		o = s.stayed(nil)
+		s.withdraw(ctx, control, o.Reason)
+		return o, func() { carried.end(0) }
 	}
 	left, err := s.source.Migrate(ctx, s.note)
-	outcome := contract.MigrationOutcome{Reason: left.Reason, Aborted: left.Aborted, Stats: left.Stats, Mode: left.Mode}
+	o = contract.MigrationOutcome{Reason: left.Reason, Aborted: left.Aborted, Stats: left.Stats, Mode: left.Mode}
 	switch {
 	case err != nil:
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
-		control.Close()
-		return contract.MigrationOutcome{State: contract.MigrationLost, Reason: err.Error()}
+		return contract.MigrationOutcome{State: contract.MigrationLost, Reason: err.Error()}, func() {
+			carried.end(0)
+			control.Close()
+		}
 	case left.Left == nil:
 		s.withdraw(ctx, control, left.Reason)
-		outcome.State = contract.MigrationStayed
+		o.State = contract.MigrationStayed
 		if left.Ended {
-			outcome.State = contract.MigrationGuestEnded
+			o.State = contract.MigrationGuestEnded
 		}
-		return outcome
+		return o, func() { carried.end(0) }
 	}
-	resumed, downtime, err := s.resume(ctx, control, left)
+	resumed, downtime, control, err := s.resume(ctx, control, left)
 	if err != nil {
-		outcome.State, outcome.Reason = contract.MigrationSourceOff, err.Error()
-		return outcome
+		o.State, o.Reason = contract.MigrationSourceOff, err.Error()
+		return o, func() { carried.end(lingering) }
 	}
-	outcome.State, outcome.Target, outcome.Stats.DowntimeMs = contract.MigrationMoved, &resumed.Domain, downtime
-	return outcome
+	o.State, o.Target, o.Stats.DowntimeMs = contract.MigrationMoved, &resumed.Domain, downtime
+	return o, func() {
+		carried.end(lingering)
+		control.Close() // and the target cuts what is left
+	}
 }
 
 // stayed is the outcome of a migration that the launcher was not asked for.
@@ -249,11 +258,11 @@ func (s *Session) withdraw(ctx context.Context, control *migration.Controller, w
 	control.Close()
 }
 
-// resume has the guest go on at the target, over another connection where the one that was there is broken. It returns
-// for how long the guest stood still, in milliseconds; 0: not known.
-func (s *Session) resume(
-	ctx context.Context, control *migration.Controller, left Departure,
-) (out migration.Resumed, downtime int64, err error) {
+// resume has the guest go on at the target, over another connection where the one that was there is broken; it returns
+// the one that is not. downtime is for how long the guest stood still, in milliseconds; 0: not known.
+func (s *Session) resume(ctx context.Context, control *migration.Controller, left Departure) (
+	out migration.Resumed, downtime int64, open *migration.Controller, err error,
+) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
 	defer cancel()
 	for {
@@ -263,21 +272,20 @@ func (s *Session) resume(
 		if control != nil {
 			asked := time.Now()
 			out, err = control.Resume(ctx, *left.Left)
-			answered := time.Now()
-			control.Close()
 			if err == nil {
-				return out, downtimeOf(left.StoppedAt, asked, answered, out.Took), nil
+				return out, downtimeOf(left.StoppedAt, asked, time.Now(), out.Took), control, nil
 			}
+			control.Close()
 			control = nil
 		}
 		var refused *migration.RefusedError
 		if errors.As(err, &refused) {
-			return out, 0, err
+			return out, 0, nil, err
 		}
 		s.log.Warn().Err(err).Msg("the target does not answer whether the guest goes on; asking again")
 		select {
 		case <-ctx.Done():
-			return out, 0, err
+			return out, 0, nil, err
 		case <-time.After(retryInterval):
 		}
 	}
@@ -293,27 +301,44 @@ func downtimeOf(stopped, asked, answered time.Time, took time.Duration) int64 {
 	return max(0, asked.Add(way+took).Sub(stopped).Milliseconds())
 }
 
-// carryStreams carries what libvirt and QEMU open, until ctx ends or stop is called, which returns when nothing is
-// left.
-func (s *Session) carryStreams(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
+// carried are the streams of a session.
+type carried struct {
+	ask, cut        context.CancelFunc
+	asking, streams sync.WaitGroup
+}
+
+// end asks the launcher for no stream any more, waits so long for those that there are to end by themselves, and cuts
+// the rest. It returns when nothing is left.
+func (c *carried) end(limit time.Duration) {
+	c.ask()
+	c.asking.Wait()
+	late := time.AfterFunc(limit, c.cut)
+	defer late.Stop()
+	c.streams.Wait()
+	c.cut()
+}
+
+// carryStreams carries what libvirt and QEMU open.
+func (s *Session) carryStreams(ctx context.Context) *carried {
+	ctx, cut := context.WithCancel(ctx)
+	asking, ask := context.WithCancel(ctx)
+	all := &carried{ask: ask, cut: cut}
 	open := make(chan struct{}, migration.MaxStreams)
 	for _, c := range migration.Streams() {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				stream, err := s.source.Stream(ctx, c)
+		all.asking.Go(func() {
+			for asking.Err() == nil {
+				stream, err := s.source.Stream(asking, c)
 				if err != nil {
 					s.log.Debug().Err(err).Str("channel", string(c)).Msg("the launcher hands over no stream; asking again")
 					select {
-					case <-ctx.Done():
+					case <-asking.Done():
 					case <-time.After(streamInterval):
 					}
 					continue
 				}
 				select {
 				case open <- struct{}{}:
-					all.Go(func() {
+					all.streams.Go(func() {
 						defer func() { <-open }()
 						s.carryStream(ctx, c, stream)
 					})
@@ -324,10 +349,7 @@ func (s *Session) carryStreams(ctx context.Context) (stop func()) {
 			}
 		})
 	}
-	return func() {
-		cancel()
-		all.Wait()
-	}
+	return all
 }
 
 func (s *Session) carryStream(ctx context.Context, c migration.Channel, stream *net.UnixConn) {

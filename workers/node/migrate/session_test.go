@@ -263,6 +263,31 @@ func TestAStreamThatReachesNobody(t *testing.T) {
 	require.Equal(t, contract.MigrationStayed, ended(t, s).State)
 }
 
+// TestLibvirtTidiesUp: the guest goes on, which is told at once, and libvirt's connection lives until libvirt ends it.
+func TestLibvirtTidiesUp(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	r.prepare(t, time.Now().Add(soon))
+	begun, end := r.source.waits()
+	s := r.begin(t)
+	<-begun
+	from := r.source.dial(t, migration.Libvirt)
+	to := r.receiver.accept(t, migration.Libvirt)
+	end <- left()
+	require.Equal(t, contract.MigrationMoved, ended(t, s).State)
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		_, err := way[0].Write([]byte("close"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(way[1], make([]byte, 5))
+		require.NoError(t, err)
+	}
+	require.True(t, listening(t, r.peer.Address))
+	require.NoError(t, from.Close())
+	gone(t, to)
+	require.NoError(t, to.Close())
+	waitFor(t, "the port is closed", func() bool { return !listening(t, r.peer.Address) })
+}
+
 // TestMoreStreamsThanThereMayBe: the source does not even dial for them.
 func TestMoreStreamsThanThereMayBe(t *testing.T) {
 	noLeaks(t)
