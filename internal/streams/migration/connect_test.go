@@ -133,12 +133,15 @@ func TestSlowOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				source, target := identity(t, uid, time.Now().Add(time.Hour)), identity(t, uid, time.Now().Add(time.Hour))
+				later := time.Now().Add(time.Hour)
+				source, target := identity(t, uid, later), identity(t, uid, later)
 				peer, conn := net.Pipe()
 				defer conn.Close()
 				go slow(tls.Client(peer, source.client(target.Fingerprint())))
 				begun := time.Now()
-				_, _, err := Accept(t.Context(), conn, func(string) *tls.Config { return target.Server(source.Fingerprint()) })
+				_, _, err := Accept(t.Context(), conn, func(string) *tls.Config {
+					return target.Server(source.Fingerprint())
+				})
 				var late net.Error
 				require.ErrorAs(t, err, &late)
 				require.True(t, late.Timeout(), err.Error())

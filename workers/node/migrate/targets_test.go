@@ -254,8 +254,8 @@ func TestWhatIsNotPrepared(t *testing.T) {
 	}
 }
 
-// TestTheMigrationNetwork: a pod that has a network for migrations takes them there and nowhere else. The interface is a
-// real one, in a network namespace of the test's own.
+// TestTheMigrationNetwork: a pod that has a network for migrations takes them there and nowhere else. The interface is
+// a real one, in a network namespace of the test's own.
 func TestTheMigrationNetwork(t *testing.T) {
 	require.Zero(t, os.Geteuid(), "this test makes a network namespace: run it as root")
 	noLeaks(t)
