@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// Buffer is what one direction of a Pipe holds, in bytes, beside what the kernel and TLS hold. It is what a Unix
-// socket takes at once: fewer, larger reads leave more of the processor to encryption.
+// Buffer is what one direction of a Pipe holds, in bytes, beside what the kernel and TLS hold. It is about what a Unix
+// socket holds, so that QEMU can go on while the network waits. It saves no processor time: BenchmarkMigrationStream
+// finds 32 KiB as good on one processor.
 const Buffer = 256 << 10
 
 // Stream is a connection whose directions end one by one.
