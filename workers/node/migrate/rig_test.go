@@ -28,6 +28,9 @@ const (
 	pod    = "00000000-0b5d-4c6e-8f70-112233445566"
 )
 
+// ourAddress is on loopback, and no other test listens there: a port that was closed is nobody else's a moment later.
+const ourAddress = "127.77.12.1"
+
 var errGone = errors.New("the launcher has gone")
 
 // launcher has the sockets of libvirt and QEMU in one pod, and hands over connections with them.
@@ -158,7 +161,7 @@ type rig struct {
 func newRig(t testing.TB, uid string) *rig {
 	r := &rig{
 		uid: uid, sessions: NewSessions(zerolog.Nop()),
-		targets:  NewTargets(TargetOptions{Log: zerolog.Nop(), Pod: netip.MustParseAddr("127.0.0.1")}),
+		targets:  NewTargets(TargetOptions{Log: zerolog.Nop(), Pod: netip.MustParseAddr(ourAddress)}),
 		source:   &source{launcher: newLauncher(t, uid, launchers.SideSource)},
 		receiver: &receiver{launcher: newLauncher(t, uid, launchers.SideTarget)},
 	}

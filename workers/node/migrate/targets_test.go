@@ -44,7 +44,7 @@ func (r *rig) identified(t testing.TB, expires time.Time) *migration.Identity {
 func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", ourAddress+":0")
 	require.NoError(t, err)
 	address := free.Addr().(*net.TCPAddr)
 	free.Close()
