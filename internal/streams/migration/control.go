@@ -35,23 +35,12 @@ type answer struct {
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Proof is how the source knows that the guest can never run there again. The target's guest goes on only with one.
-type Proof struct {
-	// By is ProofProcess or ProofLibvirt.
-	By string `json:"by"`
-	// Paused says that the user had paused the guest: it arrives paused and stays so.
-	Paused bool `json:"paused,omitempty"`
+// Proof is the source's: see contract.MigrationProof.
+type Proof = contract.MigrationProof
+
+func valid(p *Proof) bool {
+	return p != nil && (p.By == contract.ProofProcess || p.By == contract.ProofLibvirt)
 }
-
-// What a Proof may be.
-const (
-	// ProofProcess: QEMU is dead, and had given the guest away before.
-	ProofProcess = "process"
-	// ProofLibvirt: libvirt says that the domain is off because it was migrated.
-	ProofLibvirt = "libvirt"
-)
-
-func (p *Proof) valid() bool { return p != nil && (p.By == ProofProcess || p.By == ProofLibvirt) }
 
 // Resumed is the target's answer when the guest goes on there.
 type Resumed struct {
@@ -190,7 +179,7 @@ func do(ctx context.Context, conn net.Conn, r request, files []File, t Target) (
 		}
 		return a, false, t.Prepare(ctx, received)
 	case kindResume:
-		if !r.Proof.valid() {
+		if !valid(r.Proof) {
 			return a, false, errors.New("that is no proof that the guest has left the source")
 		}
 		begun := time.Now()

@@ -56,7 +56,7 @@ func TestControl(t *testing.T) {
 	c, over, ended := controlled(t, []File{files[0].File, files[1].File}, p)
 	require.NoError(t, c.Prepare(t.Context(), files))
 	require.NoError(t, c.Prepare(t.Context(), files)) // again, as over another connection
-	got, err := c.Resume(t.Context(), Proof{By: ProofLibvirt, Paused: true})
+	got, err := c.Resume(t.Context(), Proof{By: contract.ProofLibvirt, Paused: true})
 	require.NoError(t, err)
 	require.Equal(t, "resumed", got.Domain.Reason)
 	c.Close()
@@ -79,11 +79,11 @@ func TestControlThatIsNotOver(t *testing.T) {
 		"nothing":  {do: func(*testing.T, *Controller) {}},
 		"prepared": {do: func(t *testing.T, c *Controller) { require.NoError(t, c.Prepare(t.Context(), nil)) }},
 		"resumed": {over: true, do: func(t *testing.T, c *Controller) {
-			_, err := c.Resume(t.Context(), Proof{By: ProofProcess})
+			_, err := c.Resume(t.Context(), Proof{By: contract.ProofProcess})
 			require.NoError(t, err)
 		}},
 		"not resumed": {fails: errors.New("no"), do: func(t *testing.T, c *Controller) {
-			_, err := c.Resume(t.Context(), Proof{By: ProofProcess})
+			_, err := c.Resume(t.Context(), Proof{By: contract.ProofProcess})
 			require.ErrorContains(t, err, "no")
 		}},
 		"withdrawn": {over: true, do: func(t *testing.T, c *Controller) {
@@ -170,7 +170,7 @@ func TestControlEndsWithItsContext(t *testing.T) {
 	defer b.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := NewController(a).Resume(ctx, Proof{By: ProofLibvirt}) // nobody answers
+	_, err := NewController(a).Resume(ctx, Proof{By: contract.ProofLibvirt}) // nobody answers
 	require.ErrorIs(t, err, context.Canceled)
 
 	a, b = secured(t)

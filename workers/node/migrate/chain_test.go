@@ -40,7 +40,7 @@ func TestChain(t *testing.T) {
 				all.Go(func() { swap(t, from, to) })
 			}
 			all.Wait()
-			return Departure{Left: &migration.Proof{By: migration.ProofProcess}, StoppedAt: time.Now(),
+			return Departure{Left: &migration.Proof{By: contract.ProofProcess}, StoppedAt: time.Now(),
 				Stats: contract.MigrationStats{Bytes: 1}, Mode: "PreCopy"}, nil
 		}
 		address = one.prepare(t, time.Now().Add(time.Hour)).Address
@@ -48,12 +48,12 @@ func TestChain(t *testing.T) {
 	}
 	for i, one := range []*rig{r, other} {
 		outcome := ended(t, sessions[i])
-		require.Equal(t, contract.MigrationMoved, outcome.State, outcome.Reason)
+		require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
 		require.Equal(t, contract.DomainRunning, outcome.Target.State)
 		require.Equal(t, "PreCopy", outcome.Mode)
 		require.Equal(t, int64(1), outcome.Stats.Bytes)
 		require.Equal(t, 1, sessions[i].Progress().Iteration)
-		require.Equal(t, []migration.Proof{{By: migration.ProofProcess}}, one.receiver.proofs)
+		require.Equal(t, []migration.Proof{{By: contract.ProofProcess}}, one.receiver.proofs)
 		require.Empty(t, one.receiver.withdrawn)
 		require.Len(t, one.receiver.prepared, 2)
 		for j, f := range one.source.files {

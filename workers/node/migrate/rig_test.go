@@ -166,7 +166,7 @@ func newRig(t testing.TB, uid string) *rig {
 		receiver: &receiver{launcher: newLauncher(t, uid, launchers.SideTarget)},
 	}
 	r.source.migrate = func(context.Context, func(contract.MigrationProgress)) (Departure, error) {
-		return Departure{Left: &migration.Proof{By: migration.ProofLibvirt}}, nil
+		return Departure{Left: &migration.Proof{By: contract.ProofLibvirt}}, nil
 	}
 	r.source.abort = func(string) (bool, error) { return false, errGone }
 	t.Cleanup(func() {

@@ -148,7 +148,7 @@ func (s *Session) run() {
 	s.outcome, s.endedAt = outcome, time.Now()
 	s.mu.Unlock()
 	close(s.done)
-	s.log.Info().Str("state", string(outcome.State)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
+	s.log.Info().Str("state", string(outcome.Result)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
 		Msg("a migration has ended at its source")
 	tidy()
 	s.cancel(nil)
@@ -173,24 +173,24 @@ func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy f
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
-		return contract.MigrationOutcome{State: contract.MigrationLost, Reason: err.Error()}, func() {
+		return contract.MigrationOutcome{Result: contract.ResultLost, Reason: err.Error()}, func() {
 			carried.end(0)
 			control.Close()
 		}
 	case left.Left == nil:
 		s.withdraw(ctx, control, left.Reason)
-		o.State = contract.MigrationStayed
+		o.Result = contract.ResultStayed
 		if left.Ended {
-			o.State = contract.MigrationGuestEnded
+			o.Result = contract.ResultGuestEnded
 		}
 		return o, func() { carried.end(0) }
 	}
 	resumed, downtime, control, err := s.resume(ctx, control, left)
 	if err != nil {
-		o.State, o.Reason = contract.MigrationSourceOff, err.Error()
+		o.Result, o.Reason = contract.ResultSourceOff, err.Error()
 		return o, func() { carried.end(lingering) }
 	}
-	o.State, o.Target, o.Stats.DowntimeMs = contract.MigrationMoved, &resumed.Domain, downtime
+	o.Result, o.Target, o.Stats.DowntimeMs = contract.ResultMoved, &resumed.Domain, downtime
 	return o, func() {
 		carried.end(lingering)
 		control.Close() // and the target cuts what is left
@@ -202,9 +202,9 @@ func (s *Session) stayed(err error) contract.MigrationOutcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.aborted != "" {
-		return contract.MigrationOutcome{State: contract.MigrationStayed, Reason: s.aborted, Aborted: true}
+		return contract.MigrationOutcome{Result: contract.ResultStayed, Reason: s.aborted, Aborted: true}
 	}
-	return contract.MigrationOutcome{State: contract.MigrationStayed, Reason: err.Error()}
+	return contract.MigrationOutcome{Result: contract.ResultStayed, Reason: err.Error()}
 }
 
 // mayMigrate says whether nobody has asked for an abort. From now on only the launcher can.

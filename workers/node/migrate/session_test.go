@@ -77,7 +77,7 @@ func (s *source) waits() (begun chan struct{}, end chan Departure) {
 	return begun, end
 }
 
-func left() Departure { return Departure{Left: &migration.Proof{By: migration.ProofLibvirt}} }
+func left() Departure { return Departure{Left: &migration.Proof{By: contract.ProofLibvirt}} }
 
 // TestASessionIsNobodys: whoever asks for it finds the same one, also when it has ended, and one that was not offered
 // here is not begun.
@@ -98,9 +98,9 @@ func TestASessionIsNobodys(t *testing.T) {
 	require.Same(t, s, r.begin(t)) // a second activity
 	require.Same(t, s, r.sessions.Get(first))
 	end <- left()
-	require.Equal(t, contract.MigrationMoved, ended(t, s).State)
+	require.Equal(t, contract.ResultMoved, ended(t, s).Result)
 	require.Same(t, s, r.begin(t))
-	require.Equal(t, contract.MigrationMoved, r.begin(t).Outcome().State)
+	require.Equal(t, contract.ResultMoved, r.begin(t).Outcome().Result)
 
 	r.sessions.mu.Lock()
 	r.sessions.forget(time.Now().Add(remembered + time.Minute))
@@ -117,19 +117,19 @@ func TestOutcomes(t *testing.T) {
 		want      contract.MigrationOutcome
 		withdrawn []string
 	}{
-		"left": {departure: left(), want: contract.MigrationOutcome{State: contract.MigrationMoved,
+		"left": {departure: left(), want: contract.MigrationOutcome{Result: contract.ResultMoved,
 			Target: &contract.DomainObservation{PodUID: pod, State: contract.DomainRunning}}},
 		"left, and the target does not go on": {departure: left(), resume: errors.New("its QEMU has ended"),
-			want: contract.MigrationOutcome{State: contract.MigrationSourceOff,
+			want: contract.MigrationOutcome{Result: contract.ResultSourceOff,
 				Reason: "refused by the other node worker: its QEMU has ended"}},
 		"stayed": {departure: Departure{Reason: "no progress", Aborted: true},
-			want:      contract.MigrationOutcome{State: contract.MigrationStayed, Reason: "no progress", Aborted: true},
+			want:      contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "no progress", Aborted: true},
 			withdrawn: []string{"no progress"}},
 		"ended by itself": {departure: Departure{Reason: "powered off", Ended: true},
-			want:      contract.MigrationOutcome{State: contract.MigrationGuestEnded, Reason: "powered off"},
+			want:      contract.MigrationOutcome{Result: contract.ResultGuestEnded, Reason: "powered off"},
 			withdrawn: []string{"powered off"}},
 		"nobody knows": {err: errGone,
-			want: contract.MigrationOutcome{State: contract.MigrationLost, Reason: errGone.Error()}},
+			want: contract.MigrationOutcome{Result: contract.ResultLost, Reason: errGone.Error()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -144,7 +144,7 @@ func TestOutcomes(t *testing.T) {
 			require.Equal(t, c.want, ended(t, r.begin(t)))
 			require.Equal(t, c.withdrawn, r.receiver.withdrawn)
 			// A target that nobody has told anything stays: the workflow decides what becomes of it.
-			over := c.want.State != contract.MigrationSourceOff && c.want.State != contract.MigrationLost
+			over := c.want.Result != contract.ResultSourceOff && c.want.Result != contract.ResultLost
 			waitFor(t, "the target is forgotten, or not", func() bool { return over != listening(t, r.peer.Address) })
 		})
 	}
@@ -178,7 +178,7 @@ func TestNothingHasBegun(t *testing.T) {
 			r.prepare(t, time.Now().Add(soon))
 			c.spoil(t, r)
 			outcome := ended(t, r.begin(t))
-			require.Equal(t, contract.MigrationStayed, outcome.State)
+			require.Equal(t, contract.ResultStayed, outcome.Result)
 			require.Contains(t, outcome.Reason, c.want)
 			require.Empty(t, r.receiver.proofs)
 		})
@@ -208,7 +208,7 @@ func TestTheGuestGoesOnThoughTheControlChannelWasCut(t *testing.T) {
 			}
 			end <- left()
 			outcome := ended(t, s)
-			require.Equal(t, contract.MigrationMoved, outcome.State, outcome.Reason)
+			require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
 		})
 	}
 }
@@ -242,8 +242,8 @@ func TestAStreamIsCutInTheMiddle(t *testing.T) {
 			case end <- Departure{Reason: "the stream has ended"}:
 			case <-s.Done():
 			}
-			require.Contains(t, []contract.MigrationState{contract.MigrationStayed, contract.MigrationLost},
-				ended(t, s).State)
+			require.Contains(t, []contract.MigrationResult{contract.ResultStayed, contract.ResultLost},
+				ended(t, s).Result)
 			require.Empty(t, r.receiver.proofs)
 		})
 	}
@@ -260,7 +260,7 @@ func TestAStreamThatReachesNobody(t *testing.T) {
 	r.targets.Remove(first)
 	gone(t, r.source.dial(t, migration.Memory))
 	end <- Departure{Reason: "the stream has ended"}
-	require.Equal(t, contract.MigrationStayed, ended(t, s).State)
+	require.Equal(t, contract.ResultStayed, ended(t, s).Result)
 }
 
 // TestLibvirtTidiesUp: the guest goes on, which is told at once, and libvirt's connection lives until libvirt ends it.
@@ -274,7 +274,7 @@ func TestLibvirtTidiesUp(t *testing.T) {
 	from := r.source.dial(t, migration.Libvirt)
 	to := r.receiver.accept(t, migration.Libvirt)
 	end <- left()
-	require.Equal(t, contract.MigrationMoved, ended(t, s).State)
+	require.Equal(t, contract.ResultMoved, ended(t, s).Result)
 	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
 		_, err := way[0].Write([]byte("close"))
 		require.NoError(t, err)
@@ -302,7 +302,7 @@ func TestMoreStreamsThanThereMayBe(t *testing.T) {
 	}
 	gone(t, r.source.dial(t, migration.Disks))
 	end <- left()
-	require.Equal(t, contract.MigrationMoved, ended(t, s).State)
+	require.Equal(t, contract.ResultMoved, ended(t, s).Result)
 }
 
 // TestAbort at each point: before the launcher was asked to migrate, while it is, and when it is too late.
@@ -317,7 +317,7 @@ func TestAbort(t *testing.T) {
 		s := r.begin(t)
 		<-asked
 		require.NoError(t, s.Abort(t.Context(), "cancelled by its user"))
-		require.Equal(t, contract.MigrationOutcome{State: contract.MigrationStayed, Reason: "cancelled by its user",
+		require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "cancelled by its user",
 			Aborted: true}, s.Outcome())
 	})
 	t.Run("while", func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAbort(t *testing.T) {
 		s := r.begin(t)
 		<-begun
 		require.NoError(t, s.Abort(t.Context(), "cancelled by its user"))
-		require.Equal(t, contract.MigrationOutcome{State: contract.MigrationStayed, Reason: "cancelled by its user",
+		require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "cancelled by its user",
 			Aborted: true}, s.Outcome())
 		require.Equal(t, []string{"cancelled by its user"}, r.receiver.withdrawn)
 	})
@@ -355,7 +355,7 @@ func TestAbort(t *testing.T) {
 		s := r.begin(t)
 		<-begun
 		require.NoError(t, s.Abort(t.Context(), "cancelled by its user"))
-		require.Equal(t, contract.MigrationMoved, s.Outcome().State)
+		require.Equal(t, contract.ResultMoved, s.Outcome().Result)
 		require.NoError(t, s.Abort(t.Context(), "again"), "there is nothing to abort any more")
 	})
 	t.Run("a launcher that does not answer", func(t *testing.T) {
@@ -369,7 +369,7 @@ func TestAbort(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, s.Abort(ctx, "cancelled by its user"), errGone)
 		end <- left()
-		require.Equal(t, contract.MigrationMoved, ended(t, s).State)
+		require.Equal(t, contract.ResultMoved, ended(t, s).Result)
 	})
 }
 
@@ -380,7 +380,7 @@ func TestTheTimeOfASession(t *testing.T) {
 	r.prepare(t, time.Now().Add(2*time.Second))
 	_, _ = r.source.waits()
 	outcome := ended(t, r.begin(t))
-	require.Equal(t, contract.MigrationLost, outcome.State)
+	require.Equal(t, contract.ResultLost, outcome.Result)
 	require.Contains(t, outcome.Reason, errExpired.Error())
 	waitFor(t, "the target's is as well", func() bool { return !listening(t, r.peer.Address) })
 }
@@ -417,7 +417,7 @@ func TestSessionsShutDown(t *testing.T) {
 	}
 	cancel()
 	<-over
-	require.Equal(t, contract.MigrationOutcome{State: contract.MigrationStayed, Reason: ErrStopping.Error(),
+	require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: ErrStopping.Error(),
 		Aborted: true}, ended(t, s))
 	require.Equal(t, []string{ErrStopping.Error()}, r.receiver.withdrawn)
 }

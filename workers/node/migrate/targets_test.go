@@ -196,7 +196,7 @@ func TestPreparedForAnotherLauncher(t *testing.T) {
 	r.receiver = newRig(t, first).receiver
 	r.prepare(t, expires)
 	_, _ = r.streamOf(t, r.sessions.offers[first], migration.Memory)
-	require.Equal(t, contract.MigrationMoved, ended(t, r.begin(t)).State)
+	require.Equal(t, contract.ResultMoved, ended(t, r.begin(t)).Result)
 	require.Len(t, r.receiver.proofs, 1)
 }
 
