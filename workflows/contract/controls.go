@@ -8,16 +8,20 @@ import (
 // Controls: what a person may ask of an entity through Temporal. Each is an Update of this name, which is checked and
 // answered, and a signal of the same name for tools that send none.
 const (
-	ControlHold             = "hold"              // VM, replica set: open no transition until released
-	ControlRelease          = "release"           // VM, replica set: go on
+	// VM, replica set: open no transition until released. Migration: do not begin to move the guest.
+	ControlHold             = "hold"
+	ControlRelease          = "release"           // VM, replica set, migration: go on
 	ControlRetryNow         = "retry-now"         // every entity: do not wait for the next attempt
 	ControlCancelTransition = "cancel-transition" // VM, replica set: cancel what is open, and hold
 	ControlApprove          = "approve"           // VM: let the transition that waits for approval begin
 	ControlFenceConfirmed   = "fence-confirmed"   // VMI: its node is known to be off
 	ControlRepair           = "repair"            // every entity: go on from a corrected state
+	ControlCancel           = "cancel"            // migration: the guest stays where it is, if it can
+	ControlPreferNode       = "prefer-node"       // migration: rather to that node, before its target has a pod
+	ControlForceComplete    = "force-complete"    // migration: pause the guest until the rest is copied
 )
 
-// Conditions that a person is behind: the first of a VM or a replica set, the second of a VM.
+// Conditions that a person is behind: the first of a VM, a replica set or a migration, the second of a VM.
 const (
 	ConditionHeld             = "Held"             // no transition is opened until it is released
 	ConditionApprovalRequired = "ApprovalRequired" // a transition waits for approval
@@ -40,6 +44,8 @@ type ControlRequest struct {
 	Reason string `json:"reason,omitempty"`
 	// Operation is the one to approve; "" approves whichever waits.
 	Operation Operation `json:"operation,omitempty"`
+	// Node is the one to prefer, for prefer-node.
+	Node string `json:"node,omitempty"`
 	// State corrects the state, for repair: a JSON merge patch (RFC 7386) of what the state query answers.
 	State json.RawMessage `json:"state,omitempty"`
 }

@@ -68,3 +68,6 @@ func (o ReplicaSetObservation) At(epoch int64) Observation { o.Epoch = epoch; re
 
 // At implements Observation.
 func (o ReplicasObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }
+
+// At implements Observation.
+func (o MigrationObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }

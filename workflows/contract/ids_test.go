@@ -27,7 +27,7 @@ func TestLongestNames(t *testing.T) {
 		require.Len(t, object, 253)
 		for kind, entity := range map[string]string{
 			"vm": VMID(namespace, object), "vmi": VMIID(namespace, object),
-			"replicaset": ReplicaSetID(namespace, object),
+			"replicaset": ReplicaSetID(namespace, object), "migration": MigrationID(namespace, object),
 		} {
 			add(entity, kind+" "+last)
 			require.True(t, strings.HasPrefix(entity, kind+"/"+namespace+"/aaaa"), entity)

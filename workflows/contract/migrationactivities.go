@@ -120,6 +120,9 @@ type DeleteMigrationPodInput struct {
 	Pod       Object `json:"pod"`
 }
 
+// DeleteMigrationPodResult is that of DeletePodInput.
+type DeleteMigrationPodResult = DeletePodResult
+
 // MigrationOffer is what a source's node says of a guest that is to leave it.
 type MigrationOffer struct {
 	// Fingerprint of the key by which the source's node worker will be known: see package internal/streams/migration.

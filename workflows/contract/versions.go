@@ -48,3 +48,14 @@ func (o *ReplicaSetObservation) Vanished() *bool { return &o.Gone }
 
 // Unversion drops the version.
 func (o *ReplicaSetObservation) Unversion() { o.ResourceVersion = "" }
+
+// Version names the object and its version.
+func (o *MigrationObservation) Version() (uid, resourceVersion string) {
+	return o.UID, o.ResourceVersion
+}
+
+// Vanished says that it exists no more.
+func (o *MigrationObservation) Vanished() *bool { return &o.Gone }
+
+// Unversion drops the version.
+func (o *MigrationObservation) Unversion() { o.ResourceVersion = "" }
