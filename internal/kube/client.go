@@ -18,6 +18,7 @@ const (
 	ResourceVM       = "virtualmachines"
 	ResourceVMI      = "virtualmachineinstances"
 	ResourceVMIRS    = "virtualmachineinstancereplicasets"
+	ResourceVMIM     = "virtualmachineinstancemigrations"
 	ResourceKubeVirt = "kubevirts"
 )
 
@@ -30,6 +31,10 @@ type VMIClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstance, *kubev
 // ReplicaSetClient reads and writes VirtualMachineInstanceReplicaSets of one namespace.
 type ReplicaSetClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceReplicaSet,
 	*kubevirt.VirtualMachineInstanceReplicaSetList]
+
+// MigrationClient reads and writes VirtualMachineInstanceMigrations of one namespace.
+type MigrationClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceMigration,
+	*kubevirt.VirtualMachineInstanceMigrationList]
 
 // KubeVirtClient reads and writes KubeVirt objects, which hold the settings of the cluster's administrator, of one
 // namespace.
@@ -80,6 +85,15 @@ func (c *Client) ReplicaSets(namespace string) *ReplicaSetClient {
 		func() *kubevirt.VirtualMachineInstanceReplicaSet { return &kubevirt.VirtualMachineInstanceReplicaSet{} },
 		func() *kubevirt.VirtualMachineInstanceReplicaSetList {
 			return &kubevirt.VirtualMachineInstanceReplicaSetList{}
+		})
+}
+
+// Migrations reads and writes VirtualMachineInstanceMigrations.
+func (c *Client) Migrations(namespace string) *MigrationClient {
+	return gentype.NewClientWithList(ResourceVMIM, c.rest, c.codec, namespace,
+		func() *kubevirt.VirtualMachineInstanceMigration { return &kubevirt.VirtualMachineInstanceMigration{} },
+		func() *kubevirt.VirtualMachineInstanceMigrationList {
+			return &kubevirt.VirtualMachineInstanceMigrationList{}
 		})
 }
 

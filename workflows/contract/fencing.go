@@ -71,3 +71,6 @@ func (o ReplicasObservation) At(epoch int64) Observation { o.Epoch = epoch; retu
 
 // At implements Observation.
 func (o MigrationObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }
+
+// At implements Observation.
+func (o QueuedMigration) At(epoch int64) Observation { o.Epoch = epoch; return o }

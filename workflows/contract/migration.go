@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Workflows of live migration.
 const (
@@ -39,7 +42,7 @@ const (
 // Signals of live migration, beside those that deliver observations. Each carries the whole of what its sender has to
 // say: sent twice, late or out of order it changes nothing.
 const (
-	// SignalObserveMigration delivers a MigrationObservation.
+	// SignalObserveMigration delivers a MigrationObservation, and to WorkflowAdmission a QueuedMigration.
 	SignalObserveMigration = "observe-migration"
 	// SignalClaim goes from a migration to its VMI, with a MigrationClaim.
 	SignalClaim = "migration-claim"
@@ -97,6 +100,29 @@ type MigrationObservation struct {
 // Final says that a migration has ended.
 func (o MigrationObservation) Final() bool {
 	return o.Phase == MigrationSucceeded || o.Phase == MigrationFailed
+}
+
+// Closed says that a migration has ended and that nothing of it is left to be done: it needs no entity.
+func (o MigrationObservation) Closed() bool {
+	return o.Final() && !slices.Contains(o.Finalizers, FinalizerMigration)
+}
+
+// QueuedMigration is what crdwatch tells WorkflowAdmission about a VirtualMachineInstanceMigration object.
+type QueuedMigration struct {
+	Migration       Object `json:"migration"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Ended says that it is final, or exists no more.
+	Ended bool `json:"ended,omitempty"`
+	// Started says that by its phase it has been admitted.
+	Started   bool      `json:"started,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	VMIName   string    `json:"vmiName,omitempty"`
+	Node      string    `json:"node,omitempty"` // where its guest is, or was before it was moved
+	Priority  string    `json:"priority,omitempty"`
+	// Open is how many there were at that time that had not ended, with this one.
+	Open int `json:"open,omitempty"`
 }
 
 // MigrationStage is how far a migration is with its VMI. Each stage comes after those above it; the last two end the

@@ -1,0 +1,107 @@
+package observe
+
+import (
+	"maps"
+	"reflect"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Migration observes a VirtualMachineInstanceMigration.
+func Migration(vmim *kubevirt.VirtualMachineInstanceMigration) contract.MigrationObservation {
+	o := contract.MigrationObservation{
+		UID:               string(vmim.UID),
+		ResourceVersion:   vmim.ResourceVersion,
+		DeletionTimestamp: moment(vmim.DeletionTimestamp),
+		CreatedAt:         vmim.CreationTimestamp.UTC(),
+		Finalizers:        whole(vmim.Finalizers),
+		VMIName:           word(vmim.Spec.VMIName),
+		NodeSelector:      maps.Clone(vmim.Spec.AddedNodeSelector),
+		Priority:          priority(vmim),
+		Actor:             word(vmim.Annotations[contract.AnnotationRequestedBy]),
+		Evacuates:         word(vmim.Annotations[contract.AnnotationEvacuation]),
+		Phase:             word(string(vmim.Status.Phase)),
+
+		UnschedulableSeconds: seconds(vmim, contract.AnnotationUnschedulableTimeout),
+		PendingSeconds:       seconds(vmim, contract.AnnotationPendingTimeout),
+	}
+	_, o.WorkloadUpdate = vmim.Annotations[contract.AnnotationWorkloadUpdate]
+	for i, c := range vmim.Status.Conditions {
+		if i == maxConditions {
+			break
+		}
+		o.Conditions = append(o.Conditions,
+			condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
+	}
+	for i, t := range vmim.Status.PhaseTransitionTimestamps {
+		if i == maxPhaseTimes {
+			break
+		}
+		o.PhaseTimes = append(o.PhaseTimes,
+			contract.PhaseTime{Phase: word(string(t.Phase)), Time: t.PhaseTransitionTimestamp.UTC()})
+	}
+	return o
+}
+
+func priority(vmim *kubevirt.VirtualMachineInstanceMigration) string {
+	if vmim.Spec.Priority == nil {
+		return ""
+	}
+	return word(string(*vmim.Spec.Priority))
+}
+
+// seconds is an annotation that is a number, or nil.
+func seconds(o metav1.Object, annotation string) *int64 {
+	n, err := strconv.ParseInt(o.GetAnnotations()[annotation], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// GoneMigration observes that a VirtualMachineInstanceMigration of that UID exists no more.
+func GoneMigration(uid string) contract.MigrationObservation {
+	return contract.MigrationObservation{UID: uid, Gone: true}
+}
+
+// SameMigration is SameVM for a migration.
+func SameMigration(a, b contract.MigrationObservation) bool {
+	for _, o := range []*contract.MigrationObservation{&a, &b} {
+		o.ResourceVersion, o.Phase, o.PhaseTimes, o.Conditions = "", "", nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// ClosedMigration says that a migration has ended, and that nothing of it is left to be done.
+func ClosedMigration(vmim *kubevirt.VirtualMachineInstanceMigration) bool {
+	return Migration(vmim).Closed()
+}
+
+// Queued observes a migration for the queue of migrations. Node is where its guest is, and open how many migrations
+// have not ended.
+func Queued(vmim *kubevirt.VirtualMachineInstanceMigration, node string, open int) contract.QueuedMigration {
+	o := QueuedGone(vmim)
+	o.Ended, o.Started = vmim.IsFinal(), vmim.IsRunning()
+	o.ResourceVersion, o.CreatedAt = vmim.ResourceVersion, vmim.CreationTimestamp.UTC()
+	o.VMIName, o.Node, o.Priority, o.Open = word(vmim.Spec.VMIName), word(node), priority(vmim), open
+	return o
+}
+
+// QueuedGone observes that a migration exists no more, for the queue of migrations.
+func QueuedGone(vmim *kubevirt.VirtualMachineInstanceMigration) contract.QueuedMigration {
+	return contract.QueuedMigration{
+		Migration: contract.Object{Namespace: vmim.Namespace, Name: vmim.Name, UID: string(vmim.UID)}, Ended: true,
+	}
+}
+
+// SameQueued says that two observations of a migration say the same to the queue.
+func SameQueued(a, b contract.QueuedMigration) bool {
+	for _, o := range []*contract.QueuedMigration{&a, &b} {
+		o.ResourceVersion, o.Open = "", 0
+	}
+	return a == b
+}
