@@ -30,6 +30,54 @@ func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	}
 }
 
+// Holdable is an entity that a person may hold, as they are spoken to about it.
+type Holdable struct {
+	Manual *Manual
+	Name   string // what people call it ("VM")
+	// Hold and Release say what the controls do, Held and Released what then is so, in whole sentences.
+	Hold, Held, Release, Released string
+	// Check refuses a hold; nil: always possible.
+	Check func() error
+}
+
+// Controls are hold and release.
+func (h Holdable) Controls() []Control {
+	m := h.Manual
+	return []Control{
+		{
+			Name: contract.ControlHold, Does: h.Hold,
+			Check: func(contract.ControlRequest) error {
+				if h.Check != nil {
+					if err := h.Check(); err != nil {
+						return err
+					}
+				}
+				if m.Hold != nil {
+					return fmt.Errorf("the %s is held already: %s", h.Name, m.Hold.Message)
+				}
+				return nil
+			},
+			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
+				m.Hold = holdBy(now, r, "")
+				return h.Held, nil
+			},
+		},
+		{
+			Name: contract.ControlRelease, Does: h.Release,
+			Check: func(contract.ControlRequest) error {
+				if m.Hold == nil {
+					return fmt.Errorf("the %s is not held", h.Name)
+				}
+				return nil
+			},
+			Apply: func(time.Time, contract.ControlRequest) (string, error) {
+				m.Hold = nil
+				return h.Released, nil
+			},
+		},
+	}
+}
+
 // HoldShown is the hold that the condition of an object shows, as all that is known of one that is older than this
 // workflow. nil: there is none.
 func HoldShown(c *contract.Condition) *Hold {

@@ -23,30 +23,14 @@ type Subject struct {
 // Controls are hold, release and cancel-transition.
 func (s Subject) Controls() []Control {
 	m := s.Manual
-	return []Control{
-		{
-			Name:  contract.ControlHold,
-			Does:  "Open no transition of this " + s.Name + " until it is released. What is open goes on.",
-			Check: func(contract.ControlRequest) error { return s.checkHold() },
-			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
-				m.Hold = holdBy(now, r, "")
-				return "No transition is opened until the " + s.Name + " is released.", nil
-			},
-		},
-		{
-			Name: contract.ControlRelease, Does: "Go on as the " + s.Follows + " says.",
-			Check: func(contract.ControlRequest) error {
-				if m.Hold == nil {
-					return fmt.Errorf("the %s is not held", s.Name)
-				}
-				return nil
-			},
-			Apply: func(time.Time, contract.ControlRequest) (string, error) {
-				m.Hold = nil
-				return fmt.Sprintf("The %s goes on as its %s says.", s.Name, s.Follows), nil
-			},
-		},
-		{
+	return append(Holdable{
+		Manual: m, Name: s.Name, Check: s.checkHold,
+		Hold:     "Open no transition of this " + s.Name + " until it is released. What is open goes on.",
+		Held:     "No transition is opened until the " + s.Name + " is released.",
+		Release:  "Go on as the " + s.Follows + " says.",
+		Released: fmt.Sprintf("The %s goes on as its %s says.", s.Name, s.Follows),
+	}.Controls(),
+		Control{
 			Name: contract.ControlCancelTransition, Does: "Cancel the open transition, and hold the " + s.Name + ".",
 			Check: func(contract.ControlRequest) error { return s.checkCancel() },
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
@@ -56,8 +40,7 @@ func (s Subject) Controls() []Control {
 				return fmt.Sprintf("The %s is cancelled, and the %s is held until it is released.",
 					noun(open.Operation), s.Name), nil
 			},
-		},
-	}
+		})
 }
 
 func (s Subject) checkHold() error {
@@ -66,8 +49,6 @@ func (s Subject) checkHold() error {
 		return fmt.Errorf("the %s has not been seen yet", s.Kind)
 	case s.Deleting():
 		return fmt.Errorf("the %s is being deleted", s.Kind)
-	case s.Manual.Hold != nil:
-		return fmt.Errorf("the %s is held already: %s", s.Name, s.Manual.Hold.Message)
 	}
 	return nil
 }
