@@ -80,8 +80,10 @@ type call struct {
 	queue           string
 	startToClose    time.Duration
 	scheduleToStart time.Duration
-	expires         time.Time
-	retry           temporal.RetryPolicy
+	// heartbeat is after which time a worker that says nothing is taken for dead; 0: startToClose is.
+	heartbeat time.Duration
+	expires   time.Time
+	retry     temporal.RetryPolicy
 }
 
 // local runs a local activity.
@@ -101,6 +103,7 @@ func (a *activities) regular(ctx workflow.Context, name string, args []any) work
 		c.request = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
 	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
+	c.heartbeat = o.HeartbeatTimeout
 	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
 	return a.run(ctx, c, false)
 }
@@ -198,7 +201,8 @@ type attempts struct {
 	asker, ctx workflow.Context
 	result     workflow.Settable
 	cancelled  bool
-	number     int // of the attempt that is made, from 1
+	number     int       // of the attempt that is made, from 1
+	limit      time.Time // of that attempt
 }
 
 // pause lets virtual time pass; a cancellation meanwhile is answered at once.
@@ -266,7 +270,11 @@ func (r *attempts) one(attempt int) (any, error) {
 	if !r.expires.IsZero() && r.expires.Before(limit) {
 		limit = r.expires
 	}
+	r.limit = limit
 	lost := func(kind enumspb.TimeoutType) error {
+		if silent := r.now().Add(r.heartbeat); r.heartbeat > 0 && silent.Before(limit) {
+			limit, kind = silent, enumspb.TIMEOUT_TYPE_HEARTBEAT
+		}
 		r.pause(max(limit.Sub(r.now()), time.Millisecond))
 		return timedOut(kind, nil)
 	}
@@ -280,6 +288,9 @@ func (r *attempts) one(attempt int) (any, error) {
 	err := v.err
 	if v.effect {
 		done, failure := r.perform()
+		if errors.Is(failure, errDied) {
+			return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+		}
 		if err == nil {
 			value, err = done, failure
 		}
@@ -297,6 +308,11 @@ func (r *attempts) one(attempt int) (any, error) {
 
 // perform calls the activity. What it returns travels as it would through Temporal.
 func (r *attempts) perform() (any, error) {
+	if h := r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))]; h != nil && r.input.IsValid() {
+		if out, err, ok := r.migration(h); ok {
+			return out, err
+		}
+	}
 	switch r.name {
 	case contract.ActivityStartDomain:
 		return r.startDomain()

@@ -11,6 +11,7 @@
 //	delivery.go     what changes reach crdwatch, what it tells the workflows, and what chaos does to that
 //	temporal.go     the part of a Temporal client that crdwatch asks
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster
+//	move.go, session.go, migrated.go   how a guest is moved: libvirt, node workers and what they are asked to do
 //	user.go         what users do, through the real admission
 //	operate.go, operated.go, stories_operate.go   operations on guests: asking, doing, and their stories
 //	invariants.go   what must hold at every change, and when all is over

@@ -29,9 +29,21 @@ func (w *World) breakf(format string, args ...any) {
 	}
 }
 
-// domainStarted is called when QEMU runs: from now on until domainEnded there must be no other of the same name.
+// domainStarted is called when QEMU runs a guest that boots.
 func (w *World) domainStarted(l *launcher) {
 	w.Started[l.key()]++
+	w.domainRuns(l)
+}
+
+// domainGoesOn is called when a guest that was moved goes on at its target.
+func (w *World) domainGoesOn(l *launcher) {
+	w.Moved[l.key()]++
+	w.domainRuns(l)
+}
+
+// domainRuns says that a guest is a launcher's: from now on until domainEnded there must be no other of the same name.
+// A source is one until its QEMU is dead, also while the guest stands still.
+func (w *World) domainRuns(l *launcher) {
 	for _, other := range w.domains {
 		if other.key() == l.key() {
 			w.breakf("two running domains of %s: in pod %s on %s and in pod %s on %s", l.key(), other.podUID,
@@ -42,8 +54,8 @@ func (w *World) domainStarted(l *launcher) {
 		if w.fenced(node) {
 			delete(w.ghosts, l.key())
 		} else {
-			w.breakf("%s was started on %s while its guest may still run on %s, which nobody reaches and nobody "+
-				"has fenced", l.key(), l.host.name, node)
+			w.breakf("%s goes on on %s while its guest may still run on %s, which nobody reaches and nobody has "+
+				"fenced", l.key(), l.host.name, node)
 		}
 	}
 	w.domains = append(w.domains, l)

@@ -33,6 +33,10 @@ type host struct {
 	worker bool
 	epoch  int
 	pods   map[string]*sandbox // by UID
+	// own is what the present run of the worker knows.
+	own *nodeWorker
+	// unsuitable is why no guest can be received here, as far as its worker knows, and unfit as its launchers do.
+	unsuitable, unfit string
 }
 
 // sandbox is what a kubelet knows of a pod that it runs.

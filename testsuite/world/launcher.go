@@ -21,6 +21,8 @@ type Guest struct {
 	PanicsAfter   time.Duration // 0: never
 	PowersOff     time.Duration // by itself, so long after its start; 0: never
 	AgentConnects time.Duration // 0: never
+	Copies        time.Duration // until all of it is at another launcher; 0: 1.5 s
+	Unmovable     string        // its launcher cannot move it, for this reason
 }
 
 const (
@@ -52,6 +54,14 @@ type launcher struct {
 	hangs    bool      // it answers no operation
 	thaws    time.Time // when the guest thaws by itself; zero: not
 	thawing  int       // counts the requests about that
+
+	// move is the last one from here, and incoming the one to here; nil: none has begun.
+	move, incoming *move
+	limit          time.Duration // of a move that was asked for
+	// receives is the UID of the migration that this launcher was asked to receive a guest of, and prepared says that
+	// it can. The guest may go on here from granted on, and does from resumed on, unless it staysPaused.
+	receives                                string
+	prepared, granted, resumed, staysPaused bool
 }
 
 func (l *launcher) key() string { return l.namespace + "/" + l.vmi }
@@ -88,8 +98,25 @@ func (l *launcher) input(in lifecycle.Input) {
 		l.after(100*time.Millisecond, func() {
 			l.off(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed)
 		})
-	case lifecycle.Receive, lifecycle.Resume, lifecycle.Leave, lifecycle.Abort: // no guest of the world is moved yet
+	case lifecycle.Receive:
+		l.after(receives, func() {
+			if l.host.unfit == "" {
+				l.prepared = true
+				return
+			}
+			l.message = l.host.unfit
+			l.input(lifecycle.ReceiveFailed)
+		})
+	case lifecycle.Leave:
+		l.move.begin(l.limit)
+	case lifecycle.Abort:
+		l.move.abort("the pod is to end", false)
+	case lifecycle.Resume:
+		l.resume()
 	case lifecycle.End:
+		if l.machine.Reason() == contract.ReasonNotReceived {
+			l.change(contract.DomainShutoff, contract.ReasonNotReceived)
+		}
 		l.after(exitLag, l.exit)
 	}
 }
@@ -139,9 +166,15 @@ func (l *launcher) off(in lifecycle.Input, state contract.DomainState, reason st
 	if !l.running {
 		return
 	}
+	if m := l.move; m != nil && m.stage != copying && !m.over() && in != lifecycle.GuestKilled {
+		return // it stands still
+	}
 	l.running = false
 	l.world.domainEnded(l)
 	l.change(state, reason)
+	if l.move != nil {
+		l.move.ended(endedOff)
+	}
 	l.input(in)
 }
 
@@ -198,11 +231,24 @@ func (l *launcher) kill() {
 		l.running = false
 		l.world.domainEnded(l)
 	}
+	if l.move != nil {
+		l.move.ended(vanished)
+	}
+	l.ends()
+}
+
+// ends is a target's end: the guest that was on its way stays where it is, unless the source is told already that it
+// has arrived.
+func (l *launcher) ends() {
+	if m := l.incoming; m != nil && m.stage != arrived {
+		m.sever(cutLag, "the target has ended")
+	}
 }
 
 // exit ends the container.
 func (l *launcher) exit() {
 	l.dead = true
+	l.ends()
 	m, err := json.Marshal(contract.TerminationMessage{Reason: l.machine.Reason(), Message: l.message,
 		Ran: l.machine.Ran()})
 	if err != nil {
@@ -251,6 +297,9 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 		r.pause(250 * time.Millisecond)
 	}
 	l.followed = true
+	if l.receives != "" {
+		return starter{err: &node.RefusedError{Message: "this launcher waits for a guest of another one"}}
+	}
 	l.input(lifecycle.StartAsked)
 	for {
 		switch l.machine.State() {

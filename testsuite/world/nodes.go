@@ -26,7 +26,8 @@ const taintUnreachable = "node.kubernetes.io/unreachable"
 
 // addHost adds a node with a kubelet and a node worker that has reported.
 func (w *World) addHost(name string) {
-	h := &host{world: w, name: name, powered: true, connected: true, worker: true, pods: map[string]*sandbox{}}
+	h := &host{world: w, name: name, powered: true, connected: true, worker: true, pods: map[string]*sandbox{},
+		own: newNodeWorker(0)}
 	w.hosts[name] = h
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
 		Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64"}}}
@@ -95,10 +96,17 @@ func (w *World) setWorkerReady(h *host) {
 func (w *World) RestartWorker(node string) {
 	h := w.hosts[node]
 	w.tracef("node worker on %s: killed", node)
-	h.worker = false
+	h.workerDies(cutLag)
 	h.epoch++
 	w.setWorkerReady(h)
 	w.after(workerUp, func() { w.workerStarts(h) })
+}
+
+// workerDies is its end, and that of every stream which it carries: the other end notices after a while.
+func (h *host) workerDies(noticed time.Duration) {
+	h.worker = false
+	h.sever(noticed, "the node worker of "+h.name+" has gone")
+	h.own = newNodeWorker(h.own.run + 1)
 }
 
 func (w *World) workerStarts(h *host) {
@@ -144,6 +152,7 @@ func (w *World) Cut(node string) {
 	w.tracef("node %s: cut off", node)
 	h := w.hosts[node]
 	h.connected = false
+	h.sever(keepAlive, "the network of "+h.name+" has gone")
 	h.epoch++
 	w.notice(h)
 }
@@ -154,6 +163,7 @@ func (w *World) PowerOff(node string) {
 	w.tracef("node %s: power lost", node)
 	h := w.hosts[node]
 	h.powered = false
+	h.workerDies(keepAlive)
 	h.epoch++
 	for _, uid := range h.sorted() {
 		h.pods[uid].lost = true

@@ -91,6 +91,9 @@ func (l *launcher) done(in contract.OperateDomainInput) (bool, error) {
 	if !l.running || l.domain.State != contract.DomainRunning && l.domain.State != contract.DomainPaused {
 		return false, &node.RefusedError{Message: "it does not run"}
 	}
+	if l.moves() {
+		return false, &node.RefusedError{Message: "the guest is being moved to another node"}
+	}
 	paused := l.domain.State == contract.DomainPaused
 	agent := func() error {
 		if !l.domain.AgentConnected || paused {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
@@ -23,7 +24,7 @@ func (w *World) schedule(namespace, name string) {
 	nodes := kube.List[corev1.Node](w.Kube, "")
 	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return liking(pod, b) - liking(pod, a) })
 	for _, node := range nodes {
-		if !fits(pod, node) {
+		if !fits(pod, node) || w.repelled(pod, node) {
 			continue
 		}
 		_ = w.kubernetes.CoreV1().Pods(namespace).Bind(context.Background(), &corev1.Binding{
@@ -60,6 +61,29 @@ func fits(pod *corev1.Pod, node *corev1.Node) bool {
 		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 		})
+}
+
+// repelled says that a pod wants to be apart from one that is on a node.
+func (w *World) repelled(pod *corev1.Pod, node *corev1.Node) bool {
+	a := pod.Spec.Affinity
+	if a == nil || a.PodAntiAffinity == nil {
+		return false
+	}
+	for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if term.TopologyKey != corev1.LabelHostname {
+			panic("the scheduler does not know " + term.TopologyKey)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil {
+			panic(err)
+		}
+		for _, other := range w.podsOn(node.Name) {
+			if other.Namespace == pod.Namespace && !ended(other) && selector.Matches(labels.Set(other.Labels)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // liking is how much a pod would like to be on a node.

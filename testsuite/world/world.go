@@ -54,9 +54,9 @@ type World struct {
 	Options
 	Kube   *kube.Server
 	Broken []string // invariants that did not hold
-	// Started counts domains by "namespace/name".
-	Started map[string]int
-	orphans map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
+	// Started counts domains that booted, by "namespace/name", and Moved those that went on at a migration's target.
+	Started, Moved map[string]int
+	orphans        map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
 	// Pressed counts reset buttons and requests to reboot, and Frozen how often guests were, by "namespace/name".
 	Pressed, Frozen map[string]int
 
@@ -106,7 +106,8 @@ func New(o Options) (*World, error) {
 	suite := testsuite.WorkflowTestSuite{}
 	suite.SetLogger(silent{})
 	w := &World{
-		Options: o, fault: o.Fault, Started: map[string]int{}, Pressed: map[string]int{}, Frozen: map[string]int{},
+		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
+		Frozen:   map[string]int{},
 		orphans:  map[string]bool{},
 		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{},
 		ghosts: map[string]string{}, log: zerolog.Nop(),
@@ -155,6 +156,7 @@ func (w *World) newProcess() error {
 		return fmt.Errorf("making the activities: %w", err)
 	}
 	control.RegisterActivities(w.activities, a)
+	w.activities.registerMigration()
 	for name, f := range map[string]any{
 		contract.ActivityStartDomain:   (&node.Activities{}).StartDomain,
 		contract.ActivityReportNode:    (&node.Activities{}).ReportNode,
@@ -235,6 +237,9 @@ func (w *World) changed(c kube.Change) {
 		}
 		if p.DeletionTimestamp != nil {
 			w.after(podGCEvery, w.podGC)
+		}
+		if ended(p) || c.Type == kube.Deleted {
+			w.after(schedulerLag, w.scheduleAll)
 		}
 		if p.Spec.NodeName == "" {
 			w.after(schedulerLag, func() { w.schedule(p.Namespace, p.Name) })
