@@ -62,11 +62,16 @@ func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevi
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(vmi.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == vm.UID }) {
+	if !belongs(vmi, vm) {
 		return nil, apierrors.NewInternalError(
 			fmt.Errorf("unable to retrieve vmi [%s] for vm: it is another owner's", name))
 	}
 	return vmi, nil
+}
+
+// belongs says whether an instance is a VM's, and does not only have its name.
+func belongs(vmi *kubevirtv1.VirtualMachineInstance, vm *kubevirtv1.VirtualMachine) bool {
+	return slices.ContainsFunc(vmi.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == vm.UID })
 }
 
 func (l Lookup) get(ctx context.Context, namespace, name string, into client.Object) error {

@@ -69,7 +69,7 @@ func (s *Service) table() []Route {
 		{Resource: vm, Subresource: "stop", Method: put, Success: http.StatusAccepted, Handler: s.stopVM},
 		{Resource: vm, Subresource: "restart", Method: put, Success: http.StatusAccepted, Handler: s.restartVM},
 		{Resource: vm, Subresource: "expand-spec", Method: get, Handler: s.expandVM},
-		{Resource: vm, Subresource: "migrate", Method: put, Handler: s.migrateVM},
+		{Resource: vm, Subresource: "migrate", Method: put, Success: http.StatusAccepted, Handler: s.migrateVM},
 		{Resource: vm, Subresource: "addvolume", Method: put, Handler: s.addVolumeVM},
 		{Resource: vm, Subresource: "removevolume", Method: put, Handler: s.removeVolumeVM},
 		{Resource: vm, Subresource: "memorydump", Method: put, Handler: s.memoryDump},

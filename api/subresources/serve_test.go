@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +35,7 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -105,6 +108,8 @@ type rig struct {
 	// turnedAway are the codes of the requests that were not let in.
 	turnedAway []int
 	allow      func(authorizationv1.SubjectAccessReviewSpec) bool
+	// denied is why the API server makes nothing; "": it does.
+	denied string
 }
 
 func newRig(t *testing.T) *rig {
@@ -122,9 +127,11 @@ func newRig(t *testing.T) *rig {
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"),
 		kubevirtv1.VirtualMachineGroupVersionKind, kubevirtv1.VirtualMachineInstanceGroupVersionKind,
+		kubevirtv1.VirtualMachineInstanceMigrationGroupVersionKind,
 	} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	real, err := client.NewWithWatch(r.kube.Config(), client.Options{Scheme: s, Mapper: mapper})
 	require.NoError(t, err)
 	r.client = interceptor.NewClient(real, interceptor.Funcs{
@@ -145,7 +152,13 @@ func newRig(t *testing.T) *rig {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			review, ok := o.(*authorizationv1.SubjectAccessReview)
-			if !ok {
+			switch applied := (&client.CreateOptions{}).ApplyOptions(options); {
+			case ok:
+			case r.denied != "":
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "some"}, "one", errors.New(r.denied))
+			case len(applied.DryRun) > 0:
+				return nil
+			default:
 				return c.Create(ctx, o, options...)
 			}
 			r.reviews = append(r.reviews, review.Spec)
@@ -174,6 +187,7 @@ func newRig(t *testing.T) *rig {
 		Log:     zerolog.Nop(),
 		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
 		Streams: toGuests.Handlers(),
+		Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{}, nil },
 	})
 	require.NoError(t, err)
 	r.server = httptest.NewUnstartedServer(service)

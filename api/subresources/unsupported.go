@@ -12,24 +12,6 @@ import (
 // What follows cannot be done yet. Each request is refused as KubeVirt refuses it where KubeVirt does, and otherwise by
 // a sentence that says what is missing; nothing is accepted and forgotten.
 
-func (s *Service) migrateVM(_ http.ResponseWriter, r *Request) error {
-	var options kubevirtv1.MigrateOptions
-	if err := decode(r, &options); err != nil {
-		return err
-	}
-	vm, vmi, err := s.vmAndInstance(r)
-	if err != nil {
-		return err
-	}
-	switch {
-	case vmi == nil:
-		return VMINotFound(vm.Name)
-	case vmi.Status.Phase != kubevirtv1.Running:
-		return VMConflict(vm.Name, "VM is not running")
-	}
-	return NotYet("Live migration is not supported yet.")
-}
-
 const noHotplug = "Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change " +
 	"spec.template.spec, and start it."
 

@@ -388,9 +388,6 @@ func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 		code       int
 		text       string
 	}{
-		{"virtualmachines/off/migrate", "{}", 409,
-			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "off": VM is not running`},
-		{"virtualmachines/web/migrate", "{}", 501, "Live migration is not supported yet."},
 		{"virtualmachines/web/addvolume", "", 400, "AddVolumeOptions requires name to be set"},
 		{"virtualmachines/web/addvolume", `{"name":"a"}`, 400, "AddVolumeOptions requires disk to not be nil"},
 		{"virtualmachines/web/addvolume", `{"name":"a","disk":{}}`, 400,

@@ -1,9 +1,14 @@
 package subresources
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +40,9 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 	if err != nil {
 		return err
 	}
+	if err := s.drained(r.Context(), vmi); err != nil {
+		return err
+	}
 	if vmi.Status.EvacuationNodeName != "" {
 		node := options.EvacuationNodeName
 		if node == "" {
@@ -59,5 +67,31 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 		}
 	}
 	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// drained refuses where the node that an instance is to leave, or is on, is drained by a taint: it would have to leave
+// at once again.
+func (s *Service) drained(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) error {
+	name := cmp.Or(vmi.Status.EvacuationNodeName, vmi.Status.NodeName)
+	if name == "" {
+		return nil
+	}
+	cluster, err := s.Cluster(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	node := &corev1.Node{}
+	err = s.get(ctx, "", name, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(fmt.Errorf("unable to retrieve node [%s]: %w", name, err))
+	}
+	drain := cluster.DrainTaint()
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&drain) }) {
+		return apierrors.NewBadRequest(fmt.Sprintf("Node %q has NodeDrainTaintKey %q", name, drain.ToString()))
+	}
 	return nil
 }

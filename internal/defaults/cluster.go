@@ -1,6 +1,11 @@
 package defaults
 
-import kubevirtv1 "kubevirt.io/api/core/v1"
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
 
 // Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings
 // reads it.
@@ -86,6 +91,15 @@ func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
 		return *s
 	}
 	return kubevirtv1.EvictionStrategyNone
+}
+
+// DrainTaint is the taint of a node that its guests are to leave.
+func (c Cluster) DrainTaint() corev1.Taint {
+	key := ""
+	if m := c.Configuration.MigrationConfiguration; m != nil && m.NodeDrainTaintKey != nil {
+		key = *m.NodeDrainTaintKey
+	}
+	return corev1.Taint{Key: cmp.Or(key, "kubevirt.io/drain"), Effect: corev1.TaintEffectNoSchedule}
 }
 
 // Architectures by their Go names.
