@@ -22,6 +22,8 @@ type Options struct {
 	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where
 	// such a call arrives all the same, they may do what users may not.
 	OwnUsers []string
+	// Migrates says whether guests are moved: without it new migrations are refused.
+	Migrates bool
 	// Controllers are those of OwnUsers that decide when guests migrate.
 	Controllers []string
 	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -15,21 +17,26 @@ import (
 	"github.com/virtflow/virtflow/api/validation"
 )
 
-// mutateVMIM writes what finds a migration by its instance, and keeps its record.
+// mutateVMIM writes what finds a migration by its instance, what keeps it until it has ended, and who asked for it.
 func (h *handler) mutateVMIM(_ context.Context, req admission.Request) admission.Response {
-	m, _, end := h.vmim.read(req)
-	if end != nil {
+	m, old, end := h.vmim.read(req)
+	switch {
+	case end != nil:
 		return *end
+	case req.Operation == admissionv1.Update && old == nil:
+		return admission.Allowed("")
+	case old != nil:
+		return h.keepRecord(req, &m.ObjectMeta, &old.ObjectMeta)
 	}
-	if m.Labels == nil {
-		m.Labels = map[string]string{}
+	metav1.SetMetaDataLabel(&m.ObjectMeta, kubevirtv1.MigrationSelectorLabel, m.Spec.VMIName)
+	if !slices.Contains(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer) {
+		m.Finalizers = append(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer)
 	}
-	m.Labels[kubevirtv1.MigrationSelectorLabel] = m.Spec.VMIName
-	m.Finalizers = append(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer)
+	h.recordRequest(req, &m.ObjectMeta, nil, true)
 	return patched(part{"metadata", m.ObjectMeta})
 }
 
-// validateVMIM answers as KubeVirt does, and says then that nothing migrates yet.
+// validateVMIM answers as KubeVirt does, and refuses then what virtflow does not do.
 func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admission.Response {
 	m, _, end := h.vmim.readDecoding(req)
 	if end != nil {
@@ -45,10 +52,14 @@ func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admis
 	if err != nil {
 		return bad(err)
 	}
-	if causes := validation.MigrationBetweenClusters(m, cluster); len(causes) > 0 {
-		return refused(causes)
+	causes := firstOf(
+		func() []metav1.StatusCause { return validation.MigrationBetweenClusters(m, cluster) },
+		func() []metav1.StatusCause { return validation.OwnMigration(m) },
+	)
+	if len(causes) == 0 && !h.Migrates {
+		return refuse(h.vmim.name)
 	}
-	return refuse(h.vmim.name)
+	return answer(causes)
 }
 
 func (h *handler) validateVMIMUpdate(_ context.Context, req admission.Request) admission.Response {

@@ -3,6 +3,7 @@ package validation
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/defaults"
@@ -20,6 +21,12 @@ func Migration(m *kubevirtv1.VirtualMachineInstanceMigration, controller bool) [
 	default:
 		return nil
 	}
+}
+
+// OwnMigration applies virtflow's own rules: a selector that no pod can have is refused here, and not when the target's
+// pod is made.
+func OwnMigration(m *kubevirtv1.VirtualMachineInstanceMigration) []metav1.StatusCause {
+	return causesOf(metav1validation.ValidateLabels(m.Spec.AddedNodeSelector, specPath().Child("addedNodeSelector")))
 }
 
 // MigrationBetweenClusters applies the rules for a migration of which only one half is here.

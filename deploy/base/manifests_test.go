@@ -284,7 +284,7 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 		if slices.Contains(h.operations, admissionregistrationv1.Update) && slices.Contains([]string{
 			admission.PathMutateVM, admission.PathMutateVMI, admission.PathMutateVMIRS, admission.PathValidateVM,
 			admission.PathValidateVMIPatch,
-			admission.PathValidateVMIRS, admission.PathValidateVMIMUpdate,
+			admission.PathValidateVMIRS, admission.PathMutateVMIM, admission.PathValidateVMIMUpdate,
 		}, h.path) {
 			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name,
 				"%s: who takes a finalizer away waits for nobody", h.path)

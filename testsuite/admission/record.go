@@ -39,6 +39,8 @@ type Record struct {
 	Nondeterministic []string        `json:"nondeterministic"`
 	Request          json.RawMessage `json:"request"` // an AdmissionReview
 	Response         *Answer         `json:"response"`
+	// Config is a merge patch to the configuration that Response was given with.
+	Config json.RawMessage `json:"config"`
 	// DefaultResponse is the answer of a cluster with default configuration and no objects, where Response is that of
 	// another one.
 	DefaultResponse *Answer `json:"default_response"`

@@ -27,6 +27,7 @@ func newCluster() virtadmission.Options {
 		},
 		Controllers: []string{"system:serviceaccount:kubevirt:kubevirt-controller"},
 		Nodes:       []string{"system:serviceaccount:kubevirt:kubevirt-handler"},
+		Migrates:    true,
 	}
 }
 
