@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"maps"
 	"reflect"
 	"strconv"
 
@@ -20,7 +19,6 @@ func Migration(vmim *kubevirt.VirtualMachineInstanceMigration) contract.Migratio
 		CreatedAt:         vmim.CreationTimestamp.UTC(),
 		Finalizers:        whole(vmim.Finalizers),
 		VMIName:           word(vmim.Spec.VMIName),
-		NodeSelector:      maps.Clone(vmim.Spec.AddedNodeSelector),
 		Priority:          priority(vmim),
 		Actor:             word(vmim.Annotations[contract.AnnotationRequestedBy]),
 		Evacuates:         word(vmim.Annotations[contract.AnnotationEvacuation]),
@@ -54,10 +52,10 @@ func priority(vmim *kubevirt.VirtualMachineInstanceMigration) string {
 	return word(string(*vmim.Spec.Priority))
 }
 
-// seconds is an annotation that is a number, or nil.
+// seconds is an annotation that is a length of time, below 2^31 seconds, or nil.
 func seconds(o metav1.Object, annotation string) *int64 {
-	n, err := strconv.ParseInt(o.GetAnnotations()[annotation], 10, 64)
-	if err != nil {
+	n, err := strconv.ParseInt(o.GetAnnotations()[annotation], 10, 32)
+	if err != nil || n < 0 {
 		return nil
 	}
 	return &n

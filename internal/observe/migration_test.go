@@ -25,7 +25,7 @@ func migration(change func(*kubevirt.VirtualMachineInstanceMigration)) *kubevirt
 			},
 		},
 		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{
-			VMIName: "web", Priority: &critical, AddedNodeSelector: map[string]string{"zone": "b"},
+			VMIName: "web", Priority: &critical,
 		},
 		Status: kubevirt.VirtualMachineInstanceMigrationStatus{Phase: kubevirt.MigrationPending},
 	}
@@ -44,8 +44,8 @@ func TestMigration(t *testing.T) {
 	require.Equal(t, contract.MigrationObservation{
 		UID: "m", ResourceVersion: "7", CreatedAt: time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC),
 		Finalizers: []string{contract.FinalizerMigration}, VMIName: "web",
-		NodeSelector: map[string]string{"zone": "b"}, Priority: "system-critical", Actor: "alice",
-		Evacuates: "node1", WorkloadUpdate: true, UnschedulableSeconds: &minute, Phase: "Pending",
+		Priority: "system-critical", Actor: "alice", Evacuates: "node1", WorkloadUpdate: true,
+		UnschedulableSeconds: &minute, Phase: "Pending",
 	}, Migration(migration(nil)))
 	o := Migration(migration(func(m *kubevirt.VirtualMachineInstanceMigration) {
 		m.Annotations, m.Spec.Priority = nil, nil

@@ -39,6 +39,14 @@ const (
 	AnnotationPendingTimeout       = "kubevirt.io/migrationPendingPodTimeoutSeconds"
 )
 
+// Annotations of a VirtualMachineInstanceMigration that keep its MigrationStats.
+const (
+	AnnotationMigrationDowntime   = "virtflow.io/migration-downtime-ms"
+	AnnotationMigrationTotal      = "virtflow.io/migration-total-ms"
+	AnnotationMigrationBytes      = "virtflow.io/migration-bytes"
+	AnnotationMigrationIterations = "virtflow.io/migration-iterations"
+)
+
 // Signals of live migration, beside those that deliver observations. Each carries the whole of what its sender has to
 // say: sent twice, late or out of order it changes nothing.
 const (
@@ -79,8 +87,6 @@ type MigrationObservation struct {
 	CreatedAt         time.Time  `json:"createdAt,omitzero"`
 	Finalizers        []string   `json:"finalizers,omitempty"`
 	VMIName           string     `json:"vmiName,omitempty"`
-	// NodeSelector is what the target's node has to have beside what the VMI asks for.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Priority is spec.priority: system-critical, user-triggered, system-maintenance, or "".
 	Priority string `json:"priority,omitempty"`
 	Actor    string `json:"actor,omitempty"`

@@ -50,8 +50,9 @@ type ReadMigrationResult struct {
 	LastFailure time.Time `json:"lastFailure,omitzero"`
 }
 
-// PatchMigrationInput writes what has changed of a VirtualMachineInstanceMigration, in one patch locked by UID and
-// ResourceVersion: status (nil: leave), finalizers (nil: leave).
+// PatchMigrationInput writes what has changed of a VirtualMachineInstanceMigration, locked by UID and ResourceVersion:
+// status (nil: leave), then finalizers (nil: leave) and annotations. The status is a subresource, so these are two
+// requests to the API server.
 type PatchMigrationInput struct {
 	Migration       Object           `json:"migration"`
 	ResourceVersion string           `json:"resourceVersion"`
@@ -79,6 +80,14 @@ type DeleteMigrationInput struct {
 	VMIName   string `json:"vmiName"`
 }
 
+// DeleteMigrationResult: Absent says that there was nothing to delete (any more). Refused says why nothing was deleted
+// ("": it was): there is a VMI of that name, as it is in VMI.
+type DeleteMigrationResult struct {
+	Absent  bool            `json:"absent,omitempty"`
+	Refused string          `json:"refused,omitempty"`
+	VMI     *VMIObservation `json:"vmi,omitempty"`
+}
+
 // ConfigureMigrationInput asks how a VMI's guest is to be moved: the cluster's configuration, and the MigrationPolicy
 // that matches best.
 type ConfigureMigrationInput struct {
@@ -91,14 +100,12 @@ type ConfigureMigrationResult struct {
 	Configuration MigrationConfiguration `json:"configuration"`
 }
 
-// CreateTargetPodInput asks for the launcher pod that a migration's guest is to be moved to. Events SuccessfulCreate,
-// or FailedCreate, on the migration.
+// CreateTargetPodInput asks for the launcher pod that a migration's guest is to be moved to. What its node has to have
+// beside what the VMI asks for is read from the migration. Events SuccessfulCreate, or FailedCreate, on the migration.
 type CreateTargetPodInput struct {
 	Migration Object `json:"migration"`
 	VMI       Object `json:"vmi"`
 	Source    Object `json:"source"` // pod
-	// NodeSelector is added to the VMI's own, which wins.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// PreferNode is the node that a person would have ("": none).
 	PreferNode string `json:"preferNode,omitempty"`
 }
