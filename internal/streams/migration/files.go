@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -17,11 +19,7 @@ const (
 )
 
 // File is one that a guest's disks need and that libvirt does not copy.
-type File struct {
-	Name   string `json:"name"` // without a directory
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"` // in hexadecimal digits
-}
+type File = contract.MigrationFile
 
 // Content is a file with what is in it.
 type Content struct {
