@@ -238,6 +238,8 @@ type DomainObservation struct {
 	Volumes     []DomainVolume    `json:"volumes,omitempty"`
 	// Guest is what the guest's agent said last; nil until it has answered once.
 	Guest *GuestInfo `json:"guest,omitempty"`
+	// Migration is how far the guest's move is, at its source and at most each 10 s; nil: none is under way.
+	Migration *MigrationProgress `json:"migration,omitempty"`
 }
 
 // DomainInterface is one network interface of a domain.

@@ -54,6 +54,7 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 		})
 	}
 	o.Guest = guestInfo(d.GetGuest())
+	o.Migration = migrationProgress(d.GetMigration())
 	return o
 }
 

@@ -66,18 +66,21 @@ func (l *Launcher) Close() {
 func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	req := &rpc.StartDomainRequest{}
-	for _, i := range interfaces {
-		req.Interfaces = append(req.Interfaces, &rpc.PodInterface{
-			Network: i.Network, Tap: i.Tap, PodInterface: i.PodInterface, Mtu: int32(i.MTU), Bridge: i.Bridge,
-			GuestAddress: i.GuestAddress, Gateway: i.Gateway,
-		})
-	}
-	d, err := l.rpc.StartDomain(ctx, req)
+	d, err := l.rpc.StartDomain(ctx, &rpc.StartDomainRequest{Interfaces: podInterfaces(interfaces)})
 	if err != nil {
 		return contract.DomainObservation{}, l.failure("starting the domain", err)
 	}
 	return observation(l.uid, d), nil
+}
+
+func podInterfaces(interfaces []Interface) (out []*rpc.PodInterface) {
+	for _, i := range interfaces {
+		out = append(out, &rpc.PodInterface{
+			Network: i.Network, Tap: i.Tap, PodInterface: i.PodInterface, Mtu: int32(i.MTU), Bridge: i.Bridge,
+			GuestAddress: i.GuestAddress, Gateway: i.Gateway,
+		})
+	}
+	return out
 }
 
 // operations are what the launcher calls them.

@@ -1,0 +1,384 @@
+package launchers
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// pieceSize is how much of a file one message has, in bytes.
+	pieceSize = 64 << 10
+	// callTimeout is for calls that launchers answer at once, or after a word with libvirt.
+	callTimeout = 15 * time.Second
+)
+
+// Departure is how a move has ended at its source: the guest has left, or has stayed, or has ended by itself.
+type Departure struct {
+	// Left is the proof that the guest can never run here again; nil: it has not left.
+	Left *contract.MigrationProof
+	// StoppedAt is when it stood still, by this node's clock; zero: not known.
+	StoppedAt time.Time
+	// Ended says that the guest has ended for a reason of its own.
+	Ended bool
+	// Reason why it has not left.
+	Reason  string
+	Aborted bool
+	Stats   contract.MigrationStats
+	Mode    string
+}
+
+// MigrationStatus is what a launcher says of the last migration that it took part in.
+type MigrationStatus struct {
+	Migration string // its UID; "": none, and nothing else is set
+	// Source says that the guest was to leave, and not to come.
+	Source bool
+	// UnderWay: the source copies, or the target receives. Phase is of libvirt's job on the source.
+	UnderWay bool
+	Phase    string
+	// Held: the guest is here, whole and paused. Granted: it was let go on. Resumed: it goes on here.
+	Held, Granted, Resumed bool
+	// Departure of the source; nil: it has not ended.
+	Departure *Departure
+}
+
+// DescribeMigration is what a target needs to know before it is prepared, but for the node worker's key. It takes as
+// long as reading the disks' images. It fails with a RefusedError when the launcher has no guest that it could move.
+func (l *Launcher) DescribeMigration(ctx context.Context) (contract.MigrationOffer, error) {
+	var none contract.MigrationOffer
+	d, err := l.rpc.DescribeMigration(ctx, &rpc.DescribeMigrationRequest{})
+	if err != nil {
+		return none, l.migrationFailure("describing the guest", err)
+	}
+	if len(d.GetDisks()) > maxElements {
+		return none, &RefusedError{Message: fmt.Sprintf("the guest has %d disks", len(d.GetDisks()))}
+	}
+	o := contract.MigrationOffer{
+		Memory: max(0, d.GetMemoryBytes()), MachineType: text(d.GetMachineType(), maxName),
+	}
+	for _, disk := range d.GetDisks() {
+		o.Disks = append(o.Disks, contract.MigrationDisk{
+			Name: text(disk.GetName(), maxName), Target: text(disk.GetTarget(), maxName),
+			Size: max(0, disk.GetSizeBytes()), Copied: disk.GetCopied(), DirectIO: disk.GetDirectIo(),
+			ImageSHA256: digest(disk.GetImageSha256()),
+		})
+	}
+	for _, f := range d.GetFiles()[:min(len(d.GetFiles()), migration.MaxFiles+1)] {
+		o.Files = append(o.Files, contract.MigrationFile{
+			Name: text(f.GetName(), maxName), Size: f.GetSize(), SHA256: digest(f.GetSha256()),
+		})
+	}
+	if err := migration.CheckFiles(o.Files); err != nil {
+		return none, &RefusedError{Message: err.Error()}
+	}
+	return o, nil
+}
+
+// digest is empty where there is none, and in no other way wrong than a digest can be.
+func digest(sum []byte) string {
+	const size = 32 // of SHA-256
+	return hex.EncodeToString(sum[:min(len(sum), size)])
+}
+
+// ReadFile reads one that DescribeMigration has named.
+func (l *Launcher) ReadFile(ctx context.Context, f contract.MigrationFile) (migration.Content, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	doing := "reading " + f.Name
+	stream, err := l.rpc.ReadFile(ctx, &rpc.ReadFileRequest{Name: f.Name})
+	if err != nil {
+		return migration.Content{}, l.migrationFailure(doing, err)
+	}
+	var data []byte
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return migration.Content{}, l.migrationFailure(doing, err)
+		}
+		if data = append(data, piece.GetData()...); int64(len(data)) > f.Size {
+			break
+		}
+	}
+	c := migration.NewContent(f.Name, data)
+	if c.File != f {
+		return c, &RefusedError{Message: fmt.Sprintf("the file %s is another one than it was", f.Name)}
+	}
+	return c, nil
+}
+
+// Target is what a launcher is to receive.
+type Target struct {
+	Migration  string // UID
+	Interfaces []Interface
+	// Disks as the source has them; the launcher refuses when its own differ.
+	Disks []contract.MigrationDisk
+	Files []migration.Content
+}
+
+// PrepareTarget makes the launcher ready to receive a guest, and returns the domain as it then is. It fails with a
+// RefusedError when the launcher does not suit the guest. It takes as long as reading the disks' images.
+func (l *Launcher) PrepareTarget(ctx context.Context, t Target) (contract.DomainObservation, error) {
+	const doing = "preparing to receive a guest"
+	stream, err := l.rpc.PrepareTarget(ctx)
+	if err != nil {
+		return contract.DomainObservation{}, l.migrationFailure(doing, err)
+	}
+	first := &rpc.Target{Migration: t.Migration, Interfaces: podInterfaces(t.Interfaces)}
+	for _, d := range t.Disks {
+		image, err := hex.DecodeString(d.ImageSHA256)
+		if err != nil {
+			return contract.DomainObservation{},
+				&RefusedError{Message: fmt.Sprintf("disk %.128q has no digest of its image", d.Name)}
+		}
+		first.Disks = append(first.Disks, &rpc.MigrationDisk{
+			Name: d.Name, Target: d.Target, SizeBytes: d.Size, Copied: d.Copied, DirectIo: d.DirectIO,
+			ImageSha256: image,
+		})
+	}
+	var pieces [][]byte
+	for _, f := range t.Files {
+		sum, _ := hex.DecodeString(f.SHA256) // it was made of the data
+		first.Files = append(first.Files, &rpc.MigrationFile{Name: f.Name, Size: f.Size, Sha256: sum})
+		for data := f.Data; len(data) > 0; {
+			n := min(len(data), pieceSize)
+			pieces, data = append(pieces, data[:n]), data[n:]
+		}
+	}
+	err = stream.Send(&rpc.PrepareTargetRequest{Target: first})
+	for i := 0; err == nil && i < len(pieces); i++ {
+		err = stream.Send(&rpc.PrepareTargetRequest{Data: pieces[i]})
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // that is: the answer says why
+		return contract.DomainObservation{}, l.migrationFailure(doing, err)
+	}
+	d, err := stream.CloseAndRecv()
+	if err != nil {
+		return contract.DomainObservation{}, l.migrationFailure(doing, err)
+	}
+	return observation(l.uid, d), nil
+}
+
+// MoveOptions are how a guest is to be moved.
+type MoveOptions struct {
+	contract.MigrationConfiguration
+	// CompletionSeconds that it may take; 0: no limit.
+	CompletionSeconds int64
+}
+
+// Migrate has the launcher move its guest, or follows what it does already, until that has ended. It fails with a
+// RefusedError when the launcher has no guest to move, or moves it elsewhere.
+func (l *Launcher) Migrate(
+	ctx context.Context, uid string, o MoveOptions, progress func(contract.MigrationProgress),
+) (Departure, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the launcher has a bound of calls that follow
+	const doing = "moving the guest"
+	stream, err := l.rpc.Migrate(ctx, &rpc.MigrateRequest{Migration: uid, Options: &rpc.MigrationOptions{
+		Bandwidth: o.Bandwidth, CompletionSeconds: o.CompletionSeconds, ProgressSeconds: o.Progress,
+		MaxDowntimeMs: o.MaxDowntimeMs, AutoConverge: o.AutoConverge, AllowDisruption: o.Disruption,
+		Unsafe: o.Unsafe, Parallel: int32(min(max(0, o.Parallel), migration.MaxStreams)), //nolint:gosec // bounded
+	}})
+	if err != nil {
+		return Departure{}, l.migrationFailure(doing, err)
+	}
+	for {
+		e, err := stream.Recv()
+		if err != nil {
+			return Departure{}, l.migrationFailure(doing, err)
+		}
+		if d := departure(e); d != nil {
+			return *d, nil
+		}
+		if p := migrationProgress(e.GetProgress()); p != nil {
+			progress(*p)
+		}
+	}
+}
+
+// departure is nil as long as it goes on.
+func departure(e *rpc.MigrationEvent) *Departure {
+	switch {
+	case e.GetLeft() != nil:
+		left := e.GetLeft()
+		proof := contract.MigrationProof{Paused: left.GetPaused()}
+		switch left.GetProof() {
+		case rpc.MigrationProof_MIGRATION_PROOF_PROCESS:
+			proof.By = contract.ProofProcess
+		case rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT:
+			proof.By = contract.ProofLibvirt
+		case rpc.MigrationProof_MIGRATION_PROOF_UNSPECIFIED:
+			return nil // then it has not left
+		}
+		d := &Departure{Left: &proof, Mode: mode(left.GetStats().GetMode()), Stats: contract.MigrationStats{
+			TotalMs: max(0, left.GetStats().GetTotalMs()), Bytes: max(0, left.GetStats().GetBytes()),
+			Iterations: max(0, left.GetStats().GetIterations()),
+		}}
+		if left.GetStoppedAt() > 0 {
+			d.StoppedAt = time.UnixMilli(left.GetStoppedAt())
+		}
+		return d
+	case e.GetStayed() != nil:
+		return &Departure{Reason: text(e.GetStayed().GetReason(), maxText), Aborted: e.GetStayed().GetAborted()}
+	case e.GetEnded() != nil:
+		return &Departure{Ended: true, Reason: text(e.GetEnded().GetReason(), maxText)}
+	}
+	return nil
+}
+
+func migrationProgress(p *rpc.MigrationProgress) *contract.MigrationProgress {
+	if p == nil {
+		return nil
+	}
+	out := &contract.MigrationProgress{
+		UID: text(p.GetMigration(), maxName), Role: role(p.GetRole()), Mode: mode(p.GetMode()),
+		Total: max(0, p.GetTotal()), Processed: max(0, p.GetProcessed()), Remaining: max(0, p.GetRemaining()),
+		DirtyRate: max(0, p.GetDirtyRate()), Rate: max(0, p.GetRate()),
+		Iteration: int(max(0, p.GetIteration())), DowntimeMs: max(0, p.GetDowntimeMs()),
+	}
+	if p.GetSince() > 0 && p.GetSince() < maxTime {
+		out.Since = time.UnixMilli(p.GetSince()).UTC()
+	}
+	return out
+}
+
+// maxTime is the end of the year 9999 in milliseconds since 1970: no later time can be written as JSON.
+const maxTime = 253402300799000
+
+func role(r rpc.MigrationRole) string {
+	switch r {
+	case rpc.MigrationRole_MIGRATION_ROLE_SOURCE:
+		return string(SideSource)
+	case rpc.MigrationRole_MIGRATION_ROLE_TARGET:
+		return string(SideTarget)
+	case rpc.MigrationRole_MIGRATION_ROLE_UNSPECIFIED:
+	}
+	return ""
+}
+
+// mode is in KubeVirt's words.
+func mode(m rpc.MigrationMode) string {
+	switch m {
+	case rpc.MigrationMode_MIGRATION_MODE_PRE_COPY:
+		return "PreCopy"
+	case rpc.MigrationMode_MIGRATION_MODE_PAUSED:
+		return "Paused"
+	case rpc.MigrationMode_MIGRATION_MODE_POST_COPY:
+		return "PostCopy"
+	case rpc.MigrationMode_MIGRATION_MODE_UNSPECIFIED:
+	}
+	return ""
+}
+
+// AbortMigration has the launcher abort. found says that there was something to abort.
+func (l *Launcher) AbortMigration(ctx context.Context, uid, why string) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := l.rpc.AbortMigration(ctx, &rpc.AbortMigrationRequest{Migration: uid, Why: text(why, maxText)})
+	if err != nil {
+		return false, l.migrationFailure("aborting a migration", err)
+	}
+	return r.GetFound(), nil
+}
+
+// PauseMigration halts a guest that is moved, so that the rest is copied without it changing. It fails with a
+// RefusedError when no such migration is under way.
+func (l *Launcher) PauseMigration(ctx context.Context, uid string) error {
+	return l.adjust(ctx, &rpc.AdjustMigrationRequest{Migration: uid,
+		Change: &rpc.AdjustMigrationRequest_Pause{Pause: true}})
+}
+
+// LimitMigration sets how many bytes a second a migration may move. It fails as PauseMigration does.
+func (l *Launcher) LimitMigration(ctx context.Context, uid string, bandwidth int64) error {
+	return l.adjust(ctx, &rpc.AdjustMigrationRequest{Migration: uid,
+		Change: &rpc.AdjustMigrationRequest_Bandwidth{Bandwidth: bandwidth}})
+}
+
+func (l *Launcher) adjust(ctx context.Context, r *rpc.AdjustMigrationRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := l.rpc.AdjustMigration(ctx, r); err != nil {
+		return l.migrationFailure("changing a migration", err)
+	}
+	return nil
+}
+
+// FinishMigration lets a guest that was received go on, and returns the domain as it then is. It fails with a
+// RefusedError when no such guest is here.
+func (l *Launcher) FinishMigration(
+	ctx context.Context, uid string, proof contract.MigrationProof,
+) (contract.DomainObservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r := &rpc.FinishMigrationRequest{Migration: uid, Paused: proof.Paused}
+	switch proof.By {
+	case contract.ProofProcess:
+		r.Proof = rpc.MigrationProof_MIGRATION_PROOF_PROCESS
+	case contract.ProofLibvirt:
+		r.Proof = rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT
+	}
+	d, err := l.rpc.FinishMigration(ctx, r)
+	if err != nil {
+		return contract.DomainObservation{}, l.migrationFailure("letting the guest go on", err)
+	}
+	return observation(l.uid, d), nil
+}
+
+// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. It fails with a RefusedError
+// when the guest may run already.
+func (l *Launcher) WithdrawTarget(ctx context.Context, uid string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := l.rpc.WithdrawTarget(ctx, &rpc.WithdrawTargetRequest{Migration: uid}); err != nil {
+		return l.migrationFailure("withdrawing a target", err)
+	}
+	return nil
+}
+
+// Domain reads the domain as it is.
+func (l *Launcher) Domain(ctx context.Context) (contract.DomainObservation, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := l.rpc.GetDomain(ctx, &rpc.GetDomainRequest{})
+	if err != nil {
+		return contract.DomainObservation{}, l.failure("reading the domain", err)
+	}
+	return observation(l.uid, d), nil
+}
+
+// MigrationStatus is what is true of the launcher's migration. It fails with a RefusedError where the launcher can take
+// part in none.
+func (l *Launcher) MigrationStatus(ctx context.Context) (MigrationStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := l.rpc.MigrationStatus(ctx, &rpc.MigrationStatusRequest{})
+	if err != nil {
+		return MigrationStatus{}, l.migrationFailure("asking for the migration", err)
+	}
+	return MigrationStatus{
+		Migration: text(s.GetMigration(), maxName), UnderWay: s.GetUnderWay(),
+		Source: s.GetRole() == rpc.MigrationRole_MIGRATION_ROLE_SOURCE, Phase: text(s.GetPhase(), maxName),
+		Held: s.GetHeld(), Granted: s.GetGranted(), Resumed: s.GetResumed(), Departure: departure(s.GetOutcome()),
+	}, nil
+}
+
+// migrationFailure is failure, and a refusal where the launcher's protocol had no migration.
+func (l *Launcher) migrationFailure(doing string, err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		return &RefusedError{Message: "the launcher was started by an older release, which cannot migrate its guest; " +
+			"restart the virtual machine"}
+	}
+	return l.failure(doing, err)
+}
