@@ -160,7 +160,7 @@ type rig struct {
 
 func newRig(t testing.TB, uid string) *rig {
 	r := &rig{
-		uid: uid, sessions: NewSessions(zerolog.Nop()),
+		uid: uid, sessions: NewSessions(zerolog.Nop(), nil),
 		targets:  NewTargets(TargetOptions{Log: zerolog.Nop(), Pod: netip.MustParseAddr(ourAddress)}),
 		source:   &source{launcher: newLauncher(t, uid, launchers.SideSource)},
 		receiver: &receiver{launcher: newLauncher(t, uid, launchers.SideTarget)},

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -25,6 +27,9 @@ const (
 	lingering = 5 * time.Second
 	// withdrawTimeout is how long the target may take to hear that nobody comes. The workflow tells it as well.
 	withdrawTimeout = 10 * time.Second
+	// abortPatience is how long libvirt may take to abort before its streams are cut, which it takes for an abort as
+	// well.
+	abortPatience = 10 * time.Second
 	// retryInterval is how long to wait before a launcher or a node is asked again, streamInterval before a launcher is
 	// for a stream. It has none before it was asked to migrate, and then libvirt waits for the first.
 	retryInterval, streamInterval = 200 * time.Millisecond, 25 * time.Millisecond
@@ -42,20 +47,8 @@ type Source interface {
 	Abort(ctx context.Context, why string) (found bool, err error)
 }
 
-// Departure is how it ended at the source: the guest has left, or has stayed, or has ended by itself.
-type Departure struct {
-	// Left is the proof that the guest can never run here again; nil: it has not left.
-	Left *migration.Proof
-	// StoppedAt is when it stood still, by this node's clock; zero: not known.
-	StoppedAt time.Time
-	// Ended says that the guest has ended for a reason of its own.
-	Ended bool
-	// Reason why it has not left.
-	Reason  string
-	Aborted bool
-	Stats   contract.MigrationStats
-	Mode    string
-}
+// Departure is how it ended at the source, as the launcher says.
+type Departure = launchers.Departure
 
 // Session is one guest's way to another node. It is safe for concurrent use.
 type Session struct {
@@ -63,6 +56,7 @@ type Session struct {
 	identity *migration.Identity
 	target   migration.Peer
 	source   Source
+	traffic  traffic
 	log      zerolog.Logger
 	ctx      context.Context //nolint:containedctx // that of the session's own life
 	cancel   context.CancelCauseFunc
@@ -71,6 +65,7 @@ type Session struct {
 	mu        sync.Mutex
 	migrating bool   // the launcher was asked to move the guest
 	aborted   string // why, when that came before it was asked; "": nobody has
+	carried   *carried
 	progress  contract.MigrationProgress
 	outcome   contract.MigrationOutcome
 	endedAt   time.Time
@@ -102,6 +97,12 @@ func (s *Session) Progress() contract.MigrationProgress {
 	return s.progress
 }
 
+// UnderWay says that it has not ended.
+func (s *Session) UnderWay() bool {
+	_, over := s.ended()
+	return !over
+}
+
 func (s *Session) ended() (at time.Time, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,6 +132,8 @@ func (s *Session) Abort(ctx context.Context, why string) error {
 		case <-time.After(retryInterval):
 		}
 	}
+	late := time.AfterFunc(abortPatience, s.cut)
+	defer late.Stop()
 	select {
 	case <-s.done:
 		return nil
@@ -139,7 +142,23 @@ func (s *Session) Abort(ctx context.Context, why string) error {
 	}
 }
 
-func (s *Session) run() {
+func (s *Session) setCarried(c *carried) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.carried = c
+}
+
+// cut ends the streams that there are.
+func (s *Session) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.carried != nil {
+		s.log.Warn().Msg("the migration is not aborted in time; cutting its streams")
+		s.carried.cut()
+	}
+}
+
+func (s *Session) run(results *prometheus.CounterVec) {
 	ctx, stop := context.WithDeadlineCause(s.ctx, s.identity.Expires, errExpired)
 	defer stop()
 	begun := time.Now()
@@ -147,6 +166,7 @@ func (s *Session) run() {
 	s.mu.Lock()
 	s.outcome, s.endedAt = outcome, time.Now()
 	s.mu.Unlock()
+	results.WithLabelValues(string(outcome.Result)).Inc()
 	close(s.done)
 	s.log.Info().Str("state", string(outcome.Result)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
 		Msg("a migration has ended at its source")
@@ -166,8 +186,9 @@ func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy f
 		s.withdraw(ctx, control, o.Reason)
 		return o, func() { carried.end(0) }
 	}
+	s.setCarried(carried)
 	left, err := s.source.Migrate(ctx, s.note)
-	o = contract.MigrationOutcome{Reason: left.Reason, Aborted: left.Aborted, Stats: left.Stats, Mode: left.Mode}
+	o = Outcome(left)
 	switch {
 	case err != nil:
 		if cause := context.Cause(ctx); cause != nil {
@@ -179,15 +200,11 @@ func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy f
 		}
 	case left.Left == nil:
 		s.withdraw(ctx, control, left.Reason)
-		o.Result = contract.ResultStayed
-		if left.Ended {
-			o.Result = contract.ResultGuestEnded
-		}
 		return o, func() { carried.end(0) }
 	}
 	resumed, downtime, control, err := s.resume(ctx, control, left)
 	if err != nil {
-		o.Result, o.Reason = contract.ResultSourceOff, err.Error()
+		o.Reason = err.Error()
 		return o, func() { carried.end(lingering) }
 	}
 	o.Result, o.Target, o.Stats.DowntimeMs = contract.ResultMoved, &resumed.Domain, downtime
@@ -338,10 +355,7 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 				}
 				select {
 				case open <- struct{}{}:
-					all.streams.Go(func() {
-						defer func() { <-open }()
-						s.carryStream(ctx, c, stream)
-					})
+					all.carry(ctx, s, c, stream, func() { <-open })
 				default:
 					s.log.Warn().Err(errTooMany).Str("channel", string(c)).Msg("refused a stream of a migration")
 					migration.Cut(stream)
@@ -352,12 +366,20 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 	return all
 }
 
-func (s *Session) carryStream(ctx context.Context, c migration.Channel, stream *net.UnixConn) {
-	conn, err := s.identity.Dial(ctx, s.target, c)
+// carry returns when the stream has reached the target's launcher: QEMU takes the first connection of a memory's
+// several for the main one, so their order has to be the same at both ends. ended is called when the stream has.
+func (c *carried) carry(
+	ctx context.Context, s *Session, channel migration.Channel, stream *net.UnixConn, ended func(),
+) {
+	conn, err := s.identity.Dial(ctx, s.target, channel)
 	if err != nil {
-		s.log.Warn().Err(err).Str("channel", string(c)).Msg("a stream of a migration does not reach the target")
+		s.log.Warn().Err(err).Str("channel", string(channel)).Msg("a stream of a migration does not reach the target")
 		migration.Cut(stream) // which libvirt notices
+		ended()
 		return
 	}
-	carry(ctx, s.log, c, stream, conn)
+	c.streams.Go(func() {
+		defer ended()
+		carry(ctx, s.log, channel, counted{stream, s.traffic}, conn)
+	})
 }

@@ -117,10 +117,10 @@ func TestOutcomes(t *testing.T) {
 		want      contract.MigrationOutcome
 		withdrawn []string
 	}{
-		"left": {departure: left(), want: contract.MigrationOutcome{Result: contract.ResultMoved,
+		"left": {departure: left(), want: contract.MigrationOutcome{Result: contract.ResultMoved, Proof: left().Left,
 			Target: &contract.DomainObservation{PodUID: pod, State: contract.DomainRunning}}},
 		"left, and the target does not go on": {departure: left(), resume: errors.New("its QEMU has ended"),
-			want: contract.MigrationOutcome{Result: contract.ResultSourceOff,
+			want: contract.MigrationOutcome{Result: contract.ResultSourceOff, Proof: left().Left,
 				Reason: "refused by the other node worker: its QEMU has ended"}},
 		"stayed": {departure: Departure{Reason: "no progress", Aborted: true},
 			want:      contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "no progress", Aborted: true},

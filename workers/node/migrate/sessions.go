@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workers/node/launchers"
 )
 
 const (
@@ -23,7 +25,9 @@ var ErrNotOffered = errors.New("the migration was not offered by this run of the
 
 // Sessions are the migrations of guests that leave this node. It is safe for concurrent use.
 type Sessions struct {
-	log zerolog.Logger
+	log     zerolog.Logger
+	traffic traffic
+	results *prometheus.CounterVec
 
 	mu       sync.Mutex
 	offers   map[string]*migration.Identity
@@ -32,9 +36,29 @@ type Sessions struct {
 	work     sync.WaitGroup
 }
 
-// NewSessions has none.
-func NewSessions(log zerolog.Logger) *Sessions {
-	return &Sessions{log: log, offers: map[string]*migration.Identity{}, byUID: map[string]*Session{}}
+// NewSessions has none. r gets the metrics; it may be nil.
+func NewSessions(log zerolog.Logger, r prometheus.Registerer) *Sessions {
+	s := &Sessions{log: log, traffic: newTraffic(r, launchers.SideSource), offers: map[string]*migration.Identity{},
+		byUID: map[string]*Session{}, results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtflow_node_migrations_ended_total", Help: "Migrations that have ended at their source, by how.",
+		}, []string{"result"})}
+	newGauge(r, launchers.SideSource, s.underWay)
+	if r != nil {
+		r.MustRegister(s.results)
+	}
+	return s
+}
+
+// underWay counts those that have not ended.
+func (s *Sessions) underWay() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.byUID {
+		if known.UnderWay() {
+			n++
+		}
+	}
+	return n
 }
 
 // Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again it
@@ -57,6 +81,13 @@ func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, 
 	return made.Fingerprint(), nil
 }
 
+// Revoke forgets the key of a migration that has not begun: it cannot begin any more.
+func (s *Sessions) Revoke(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.offers, uid)
+}
+
 // Begin moves a guest to a target that is prepared, or finds the session that does so already; that may have ended. It
 // fails with ErrNotOffered or ErrStopping, and then nothing was begun.
 func (s *Sessions) Begin(uid string, target migration.Peer, source Source) (*Session, error) {
@@ -75,8 +106,9 @@ func (s *Sessions) Begin(uid string, target migration.Peer, source Source) (*Ses
 	}
 	delete(s.offers, uid)
 	begun := newSession(s.log, uid, identity, target, source)
+	begun.traffic = s.traffic
 	s.byUID[uid] = begun
-	s.work.Go(begun.run)
+	s.work.Go(func() { begun.run(s.results) })
 	return begun, nil
 }
 

@@ -42,6 +42,7 @@ func (s Streams) Stream(ctx context.Context, c migration.Channel) (*net.UnixConn
 type target struct {
 	Preparation
 	log      zerolog.Logger
+	traffic  traffic
 	identity *migration.Identity
 	ctx      context.Context //nolint:containedctx // its streams end with it
 	cancel   context.CancelCauseFunc
@@ -112,7 +113,7 @@ func (t *target) serve(conn *tls.Conn, c migration.Channel) (over bool) {
 		migration.Cut(stream)
 		return false
 	}
-	carry(t.ctx, t.log, c, conn, stream)
+	carry(t.ctx, t.log, c, conn, counted{stream, t.traffic})
 	return false
 }
 

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workers/node/launchers"
 )
 
 const (
@@ -44,12 +46,15 @@ type TargetOptions struct {
 	Port uint16
 	// Addresses are those of a network interface, nil where there is none; as the system says unless it is set.
 	Addresses func(name string) ([]netip.Prefix, error)
+	// Registry gets the metrics; it may be nil.
+	Registry prometheus.Registerer
 }
 
 // Targets are the migrations that this node is prepared to receive. The port is open exactly while there are any.
 // Targets is safe for concurrent use.
 type Targets struct {
 	TargetOptions
+	traffic traffic
 
 	mu       sync.Mutex
 	byUID    map[string]*target
@@ -71,7 +76,17 @@ func NewTargets(o TargetOptions) *Targets {
 	if o.Addresses == nil {
 		o.Addresses = interfaceAddresses
 	}
-	return &Targets{TargetOptions: o, byUID: map[string]*target{}, emptied: make(chan struct{})}
+	t := &Targets{TargetOptions: o, traffic: newTraffic(o.Registry, launchers.SideTarget),
+		byUID: map[string]*target{}, emptied: make(chan struct{})}
+	newGauge(o.Registry, launchers.SideTarget, t.prepared)
+	return t
+}
+
+// prepared counts them.
+func (t *Targets) prepared() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byUID)
 }
 
 // Receiver is the launcher that receives a guest.
@@ -92,6 +107,19 @@ type Preparation struct {
 	Receiver Receiver
 }
 
+// Validate refuses what no other try can help.
+func (p Preparation) Validate() error {
+	switch {
+	case !migration.ValidUID(p.UID):
+		return fmt.Errorf("%.64q is not the UID of a migration", p.UID)
+	case !p.Source.Valid():
+		return errors.New("the source has no fingerprint")
+	case !p.Expires.After(time.Now()):
+		return errExpired
+	}
+	return migration.CheckFiles(p.Files)
+}
+
 // Prepared is where and by what the source's node worker finds the target.
 type Prepared struct {
 	migration.Peer
@@ -101,14 +129,8 @@ type Prepared struct {
 // Prepare lets a migration in. Asked again for the same migration and source it gives the same answer: whoever asked
 // before may have told the source already. With another fingerprint of the source it replaces what was prepared.
 func (t *Targets) Prepare(p Preparation) (Prepared, error) {
-	if !p.Source.Valid() {
-		return Prepared{}, errors.New("the source has no fingerprint")
-	}
-	if err := migration.CheckFiles(p.Files); err != nil {
+	if err := p.Validate(); err != nil {
 		return Prepared{}, err
-	}
-	if !p.Expires.After(time.Now()) {
-		return Prepared{}, errExpired
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +140,7 @@ func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 	known := t.byUID[p.UID]
 	if known != nil && known.Source == p.Source {
 		known.renew(p)
-		return t.prepared(known), nil
+		return t.answer(known), nil
 	}
 	identity, err := migration.NewIdentity(p.UID, p.Expires)
 	if err != nil {
@@ -131,13 +153,14 @@ func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 		known.end(errReplaced)
 	}
 	added := newTarget(t.Log, p, identity)
+	added.traffic = t.traffic
 	added.expiry = time.AfterFunc(time.Until(p.Expires), func() { t.remove(added, errExpired) })
 	t.byUID[p.UID] = added
-	return t.prepared(added), nil
+	return t.answer(added), nil
 }
 
-// prepared needs the lock.
-func (t *Targets) prepared(of *target) Prepared {
+// answer needs the lock.
+func (t *Targets) answer(of *target) Prepared {
 	return Prepared{Network: t.door.network, Peer: migration.Peer{
 		Address: t.door.listener.Addr().String(), Fingerprint: of.identity.Fingerprint(),
 	}}
