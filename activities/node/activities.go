@@ -45,6 +45,7 @@ type Operator interface {
 type Activities struct {
 	Starter  Starter
 	Operator Operator
+	Mover    Mover
 	// Report is what this run of the worker says of its host.
 	Report func() contract.NodeReport
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,11 +17,13 @@ import (
 
 	activities "github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/internal/process"
+	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/internal/streams/wire"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/migrate"
 	"github.com/virtflow/virtflow/workers/node/records"
 	"github.com/virtflow/virtflow/workers/node/report"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -34,8 +37,11 @@ const (
 	drainTimeout = 20 * time.Second
 	// concurrentStarts and concurrentOperations bound how many launchers are being waited for at once, each for itself:
 	// launchers that hang when they are to do something keep no guest from starting, nor the other way round. The
-	// worker has slots for all of them, and for what is refused or answered at once.
+	// worker has slots for all of them and for migrations, and for what is refused or answered at once.
 	concurrentStarts, concurrentOperations, quickAnswers = 64, 32, 4
+	// migrationTimeout is how long migrations may still take when the process is told to stop. Everything else goes on
+	// meanwhile, and none begins.
+	migrationTimeout = 5 * time.Minute
 	// guestTimeout is how long a guest may take to accept a connection.
 	guestTimeout = 10 * time.Second
 )
@@ -52,6 +58,10 @@ type Options struct {
 	// AccessAddress is where the API server reaches guests; empty: nowhere. AccessDir has the certificates for it.
 	AccessAddress string
 	AccessDir     string
+	// PodIP is the address of this pod, where guests arrive that other nodes send, unless the pod has an interface for
+	// that. MigrationPort is the port, which is open only while a guest is expected.
+	PodIP         string
+	MigrationPort uint16
 }
 
 // AddFlags registers the flags of o. Temporal's address is that of the node gateway. The node's name also comes from
@@ -68,6 +78,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"address on which the API server reaches guests; empty: nowhere")
 	f.StringVar(&o.AccessDir, "access-dir", "/etc/virtflow/access",
 		"directory with tls.crt, tls.key and ca.crt for that; they may come later")
+	f.StringVar(&o.PodIP, "pod-ip", os.Getenv("POD_IP"),
+		"address of this pod, where guests arrive from other nodes unless the pod has an interface migration0 "+
+			"(also from POD_IP)")
+	f.Uint16Var(&o.MigrationPort, "migration-port", migration.Port,
+		"port for that; it is open only while a guest is expected")
 	f.IntVar(&o.MaxDevices, "max-devices", 1000,
 		"how many pods of this node may have /dev/kvm, and how many /dev/net/tun, at a time")
 }
@@ -79,7 +94,18 @@ func (o *Options) validate() error {
 	case o.MaxDevices < 0:
 		return fmt.Errorf("--max-devices is %d: it cannot be less than 0", o.MaxDevices)
 	}
+	if _, err := o.podIP(); err != nil {
+		return fmt.Errorf("--pod-ip: %w", err)
+	}
 	return nil
+}
+
+// podIP may be no address: then no guest arrives but by an interface for that.
+func (o *Options) podIP() (netip.Addr, error) {
+	if o.PodIP == "" {
+		return netip.Addr{}, nil
+	}
+	return netip.ParseAddr(o.PodIP) //nolint:wrapcheck // it says what is wrong with which text
 }
 
 // Run is the node worker, until ctx ends; then it finishes what it has in hand.
@@ -140,10 +166,21 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		host.tell(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })
 	})
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
-	a := &activities.Activities{Starter: starter, Operator: starter, Report: host.report}
+	address, _ := o.podIP()
+	mover := NewMover(starter, migrate.NewSessions(p.Log, p.Registry), migrate.NewTargets(migrate.TargetOptions{
+		Log: p.Log, Pod: address, Port: o.MigrationPort, Registry: p.Registry,
+	}))
+	a := &activities.Activities{Starter: starter, Operator: starter, Mover: mover, Report: host.report}
+	working, stop := context.WithCancel(life)
+	defer stop()
+	context.AfterFunc(ctx, func() {
+		defer stop()
+		p.Log.Info().Msg("waiting for migrations to end")
+		mover.Shutdown(context.WithoutCancel(ctx), migrationTimeout)
+	})
 	// The control worker registers the namespace: on a new cluster, or one whose Temporal has lost its database, this
 	// may come first.
-	polling.Run(ctx, func(ctx context.Context) error {
+	polling.Run(working, func(ctx context.Context) error {
 		return temporalclient.NamespaceExists(ctx, temporal, o.Temporal.Namespace)
 	},
 		func(onFatal func(error)) worker.Worker { return o.newWorker(temporal, a, onFatal) })
@@ -155,14 +192,28 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 // newWorker makes a worker of the node's task queue.
 func (o *Options) newWorker(temporal client.Client, a *activities.Activities, onFatal func(error)) worker.Worker {
 	w := worker.New(temporal, contract.NodeTaskQueue(o.NodeName), worker.Options{
-		DisableWorkflowWorker:              true,
-		MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + quickAnswers,
-		WorkerStopTimeout:                  drainTimeout,
-		OnFatalError:                       onFatal,
+		DisableWorkflowWorker: true,
+		MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + concurrentMoves +
+			concurrentPreparations + concurrentMoveCalls + quickAnswers,
+		MaxHeartbeatThrottleInterval: progressInterval,
+		WorkerStopTimeout:            drainTimeout,
+		OnFatalError:                 onFatal,
 	})
-	w.RegisterActivityWithOptions(a.StartDomain, activity.RegisterOptions{Name: contract.ActivityStartDomain})
-	w.RegisterActivityWithOptions(a.OperateDomain, activity.RegisterOptions{Name: contract.ActivityOperateDomain})
-	w.RegisterActivityWithOptions(a.ReportNode, activity.RegisterOptions{Name: contract.ActivityReportNode})
+	for name, does := range map[string]any{
+		contract.ActivityStartDomain:      a.StartDomain,
+		contract.ActivityOperateDomain:    a.OperateDomain,
+		contract.ActivityReportNode:       a.ReportNode,
+		contract.ActivityOfferMigration:   a.OfferMigration,
+		contract.ActivityPrepareTarget:    a.PrepareTarget,
+		contract.ActivityMigrateDomain:    a.MigrateDomain,
+		contract.ActivityAbortMigration:   a.AbortMigration,
+		contract.ActivityAdjustMigration:  a.AdjustMigration,
+		contract.ActivityFinishTarget:     a.FinishTarget,
+		contract.ActivityWithdrawTarget:   a.WithdrawTarget,
+		contract.ActivityInspectMigration: a.InspectMigration,
+	} {
+		w.RegisterActivityWithOptions(does, activity.RegisterOptions{Name: name})
+	}
 	return w
 }
 

@@ -1,0 +1,384 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/migrate"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// concurrentMoves bounds how many guests leave this node at a time, concurrentPreparations how many are described,
+	// or let in, and concurrentMoveCalls what else is done to moves; each for itself, as starts and operations are.
+	concurrentMoves, concurrentPreparations, concurrentMoveCalls = 16, 16, 16
+	// progressInterval is between two reports of a move to whoever follows it.
+	progressInterval = time.Second
+	// endTimeout is how long a move that nobody carries any more may take to end.
+	endTimeout = time.Minute
+	// abortTimeout is how long a move is waited for that was to abort.
+	abortTimeout = 20 * time.Second
+)
+
+// Mover moves guests away from this node, and lets them in. It is safe for concurrent use.
+type Mover struct {
+	Sessions *migrate.Sessions
+	Targets  *migrate.Targets
+
+	starter                    *Starter // by whose rules launchers are reached and pods prepared
+	moves, preparations, calls quota
+}
+
+var _ activities.Mover = (*Mover)(nil)
+
+// NewMover makes a Mover. Two may follow the move of one pod: an activity that has timed out may not have noticed.
+func NewMover(s *Starter, sessions *migrate.Sessions, targets *migrate.Targets) *Mover {
+	return &Mover{
+		Sessions: sessions, Targets: targets, starter: s,
+		moves:        quota{kind: "migration", most: concurrentMoves, inPod: 2},
+		preparations: quota{kind: "preparation", most: concurrentPreparations, inPod: 2},
+		calls:        quota{kind: "call", most: concurrentMoveCalls, inPod: 2},
+	}
+}
+
+// begin counts what is begun for a migration in a pod, until the returned function is called.
+func (m *Mover) begin(q *quota, uid string, vmi, pod contract.Object) (release func(), log zerolog.Logger, err error) {
+	switch {
+	case !launchers.ValidPodUID(pod.UID):
+		return nil, log, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
+	case !migration.ValidUID(uid):
+		return nil, log, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a migration", uid)}
+	}
+	release, err = q.take(vmi, pod)
+	return release, m.starter.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).
+		Str("pod_uid", pod.UID).Str("migration_uid", uid).Logger(), err
+}
+
+// Offer describes the guest and makes the key of its source.
+func (m *Mover) Offer(ctx context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error) {
+	var none contract.MigrationOffer
+	release, log, err := m.begin(&m.preparations, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	begun := time.Now()
+	launcher, err := m.starter.Dialer.Connect(ctx, in.Pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer launcher.Close()
+	offer, err := launcher.DescribeMigration(ctx)
+	if err != nil {
+		return none, refusal(err)
+	}
+	fingerprint, err := m.Sessions.Offer(in.Migration.UID, in.Expires)
+	if err != nil {
+		return none, err
+	}
+	offer.Fingerprint = string(fingerprint)
+	log.Info().Int("disks", len(offer.Disks)).Dur("took", time.Since(begun)).Msg("offered a guest")
+	return offer, nil
+}
+
+// PrepareTarget records whose launcher the pod has, prepares the pod's network, and opens the port for the source. The
+// launcher itself is prepared when the source has sent what libvirt does not copy.
+func (m *Mover) PrepareTarget(
+	ctx context.Context, in contract.PrepareTargetInput,
+) (contract.PreparedTarget, error) {
+	var none contract.PreparedTarget
+	release, log, err := m.begin(&m.preparations, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	s := m.starter
+	done, err := s.take(ctx, in.Pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	arriving := migrate.NewArriving(s.Dialer, in.Pod.UID, in.Migration.UID)
+	arriving.Disks = in.Offer.Disks
+	p := migrate.Preparation{
+		UID: in.Migration.UID, Source: migration.Fingerprint(in.Offer.Fingerprint), Files: in.Offer.Files,
+		Expires: in.Expires,
+	}
+	if err := p.Validate(); err != nil {
+		return none, &activities.RefusedError{Message: err.Error()}
+	}
+	launcher, err := s.reach(ctx, in.Pod.UID)
+	if err != nil {
+		return none, err
+	}
+	defer launcher.Close()
+	if err := expects(ctx, launcher, in.Migration.UID); err != nil {
+		return none, err
+	}
+	started, err := s.Forwarder.Starting(in.VMI, in.Pod)
+	if err != nil {
+		return none, err
+	}
+	defer started(nil)
+	if arriving.Interfaces, err = s.Prepare(ctx, launcher.Peer); err != nil {
+		return none, err
+	}
+	p.Receiver = arriving
+	prepared, err := m.Targets.Prepare(p)
+	if err != nil {
+		return none, err
+	}
+	log.Info().Str("address", prepared.Address).Msg("prepared a target")
+	return contract.PreparedTarget{
+		Address: prepared.Address, Fingerprint: string(prepared.Fingerprint), Network: string(prepared.Network),
+	}, nil
+}
+
+// expects refuses a launcher that has a guest, or waits for another one.
+func expects(ctx context.Context, l *launchers.Launcher, uid string) error {
+	status, err := l.MigrationStatus(ctx)
+	if err != nil {
+		return refusal(err)
+	}
+	if status.Migration == uid && !status.Source {
+		return nil
+	}
+	domain, err := l.Domain(ctx)
+	switch {
+	case err != nil:
+		return err
+	case domain.State != contract.DomainAbsent || status.Migration != "":
+		return &activities.RefusedError{Message: "the launcher of the target has a guest, or waits for another one"}
+	}
+	return nil
+}
+
+// Migrate moves a guest by a session, which is not this call's: the end of ctx leaves it as it is.
+func (m *Mover) Migrate(
+	ctx context.Context, in contract.MigrateDomainInput, progress func(contract.MigrationProgress),
+) (contract.MigrationOutcome, error) {
+	var none contract.MigrationOutcome
+	release, _, err := m.begin(&m.moves, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	progress(contract.MigrationProgress{UID: in.Migration.UID})
+	session := m.Sessions.Get(in.Migration.UID)
+	if session == nil {
+		var ended *contract.MigrationOutcome
+		if session, ended, err = m.session(ctx, in); err != nil {
+			return none, err
+		}
+		if ended != nil {
+			return *ended, nil
+		}
+	}
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-session.Done():
+			return session.Outcome(), nil
+		case <-tick.C:
+			p := session.Progress()
+			p.UID = in.Migration.UID
+			progress(p)
+		case <-ctx.Done():
+			if !session.UnderWay() {
+				return session.Outcome(), nil
+			}
+			return none, fmt.Errorf("the migration goes on, and is not followed any more: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// session begins one, or returns how a migration has ended that has none any more: its launcher knows.
+func (m *Mover) session(
+	ctx context.Context, in contract.MigrateDomainInput,
+) (*migrate.Session, *contract.MigrationOutcome, error) {
+	leaving := migrate.NewLeaving(m.starter.Dialer, in.Pod.UID, in.Migration.UID, launchers.MoveOptions{
+		MigrationConfiguration: in.Configuration, CompletionSeconds: in.CompletionSeconds,
+	})
+	known, err := leaving.Begun(ctx)
+	switch {
+	case errors.Is(err, launchers.ErrAbsent):
+		return nil, &contract.MigrationOutcome{Result: contract.ResultLost, Reason: err.Error()}, nil
+	case err != nil:
+		return nil, nil, refusal(err)
+	case known != nil:
+		if other := m.Sessions.Get(in.Migration.UID); other != nil { // begun since
+			return other, nil, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, endTimeout)
+		defer cancel()
+		outcome, err := leaving.End(ctx)
+		if err != nil {
+			outcome = contract.MigrationOutcome{Result: contract.ResultLost, Reason: err.Error()}
+		}
+		return nil, &outcome, nil
+	}
+	session, err := m.Sessions.Begin(in.Migration.UID, migration.Peer{
+		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint),
+	}, leaving)
+	if errors.Is(err, migrate.ErrNotOffered) {
+		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed,
+			Reason: "the source's node worker was restarted before the guest was moved"}, nil
+	}
+	return session, nil, err
+}
+
+// Abort has a migration abort, and waits a little for its end. One that has not begun cannot begin any more.
+func (m *Mover) Abort(ctx context.Context, in contract.AbortMigrationInput) (found bool, err error) {
+	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	log.Info().Str("why", in.Why).Msg("a migration is to abort")
+	m.Sessions.Revoke(in.Migration.UID)
+	if s := m.Sessions.Get(in.Migration.UID); s != nil {
+		if !s.UnderWay() {
+			return false, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, abortTimeout)
+		defer cancel()
+		if err := s.Abort(ctx, in.Why); err != nil {
+			return true, err
+		}
+		return true, nil
+	}
+	found, err = migrate.NewLeaving(m.starter.Dialer, in.Pod.UID, in.Migration.UID, launchers.MoveOptions{}).
+		Abort(ctx, in.Why)
+	if errors.Is(err, launchers.ErrAbsent) || errors.As(err, new(*launchers.RefusedError)) {
+		return false, nil // nothing moves there
+	}
+	return found, err
+}
+
+// Adjust changes a migration that is under way.
+func (m *Mover) Adjust(ctx context.Context, in contract.AdjustMigrationInput) error {
+	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return err
+	}
+	defer release()
+	launcher, err := m.starter.Dialer.Connect(ctx, in.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer launcher.Close()
+	if in.Bandwidth > 0 {
+		err = launcher.LimitMigration(ctx, in.Migration.UID, in.Bandwidth)
+	}
+	if err == nil && in.Pause {
+		err = launcher.PauseMigration(ctx, in.Migration.UID)
+	}
+	log.Info().Err(err).Int64("bandwidth", in.Bandwidth).Bool("pause", in.Pause).Msg("changing a migration")
+	return refusal(err)
+}
+
+// FinishTarget lets the guest go on, and closes the port for its migration: the source has nothing more to say.
+func (m *Mover) FinishTarget(
+	ctx context.Context, in contract.FinishTargetInput,
+) (contract.DomainObservation, error) {
+	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return contract.DomainObservation{}, err
+	}
+	defer release()
+	domain, err := migrate.NewArriving(m.starter.Dialer, in.Pod.UID, in.Migration.UID).Resume(ctx, in.Proof)
+	log.Info().Err(err).Str("proof", in.Proof.By).Msg("letting a guest that has arrived go on")
+	if err != nil {
+		return contract.DomainObservation{}, refusal(err)
+	}
+	m.Targets.Remove(in.Migration.UID)
+	return domain, nil
+}
+
+// WithdrawTarget ends a target whose guest has not gone on there, and closes the port for its migration.
+func (m *Mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetInput) error {
+	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = migrate.NewArriving(m.starter.Dialer, in.Pod.UID, in.Migration.UID).Withdraw(ctx, "")
+	log.Info().Err(err).Msg("withdrawing a target")
+	if err != nil {
+		return refusal(err)
+	}
+	m.Targets.Remove(in.Migration.UID)
+	return nil
+}
+
+// Inspect reads what is true at one end.
+func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) (contract.MigrationTruth, error) {
+	var truth contract.MigrationTruth
+	release, _, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
+	if err != nil {
+		return truth, err
+	}
+	defer release()
+	session := m.Sessions.Get(in.Migration.UID)
+	truth.Session = session != nil && session.UnderWay()
+	launcher, err := m.starter.Dialer.Connect(ctx, in.Pod.UID)
+	if err != nil {
+		truth.Why = err.Error()
+		return truth, nil
+	}
+	defer launcher.Close()
+	domain, err := launcher.Domain(ctx)
+	if err != nil {
+		truth.Why = err.Error()
+		return truth, nil
+	}
+	status, err := launcher.MigrationStatus(ctx)
+	if err != nil && !errors.As(err, new(*launchers.RefusedError)) { // that one takes part in none
+		truth.Why = err.Error()
+		return truth, nil
+	}
+	truth.Reached, truth.Domain = true, domain
+	if status.Migration != in.Migration.UID {
+		return truth, nil
+	}
+	truth.Known, truth.UnderWay, truth.Phase = true, status.UnderWay, status.Phase
+	truth.Held, truth.Granted, truth.Resumed = status.Held, status.Granted, status.Resumed
+	switch {
+	case session != nil && !session.UnderWay():
+		outcome := session.Outcome()
+		truth.Outcome = &outcome
+	case status.Departure != nil:
+		outcome := migrate.Outcome(*status.Departure)
+		truth.Outcome = &outcome
+	}
+	return truth, nil
+}
+
+// Shutdown begins no migration any more and returns when those that there are have ended. Those that take longer than
+// that are aborted, and what is prepared is closed.
+func (m *Mover) Shutdown(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var both sync.WaitGroup
+	both.Go(func() { m.Sessions.Shutdown(ctx) })
+	both.Go(func() { m.Targets.Shutdown(ctx) })
+	both.Wait()
+}
+
+// refusal is what activities know as such.
+func refusal(err error) error {
+	var refused *launchers.RefusedError
+	if errors.As(err, &refused) {
+		return &activities.RefusedError{Message: refused.Message}
+	}
+	return err
+}
