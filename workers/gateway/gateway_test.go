@@ -63,11 +63,12 @@ func TestANodeDoesItsWork(t *testing.T) {
 
 	beat, err := c.RecordActivityTaskHeartbeat(ctx,
 		&workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
-			Identity: "root"})
+			Identity: "root", Details: plain([]byte(`{"uid":"u1", "beside":1}`))})
 	require.NoError(t, err)
 	require.True(t, beat.GetCancelRequested())
-	require.Equal(t, "temporal's own token",
-		string(r.frontend.last(t).(*workflowservice.RecordActivityTaskHeartbeatRequest).GetTaskToken()))
+	kept := r.frontend.last(t).(*workflowservice.RecordActivityTaskHeartbeatRequest)
+	require.Equal(t, "temporal's own token", string(kept.GetTaskToken()))
+	require.JSONEq(t, `{"uid":"u1"}`, string(kept.GetDetails().GetPayloads()[0].GetData()))
 	_, err = c.RespondActivityTaskCompleted(ctx,
 		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
 			Result: plain([]byte(`{"domain":{}}`))})
@@ -78,8 +79,10 @@ func TestANodeDoesItsWork(t *testing.T) {
 	require.Equal(t, "node-worker@node1", done.GetIdentity())
 	_, err = c.RespondActivityTaskFailed(ctx,
 		&workflowservice.RespondActivityTaskFailedRequest{Namespace: namespace, TaskToken: task.GetTaskToken(),
-			Failure: &failure.Failure{Message: "no"}})
+			Failure: &failure.Failure{Message: "no"}, LastHeartbeatDetails: plain([]byte(`{"uid":"u1", "beside":1}`))})
 	require.NoError(t, err)
+	require.JSONEq(t, `{"uid":"u1"}`, string(r.frontend.last(t).(*workflowservice.RespondActivityTaskFailedRequest).
+		GetLastHeartbeatDetails().GetPayloads()[0].GetData()))
 	require.Equal(t, "no", r.frontend.last(t).(*workflowservice.RespondActivityTaskFailedRequest).GetFailure().
 		GetMessage())
 	_, err = c.RespondActivityTaskCanceled(ctx,

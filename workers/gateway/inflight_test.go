@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,6 +117,29 @@ func TestASignalIsWrittenAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"podUID":"`+string(podHere)+`","sequence":3}`,
 		string(out.GetInput().GetPayloads()[0].GetData()))
+}
+
+// TestAHeartbeatIsWrittenAnew: what gets through is how far a move is, and no more of it than that can be.
+func TestAHeartbeatIsWrittenAnew(t *testing.T) {
+	out, err := heartbeatDetails(nil)
+	require.NoError(t, err)
+	require.Nil(t, out)
+	out, err = heartbeatDetails(plain([]byte(`{"uid":"u1","total":7,"total":8,"beside":"` +
+		strings.Repeat("x", maxHeartbeat) + `"}`)))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"uid":"u1","total":8}`, string(out.GetPayloads()[0].GetData()))
+	one := out.GetPayloads()[0]
+	for reason, bad := range map[Reason]*common.Payloads{
+		ReasonTooLarge: plain([]byte(`{"uid":"` + strings.Repeat("x", maxHeartbeat) + `"}`)),
+		ReasonPayload:  {Payloads: []*common.Payload{one, one}},
+	} {
+		_, err := heartbeatDetails(bad)
+		var refusal *Refusal
+		require.ErrorAs(t, err, &refusal)
+		require.Equal(t, reason, refusal.Reason)
+	}
+	_, err = heartbeatDetails(plain([]byte(`"text"`)))
+	require.ErrorContains(t, err, "not what it should be")
 }
 
 // TestAGuestCannotMakeItsDomainTooLarge: the most that is told of a guest gets through, a little more of a launcher's

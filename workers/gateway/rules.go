@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -125,8 +126,30 @@ func heartbeat(
 	g *Gateway, node string, in *workflowservice.RecordActivityTaskHeartbeatRequest,
 ) (*workflowservice.RecordActivityTaskHeartbeatRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	details, err := heartbeatDetails(in.GetDetails())
 	return &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: g.Namespace, TaskToken: token,
-		Details: in.GetDetails(), Identity: identity(node)}, err
+		Details: details, Identity: identity(node)}, err
+}
+
+// maxHeartbeat bounds what a heartbeat says; Temporal keeps the last one of each activity, and gives it to whoever asks.
+const maxHeartbeat = 4 << 10
+
+// heartbeatDetails are what a move of a guest has to say, written anew; of a node's activities none other has any.
+func heartbeatDetails(in *common.Payloads) (*common.Payloads, error) {
+	if len(in.GetPayloads()) == 0 {
+		return nil, nil
+	}
+	_, data, err := only[contract.MigrationProgress](in)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxHeartbeat {
+		return nil, refuse(ReasonTooLarge, "what a heartbeat says is larger than %d bytes", maxHeartbeat)
+	}
+	return plain(data), nil
 }
 
 func completed(
@@ -141,9 +164,13 @@ func failed(
 	g *Gateway, node string, in *workflowservice.RespondActivityTaskFailedRequest,
 ) (*workflowservice.RespondActivityTaskFailedRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	last, err := heartbeatDetails(in.GetLastHeartbeatDetails())
 	return &workflowservice.RespondActivityTaskFailedRequest{
-		Namespace: g.Namespace, TaskToken: token, Failure: in.GetFailure(),
-		LastHeartbeatDetails: in.GetLastHeartbeatDetails(), Identity: identity(node),
+		Namespace: g.Namespace, TaskToken: token, Failure: in.GetFailure(), LastHeartbeatDetails: last,
+		Identity: identity(node),
 	}, err
 }
 
@@ -152,7 +179,7 @@ func canceled(
 ) (*workflowservice.RespondActivityTaskCanceledRequest, error) {
 	token, err := g.opened(node, in.GetTaskToken())
 	return &workflowservice.RespondActivityTaskCanceledRequest{Namespace: g.Namespace, TaskToken: token,
-		Details: in.GetDetails(), Identity: identity(node)}, err
+		Identity: identity(node)}, err
 }
 
 // shutdown says that a worker polls no more: Temporal then gives its open polls nothing.

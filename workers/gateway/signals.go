@@ -80,24 +80,23 @@ func (g *Gateway) signal(
 	}, nil
 }
 
-// only reads the one payload of a signal as its workflow will: with encoding/json into the same type. It gives the
-// value and how it is written: what a node put beside, and what different readers may take differently, such as a field
-// twice, is left out.
+// only reads the one payload of a signal or a heartbeat as its reader will: with encoding/json into the same type. It
+// gives the value and how it is written: what a node put beside, and what different readers may take differently, such
+// as a field twice, is left out.
 func only[T any](in *common.Payloads) (out T, written []byte, err error) {
 	if len(in.GetPayloads()) != 1 {
-		return out, nil, refuse(ReasonPayload, "a signal has one payload, not %d", len(in.GetPayloads()))
+		return out, nil, refuse(ReasonPayload, "there has to be one payload, not %d", len(in.GetPayloads()))
 	}
 	p := in.GetPayloads()[0]
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON ||
 		len(p.GetExternalPayloads()) > 0 {
-		return out, nil, refuse(ReasonPayload, "the payload of a signal is %s", converter.MetadataEncodingJSON)
+		return out, nil, refuse(ReasonPayload, "the payload has to be %s", converter.MetadataEncodingJSON)
 	}
 	if err := json.Unmarshal(p.GetData(), &out); err != nil {
-		return out, nil, refuse(ReasonPayload, "the payload of the signal is not what it should be: %.200s",
-			err.Error())
+		return out, nil, refuse(ReasonPayload, "the payload is not what it should be: %.200s", err.Error())
 	}
 	if written, err = json.Marshal(out); err != nil {
-		return out, nil, refuse(ReasonPayload, "the payload of the signal cannot be written again: %.200s", err.Error())
+		return out, nil, refuse(ReasonPayload, "the payload cannot be written again: %.200s", err.Error())
 	}
 	return out, written, nil
 }
