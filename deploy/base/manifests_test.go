@@ -29,6 +29,7 @@ import (
 	"github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/support"
+	"github.com/virtflow/virtflow/internal/streams/migration"
 )
 
 const nodeWorker = "virtflow-node-worker"
@@ -170,6 +171,44 @@ func TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, tokens, "there is no network policy for the gateway")
+}
+
+// TestOnlyNodeWorkersSendGuests: the port for that is open to node workers of virtflow's own namespace, and they may
+// reach it.
+func TestOnlyNodeWorkersSendGuests(t *testing.T) {
+	only := func(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer) bool {
+		if len(ports) != 1 || ports[0].Port.String() != "migration" {
+			return false
+		}
+		require.Len(t, peers, 1)
+		require.Nil(t, peers[0].NamespaceSelector)
+		require.Nil(t, peers[0].IPBlock)
+		require.Equal(t, nodeWorker, peers[0].PodSelector.MatchLabels["app.kubernetes.io/name"])
+		return true
+	}
+	in, out := 0, 0
+	for _, o := range objects(t, "*.yaml") {
+		p, ok := o.(*networkingv1.NetworkPolicy)
+		if !ok {
+			continue
+		}
+		for _, r := range p.Spec.Ingress {
+			if only(r.Ports, r.From) {
+				in++
+			}
+		}
+		for _, r := range p.Spec.Egress {
+			if only(r.Ports, r.To) {
+				out++
+			}
+		}
+	}
+	require.Equal(t, []int{1, 1}, []int{in, out})
+	pod := templates(t)[nodeWorker].Spec
+	require.True(t, slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+		return p.Name == "migration" && p.ContainerPort == migration.Port
+	}))
+	require.Greater(t, *pod.TerminationGracePeriodSeconds, int64(300), "guests on their way get five minutes")
 }
 
 func TestNoRoleGivesMoreThanItNames(t *testing.T) {
