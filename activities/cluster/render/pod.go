@@ -88,10 +88,15 @@ func owners(vmi *kubevirt.VirtualMachineInstance) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)}
 }
 
+// podLabels are the VMI's own, without those that say where its guest is, or how old its launcher, and what launcher
+// pods are found by.
 func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	l := maps.Clone(vmi.Labels)
 	if l == nil {
 		l = map[string]string{}
+	}
+	for _, k := range []string{contract.LabelNodeName, contract.LabelMigrationTarget, contract.LabelOutdatedImage} {
+		delete(l, k)
 	}
 	l[contract.LabelLauncher] = contract.LabelLauncherValue
 	l[contract.LabelCreatedBy] = string(vmi.UID)

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"strconv"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// migrationStatus is the owned part of a migration's status, whole: each field is there, with null where it is to be
+// removed.
+func migrationStatus(s *contract.MigrationStatus) merge {
+	m := merge{
+		"conditions":                conditions(s.Conditions),
+		"phaseTransitionTimestamps": phaseTimes(s.PhaseTimes),
+		"migrationState":            migrationState(s.State),
+	}
+	set(m, "phase", s.Phase)
+	return m
+}
+
+// migrationState is status.migrationState of a VMI or a migration, whole; nil removes it. A merge patch knows no port of
+// an earlier migration: it stays until a state without one is written, as that of each migration's beginning is.
+func migrationState(s *contract.MigrationState) any {
+	if s == nil {
+		return nil
+	}
+	m := merge{
+		"startTimestamp":                 timestamp(&s.Start),
+		"endTimestamp":                   timestamp(&s.End),
+		"targetNodeDomainReadyTimestamp": timestamp(&s.TargetReady),
+		"targetDirectMigrationNodePorts": nil,
+		"migrationConfiguration":         migrationConfiguration(s.Configuration),
+	}
+	if s.TargetPort > 0 { // 0: it leads to all that is to be reached there
+		m["targetDirectMigrationNodePorts"] = merge{strconv.Itoa(s.TargetPort): 0}
+	}
+	set(m, "migrationUid", s.MigrationUID)
+	set(m, "sourceNode", s.SourceNode)
+	set(m, "sourcePod", s.SourcePod)
+	set(m, "targetNode", s.TargetNode)
+	set(m, "targetPod", s.TargetPod)
+	set(m, "targetNodeAddress", s.TargetAddress)
+	set(m, "targetNodeDomainDetected", s.TargetDetected)
+	set(m, "migrationNetworkType", s.Network)
+	set(m, "migrationPolicyName", s.PolicyName)
+	set(m, "mode", s.Mode)
+	set(m, "abortRequested", s.AbortRequested)
+	set(m, "abortStatus", s.AbortStatus)
+	set(m, "completed", s.Completed)
+	set(m, "failed", s.Failed)
+	set(m, "failureReason", s.FailureReason)
+	return m
+}
+
+// migrationConfiguration is how a guest is moved, as KubeVirt shows it. It has no name for the number of connections.
+func migrationConfiguration(c *contract.MigrationConfiguration) any {
+	if c == nil {
+		return nil
+	}
+	m := merge{
+		"bandwidthPerMigration":   quantity(c.Bandwidth),
+		"completionTimeoutPerGiB": c.CompletionPerGiB,
+		"progressTimeout":         c.Progress,
+		"allowAutoConverge":       c.AutoConverge,
+		"allowPostCopy":           c.PostCopy,
+		"allowWorkloadDisruption": c.Disruption,
+		"unsafeMigrationOverride": c.Unsafe,
+	}
+	set(m, "maxDowntimeMs", c.MaxDowntimeMs)
+	return m
+}
+
+// migrationAnnotations are the measures of a move.
+func migrationAnnotations(s *contract.MigrationStats) merge {
+	return merge{
+		contract.AnnotationMigrationDowntime:   strconv.FormatInt(s.DowntimeMs, 10),
+		contract.AnnotationMigrationTotal:      strconv.FormatInt(s.TotalMs, 10),
+		contract.AnnotationMigrationBytes:      strconv.FormatInt(s.Bytes, 10),
+		contract.AnnotationMigrationIterations: strconv.FormatInt(s.Iterations, 10),
+	}
+}
