@@ -14,6 +14,7 @@ import (
 	"github.com/virtflow/virtflow/crdwatch/fencing"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/offline"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // How long it takes from a change to crdwatch's informer, and from there to the workflow.
@@ -132,6 +133,21 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 		d.world.after(wait+late(), func() { d.world.send(x) })
 	}
 	d.world.after(wait, func() { d.world.send(x) })
+}
+
+// between says whether chaos repeats what two workflows say to each other of a migration, and after which time.
+func (d *delivery) between(signal string) (wait time.Duration, again bool) {
+	switch signal {
+	case contract.SignalClaim, contract.SignalObserveClaim, contract.SignalRequestAdmission,
+		contract.SignalObserveAdmission:
+	default:
+		return 0, false
+	}
+	if d.chaos.Duplicate == 0 || d.random.Float64() >= d.chaos.Duplicate {
+		return 0, false
+	}
+	d.Duplicated++
+	return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))), true
 }
 
 // lose is Temporal going away within a second, for an outage. Then crdwatch and node workers send what it took shortly

@@ -14,6 +14,7 @@
 //	move.go, session.go, migrated.go   how a guest is moved: libvirt, node workers and what they are asked to do
 //	user.go         what users do, through the real admission
 //	operate.go, operated.go, stories_operate.go   operations on guests: asking, doing, and their stories
+//	migrations.go, stories_migrate.go   migrations: asking for them, what must be when they have ended, and their stories
 //	invariants.go   what must hold at every change, and when all is over
 //	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories

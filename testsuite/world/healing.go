@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -39,6 +40,11 @@ func (w *World) staffed() error {
 	for _, m := range kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, "") {
 		missing[contract.ReplicaSetID(m.Namespace, m.Name)] = true
 	}
+	for _, m := range w.Migrations() {
+		if !observe.ClosedMigration(m) {
+			missing[contract.MigrationID(m.Namespace, m.Name)] = true
+		}
+	}
 	for _, m := range kube.List[corev1.Node](w.Kube, "") {
 		missing[contract.NodeID(m.Name)] = true
 	}
@@ -48,6 +54,9 @@ func (w *World) staffed() error {
 			if w.opened(r.parent) == id {
 				return fmt.Errorf("transition %s is open, and nothing is left to do", id)
 			}
+			continue
+		}
+		if r.kind == contract.WorkflowAdmission {
 			continue
 		}
 		if !missing[id] {

@@ -93,7 +93,8 @@ func (w *World) expectClean() {
 	for _, name := range w.Kube.Names() {
 		resource, rest, _ := strings.Cut(name, "/")
 		switch resource {
-		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets":
+		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets",
+			"virtualmachineinstancemigrations":
 		case "controllerrevisions", "secrets":
 			if w.orphans[name] {
 				continue
@@ -111,7 +112,7 @@ func (w *World) expectClean() {
 		w.breakf("left behind: a running domain of %s on %s", l.key(), l.host.name)
 	}
 	for _, id := range w.workflows.names() {
-		if w.workflows.runs[id].kind != contract.WorkflowNode {
+		if !ofCluster(w.workflows.runs[id].kind) {
 			w.breakf("left behind: workflow %s, which waits for %s", id, w.waiting(id))
 		}
 	}
@@ -130,6 +131,10 @@ func (w *World) why(resource, key string) string {
 		if p := kube.Get[kubevirt.VirtualMachine](w.Kube, namespace, name); p != nil {
 			return fmt.Sprintf(" (%s, deleted %v, finalizers %v)", p.Status.PrintableStatus, p.DeletionTimestamp,
 				p.Finalizers)
+		}
+	case "virtualmachineinstancemigrations":
+		if p := kube.Get[kubevirt.VirtualMachineInstanceMigration](w.Kube, namespace, name); p != nil {
+			return fmt.Sprintf(" (%s, deleted %v, finalizers %v)", p.Status.Phase, p.DeletionTimestamp, p.Finalizers)
 		}
 	case "virtualmachineinstances":
 		if p := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, namespace, name); p != nil {

@@ -74,6 +74,10 @@ func unsuitable(why string) error {
 	return temporal.NewNonRetryableApplicationError(why, contract.ErrorUnsuitable, nil)
 }
 
+func refused(why string) error {
+	return temporal.NewNonRetryableApplicationError(why, contract.RefusedFailed, nil)
+}
+
 // launcher is the one of a pod on this node.
 func (r *attempts) launcher(pod string) *launcher {
 	if l := r.world.launcherOf(pod); l != nil && !l.dead {
@@ -108,9 +112,8 @@ func (r *attempts) prepareTarget(h *host, in contract.PrepareTargetInput) (out c
 		return out, noLauncher()
 	case h.unsuitable != "":
 		return out, unsuitable(h.unsuitable)
-	case l.running:
-		r.world.breakf("the pod %s, in which %s runs, was to receive a guest", l.podUID, l.key())
-		return out, unsuitable("a guest runs here")
+	case l.running && l.receives != in.Migration.UID:
+		return out, unsuitable("the launcher of the target has a guest, or waits for another one")
 	}
 	l.followed = true
 	h.own.targets[in.Migration.UID] = &target{source: in.Offer.Fingerprint, pod: in.Pod.UID}
@@ -159,8 +162,8 @@ func (r *attempts) known(in contract.MigrateDomainInput) *contract.MigrationOutc
 	case l == nil:
 		return &contract.MigrationOutcome{Result: contract.ResultLost, Reason: errNoLauncher.Error()}
 	case l.move == nil || l.move.uid != in.Migration.UID:
-		return &contract.MigrationOutcome{Result: contract.ResultLost,
-			Reason: "the migration was not offered by this run of the node worker"}
+		return &contract.MigrationOutcome{Result: contract.ResultStayed,
+			Reason: "the source's node worker was restarted before the guest was moved"}
 	}
 	return l.move.outcome()
 }
@@ -182,9 +185,10 @@ func (m *move) outcome() *contract.MigrationOutcome {
 }
 
 func (r *attempts) abortMigration(h *host, in contract.AbortMigrationInput) (contract.AbortMigrationResult, error) {
+	delete(h.own.offers, in.Migration.UID)
 	if s := h.own.sessions[in.Migration.UID]; s != nil {
 		found := s.abort(in.Why)
-		for until := r.now().Add(30 * time.Second); s.outcome == nil && r.now().Before(until); {
+		for until := r.now().Add(20 * time.Second); s.outcome == nil && r.now().Before(until); {
 			r.pause(50 * time.Millisecond)
 		}
 		return contract.AbortMigrationResult{Found: found}, nil
@@ -203,7 +207,7 @@ func (r *attempts) adjust(in contract.AdjustMigrationInput) (struct{}, error) {
 		return struct{}{}, noLauncher()
 	}
 	if l.move == nil || l.move.uid != in.Migration.UID || l.move.over() {
-		return struct{}{}, unsuitable("no such migration is under way")
+		return struct{}{}, refused("no such migration is under way")
 	}
 	if in.Pause {
 		l.move.disrupt()
@@ -217,9 +221,9 @@ func (r *attempts) finishTarget(in contract.FinishTargetInput) (out contract.Fin
 	case l == nil:
 		return out, noLauncher()
 	case in.Proof.By != contract.ProofProcess && in.Proof.By != contract.ProofLibvirt:
-		return out, unsuitable("nothing proves that the guest has stopped at its source")
+		return out, refused("nothing proves that the guest has stopped at its source")
 	case !l.grant(in.Migration.UID, in.Proof.Paused):
-		return out, unsuitable("no guest of that migration is here")
+		return out, refused("no guest of that migration is here")
 	}
 	for until := r.now().Add(10 * time.Second); !l.resumed; {
 		if l.dead || !r.now().Before(until) {
@@ -233,18 +237,15 @@ func (r *attempts) finishTarget(in contract.FinishTargetInput) (out contract.Fin
 func (r *attempts) withdrawTarget(h *host, in contract.WithdrawTargetInput) (contract.WithdrawTargetResult, error) {
 	delete(h.own.targets, in.Migration.UID)
 	l := r.launcher(in.Pod.UID)
-	if l == nil {
-		if box := h.pods[in.Pod.UID]; box != nil && box.exit == nil && box.launcher == nil {
-			return contract.WithdrawTargetResult{}, noLauncher() // it does not answer yet
-		}
+	if l == nil { // it has no guest, and gets none any more
 		return contract.WithdrawTargetResult{}, nil
 	}
 	return contract.WithdrawTargetResult{Refused: l.withdraw(in.Migration.UID)}, nil
 }
 
 func (r *attempts) inspect(h *host, in contract.InspectMigrationInput) contract.MigrationTruth {
-	uid := in.Migration.UID
-	out := contract.MigrationTruth{Session: h.own.sessions[uid] != nil || h.own.targets[uid] != nil}
+	uid, s := in.Migration.UID, h.own.sessions[in.Migration.UID]
+	out := contract.MigrationTruth{Session: s != nil && s.outcome == nil}
 	l := r.launcher(in.Pod.UID)
 	if l == nil {
 		out.Why = errNoLauncher.Error()
@@ -255,6 +256,9 @@ func (r *attempts) inspect(h *host, in contract.InspectMigrationInput) contract.
 	case l.move != nil && l.move.uid == uid:
 		out.Known, out.Outcome = true, l.move.outcome()
 		out.UnderWay = out.Outcome == nil
+		if s != nil && s.outcome != nil {
+			out.Outcome = s.outcome
+		}
 	case l.receives == uid:
 		held := l.machine.State() == lifecycle.Held
 		out.Known, out.Held, out.Granted, out.Resumed = true, held && !l.granted, l.granted, l.resumed

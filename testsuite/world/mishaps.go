@@ -16,11 +16,14 @@ const (
 	TerminateVMI  Mode = "vmi-terminated"
 	TerminateSet  Mode = "set-terminated"
 	TerminateNode Mode = "node-terminated"
-	HistoryLost   Mode = "history-lost"      // Temporal's database is empty
-	HistoryBack   Mode = "history-back"      // it is put back to what it was a few calls before
-	HistoryLate   Mode = "history-back-late" // it is copied then, and put back a while later
-	EtcdBack      Mode = "etcd-back"         // etcd is put back to what it was when somebody last asked for something
-	SignalLost    Mode = "signal-lost"       // the next observation is acknowledged and lost
+	// TerminateMigration and TerminateQueue are about migrations.
+	TerminateMigration Mode = "migration-terminated"
+	TerminateQueue     Mode = "queue-terminated"
+	HistoryLost        Mode = "history-lost"      // Temporal's database is empty
+	HistoryBack        Mode = "history-back"      // it is put back to what it was a few calls before
+	HistoryLate        Mode = "history-back-late" // it is copied then, and put back a while later
+	EtcdBack           Mode = "etcd-back"         // etcd is put back to what it was when somebody last asked for something
+	SignalLost         Mode = "signal-lost"       // the next observation is acknowledged and lost
 )
 
 // awhile is how long after its copy Temporal's database is put back: nothing of then is sent again for a loss of the
@@ -38,7 +41,8 @@ func EngineModes(kinds []string) []Mode {
 	}
 	for kind, m := range map[string]Mode{
 		contract.WorkflowVM: TerminateVM, contract.WorkflowVMI: TerminateVMI, contract.WorkflowReplicaSet: TerminateSet,
-		contract.WorkflowNode: TerminateNode,
+		contract.WorkflowNode: TerminateNode, contract.WorkflowMigration: TerminateMigration,
+		contract.WorkflowAdmission: TerminateQueue,
 	} {
 		if slices.Contains(kinds, kind) {
 			out = append(out, m)
@@ -59,6 +63,10 @@ func (m Mode) terminated() string {
 		return contract.WorkflowReplicaSet
 	case TerminateNode:
 		return contract.WorkflowNode
+	case TerminateMigration:
+		return contract.WorkflowMigration
+	case TerminateQueue:
+		return contract.WorkflowAdmission
 	default:
 		return ""
 	}

@@ -198,7 +198,7 @@ func shown(w *World, name string) error {
 		return fmt.Errorf("VMI %s says that its guest is paused: %t, and the domain is %s", name, said, l.domain.State)
 	}
 	gate := ""
-	if pod := w.Pod(name); pod != nil {
+	if pod := w.podOf(l); pod != nil {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == contract.ConditionUnpaused {
 				gate = string(c.Status)
@@ -211,6 +211,16 @@ func shown(w *World, name string) error {
 	}
 	if frozen := v.Status.FSFreezeStatus == "frozen"; frozen != l.domain.Frozen {
 		return fmt.Errorf("VMI %s says that its guest is frozen: %t, and it is not so", name, frozen)
+	}
+	return nil
+}
+
+// podOf is the pod that a launcher runs in, or nil.
+func (w *World) podOf(l *launcher) *corev1.Pod {
+	for _, p := range kube.List[corev1.Pod](w.Kube, l.namespace) {
+		if string(p.UID) == l.podUID {
+			return p
+		}
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ func (s Scenario) Play(w *World) {
 			if err := s.Want(w); err != nil {
 				return err
 			}
+			if err := w.tidy(); err != nil {
+				return err
+			}
 			if err := allShown(w); err != nil || w.fault != nil && !w.fault.Mode.ofEngine() {
 				return err
 			}
@@ -112,6 +115,12 @@ func (w *World) state() string {
 			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	for _, m := range w.Migrations() {
+		fmt.Fprintf(&b, "; migration %s: %s", m.Name, m.Status.Phase)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintf(&b, " %s=%s %s %q", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
 	for _, o := range w.orders {
 		fmt.Fprintf(&b, "; %s: %s %s", o.ID, o.Answer, o.Message)
 	}
@@ -144,11 +153,14 @@ func (w *World) wipe() {
 			w.DeleteInstance(m.Name)
 		}
 	}
+	for _, m := range w.Migrations() {
+		_ = kube.Remove[kubevirt.VirtualMachineInstanceMigration](w.Kube, m.Namespace, m.Name, nil)
+	}
 	over := func() bool {
 		return len(kube.List[kubevirt.VirtualMachine](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) == 0 &&
-			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && w.entities() == 0
+			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && len(w.Migrations()) == 0 && w.entities() == 0
 	}
 	w.Until(partyOverWait, over)
 	if w.Chaos.LateBy > 0 { // what comes too late may start an entity again, which finds out by itself
@@ -163,11 +175,16 @@ func (w *World) wipe() {
 func (w *World) entities() int {
 	n := 0
 	for _, id := range w.workflows.names() {
-		if w.workflows.runs[id].kind != contract.WorkflowNode {
+		if !ofCluster(w.workflows.runs[id].kind) {
 			n++
 		}
 	}
 	return n
+}
+
+// ofCluster says that workflows of a type are there without machines.
+func ofCluster(kind string) bool {
+	return kind == contract.WorkflowNode || kind == contract.WorkflowAdmission
 }
 
 // What may be wanted.

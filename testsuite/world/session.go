@@ -104,8 +104,11 @@ func (s *session) prepared() {
 		case s.aborted != "":
 			s.withdraw()
 			s.end(contract.MigrationOutcome{Result: contract.ResultStayed, Reason: s.aborted, Aborted: true})
-		case from == nil || from.dead || !from.movable():
-			s.end(contract.MigrationOutcome{Result: contract.ResultLost, Reason: "the launcher has no guest to move"})
+		case from == nil || from.dead:
+			s.end(contract.MigrationOutcome{Result: contract.ResultLost, Reason: errNoLauncher.Error()})
+		case !from.movable():
+			s.withdraw()
+			s.stay("there is no guest to move")
 		default:
 			s.migrating = true
 			from.limit = time.Duration(s.in.CompletionSeconds) * time.Second

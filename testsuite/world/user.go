@@ -36,6 +36,7 @@ func newUsers(w *World) (*users, error) {
 	u := &users{webhooks: map[string]*admission.Webhook{}}
 	for path, h := range virtadmission.Handlers(virtadmission.Options{
 		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration, nil }, Now: w.Now,
+		Reader: reader{w}, Migrates: true,
 	}) {
 		webhook, ok := h.(*admission.Webhook)
 		if !ok {
@@ -91,6 +92,8 @@ func resourceOf(webhook string) string {
 		return "virtualmachines"
 	case virtadmission.PathMutateVMIRS:
 		return "virtualmachineinstancereplicasets"
+	case virtadmission.PathMutateVMIM:
+		return "virtualmachineinstancemigrations"
 	default:
 		return "virtualmachineinstances"
 	}

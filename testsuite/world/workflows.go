@@ -282,6 +282,13 @@ const mostTries = 100
 // SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has
 // nobody there to hear it.
 func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal string, arg any) workflow.Future {
+	if wait, again := o.world.delivery.between(signal); again {
+		o.world.after(wait, func() {
+			if !o.world.workflows.closed(id) {
+				o.world.send(&crdwatch.Delivery{Workflow: id, Signal: signal, Payload: arg})
+			}
+		})
+	}
 	between := func() bool { r := o.world.workflows.runs[id]; return r != nil && !r.open }
 	if !between() {
 		return o.Next.SignalExternalWorkflow(ctx, id, run, signal, arg)

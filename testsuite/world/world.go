@@ -76,17 +76,17 @@ type World struct {
 	took       time.Duration
 	healed     bool
 
-	hosts    map[string]*host
-	domains  []*launcher
-	victim   string // the key of the guest that a story has let panic
-	orders   []*Order
-	accepted map[*Order]bool
-	effects  map[string]effects // by the ID of a request
-	updates  int
-	requests int
-	ghosts   map[string]string // guests that may still run on a node that was lost, by key
-	control  int               // epoch of the control worker
-	acting   bool              // a request of virtflow's is being answered
+	hosts                map[string]*host
+	domains              []*launcher
+	victim               string // the key of the guest that a story has let panic
+	orders               []*Order
+	accepted             map[*Order]bool
+	effects              map[string]effects // by the ID of a request
+	updates              int
+	requests, migrations int
+	ghosts               map[string]string // guests that may still run on a node that was lost, by key
+	control              int               // epoch of the control worker
+	acting               bool              // a request of virtflow's is being answered
 	// released says that somebody has released what was held.
 	released bool
 	copies   []backup      // of Temporal's database, at each call of an activity
@@ -344,5 +344,5 @@ func (silent) Error(string, ...any) {}
 
 func entityKinds() []string {
 	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode,
-		contract.WorkflowReplicaSet})
+		contract.WorkflowReplicaSet, contract.WorkflowMigration, contract.WorkflowAdmission})
 }
