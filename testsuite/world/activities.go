@@ -309,7 +309,7 @@ func (r *attempts) one(attempt int) (any, error) {
 // perform calls the activity. What it returns travels as it would through Temporal.
 func (r *attempts) perform() (any, error) {
 	if h := r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))]; h != nil && r.input.IsValid() {
-		if out, err, ok := r.migration(h); ok {
+		if out, ok, err := r.migration(h); ok {
 			return out, err
 		}
 	}
