@@ -16,8 +16,8 @@ const (
 	confirmInterval = 10 * time.Second
 )
 
-// census compares how many objects of each kind there are with how many workflows run for them. That costs four queries
-// that Temporal answers from an index, whatever the number of objects; looking through everything is for when they
+// census compares how many objects of each kind there are with how many workflows run for them. That costs one query
+// each that Temporal answers from an index, whatever the number of objects; looking through everything is for when they
 // differ.
 type census struct {
 	// missing is what the last look found: objects less workflows, by kind, without those that agree.
@@ -63,14 +63,14 @@ func (c *census) lookedThrough() { c.remaining = maps.Clone(c.missing) }
 func (r *resyncer) count(ctx context.Context) (map[string]int, error) {
 	missing := map[string]int{}
 	for _, e := range r.differ.entities.each() {
-		objects, workflow := e.size()
+		workflow := e.workflowType()
 		answer, err := r.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Query: fmt.Sprintf("ExecutionStatus = 'Running' AND WorkflowType = '%s'", workflow),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("counting the open workflows of type %s: %w", workflow, err)
 		}
-		missing[workflow] = objects - int(answer.GetCount())
+		missing[workflow] = e.missing(int(answer.GetCount()))
 	}
 	return missing, nil
 }
@@ -93,6 +93,19 @@ func (r *resyncer) look(ctx context.Context) (next time.Duration, err error) {
 	}
 }
 
-func (e *entity[T, O]) size() (objects int, workflow string) {
-	return len(e.informer.GetStore().ListKeys()), e.workflow
+func (e *entity[T, O]) workflowType() string { return e.workflow }
+
+// missing is how many objects have no workflow, when that many workflows run; less than 0: how many workflows have no
+// object.
+func (e *entity[T, O]) missing(running int) int {
+	if e.closed == nil {
+		return len(e.informer.GetStore().ListKeys()) - running
+	}
+	objects := 0
+	for _, o := range list[T](e.informer) {
+		if e.open(o) {
+			objects++
+		}
+	}
+	return objects - running
 }

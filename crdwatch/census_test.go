@@ -83,6 +83,21 @@ func (v *visible) ListWorkflow(
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.executions}, nil
 }
 
+// running is a workflow as it is listed.
+func running(t *testing.T, id string, attributes map[string]string) *workflowpb.WorkflowExecutionInfo {
+	t.Helper()
+	fields := map[string]*commonpb.Payload{}
+	for key, value := range attributes {
+		payload, err := converter.GetDefaultDataConverter().ToPayload(value)
+		require.NoError(t, err)
+		fields[key] = payload
+	}
+	return &workflowpb.WorkflowExecutionInfo{
+		Execution:        &commonpb.WorkflowExecution{WorkflowId: id},
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+	}
+}
+
 // TestATerminatedEntityIsStartedAgain after two looks, which are less than a minute; until then nothing is listed.
 func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	d := newTestDiffer(t)
@@ -131,15 +146,9 @@ func TestALostPodIsSentAgain(t *testing.T) {
 		d.pod("a/"+name, resync)
 		waiting(d, "vmi/a/"+name)
 	}
-	uid, err := converter.GetDefaultDataConverter().ToPayload("vmi-open")
-	require.NoError(t, err)
-	v.executions = []*workflowpb.WorkflowExecutionInfo{{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.VMIID("a", "open")},
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-			contract.SearchUID: uid,
-		}},
-	}}
-	_, err = l.Resync(t.Context(), false)
+	v.executions = []*workflowpb.WorkflowExecutionInfo{
+		running(t, contract.VMIID("a", "open"), map[string]string{contract.SearchUID: "vmi-open"})}
+	_, err := l.Resync(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"observe-pod+ pod-lost"}, waiting(d, "vmi/a/lost"))
 	require.Empty(t, outbox(d).pending)
@@ -155,16 +164,9 @@ func TestTheEndOfAnObjectWithALongName(t *testing.T) {
 	l := NewLeader(Options{KubeVirt: kv, Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
 	namespace, name := strings.Repeat("n", 63), strings.Repeat("a", 250)
 	for _, name := range []string{"web", name} {
-		fields := map[string]*commonpb.Payload{}
-		for key, value := range map[string]string{contract.SearchNamespace: namespace, contract.SearchName: name,
-			contract.SearchUID: "u"} {
-			fields[key], err = converter.GetDefaultDataConverter().ToPayload(value)
-			require.NoError(t, err)
-		}
-		v.executions = append(v.executions, &workflowpb.WorkflowExecutionInfo{
-			Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.VMID(namespace, name)},
-			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
-		})
+		v.executions = append(v.executions, running(t, contract.VMID(namespace, name), map[string]string{
+			contract.SearchNamespace: namespace, contract.SearchName: name, contract.SearchUID: "u",
+		}))
 	}
 	_, err = l.Resync(t.Context(), true)
 	require.NoError(t, err)

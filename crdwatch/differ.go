@@ -91,12 +91,19 @@ func (e *entity[T, O]) changed(d *differ, key string, from origin) {
 	namespace, name, uid := object.GetNamespace(), object.GetName(), string(object.GetUID())
 	last, known := recall(d, e.kind, uid)
 	if now := e.observe(object); news(d, e.kind, uid, now) {
-		put(d, e.kind, e.id(namespace, name), uid, now, e.start(namespace, name, uid), from)
+		start := e.start(namespace, name, uid)
+		if !e.open(object) {
+			start = nil
+		}
+		put(d, e.kind, e.id(namespace, name), uid, now, start, from)
 	}
 	if e.also != nil {
 		e.also(d, object, last, known, from)
 	}
 }
+
+// open says that an object needs its workflow.
+func (e *entity[T, O]) open(object T) bool { return e.closed == nil || !e.closed(object) }
 
 // vanished sends that an object exists no more. It starts no workflow.
 func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
@@ -190,8 +197,8 @@ func (d *differ) vmiGoneForVM(vmi *kubevirt.VirtualMachineInstance, from origin)
 	put(d, copyKind(), contract.VMID(vmi.Namespace, name), uid, observe.GoneVMI(uid), nil, from)
 }
 
-// pod sends a launcher pod to its VMI. One that has just been made is what the VMI's entity knows already, having made
-// it, unless the entity may have forgotten.
+// pod sends a launcher pod to its VMI, and to migrations. One that has just been made is what the VMI's entity knows
+// already, having made it, unless the entity may have forgotten, or a migration has made it.
 func (d *differ) pod(key string, from origin) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,10 +211,14 @@ func (d *differ) pod(key string, from origin) {
 		return // somebody else's
 	}
 	k, o := podKind(), observe.Pod(pod)
-	if _, known := recall(d, k, o.UID); !known && from == change && k.same(observe.NewPod(o), o) {
+	if _, known := recall(d, k, o.UID); !known && from == change && o.Migration == "" &&
+		k.same(observe.NewPod(o), o) {
 		d.metrics.count(k.name, resultSkipped)
 	} else if news(d, k, o.UID, o) {
 		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.startForPod(pod, ref), from)
+	}
+	for _, m := range d.migrationsOf(pod) {
+		d.podForMigration(m, o, from)
 	}
 	d.nodeForVMI(pod, from)
 }
@@ -231,7 +242,11 @@ func (d *differ) podGone(pod *corev1.Pod, from origin) {
 	}
 	uid := string(pod.UID)
 	d.forgetPod(uid)
-	put(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, observe.GonePod(uid, pod.Name, ref.UID), nil, from)
+	gone := observe.GonePod(uid, pod.Name, ref.UID)
+	put(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, gone, nil, from)
+	for _, m := range d.migrationsOf(pod) {
+		d.podGoneForMigration(m, gone, from)
+	}
 }
 
 // podAgain sends a launcher pod as to a workflow that has heard of nothing.
@@ -262,9 +277,14 @@ func (d *differ) forgetPodsOf(vmi *kubevirt.VirtualMachineInstance) {
 
 // forgetReplicasOf drops what was sent to a set of its instances.
 func (d *differ) forgetReplicasOf(set *kubevirt.VirtualMachineInstanceReplicaSet) {
-	sent := d.last[replicaKind().name]
+	forgetOf(d, replicaKind(), string(set.UID))
+}
+
+// forgetOf drops what was sent to an object of others, whose keys begin with its UID.
+func forgetOf[O any](d *differ, k kind[O], uid string) {
+	sent := d.last[k.name]
 	for key := range sent {
-		if strings.HasPrefix(key, string(set.UID)+"/") {
+		if strings.HasPrefix(key, uid+"/") {
 			delete(sent, key)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package crdwatch watches Kubernetes and sends the workflows what happens there. Informers keep stripped copies of
-// VirtualMachines, VirtualMachineInstances, VirtualMachineInstanceReplicaSets, launcher pods, nodes and node workers'
+// VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes and node workers'
 // pods; each change becomes a small observation (package observe) that is delivered to the workflow that owns the
 // object, and to the owner of that one. It decides nothing, and writes nothing to Kubernetes but two Leases.
 //
@@ -10,6 +10,7 @@
 //	differ.go       from a changed object to the observations that are worth sending
 //	nodes.go        the same for nodes, of which VMIs hear too
 //	replicasets.go  the same for replica sets, which hear of many instances
+//	migrations.go   the same for migrations, which hear of launcher pods, and for their queue, which hears of migrations
 //	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
@@ -23,7 +24,8 @@
 // Permissions used:
 //
 //	kubevirt.io          virtualmachines, virtualmachineinstances,
-//	                     virtualmachineinstancereplicasets          get, list, watch   (cluster)
+//	                     virtualmachineinstancereplicasets,
+//	                     virtualmachineinstancemigrations           get, list, watch   (cluster)
 //	""                   pods, nodes                                get, list, watch   (cluster)
 //	coordination.k8s.io  leases                                     get, create, update (own namespace)
 package crdwatch

@@ -25,11 +25,16 @@ const WorkerSelector = "app.kubernetes.io/name=virtflow-node-worker"
 const (
 	byNode  = "node"  // pods, of node workers and of launchers, by the node they are on
 	byOwner = "owner" // launcher pods by the UID of their VMI
+	byVMI   = "vmi"   // launcher pods and migrations by the namespace and name of their VMI
+	byEnd   = "end"   // migrations that have not ended: all under one value, unended
 )
+
+// unended is the value of byEnd for migrations that have not ended.
+const unended = "not ended"
 
 // Informers keep what the API server says, without what no observation is made from.
 type Informers struct {
-	VMs, VMIs, ReplicaSets cache.SharedIndexInformer
+	VMs, VMIs, ReplicaSets, Migrations cache.SharedIndexInformer
 	// Pods are launcher pods, Workers the pods of node workers.
 	Pods, Nodes, Workers cache.SharedIndexInformer
 }
@@ -50,6 +55,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace strin
 		VMs:         custom(kube.ResourceVM, &kubevirt.VirtualMachine{}),
 		VMIs:        custom(kube.ResourceVMI, &kubevirt.VirtualMachineInstance{}),
 		ReplicaSets: custom(kube.ResourceVMIRS, &kubevirt.VirtualMachineInstanceReplicaSet{}),
+		Migrations:  custom(kube.ResourceVMIM, &kubevirt.VirtualMachineInstanceMigration{}),
 		Pods:        launchers.Core().V1().Pods().Informer(),
 		Nodes:       informers.NewSharedInformerFactory(clients, 0).Core().V1().Nodes().Informer(),
 		Workers:     workers.Core().V1().Pods().Informer(),
@@ -60,8 +66,9 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace strin
 		}
 	}
 	for informer, indexers := range map[cache.SharedIndexInformer]cache.Indexers{
-		i.Workers: {byNode: nodeOf},
-		i.Pods:    {byNode: nodeOf, byOwner: ownerOf},
+		i.Workers:    {byNode: nodeOf},
+		i.Pods:       {byNode: nodeOf, byOwner: ownerOf, byVMI: vmiOf},
+		i.Migrations: {byVMI: vmiOf, byEnd: endOf},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("preparing an index: %w", err)
@@ -80,6 +87,27 @@ func ownerOf(o any) ([]string, error) {
 	return nil, nil
 }
 
+// vmiOf indexes launcher pods and migrations by the namespace and name of their VMI.
+func vmiOf(o any) ([]string, error) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if ref := observe.Owner(o); ref != nil {
+			return []string{o.Namespace + "/" + ref.Name}, nil
+		}
+	case *kubevirt.VirtualMachineInstanceMigration:
+		return []string{o.Namespace + "/" + o.Spec.VMIName}, nil
+	}
+	return nil, nil
+}
+
+// endOf indexes the migrations that have not ended.
+func endOf(o any) ([]string, error) {
+	if vmim, ok := o.(*kubevirt.VirtualMachineInstanceMigration); ok && !vmim.IsFinal() {
+		return []string{unended}, nil
+	}
+	return nil, nil
+}
+
 // nodeOf indexes pods by the node that they are on.
 func nodeOf(o any) ([]string, error) {
 	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
@@ -89,7 +117,7 @@ func nodeOf(o any) ([]string, error) {
 }
 
 func (i *Informers) each() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Pods, i.Nodes, i.Workers}
+	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Migrations, i.Pods, i.Nodes, i.Workers}
 }
 
 func (i *Informers) run(ctx context.Context) {

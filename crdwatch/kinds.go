@@ -32,6 +32,11 @@ func replicaKind() kind[contract.ReplicaObservation] {
 		same: observe.SameReplica}
 }
 
+func queuedKind() kind[contract.QueuedMigration] {
+	return kind[contract.QueuedMigration]{name: "migration-for-queue", signal: contract.SignalObserveMigration,
+		same: observe.SameQueued}
+}
+
 func podKind() kind[contract.PodObservation] {
 	return kind[contract.PodObservation]{
 		name: "pod", signal: contract.SignalObservePod,
@@ -44,6 +49,19 @@ func nodeStateKind() kind[contract.NodeState] {
 		same: observe.SameNodeState}
 }
 
+// migrationPodKind and migrationNodeKind are podKind and nodeStateKind for migrations.
+func migrationPodKind() kind[contract.PodObservation] {
+	k := podKind()
+	k.name = "pod-for-migration"
+	return k
+}
+
+func migrationNodeKind() kind[contract.NodeState] {
+	k := nodeStateKind()
+	k.name = "node-for-migration"
+	return k
+}
+
 // entity describes the objects of one kind that have a workflow of their own.
 type entity[T metav1.Object, O any] struct {
 	kind[O]
@@ -51,8 +69,10 @@ type entity[T metav1.Object, O any] struct {
 	title    string // what Kubernetes calls the kind
 	id       func(namespace, name string) string
 	informer cache.SharedIndexInformer
-	observe  func(T) O
-	gone     func(uid string) O
+	// closed says of an object that it needs no workflow any more; nil: all need theirs as long as they exist.
+	closed  func(T) bool
+	observe func(T) O
+	gone    func(uid string) O
 	// also sends what a change says to other workflows than the object's own. Known says that last was sent before.
 	also func(d *differ, object T, last O, known bool, from origin)
 	// alsoGone sends to others that an object is gone.
@@ -78,18 +98,23 @@ type entities struct {
 	vmi  *entity[*kubevirt.VirtualMachineInstance, contract.VMIObservation]
 	set  *entity[*kubevirt.VirtualMachineInstanceReplicaSet, contract.ReplicaSetObservation]
 	node *entity[*corev1.Node, contract.NodeObservation]
+	move *entity[*kubevirt.VirtualMachineInstanceMigration, contract.MigrationObservation]
+	// queue is of no kind of object: there is one workflow.
+	queue queueEntity
 }
 
 // each lists them without their types.
-func (e entities) each() []untyped { return []untyped{e.vm, e.set, e.vmi, e.node} }
+func (e entities) each() []untyped { return []untyped{e.vm, e.set, e.vmi, e.node, e.move, e.queue} }
 
 // workflowTypes are those of the entities' workflows.
 func (e entities) workflowTypes() []string {
-	return []string{e.vm.workflow, e.vmi.workflow, e.set.workflow, e.node.workflow}
+	return []string{e.vm.workflow, e.vmi.workflow, e.set.workflow, e.node.workflow, e.move.workflow,
+		contract.WorkflowAdmission}
 }
 
 func describe(i *Informers) entities {
 	return entities{
+		queue: queueEntity{i},
 		vm: &entity[*kubevirt.VirtualMachine, contract.VMObservation]{
 			kind:     kind[contract.VMObservation]{name: "vm", signal: contract.SignalObserveVM, same: observe.SameVM},
 			workflow: contract.WorkflowVM, title: "VirtualMachine", id: contract.VMID,
@@ -166,6 +191,23 @@ func describe(i *Informers) entities {
 				return c.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			},
 			named: func(m metav1.ObjectMeta) *corev1.Node { return &corev1.Node{ObjectMeta: m} },
+		},
+		move: &entity[*kubevirt.VirtualMachineInstanceMigration, contract.MigrationObservation]{
+			kind: kind[contract.MigrationObservation]{name: "migration", signal: contract.SignalObserveMigration,
+				same: observe.SameMigration},
+			workflow: contract.WorkflowMigration, title: "VirtualMachineInstanceMigration", id: contract.MigrationID,
+			informer: i.Migrations, closed: observe.ClosedMigration, observe: observe.Migration,
+			gone: observe.GoneMigration,
+			also: (*differ).besideMigration, alsoGone: (*differ).besideMigrationGone,
+			forget: (*differ).forgetPodsOfMigration,
+			read: func(
+				ctx context.Context, c apiServer, namespace, name string,
+			) (*kubevirt.VirtualMachineInstanceMigration, error) {
+				return c.kubevirt.Migrations(namespace).Get(ctx, name, metav1.GetOptions{})
+			},
+			named: func(m metav1.ObjectMeta) *kubevirt.VirtualMachineInstanceMigration {
+				return &kubevirt.VirtualMachineInstanceMigration{ObjectMeta: m}
+			},
 		},
 	}
 }

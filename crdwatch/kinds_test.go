@@ -55,6 +55,18 @@ func TestEntities(t *testing.T) {
 			workflow: "replicaset/a/x", signal: contract.SignalObserveReplicaSet,
 			start: Start{Type: "ReplicaSet", Summary: "VirtualMachineInstanceReplicaSet a/x"},
 		},
+		"VirtualMachineInstanceMigration": {
+			add: func() error {
+				return d.informers.Migrations.GetStore().
+					Add(&kubevirt.VirtualMachineInstanceMigration{ObjectMeta: meta})
+			},
+			changed: func() { d.entities.move.changed(d, "a/x", change) },
+			gone: func() {
+				d.entities.move.vanished(d, &kubevirt.VirtualMachineInstanceMigration{ObjectMeta: meta}, change)
+			},
+			workflow: "migration/a/x", signal: contract.SignalObserveMigration,
+			start: Start{Type: "Migration", Summary: "VirtualMachineInstanceMigration a/x"},
+		},
 		"Node": {
 			add: func() error {
 				return d.informers.Nodes.GetStore().

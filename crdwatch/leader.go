@@ -69,7 +69,8 @@ func (l *Leader) Look(ctx context.Context) (next time.Duration, err error) {
 // untyped is an entity without the types of its objects and observations.
 type untyped interface {
 	subscribe(leading func() *Leader) error
-	size() (objects int, workflow string)
+	workflowType() string
+	missing(running int) int
 	sendAll(ctx context.Context, r *resyncer) error
 	vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error
 	lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error

@@ -22,19 +22,22 @@ func (d *differ) nodeForVMIs(node *corev1.Node, _ contract.NodeObservation, _ bo
 	}
 }
 
-// nodeForVMI sends to a VMI how the node of its pod is. A VMI that has heard nothing takes its node for ready, so that
-// the first observation of a well one is worth a signal only to an entity that may remember something else (resync).
+// nodeForVMI sends to a VMI, and to its migrations, how the node of its pod is. Who has heard nothing takes the node for
+// ready, so that the first observation of a well one is worth a signal only to an entity that may remember something
+// else (resync).
 func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
 	node, ok := get[*corev1.Node](d.informers.Nodes, pod.Spec.NodeName)
 	if !ok {
 		return // unplaced; or the node was not seen yet, or is gone, which is sent when that is known
 	}
-	k, o := nodeStateKind(), observe.NodeState(node, string(pod.UID))
-	if _, known := recall(d, k, o.PodUID); !known && from == change && o.Ready && !o.OutOfService {
-		d.metrics.count(k.name, resultSkipped)
-		return
+	o := observe.NodeState(node, string(pod.UID))
+	for _, h := range d.hearersOf(pod) {
+		if _, known := recall(d, h.kind, h.key); !known && from == change && o.Ready && !o.OutOfService {
+			d.metrics.count(h.kind.name, resultSkipped)
+			continue
+		}
+		h.put(d, o, from)
 	}
-	d.putNodeState(pod, o, from)
 }
 
 // nodeGoneForVMIs sends to the VMIs whose pods were on a node that the node exists no more. uid is "" where the node
@@ -42,8 +45,10 @@ func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
 func (d *differ) nodeGoneForVMIs(name, uid string, from origin) {
 	for _, pod := range d.informers.launchersOn(name) {
 		o := observe.GoneNodeState(name, uid, string(pod.UID))
-		if last, known := recall(d, nodeStateKind(), o.PodUID); !known || !last.Gone {
-			d.putNodeState(pod, o, from)
+		for _, h := range d.hearersOf(pod) {
+			if last, known := recall(d, h.kind, h.key); !known || !last.Gone {
+				h.put(d, o, from)
+			}
 		}
 	}
 }
@@ -57,11 +62,30 @@ func (d *differ) nodeMissing(name string) {
 	}
 }
 
-// putNodeState queues it behind the observation of the pod. It starts no workflow: a VMI that has ended its business
-// has none.
-func (d *differ) putNodeState(pod *corev1.Pod, o contract.NodeState, from origin) {
-	k, ref := nodeStateKind(), observe.Owner(pod)
-	if ref != nil && news(d, k, o.PodUID, o) {
-		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.PodUID, o, nil, from)
+// hearer is a workflow that hears of the node of a launcher pod.
+type hearer struct {
+	kind     kind[contract.NodeState]
+	workflow string
+	key      string // of what was sent to it
+}
+
+// hearersOf are the VMI of a launcher pod, and the migrations that it concerns.
+func (d *differ) hearersOf(pod *corev1.Pod) []hearer {
+	ref := observe.Owner(pod)
+	if ref == nil {
+		return nil
+	}
+	out := []hearer{{kind: nodeStateKind(), workflow: contract.VMIID(pod.Namespace, ref.Name), key: string(pod.UID)}}
+	for _, m := range d.migrationsOf(pod) {
+		out = append(out, hearer{kind: migrationNodeKind(), workflow: contract.MigrationID(m.Namespace, m.Name),
+			key: migrationKey(m, string(pod.UID))})
+	}
+	return out
+}
+
+// put queues it behind the observation of the pod. It starts no workflow: what has ended its business has none.
+func (h hearer) put(d *differ, o contract.NodeState, from origin) {
+	if news(d, h.kind, h.key, o) {
+		put(d, h.kind, h.workflow, o.PodUID, o, nil, from)
 	}
 }

@@ -129,6 +129,9 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 
 func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
 	for _, key := range e.informer.GetStore().ListKeys() {
+		if o, ok := get[T](e.informer, key); !ok || !e.open(o) {
+			continue
+		}
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
@@ -247,7 +250,8 @@ func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object
 	return open, err
 }
 
-// vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone.
+// vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone, and to those
+// whose object needs none any more how it is.
 func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
 	for workflow, object := range open {
 		if object.UID == "" || e.id(object.Namespace, object.Name) != workflow {
@@ -255,6 +259,9 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 		}
 		key := cache.NewObjectName(object.Namespace, object.Name).String()
 		if o, ok := get[T](e.informer, key); ok && string(o.GetUID()) == object.UID {
+			if !e.open(o) {
+				e.again(r.differ, o)
+			}
 			continue
 		}
 		gone, err := e.isGone(ctx, r, object.Namespace, object.Name, object.UID)
@@ -272,7 +279,7 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 // lostWorkflows sends the objects that have no workflow again, which starts one.
 func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
 	for _, o := range list[T](e.informer) {
-		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok {
+		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok || !e.open(o) {
 			continue
 		}
 		if err := r.limiter.Wait(ctx); err != nil {

@@ -18,6 +18,8 @@ func Strip(o any) (any, error) {
 		return stripVMI(o), nil
 	case *kubevirt.VirtualMachineInstanceReplicaSet:
 		return stripReplicaSet(o), nil
+	case *kubevirt.VirtualMachineInstanceMigration:
+		return stripMigration(o), nil
 	case *corev1.Pod:
 		return stripPod(o), nil
 	case *corev1.Node:
@@ -65,7 +67,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		contract.AnnotationReplica)
 	// replica sets select by them, and remove the youngest first
 	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp
-	return &kubevirt.VirtualMachineInstance{
+	out := &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
@@ -75,6 +77,12 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
 		},
 	}
+	if s := vmi.Status.MigrationState; s != nil {
+		out.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{
+			MigrationUID: s.MigrationUID, SourceNode: s.SourceNode,
+		}
+	}
+	return out
 }
 
 func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.VirtualMachineInstanceReplicaSet {
@@ -94,8 +102,24 @@ func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.V
 	return out
 }
 
+func stripMigration(vmim *kubevirt.VirtualMachineInstanceMigration) *kubevirt.VirtualMachineInstanceMigration {
+	meta := stripMeta(vmim.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationEvacuation,
+		contract.AnnotationWorkloadUpdate, contract.AnnotationUnschedulableTimeout, contract.AnnotationPendingTimeout)
+	meta.CreationTimestamp = vmim.CreationTimestamp
+	return &kubevirt.VirtualMachineInstanceMigration{
+		ObjectMeta: meta,
+		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmim.Spec.VMIName,
+			AddedNodeSelector: vmim.Spec.AddedNodeSelector, Priority: vmim.Spec.Priority,
+			SendTo: vmim.Spec.SendTo, Receive: vmim.Spec.Receive},
+		Status: kubevirt.VirtualMachineInstanceMigrationStatus{
+			Phase: vmim.Status.Phase, Conditions: vmim.Status.Conditions,
+			PhaseTransitionTimestamps: vmim.Status.PhaseTransitionTimestamps,
+		},
+	}
+}
+
 func stripPod(pod *corev1.Pod) *corev1.Pod {
-	meta := stripMeta(pod.ObjectMeta, contract.AnnotationDomain)
+	meta := stripMeta(pod.ObjectMeta, contract.AnnotationDomain, contract.AnnotationMigrationName)
 	for _, name := range []string{contract.LabelLauncher, contract.LabelCreatedBy, contract.LabelMigration} {
 		if v, ok := pod.Labels[name]; ok {
 			if meta.Labels == nil {

@@ -56,18 +56,32 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, observe.VMI(&vmi), observe.VMI(less.(*kubevirt.VirtualMachineInstance)), "seed %d", seed)
 
+		var vmim kubevirt.VirtualMachineInstanceMigration
+		fill.Fill(&vmim)
+		words(&vmim.ObjectMeta)
+		vmim.Annotations[contract.AnnotationEvacuation] = "node1"
+		vmim.Annotations[contract.AnnotationWorkloadUpdate] = ""
+		vmim.Annotations[contract.AnnotationUnschedulableTimeout] = "60"
+		vmim.Annotations[contract.AnnotationPendingTimeout] = "600"
+		less, err = Strip(vmim.DeepCopy())
+		require.NoError(t, err)
+		small := less.(*kubevirt.VirtualMachineInstanceMigration)
+		require.Equal(t, observe.Migration(&vmim), observe.Migration(small), "seed %d", seed)
+		require.Equal(t, observe.Queued(&vmim, "n", 1), observe.Queued(small, "n", 1), "seed %d", seed)
+
 		var pod corev1.Pod
 		fill.Fill(&pod.ObjectMeta)
 		fill.Fill(&pod.Status)
 		pod.Labels = map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
 			contract.LabelCreatedBy: "i", contract.LabelMigration: "j"}
-		pod.Annotations = map[string]string{contract.AnnotationDomain: "web"}
+		pod.Annotations = map[string]string{contract.AnnotationDomain: "web", contract.AnnotationMigrationName: "move"}
 		pod.Spec.NodeName = "node1"
 		pod.Spec.Containers = []corev1.Container{{Name: observe.ComputeContainer, Image: "launcher"}}
 		less, err = Strip(pod.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.Pod(&pod), observe.Pod(less.(*corev1.Pod)), "seed %d", seed)
 		require.Equal(t, "j", observe.Pod(&pod).Migration)
+		require.Equal(t, "move", less.(*corev1.Pod).Annotations[contract.AnnotationMigrationName])
 
 		var node corev1.Node
 		fill.Fill(&node.ObjectMeta)

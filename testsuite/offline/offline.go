@@ -191,7 +191,7 @@ func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEve
 }
 
 func all(i *crdwatch.Informers) []*cache.SharedIndexInformer {
-	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Pods, &i.Nodes, &i.Workers}
+	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers}
 }
 
 func (w *Watcher) stills() []*still {
