@@ -70,11 +70,14 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 	out := &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceSpec{
-			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds},
+			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
+			EvictionStrategy:              vmi.Spec.EvictionStrategy,
+		},
 		Status: kubevirt.VirtualMachineInstanceStatus{
 			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
 			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
+			EvacuationNodeName:         vmi.Status.EvacuationNodeName, MigrationState: vmi.Status.MigrationState,
 		},
 	}
 	if s := vmi.Status.MigrationState; s != nil {

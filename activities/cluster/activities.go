@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options are what the activities need; all but PullPolicy and Now must be set.
+// Options are what the activities need; all but PullPolicy, Now and Migrates must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
@@ -24,7 +24,9 @@ type Options struct {
 	// LauncherImage runs in launcher pods; PullPolicy holds where the KubeVirt object names none.
 	LauncherImage string
 	PullPolicy    corev1.PullPolicy
-	Log           zerolog.Logger
+	// Migrates says that guests can be moved: migratable.Enabled, unless a test sets it.
+	Migrates bool
+	Log      zerolog.Logger
 	// Now is time.Now unless a test sets it.
 	Now func() time.Time
 }
@@ -35,6 +37,8 @@ type Activities struct {
 	Options
 	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read.
 	fresh *cache.LRUExpireCache
+	// nodes holds what counts of nodes for whether guests can leave them, by name.
+	nodes *cache.LRUExpireCache
 }
 
 const (
@@ -63,5 +67,6 @@ func New(o Options) (*Activities, error) {
 	return &Activities{
 		Options: o,
 		fresh:   cache.NewLRUExpireCacheWithClock(freshSize, clock(o.Now)),
+		nodes:   cache.NewLRUExpireCacheWithClock(freshSize, clock(o.Now)),
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -130,6 +131,10 @@ func vmiStatus(s *contract.VMIStatus, left []string) merge {
 			pods[uid] = node
 		}
 		m["activePods"] = pods
+	}
+	m["migrationState"] = migrationState(s.Migration)
+	if s.MigrationMethod != "" {
+		m["migrationMethod"], m["migrationTransport"] = s.MigrationMethod, kubevirt.MigrationTransportUnix
 	}
 	if s.DomainUnknown {
 		return m

@@ -116,15 +116,25 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	if in.NodeLabel != nil {
 		set(labels, contract.LabelNodeName, *in.NodeLabel)
 	}
+	if in.TargetLabel != nil {
+		set(labels, contract.LabelMigrationTarget, *in.TargetLabel)
+	}
 	if in.Status != nil {
 		labels[contract.LabelOutdatedImage] = a.outdated(in.Status)
 	}
 	if len(labels) > 0 {
 		metadata["labels"] = labels
 	}
+	if in.Evacuated {
+		metadata["annotations"] = merge{kubevirt.EvictionSourceAnnotation: nil}
+	}
 	patch := merge{"metadata": metadata}
 	if in.Status != nil {
-		patch["status"] = vmiStatus(in.Status, in.LeftPods)
+		status := vmiStatus(in.Status, in.LeftPods)
+		if in.Evacuated {
+			status["evacuationNodeName"] = nil
+		}
+		patch["status"] = status
 	}
 	body, err := patch.encode()
 	if err != nil {
@@ -135,11 +145,15 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	if err == nil {
 		a.tellAll(kindVMI, in.VMI, in.Events, in.ResourceVersion)
 	}
+	written := err == nil
 	read := func() (*kubevirt.VirtualMachineInstance, error) {
 		return vmis.Get(ctx, in.VMI.Name, metav1.GetOptions{})
 	}
-	r, err := patched("VirtualMachineInstance", in.VMI, current, err, read, observe.VMI)
-	return contract.PatchVMIResult{Patched: r}, err
+	var out contract.PatchVMIResult
+	if out.Patched, err = patched("VirtualMachineInstance", in.VMI, current, err, read, observe.VMI); written {
+		out.Migratable = a.migratable(ctx, current)
+	}
+	return out, err
 }
 
 // outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the

@@ -65,13 +65,15 @@ func (a *Activities) CreateLauncherPod(
 		}
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return a.existingPod(ctx, in.VMI, pod.Name)
+		out, err = a.existingPod(ctx, in.VMI, pod.Name)
+		out.Migratable = a.migratable(ctx, vmi)
+		return out, err
 	}
 	if err != nil {
 		return out, a.podRefused(in.VMI, failure("creating pod "+pod.Name, err))
 	}
 	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
-	return contract.CreatePodResult{Pod: observe.Pod(made)}, nil
+	return contract.CreatePodResult{Pod: observe.Pod(made), Migratable: a.migratable(ctx, vmi)}, nil
 }
 
 // limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has

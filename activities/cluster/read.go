@@ -48,7 +48,7 @@ func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (con
 		return out, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
 	case string(vmi.UID) == in.VMI.UID:
 		o := observe.VMI(vmi)
-		out.VMI = &o
+		out.VMI, out.Migratable = &o, a.migratable(ctx, vmi)
 	}
 	out.FindPodResult, err = a.FindLauncherPod(ctx, contract.FindPodInput(in))
 	return out, err

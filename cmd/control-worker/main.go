@@ -14,6 +14,7 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/events"
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/migratable"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workers/control"
@@ -77,6 +78,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	activities, err := cluster.New(cluster.Options{
 		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Record: queue.Record,
 		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
+		Migrates: migratable.Enabled,
 	})
 	if err != nil {
 		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)

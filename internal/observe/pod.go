@@ -56,6 +56,9 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 	if ref := Owner(pod); ref != nil {
 		o.VMIUID, o.Migration = ref.UID, word(pod.Labels[contract.LabelMigration])
 	}
+	if o.Migration != "" {
+		o.MigrationName = word(pod.Annotations[contract.AnnotationMigrationName])
+	}
 	for i, ip := range pod.Status.PodIPs {
 		if i < maxIPs {
 			o.IPs = append(o.IPs, word(ip.IP))

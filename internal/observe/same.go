@@ -21,8 +21,8 @@ func SameVM(a, b contract.VMObservation) bool {
 // SameVMI is SameVM for a VMI and its own entity.
 func SameVMI(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
-		o.ResourceVersion, o.Phase, o.NodeName, o.Conditions, o.EverRan, o.PhaseTimes, o.ActivePods = "", "", "", nil,
-			false, nil, nil
+		o.ResourceVersion, o.Phase, o.NodeName, o.Conditions, o.EverRan, o.PhaseTimes, o.ActivePods, o.Migration = "",
+			"", "", nil, false, nil, nil, nil
 	}
 	return reflect.DeepEqual(a, b)
 }

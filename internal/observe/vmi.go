@@ -23,6 +23,11 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		GracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
 		Revision:           word(vmi.Status.VirtualMachineRevisionName),
 		Actor:              word(vmi.Annotations[contract.AnnotationRequestedBy]),
+		EvacuationNode:     word(vmi.Status.EvacuationNodeName),
+		Migration:          MigrationState(vmi.Status.MigrationState),
+	}
+	if s := vmi.Spec.EvictionStrategy; s != nil {
+		o.EvictionStrategy = word(string(*s))
 	}
 	if ref := OwnerVM(vmi); ref != nil {
 		o.OwnerUID = string(ref.UID)
@@ -67,6 +72,9 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 		OwnerUID: o.OwnerUID, Phase: o.Phase,
 		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
 		GracePeriodSeconds: o.GracePeriodSeconds,
+	}
+	if m := o.Migration; m.UnderWay() {
+		out.Migration = &contract.MigrationState{MigrationUID: m.MigrationUID, Start: m.Start}
 	}
 	if o.Phase == string(kubevirt.Running) {
 		out.NodeName = o.NodeName

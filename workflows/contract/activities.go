@@ -165,6 +165,8 @@ type CreatePodResult struct {
 	Existing bool            `json:"existing,omitempty"`
 	Refused  string          `json:"refused,omitempty"`
 	VMI      *VMIObservation `json:"vmi,omitempty"`
+	// Migratable is nil where it was not asked.
+	Migratable *Migratable `json:"migratable,omitempty"`
 }
 
 // FindPodInput asks for the launcher pods of a VMI by their labels.
@@ -244,15 +246,18 @@ type MarkPodInput struct {
 }
 
 // PatchVMIInput writes what has changed of a VMI, in one patch locked by UID and ResourceVersion: status (nil: leave),
-// node label (nil: leave, "": remove), finalizers (nil: leave).
+// node label and LabelMigrationTarget (nil: leave, "": remove), finalizers (nil: leave).
 type PatchVMIInput struct {
 	VMI             Object     `json:"vmi"`
 	ResourceVersion string     `json:"resourceVersion"`
 	Status          *VMIStatus `json:"status,omitempty"`
 	// LeftPods are the UIDs of those that Status lists no more.
-	LeftPods   []string  `json:"leftPods,omitempty"`
-	NodeLabel  *string   `json:"nodeLabel,omitempty"`
-	Finalizers *[]string `json:"finalizers,omitempty"`
+	LeftPods    []string  `json:"leftPods,omitempty"`
+	NodeLabel   *string   `json:"nodeLabel,omitempty"`
+	TargetLabel *string   `json:"targetLabel,omitempty"`
+	Finalizers  *[]string `json:"finalizers,omitempty"`
+	// Evacuated says that the guest has left the node that it was asked to leave: nobody asks any more.
+	Evacuated bool `json:"evacuated,omitempty"`
 	// Known are pods that are thought to be gone although nobody saw to their end. Finalizers wait for them, too.
 	Known  []Object `json:"known,omitempty"`
 	Events []Event  `json:"events,omitempty"`
@@ -264,6 +269,8 @@ type PatchVMIResult struct {
 	Patched[VMIObservation]
 	Refused string          `json:"refused,omitempty"`
 	Pod     *PodObservation `json:"pod,omitempty"`
+	// Migratable is nil where nothing was written.
+	Migratable *Migratable `json:"migratable,omitempty"`
 }
 
 // VMIStatus is the part of a VirtualMachineInstance's status that a VMI entity owns, whole.
@@ -287,6 +294,9 @@ type VMIStatus struct {
 	Frozen bool `json:"frozen,omitempty"`
 	// Guest is what it said last; it stays when the agent goes.
 	Guest *GuestInfo `json:"guest,omitempty"`
+	// Migration is the last one since the guest runs, whole, and MigrationMethod how its disks would move.
+	Migration       *MigrationState `json:"migration,omitempty"`
+	MigrationMethod string          `json:"migrationMethod,omitempty"`
 	// DomainUnknown leaves what only the node's worker knows as it stands: machine, interfaces and volumes.
 	DomainUnknown bool `json:"domainUnknown,omitempty"`
 }

@@ -247,6 +247,30 @@ type MigrationState struct {
 	FailureReason  string    `json:"failureReason,omitempty"`
 }
 
+// UnderWay says that the guest is being moved.
+func (s *MigrationState) UnderWay() bool { return s != nil && !s.Start.IsZero() && !s.Ended() }
+
+// Ended says that the migration has ended, well or not.
+func (s *MigrationState) Ended() bool { return s != nil && (s.Completed || s.Failed) }
+
+// Migratable says whether an instance's guest can be moved to another node, as the instance and the cluster's
+// configuration are now, in KubeVirt's words.
+type Migratable struct {
+	// Reason and Message say why it cannot be moved ("": it can).
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Storage says why it could not even if all its disks were shared ("": it could).
+	Storage string `json:"storage,omitempty"`
+	// Method is BlockMigration where a disk is copied, else LiveMigration; "" where this build moves no guests.
+	Method string `json:"method,omitempty"`
+}
+
+// MigrationNotSupported is what a build that moves no guests says of each.
+func MigrationNotSupported() Migratable {
+	const message = "this version of virtflow does not migrate running guests yet"
+	return Migratable{Reason: "MigrationNotSupported", Message: message, Storage: message}
+}
+
 // MigrationConfiguration is how a guest is to be moved, with the meanings and defaults of KubeVirt's.
 type MigrationConfiguration struct {
 	Bandwidth        int64 `json:"bandwidth,omitempty"`        // bytes a second; 0: no limit

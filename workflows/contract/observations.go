@@ -125,6 +125,11 @@ type VMIObservation struct {
 	Revision           string `json:"revision,omitempty"`
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	Actor              string `json:"actor,omitempty"`
+	// EvictionStrategy is spec.evictionStrategy, and EvacuationNode the node that the guest was asked to leave.
+	EvictionStrategy string `json:"evictionStrategy,omitempty"`
+	EvacuationNode   string `json:"evacuationNode,omitempty"`
+	// Migration is status.migrationState, read back so that losing Temporal's history loses no move. Nil is none.
+	Migration *MigrationState `json:"migration,omitempty"`
 }
 
 // Ended says that the phase of an instance is final.
@@ -146,8 +151,9 @@ type PodObservation struct {
 	UID    string `json:"uid"`
 	Name   string `json:"name,omitempty"`
 	VMIUID string `json:"vmiUID,omitempty"` // the VMI that it was made for
-	// Migration is the UID of the migration that it was made for ("": none).
+	// Migration is the UID of the migration that it was made for ("": none), and MigrationName that one's name.
 	Migration       string `json:"migration,omitempty"`
+	MigrationName   string `json:"migrationName,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
 	Epoch             int64      `json:"epoch,omitempty"`

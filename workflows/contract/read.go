@@ -29,4 +29,5 @@ type ReadVMIInput struct {
 type ReadVMIResult struct {
 	VMI *VMIObservation `json:"vmi,omitempty"`
 	FindPodResult
+	Migratable *Migratable `json:"migratable,omitempty"`
 }
