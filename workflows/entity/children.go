@@ -81,7 +81,7 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 
 // SignalOpen tells the open transition how far what it waits for is.
 func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) error {
-	there, err := signalTransition(ctx, open.ID, contract.SignalProgress, progress)
+	there, err := SignalOther(ctx, open.ID, contract.SignalProgress, progress)
 	l.missing(ctx, open, there, err)
 	return err
 }
@@ -101,7 +101,7 @@ func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 // AskOpen finds out whether a detached transition is still open, by a signal that it ignores.
 func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
 	open.Asked = workflow.Now(ctx)
-	there, err := signalTransition(ctx, open.ID, contract.SignalDetached, nil)
+	there, err := SignalOther(ctx, open.ID, contract.SignalDetached, nil)
 	l.missing(ctx, open, there, err)
 	return err
 }
@@ -120,9 +120,9 @@ func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err e
 	})
 }
 
-// signalTransition tells a transition how far what it waits for is. It is false when no transition of that ID is open
-// any more.
-func signalTransition(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
+// SignalOther signals the workflow of that ID: a transition, or another entity. It is false when none of that ID is
+// open.
+func SignalOther(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
 	return reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
 }
 
@@ -140,7 +140,7 @@ func (l *Loop) detach() bool {
 	if l.attached == "" {
 		return true
 	}
-	open, err := signalTransition(l.ctx, l.attached, contract.SignalDetached, nil)
+	open, err := SignalOther(l.ctx, l.attached, contract.SignalDetached, nil)
 	return open && err == nil
 }
 
@@ -162,7 +162,7 @@ func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	// An entity that is gone has nothing to be told.
-	_, reporting := signalTransition(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed,
+	_, reporting := SignalOther(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed,
 		outcome(info.WorkflowExecution.ID, result, err))
 	if reporting != nil {
 		workflow.GetLogger(ctx).Warn("the outcome was not reported", "error", reporting)

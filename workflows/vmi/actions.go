@@ -29,6 +29,9 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actCancelStart:
 		e.cancelStarting()
 		return nil
+	case actAnswerMigration:
+		e.answerMigration(ctx)
+		return nil
 	case actMarkPod:
 		return e.markPod(ctx)
 	case actDeletePod:
@@ -100,6 +103,7 @@ func (e *instance) createPod(ctx workflow.Context) error {
 	default:
 		e.state.observePod(r.Pod)
 		e.state.choose(true) // it is the first
+		e.state.judge(r.Migratable)
 	}
 	return e.settle(ctx, actCreatePod, err)
 }
@@ -144,7 +148,7 @@ func (e *instance) cancelStarting() {
 }
 
 func (e *instance) markPod(ctx workflow.Context) error {
-	pod, paused := e.pod(), e.state.paused()
+	pod, paused := e.pod(), e.state.halted()
 	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod),
 		contract.MarkPodInput{Pod: pod, Paused: paused})
 	marked := err == nil || entity.ErrorType(err) == contract.ErrorGone
@@ -254,10 +258,11 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		a = actRemoveFinalizers
 	}
 	status := s.status()
-	events := s.news()
+	events, moves := s.news(), s.moveEvents()
 	in := contract.PatchVMIInput{
 		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, LeftPods: s.leftPods(status),
-		Finalizers: finalizers, Events: events,
+		TargetLabel: s.targetLabel(), Evacuated: s.evacuated(status), Finalizers: finalizers,
+		Events: slices.Concat(events, moves),
 	}
 	if finalizers != nil {
 		in.Known = s.known()
@@ -278,6 +283,8 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	case r.Written:
 		s.Written, s.OutcomeUnknown = &status, false
 		s.Announced.Note(events)
+		s.recorded(moves)
+		s.judge(r.Migratable)
 		if finalizers != nil {
 			s.VMI.Finalizers = *finalizers
 		}

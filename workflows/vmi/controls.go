@@ -32,6 +32,8 @@ func sound(was, now *State) error {
 		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
 	case len(now.Others) > 0 && !entity.Same(was.Others, now.Others):
 		return errors.New("others: they can only be forgotten; what there is of them is found when the instance goes")
+	case now.Migration != nil && !entity.Same(was.Migration, now.Migration):
+		return errors.New("claim: a migration cannot be made up, nor changed; null forgets it")
 	case now.Starting:
 		return errors.New("starting: an attempt cannot be made up; only false is possible")
 	}

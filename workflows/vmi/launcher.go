@@ -87,19 +87,16 @@ func (l *Launcher) domainIn(states ...contract.DomainState) bool {
 	return false
 }
 
-// paused says that the guest's processors are halted, which the readiness gate is to say.
-func (l *Launcher) paused() bool { return l.domainIn(contract.DomainPaused) }
-
 // unmarked says that the pod's readiness gate is not what it should be.
-func (l *Launcher) unmarked() bool {
+func (l *Launcher) unmarked(paused bool) bool {
 	if l.MarkUnknown {
 		return true
 	}
 	if l.PodMarked {
-		return l.PodPaused != l.paused()
+		return l.PodPaused != paused
 	}
 	want := "True"
-	if l.paused() {
+	if paused {
 		want = "False"
 	}
 	return l.Pod.Unpaused != want

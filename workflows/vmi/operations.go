@@ -82,6 +82,10 @@ func (s *State) refuse(r contract.InstanceRequest) error {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q is no operation", string(r.Operation)),
 			contract.RefusedFailed, nil)
 	}
+	if s.moving() {
+		return state("VMI is being migrated by VirtualMachineInstanceMigration " + s.Migration.Migration.Name +
+			": try again when that has ended")
+	}
 	return nil
 }
 

@@ -72,6 +72,8 @@ func Rules() []Rule {
 			When: func(s *State) bool {
 				return s.end() == endFailed
 			}},
+		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest left for a node where it never arrived",
+			When: func(s *State) bool { return s.NeverArrived }},
 	}
 }
 
@@ -108,6 +110,8 @@ const (
 func (s *State) end() ending {
 	reason := ""
 	switch {
+	case s.left():
+		return endNone
 	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
 		reason = s.Domain.Reason
 		if s.Domain.State == contract.DomainCrashed {
@@ -146,7 +150,7 @@ func (s *State) end() ending {
 
 // explain says in words why the VMI ended.
 func (s *State) explain(rule Rule) string {
-	if s.Pod == nil || !rule.To.Final() {
+	if s.Pod == nil || !rule.To.Final() || s.left() {
 		return rule.Name
 	}
 	t := s.termination()

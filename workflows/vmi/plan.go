@@ -1,6 +1,7 @@
 package vmi
 
 import (
+	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -42,6 +43,7 @@ const (
 	actForceDeletePod     = action("force-delete the pod on its fenced node")
 	actRemovePodFinalizer = action("remove the finalizer of the launcher pod")
 	actRemoveFinalizers   = action("remove the finalizers of the VMI")
+	actAnswerMigration    = action("answer the migration")
 )
 
 // decide is the planner: pure and total.
@@ -68,6 +70,9 @@ func (s *State) urgent(now time.Time) decision {
 	}
 	if s.Stale && !s.VMI.Gone {
 		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
+	}
+	if d, ok := s.decideClaim(now); ok {
+		return s.held(d, now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.
@@ -121,14 +126,22 @@ func (s *State) held(d decision, now time.Time) decision {
 // decideEnding takes the pods away when the VMI is to go, and removes the finalizers when all of them are gone.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
 	for _, l := range s.launchers() {
-		if d, ok := l.decideEnded(); ok {
+		if d, ok := l.decideEnded(); ok && (d.Action != actRemovePodFinalizer || !s.tended(l, now)) {
 			return d, true
 		}
 	}
 	if !s.deleting() {
 		return decision{}, false
 	}
-	for _, l := range s.launchers() {
+	if until := s.unwinding(now); !until.IsZero() {
+		d := s.decideStatus(now).Or("migration " + s.Migration.Migration.Name + " to end")
+		return d.By(until), true
+	}
+	all := s.launchers()
+	if s.Migration != nil {
+		slices.Reverse(all) // the target first
+	}
+	for _, l := range all {
 		if d, ok := l.decideDelete(s.VMI); ok {
 			return d, true
 		}
@@ -170,17 +183,17 @@ func (s *State) decideBoot() (decision, bool) {
 			return decision{Action: actCreatePod, Why: "the VirtualMachineInstance has none"}, true
 		}
 	case PhaseScheduled:
-		if !s.Starting && !s.podEnded() && s.Pod.DeletionTimestamp == nil {
+		if !s.Starting && !s.podEnded() && s.Pod.DeletionTimestamp == nil && s.Pod.Migration == "" {
 			return decision{Action: actStartDomain, Why: "its pod runs on " + s.Pod.NodeName}, true
 		}
 	case PhaseRunning:
-		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
+		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil && s.booted() {
 			return decision{Action: actStartDomain,
 				Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
 		}
-		if s.podHeld() && !s.podEnded() && s.Pod.DeletionTimestamp == nil && s.unmarked() {
+		if s.podHeld() && !s.podEnded() && s.Pod.DeletionTimestamp == nil && s.unmarked(s.halted()) {
 			why := "the guest runs"
-			if s.paused() {
+			if s.halted() {
 				why = "the guest is paused"
 			}
 			return decision{Action: actMarkPod, Why: why}, true
@@ -189,6 +202,10 @@ func (s *State) decideBoot() (decision, bool) {
 	}
 	return decision{}, false
 }
+
+// booted says that the guest was booted in the pod in hand, or was moved there. In a pod that a migration has made, and
+// has not moved it to, it would be booted once more.
+func (s *State) booted() bool { return s.Pod.Migration == "" || s.here(&s.Launcher) }
 
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || !a.IsZero() && a.Before(b) {
@@ -201,7 +218,7 @@ func earliest(a, b time.Time) time.Time {
 func (s *State) decideStatus(now time.Time) decision {
 	unknown := s.Phase == PhaseRunning && s.Domain == nil || s.Pod == nil &&
 		!contains([]Phase{PhaseUnset, PhasePending}, s.Phase)
-	if s.VMI.Gone || unknown && (s.Pod == nil || !s.urgentNews()) {
+	if s.VMI.Gone || unknown && (s.Pod == nil || !s.urgentNews() && !s.unwritten()) {
 		return decision{Waiting: s.waiting()}
 	}
 	if !s.differs() {
@@ -215,7 +232,7 @@ func (s *State) decideStatus(now time.Time) decision {
 
 // settling: the boot goes on by itself right now.
 func (s *State) settling() bool {
-	if s.Failure != nil {
+	if s.Failure != nil || s.unwritten() {
 		return false
 	}
 	if s.deleting() {

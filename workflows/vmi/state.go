@@ -53,6 +53,7 @@ type State struct {
 	// SettleBy is until when a status that is still changing by itself is not written yet.
 	SettleBy time.Time `json:"settleBy,omitzero"`
 
+	Moves
 	entity.Manual
 	entity.Memory
 
@@ -103,6 +104,7 @@ func (s *State) adopt(o contract.VMIObservation) {
 	}
 	s.PhaseTimes = o.PhaseTimes
 	s.Conditions = o.Conditions
+	s.adoptClaim(o.Migration)
 }
 
 // observePod folds what crdwatch saw of a launcher pod of this VMI.
@@ -169,6 +171,7 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 // again, and the status is written anew: what was written may have been lost.
 func (s *State) read(r contract.ReadVMIResult) {
 	s.Stale, s.OutcomeUnknown = false, true
+	s.judge(r.Migratable)
 	if r.VMI == nil {
 		s.VMI = entity.Gone(s.VMI)
 	} else {
@@ -209,6 +212,13 @@ func (s *State) next() State {
 		n.adopt(*s.Next)
 	}
 	return n
+}
+
+// judge takes in whether the guest can be moved, where that was asked.
+func (s *State) judge(m *contract.Migratable) {
+	if m != nil {
+		s.Migratable = m
+	}
 }
 
 func (s *State) deleting() bool {

@@ -1,6 +1,7 @@
 package vmi
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -23,6 +24,7 @@ func (s *State) refresh(now time.Time) {
 	if s.deleting() && s.EndingSince.IsZero() {
 		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
+	s.refreshClaim(now)
 	for _, r := range s.advance() {
 		s.enter(r, now)
 	}
@@ -79,11 +81,7 @@ func (s *State) refreshConditions(now time.Time) {
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
-		const message = "this version of virtflow does not migrate running guests yet"
-		set(contract.Condition{Type: "LiveMigratable", Status: "False", Reason: "MigrationNotSupported",
-			Message: message})
-		set(contract.Condition{Type: "StorageLiveMigratable", Status: "False", Reason: "NotMigratable",
-			Message: message})
+		s.showMigratable(now)
 	}
 	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {
@@ -100,10 +98,28 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
 	}
-	if s.Phase == PhaseRunning && s.domainIn(contract.DomainPaused) {
+	if s.Phase == PhaseRunning && s.halted() {
 		set(pausedCondition(s.Domain.Reason))
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Paused")
+	}
+}
+
+// showMigratable says whether the guest can be moved.
+func (s *State) showMigratable(now time.Time) {
+	m := contract.MigrationNotSupported()
+	if s.Migratable != nil {
+		m = *s.Migratable
+	}
+	for _, c := range []contract.Condition{
+		{Type: "LiveMigratable", Status: "True", Reason: m.Reason, Message: m.Message},
+		{Type: "StorageLiveMigratable", Status: "True", Message: m.Storage},
+	} {
+		if c.Message != "" {
+			c.Status = "False"
+			c.Reason = cmp.Or(c.Reason, "NotMigratable")
+		}
+		s.Conditions = conditions.Show(s.Conditions, c.Type, &c, now.Truncate(time.Second))
 	}
 }
 
@@ -191,8 +207,12 @@ func (s *State) status() contract.VMIStatus {
 	st.QOSClass = s.Pod.QOSClass
 	st.LauncherImage = s.Pod.LauncherImage
 	st.ActivePods = s.activePods()
+	st.Migration = s.migrationState()
 	if s.Phase != PhaseScheduling && s.Phase != PhasePending {
 		st.NodeName = s.Pod.NodeName
+		if s.Migratable != nil {
+			st.MigrationMethod = s.Migratable.Method
+		}
 	}
 	if d := s.Domain; d != nil && d.PodUID == s.Pod.UID {
 		st.MachineType, st.GuestMemory = d.MachineType, d.GuestMemory
@@ -232,7 +252,7 @@ func (s *State) leftPods(st contract.VMIStatus) []string {
 // differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while
 // it boots.
 func (s *State) differs() bool {
-	if s.OutcomeUnknown {
+	if s.OutcomeUnknown || s.unwritten() {
 		return true
 	}
 	if s.Written == nil {
@@ -291,6 +311,9 @@ func (s *State) news() []contract.Event {
 			message = "VirtualMachineInstance stopping"
 		}
 		add("Normal", "Deleted", message)
+	}
+	if s.NeverArrived {
+		add("Warning", "Migrated", neverArrived)
 	}
 	if s.off() {
 		add("Normal", contract.ReasonNodeUnresponsive,

@@ -130,6 +130,9 @@ func (s *State) alarm(now time.Time) time.Time {
 	if w := s.slowness(); w != nil {
 		earlier(w.Since)
 	}
+	for _, t := range s.claimAlarm() {
+		earlier(t)
+	}
 	return at
 }
 

@@ -187,12 +187,12 @@ func TestTheReadinessGateFollowsThePause(t *testing.T) {
 	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused}
 	s.refresh(noon)
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
-	require.True(t, s.paused())
+	require.True(t, s.halted())
 	s.PodMarked, s.PodPaused = true, true
 	require.NotEqual(t, actMarkPod, s.decide(noon).Action)
 	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning}
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
-	require.False(t, s.paused())
+	require.False(t, s.halted())
 }
 
 // TestAPodThatAnotherFinalizerKeeps has ended, and still holds its VMI: it says what keeps it.

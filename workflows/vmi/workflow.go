@@ -41,6 +41,9 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		e.state.observeDomain(o)
 	})
 	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
+	entity.OnSignal(e.loop, contract.SignalClaim, func(c contract.MigrationClaim) {
+		e.state.observeClaim(c, workflow.Now(ctx))
+	})
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
@@ -82,6 +85,10 @@ func (e *instance) Details(p entity.Plan) string {
 	if p.Finish {
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
 		return b.String()
+	}
+	if m := s.Migration; s.moving() {
+		fmt.Fprintf(&b, "\n\nVirtualMachineInstanceMigration %s moves its guest to %s.", m.Migration.Name,
+			m.State.TargetNode)
 	}
 	if s.Explanation != "" {
 		fmt.Fprintf(&b, "\n\nIt ended because %s.", s.Explanation)
@@ -126,6 +133,8 @@ func (s *State) operation() contract.Operation {
 	switch {
 	case s.deleting():
 		return contract.OperationDelete
+	case s.moving() && s.Phase == PhaseRunning:
+		return contract.OperationMigrate
 	case s.Phase == PhaseRunning || s.Phase.Final():
 		return contract.OperationNone
 	default:

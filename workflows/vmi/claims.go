@@ -1,0 +1,580 @@
+package vmi
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const (
+	// askAgain is how long nothing is heard from the migration that has claimed the instance before it is asked whether
+	// it is still there.
+	askAgain = 5 * time.Minute
+	// unwindLimit is how long a migration may take to end when its instance is to go.
+	unwindLimit = time.Minute
+	// arrival is how long, after the guest has left its pod, the migration may take to say that it has moved;
+	// KubeVirt's figure.
+	arrival = time.Minute
+)
+
+// neverArrived is KubeVirt's event of a guest that left its node and runs nowhere.
+const neverArrived = "The VirtualMachineInstance's domain was never observed on the target after the migration " +
+	"completed within the timeout period."
+
+// Claim is a migration that has claimed the instance: no other begins before it has ended.
+type Claim struct {
+	Migration contract.Object `json:"migration"`
+	// Stage is how far it is, as it said last, and State the status.migrationState that goes with it; nil before
+	// StageHandOff.
+	Stage contract.MigrationStage  `json:"stage"`
+	State *contract.MigrationState `json:"state,omitempty"`
+	// Domain is the target's, at StageMoved.
+	Domain *contract.DomainObservation `json:"domain,omitempty"`
+	// Written is the last stage that the status has.
+	Written contract.MigrationStage `json:"written"`
+	// Events are yet to be recorded, and Recorded are the messages of those that were.
+	Events   []contract.Event `json:"events,omitempty"`
+	Recorded []string         `json:"recorded,omitempty"`
+	// Source is the pod that the guest ran in when the instance was claimed.
+	Source     contract.Object `json:"source,omitzero"`
+	SourceNode string          `json:"sourceNode,omitempty"`
+	// Told is the last answer; Asked says that another is due although nothing has changed.
+	Told  contract.ClaimObservation `json:"told,omitzero"`
+	Asked bool                      `json:"asked,omitempty"`
+	// AskAt is when it is asked whether it is still there, and MissingSince when there was first nobody to answer.
+	AskAt        time.Time `json:"askAt,omitzero"`
+	MissingSince time.Time `json:"missingSince,omitzero"`
+	// SoughtTarget says that the pods were read because that of the target was not known.
+	SoughtTarget bool `json:"soughtTarget,omitempty"`
+}
+
+// Answer is one to a migration that has not claimed the instance.
+type Answer struct {
+	Migration   contract.Object           `json:"migration"`
+	Observation contract.ClaimObservation `json:"observation"`
+}
+
+// Moves are the instance's migrations.
+type Moves struct {
+	// Migration is the one that has claimed it; nil: none has.
+	Migration *Claim `json:"claim,omitempty"`
+	// MigrationState is the status.migrationState of the last one that has ended.
+	MigrationState *contract.MigrationState `json:"migrationState,omitempty"`
+	// Answers are due to others.
+	Answers []Answer `json:"answers,omitempty"`
+	// Sequence is of the last answer.
+	Sequence int64 `json:"claimSequence,omitempty"`
+	// Migratable says whether the guest can be moved; nil: nobody has said yet.
+	Migratable *contract.Migratable `json:"migratable,omitempty"`
+	// LeftSince is since when the guest has left its pod for another, while no migration says that it has arrived,
+	// SoughtGuest says that the pods were read therefore, and NeverArrived that it runs in none.
+	LeftSince    time.Time `json:"leftSince,omitzero"`
+	SoughtGuest  bool      `json:"soughtGuest,omitempty"`
+	NeverArrived bool      `json:"neverArrived,omitempty"`
+}
+
+// over says that the migration has ended.
+func (c *Claim) over() bool { return final(c.Stage) }
+
+func final(stage contract.MigrationStage) bool {
+	return stage == contract.StageMoved || stage == contract.StageStayed
+}
+
+// rank orders stages. Nothing comes after the end.
+func rank(stage contract.MigrationStage) int {
+	return slices.Index([]contract.MigrationStage{contract.StageClaim, contract.StageHandOff, contract.StageCopying},
+		stage)
+}
+
+// moving says that the guest may be moved at any moment: the target's pod was handed to the nodes.
+func (s *State) moving() bool {
+	m := s.Migration
+	return m != nil && (m.Stage == contract.StageHandOff || m.Stage == contract.StageCopying)
+}
+
+// refuseClaim says why a migration may not begin, in KubeVirt's words where it has some, and whether it is worth asking
+// again. "" is: it may.
+func (s *State) refuseClaim(c contract.MigrationClaim) (why string, again bool) {
+	another := slices.ContainsFunc(s.Others, func(l Launcher) bool {
+		return l.podHeld() && !l.podEnded() && l.Pod.Migration != c.Migration.UID
+	})
+	switch {
+	case s.VMI == nil || s.Stale && s.VMI.UID == c.VMIUID:
+		return "the VirtualMachineInstance has not been read yet", true
+	case c.VMIUID != s.Object.UID:
+		return "another VirtualMachineInstance of that name is there, or is still being dealt with",
+			s.Next != nil && s.Next.UID == c.VMIUID || s.deleting()
+	case s.Phase.Final():
+		return "Cannot migrate VMI in finalized state.", false
+	case s.deleting():
+		return "VMI is being deleted.", false
+	case s.Migration != nil:
+		return "VMI is not eligible for migration because another migration job is in progress.", false
+	case s.Phase != PhaseRunning || !s.domainIn(contract.DomainRunning, contract.DomainPaused) || s.podEnded():
+		return "VMI is not running.", true
+	case s.Pod.DeletionTimestamp != nil:
+		return "the pod of the VMI is being deleted.", true
+	case another:
+		return "VMI has another pod that has not ended.", true
+	case s.away():
+		return "node " + s.nodeName() + " is not ready.", true
+	case s.Migratable == nil:
+		return "whether VMI is migratable is not known yet.", true
+	case s.Migratable.Reason != "":
+		return fmt.Sprintf("Cannot migrate VMI, Reason: %s, Message: %s", s.Migratable.Reason, s.Migratable.Message),
+			false
+	}
+	return "", false
+}
+
+// observeClaim folds what a migration says.
+func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
+	if c.Migration.UID == "" || rank(c.Stage) < 0 && !final(c.Stage) {
+		return
+	}
+	if c.VMIUID == "" && s.Next == nil { // whichever there is of its name
+		c.VMIUID = s.Object.UID
+	}
+	m, last := s.Migration, s.MigrationState
+	switch {
+	case m != nil && m.Migration.UID == c.Migration.UID && c.VMIUID == s.Object.UID:
+		m.hear(c, now)
+		return
+	case last.Ended() && last.MigrationUID == c.Migration.UID:
+		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: endStage(last)})
+		return
+	case c.Stage == contract.StageStayed:
+		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: contract.StageStayed})
+		return
+	case c.Stage == contract.StageMoved && s.VMI != nil && c.VMIUID == s.Object.UID && !s.Phase.Final():
+		// It was begun with a claim that this memory does not have. Where the guest is counts.
+	case c.Stage == contract.StageMoved && s.VMI != nil && s.Phase.Final():
+		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: contract.StageStayed,
+			Why: "VMI has ended."})
+		return
+	default:
+		why, again := s.refuseClaim(c)
+		if why != "" {
+			s.reply(c, contract.ClaimObservation{State: contract.ClaimRefused, Why: why, Again: again})
+			s.Stale = s.Stale || again && s.VMI != nil && c.VMIUID == s.Object.UID && s.Migratable == nil
+			return
+		}
+	}
+	s.Migration = &Claim{Migration: c.Migration, Stage: contract.StageClaim, Written: contract.StageClaim}
+	if s.Pod != nil {
+		s.Migration.Source = contract.Object{Namespace: s.Object.Namespace, Name: s.Pod.Name, UID: s.Pod.UID}
+		s.Migration.SourceNode = s.Pod.NodeName
+	}
+	s.Migration.hear(c, now)
+}
+
+// hear takes in what the migration in hand says. What is older than what it has said changes nothing.
+func (c *Claim) hear(said contract.MigrationClaim, now time.Time) {
+	c.Migration, c.Asked, c.AskAt, c.MissingSince = said.Migration, true, now.Add(askAgain), time.Time{}
+	if c.over() || !final(said.Stage) && rank(said.Stage) < rank(c.Stage) || said.Stage == contract.StageClaim {
+		return
+	}
+	c.Stage, c.State = said.Stage, cmp.Or(said.State, c.State)
+	if said.Domain != nil {
+		c.Domain = said.Domain
+	}
+	for _, e := range said.Events {
+		same := func(known contract.Event) bool { return known.Message == e.Message }
+		if !slices.Contains(c.Recorded, e.Message) && !slices.ContainsFunc(c.Events, same) {
+			c.Events = append(slices.Clone(c.Events), e)
+		}
+	}
+	if c.over() {
+		c.end(now, "")
+	}
+	if c.State == nil { // nothing is to be said of it
+		c.Written = c.Stage
+	}
+}
+
+// end completes the state of a migration that has ended.
+func (c *Claim) end(now time.Time, why string) {
+	if c.State == nil {
+		return
+	}
+	state := *c.State
+	state.Completed, state.Failed = true, c.Stage == contract.StageStayed
+	if state.End.IsZero() {
+		state.End = now.Truncate(time.Second)
+	}
+	if state.Failed {
+		state.FailureReason = cmp.Or(state.FailureReason, why)
+	}
+	c.State = &state
+}
+
+// stay ends the migration in hand: the guest is where it was, or there is none any more.
+func (s *State) stay(now time.Time, why string) {
+	m := s.Migration
+	m.Stage = contract.StageStayed
+	if m.end(now, why); m.State == nil {
+		m.Written = m.Stage
+	}
+}
+
+// reply answers a migration that has not claimed the instance. The newest answer to each counts.
+func (s *State) reply(c contract.MigrationClaim, o contract.ClaimObservation) {
+	o.Migration, o.VMIUID, o.Phase, o.Deleting = c.Migration.UID, s.Object.UID, string(s.Phase), s.deleting()
+	all := slices.DeleteFunc(slices.Clone(s.Answers), func(a Answer) bool {
+		return a.Migration.UID == c.Migration.UID
+	})
+	s.Answers = append(all, Answer{Migration: c.Migration, Observation: o})
+}
+
+// endStage is the stage in which a migration has ended.
+func endStage(state *contract.MigrationState) contract.MigrationStage {
+	if state.Failed {
+		return contract.StageStayed
+	}
+	return contract.StageMoved
+}
+
+// answer is what the migration in hand is to know.
+func (s *State) answer() contract.ClaimObservation {
+	m := s.Migration
+	o := contract.ClaimObservation{
+		Migration: m.Migration.UID, VMIUID: s.Object.UID, State: contract.ClaimGiven, Stage: m.Written,
+		SourcePod: m.Source, SourceNode: m.SourceNode, GuestMemory: m.Told.GuestMemory, Phase: string(s.Phase),
+		Deleting: s.deleting(),
+	}
+	if s.Domain != nil && s.Domain.GuestMemory > 0 {
+		o.GuestMemory = s.Domain.GuestMemory
+	}
+	if m.over() && m.Written == m.Stage {
+		o.State = contract.ClaimReleased
+	}
+	return o
+}
+
+// nextAnswer is what is to be told to a migration now.
+func (s *State) nextAnswer(now time.Time) (to contract.Object, o contract.ClaimObservation, due bool) {
+	if len(s.Answers) > 0 {
+		a := s.Answers[0]
+		return a.Migration, a.Observation, true
+	}
+	m := s.Migration
+	if m == nil || m.Migration.Name == "" {
+		return to, o, false
+	}
+	o = s.answer()
+	news := o
+	news.Sequence = m.Told.Sequence
+	asked := m.Asked && m.Written == m.Stage
+	return m.Migration, o, asked || news != m.Told || !m.over() && !now.Before(m.AskAt)
+}
+
+// answered notes that a migration was told. Found says that there was somebody to hear it. Sequences grow over a loss
+// of memory, too.
+func (s *State) answered(to contract.Object, o contract.ClaimObservation, found bool, now time.Time) {
+	if len(s.Answers) > 0 && s.Answers[0].Migration.UID == to.UID {
+		s.Answers = slices.Clone(s.Answers[1:])
+		return
+	}
+	m := s.Migration
+	if m == nil || m.Migration.UID != to.UID {
+		return
+	}
+	m.Told, m.Asked, m.AskAt = o, false, now.Add(askAgain)
+	switch {
+	case o.State == contract.ClaimReleased:
+		s.release()
+	case found:
+		m.MissingSince = time.Time{}
+	default:
+		s.missed(now)
+	}
+}
+
+// missed notes that nobody answers for the migration in hand: what is true is read.
+func (s *State) missed(now time.Time) {
+	s.Stale = true
+	s.Migration.AskAt = now.Add(askAgain)
+	if s.Migration.MissingSince.IsZero() {
+		s.Migration.MissingSince = now
+	}
+}
+
+// release lets the next migration begin.
+func (s *State) release() {
+	if m := s.Migration; m.State != nil {
+		s.MigrationState = m.State
+	}
+	s.Migration = nil
+}
+
+// nextSequence is that of an answer. It comes from the clock, so that it grows where memory was lost.
+func (s *State) nextSequence(now time.Time) int64 {
+	s.Sequence = max(s.Sequence+1, now.UnixMilli())
+	return s.Sequence
+}
+
+// adoptClaim believes what the status says of migrations: the one that is under way has claimed the instance.
+func (s *State) adoptClaim(state *contract.MigrationState) {
+	m := s.Migration
+	switch mine := m != nil && state != nil && m.Migration.UID == state.MigrationUID; {
+	case state == nil || state.MigrationUID == "":
+	case mine && state.Ended() && !m.over():
+		m.Stage, m.State = endStage(state), state
+		m.Written = m.Stage
+	case mine:
+	case state.Ended() && (m == nil || m.State == nil):
+		s.MigrationState = state
+	case state.Ended() || m != nil && m.over():
+	default:
+		stage := contract.StageHandOff
+		if !state.Start.IsZero() {
+			stage = contract.StageCopying
+		}
+		s.Migration = &Claim{
+			Migration: contract.Object{Namespace: s.Object.Namespace, UID: state.MigrationUID}, Stage: stage,
+			State: state, Written: stage, SourceNode: state.SourceNode,
+			Source: contract.Object{Namespace: s.Object.Namespace, Name: state.SourcePod},
+		}
+	}
+}
+
+// migrationState is what status.migrationState is to be.
+func (s *State) migrationState() *contract.MigrationState {
+	if m := s.Migration; m != nil && m.State != nil {
+		return m.State
+	}
+	return s.MigrationState
+}
+
+// unwritten says that the status does not have yet what the migration in hand has come to.
+func (s *State) unwritten() bool {
+	return s.Migration != nil && s.Migration.Written != s.Migration.Stage
+}
+
+// target is the other pod that the guest is, or may have been, moved to; nil: there is none that lives.
+func (s *State) target() *Launcher {
+	for i := range s.Others {
+		l := &s.Others[i]
+		ours := l.Pod.Migration != ""
+		if m := s.Migration; m != nil {
+			ours = l.Pod.Migration == m.Migration.UID
+		}
+		if ours && l.podHeld() && !l.podEnded() && !l.domainIn(contract.DomainShutoff, contract.DomainCrashed) {
+			return l
+		}
+	}
+	return nil
+}
+
+// arrived says that the guest goes on there.
+func (l *Launcher) arrived() bool {
+	return l.domainIn(contract.DomainRunning) || l.domainIn(contract.DomainPaused) && !l.midway()
+}
+
+// midway says that the guest waits there for the other end of its migration.
+func (l *Launcher) midway() bool {
+	return l.domainIn(contract.DomainPaused) && l.Domain.Reason == contract.PausedMigration
+}
+
+// halted says that the guest's processors are, which the readiness gate and a condition are to say. The moment in which
+// a guest goes from one pod to the other is no such thing.
+func (s *State) halted() bool {
+	return s.domainIn(contract.DomainPaused) && !(s.midway() && s.moving())
+}
+
+// left says that the guest has left the pod in hand for another, and runs in it never again. That is not its end.
+func (s *State) left() bool {
+	if s.domainIn(contract.DomainShutoff, contract.DomainCrashed) && s.Domain.Reason == contract.ReasonMigrated {
+		return true
+	}
+	return s.podEnded() && s.termination().Reason == contract.ReasonMigrated
+}
+
+// refreshClaim brings the migration in hand up to what is known.
+func (s *State) refreshClaim(now time.Time) {
+	m := s.Migration
+	if m != nil {
+		s.refreshHolder(now)
+		if s.VMI.Gone && m.over() {
+			m.Written = m.Stage // there is nothing to write it to
+		}
+		if m.Stage == contract.StageMoved {
+			s.takeOver()
+		}
+	}
+	if s.Phase != PhaseRunning || !s.left() || m != nil && m.Stage == contract.StageMoved && s.target() != nil {
+		s.LeftSince, s.SoughtGuest = time.Time{}, false
+		return
+	}
+	if s.LeftSince.IsZero() {
+		s.LeftSince = now
+	}
+	l := s.target()
+	missing := m == nil || !m.MissingSince.IsZero() && !now.Before(m.MissingSince.Add(askAgain))
+	switch {
+	case now.Before(s.LeftSince.Add(arrival)) || s.Stale:
+	case !s.SoughtGuest:
+		s.SoughtGuest, s.Stale = true, true
+		if m != nil {
+			m.Asked = true
+		}
+	case l == nil, missing && !l.arrived() && !now.Before(s.LeftSince.Add(askAgain)):
+		s.NeverArrived = true
+		if m != nil && !m.over() {
+			s.stay(now, neverArrived)
+		}
+	}
+}
+
+// refreshHolder sees to a migration that may be no more.
+func (s *State) refreshHolder(now time.Time) {
+	m := s.Migration
+	if m.Migration.Name == "" {
+		for _, l := range s.launchers() {
+			if l.Pod.Migration == m.Migration.UID {
+				m.Migration.Name = l.Pod.MigrationName
+			}
+		}
+	}
+	if m.Source.UID == "" && s.Pod != nil && s.Pod.Name == m.Source.Name {
+		m.Source.UID = s.Pod.UID
+	}
+	if m.AskAt.IsZero() {
+		m.AskAt = now // as the status had it: whoever it is has to hear that it is known
+	}
+	if m.Migration.Name == "" && !m.over() && !now.Before(m.AskAt) {
+		s.missed(now) // nothing says who it is
+	}
+	if m.MissingSince.IsZero() || s.Stale || m.over() {
+		return
+	}
+	switch l := s.target(); {
+	case m.Stage == contract.StageClaim:
+		s.Migration = nil
+	case l == nil && !s.left():
+		s.stay(now, "the migration is gone, and so is its target")
+	case l != nil && s.left() && l.arrived():
+		m.Stage = contract.StageMoved
+		m.end(now, "")
+	}
+}
+
+// takeOver makes the target's pod the one in hand, as the guest is there.
+func (s *State) takeOver() {
+	m := s.Migration
+	if s.Pod != nil && s.Pod.Migration == m.Migration.UID {
+		return
+	}
+	i := slices.IndexFunc(s.Others, func(l Launcher) bool { return l.Pod.Migration == m.Migration.UID })
+	if i < 0 {
+		s.Stale = s.Stale || !m.SoughtTarget
+		m.SoughtTarget = true
+		return
+	}
+	others := slices.Clone(s.Others)
+	others[i], s.Launcher = s.Launcher, others[i]
+	s.Others = others
+	if d := m.Domain; d != nil && d.PodUID == s.Pod.UID {
+		s.Launcher.observeDomain(*d)
+	}
+}
+
+// claimAlarm are the times at which a migration's state changes by itself.
+func (s *State) claimAlarm() []time.Time {
+	var at []time.Time
+	if m := s.Migration; m != nil && !m.over() {
+		at = append(at, m.AskAt)
+	}
+	if last := s.MigrationState; last.Ended() && len(s.Others) > 0 {
+		at = append(at, last.End.Add(lookAgain))
+	}
+	if !s.LeftSince.IsZero() {
+		at = append(at, s.LeftSince.Add(arrival), s.LeftSince.Add(askAgain))
+		if m := s.Migration; m != nil && !m.MissingSince.IsZero() {
+			at = append(at, m.MissingSince.Add(askAgain))
+		}
+	}
+	return at
+}
+
+// decideClaim tells migrations what they are to know, after the status does.
+func (s *State) decideClaim(now time.Time) (decision, bool) {
+	if s.unwritten() && !s.VMI.Gone {
+		if d := s.decideStatus(now); d.Action != "" {
+			return d, true
+		}
+	}
+	if to, _, due := s.nextAnswer(now); due {
+		return decision{Action: actAnswerMigration, Object: to.UID,
+			Why: "migration " + to.Name + " is to know how its instance is"}, true
+	}
+	return decision{}, false
+}
+
+// unwinding says until when the pods stay although the instance is to go: its migration ends first. Zero: they go.
+func (s *State) unwinding(now time.Time) time.Time {
+	until := s.EndingSince.Add(unwindLimit)
+	if !s.moving() || !now.Before(until) {
+		return time.Time{}
+	}
+	return until
+}
+
+// tended says that a migration sees to the end of a pod: that of its target, or the source's when it is done.
+func (s *State) tended(l *Launcher, now time.Time) bool {
+	m, last := s.Migration, s.MigrationState
+	switch {
+	case s.deleting():
+		return false
+	case l == &s.Launcher:
+		return s.Phase == PhaseRunning && s.left()
+	case m != nil && (l.Pod.Migration == m.Migration.UID || l.Pod.UID == m.Source.UID):
+		return m.MissingSince.IsZero()
+	default:
+		return last.Ended() && (l.Pod.Name == last.SourcePod || l.Pod.Name == last.TargetPod) &&
+			now.Before(last.End.Add(lookAgain))
+	}
+}
+
+// targetLabel is the label that names the node which the guest is moved to; nil: leave it.
+func (s *State) targetLabel() *string {
+	node := ""
+	switch {
+	case s.moving():
+		node = s.Migration.State.TargetNode
+	case s.migrationState() == nil || s.Migration == nil && !s.OutcomeUnknown:
+		return nil
+	}
+	return &node
+}
+
+// evacuated says that the guest is not on the node any more that it was asked to leave.
+func (s *State) evacuated(st contract.VMIStatus) bool {
+	from := s.VMI.EvacuationNode
+	return from != "" && st.NodeName != "" && from != st.NodeName
+}
+
+// moveEvents are those that the migration in hand has recorded with what is written.
+func (s *State) moveEvents() []contract.Event {
+	if s.Migration == nil {
+		return nil
+	}
+	return s.Migration.Events
+}
+
+// recorded notes that what is known of the migration in hand was written with those events.
+func (s *State) recorded(events []contract.Event) {
+	m := s.Migration
+	if m == nil {
+		return
+	}
+	m.Written = m.Stage
+	list := slices.Clone(m.Recorded)
+	for _, e := range events {
+		list = append(list, e.Message)
+	}
+	m.Recorded, m.Events = list, nil
+}
