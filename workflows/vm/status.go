@@ -30,7 +30,7 @@ func Printables() []Printable {
 	return []Printable{
 		{Status: "Terminating", When: (*State).deleting},
 		{Status: "Stopping", When: (*State).stopping},
-		awaits("Migrating", "live migration"),
+		{Status: "Migrating", When: func(s *State) bool { return s.running() && s.VMI.Migration.UnderWay() }},
 		{Status: "Paused", When: func(s *State) bool {
 			return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True")
 		}},
