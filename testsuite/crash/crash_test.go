@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestMain makes room for the programs that tests build.
@@ -98,8 +99,8 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	s.run()
 	kills, crdwatch := s.kills[false].Load(), s.kills[true].Load()
 	figures.Print(t, "crash at every event: kills %d of the control worker, %d of crdwatch (%d scenarios with %d "+
-		"events and %d writes), invariants broken: %d (%s)", kills, crdwatch, len(scenarios()), s.events, s.writes,
-		s.broken.Load(), time.Since(began).Round(time.Second))
+		"events and %d writes), invariants broken: %d (%s)\n%s", kills, crdwatch, len(scenarios()), s.events, s.writes,
+		s.broken.Load(), time.Since(began).Round(time.Second), s.migration)
 	require.Greater(t, int(kills+crdwatch), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
 }
 
@@ -113,6 +114,7 @@ type suite struct {
 	mu             sync.Mutex
 	cases          []kill
 	events, writes int
+	migration      string // what one costs, undisturbed
 
 	kills  map[bool]*atomic.Int64 // by whether they are crdwatch's
 	broken atomic.Int64
@@ -132,6 +134,11 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 	defer s.mu.Unlock()
 	s.Logf("%s: %d events in %d transactions, and %d writes, after which:\n%s", sc.name, undisturbed.total(),
 		len(moments), undisturbed.writes, want)
+	if n := undisturbed.events[contract.MigrationID(undisturbed.namespace, vmName)]; n > 0 {
+		s.migration = fmt.Sprintf("a migration: events %d in its workflow, %d in its instance's, calls of the API server: "+
+			"%d reads, %d writes with events", n, undisturbed.events[contract.VMIID(undisturbed.namespace, vmName)],
+			undisturbed.reads, undisturbed.writes)
+	}
 	s.events += undisturbed.total()
 	s.writes += undisturbed.writes
 	var all []kill

@@ -5,6 +5,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,12 +31,14 @@ type follower struct {
 	closed []string          // workflow ID and how it ended
 	again  []string          // workflow IDs of runs that continued as new
 	marks  []mark            // of the events that were counted
+	each   map[string]int    // how many there were of each workflow
 	trace  []string
 	last   time.Time
 }
 
 func follow(ctx context.Context, c client.Client, counted func(int)) *follower {
-	return &follower{temporal: c, ctx: ctx, counted: counted, open: map[string]string{}, last: time.Now()}
+	return &follower{temporal: c, ctx: ctx, counted: counted, open: map[string]string{}, each: map[string]int{},
+		last: time.Now()}
 }
 
 // entity follows every run of a workflow ID, one after the other. Between runs it looks for the next one, often at
@@ -105,6 +108,7 @@ func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 	if f.armed {
 		f.count++
 		f.marks = append(f.marks, mark{run, e.GetTaskId()})
+		f.each[id]++
 	}
 	f.last = time.Now()
 	f.trace = append(f.trace,
@@ -178,6 +182,13 @@ func (f *follower) total() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
+}
+
+// counts are the events counted, by workflow.
+func (f *follower) counts() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.each)
 }
 
 // transitions are those that are open, and how the others ended, without their objects' names.

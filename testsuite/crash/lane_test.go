@@ -46,6 +46,7 @@ type lane struct {
 	crdwatch *exec.Cmd
 	pods     int // of crdwatch, so far
 	written  atomic.Int64
+	read     atomic.Int64
 }
 
 const systemNamespace = "virtflow"
@@ -68,22 +69,32 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go l.machine.run(ctx)
-	_, err = kube.Put(l.kube, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
-		Status: corev1.NodeStatus{
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	})
-	require.NoError(t, err)
-	l.startNodeWorker()
+	for _, name := range []string{nodeName, otherNode} {
+		_, err = kube.Put(l.kube, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		})
+		require.NoError(t, err)
+		l.startNodeWorker(name)
+	}
 	l.crdwatch = l.launchCrdwatch()
 	return l
 }
 
 // startNodeWorker runs the real activities of a node worker in front of launchers that are played.
-func (l *lane) startNodeWorker() {
-	w := worker.New(l.temporal, contract.NodeTaskQueue(nodeName), worker.Options{DisableWorkflowWorker: true})
-	w.RegisterActivityWithOptions((&node.Activities{Starter: l.machine}).StartDomain,
-		activity.RegisterOptions{Name: contract.ActivityStartDomain})
+func (l *lane) startNodeWorker(name string) {
+	w := worker.New(l.temporal, contract.NodeTaskQueue(name), worker.Options{DisableWorkflowWorker: true})
+	a := &node.Activities{Starter: l.machine, Mover: mover{l.machine}}
+	for name, f := range map[string]any{
+		contract.ActivityStartDomain:    a.StartDomain,
+		contract.ActivityOfferMigration: a.OfferMigration, contract.ActivityPrepareTarget: a.PrepareTarget,
+		contract.ActivityMigrateDomain: a.MigrateDomain, contract.ActivityAbortMigration: a.AbortMigration,
+		contract.ActivityAdjustMigration: a.AdjustMigration, contract.ActivityFinishTarget: a.FinishTarget,
+		contract.ActivityWithdrawTarget: a.WithdrawTarget, contract.ActivityInspectMigration: a.InspectMigration,
+	} {
+		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
 	require.NoError(l.t, w.Start())
 	l.t.Cleanup(w.Stop)
 }
@@ -142,12 +153,14 @@ func (l *lane) killWorkers() {
 // strike says yes to takes effect, and its answer is lost.
 func (l *lane) onWrite(strike func(n int) bool) {
 	l.written.Store(0)
+	l.read.Store(0)
 	l.kube.Intercept(func(r kube.Request) *kube.Fault {
-		switch r.Verb {
-		case "get", "list", "watch":
+		if !strings.HasPrefix(r.UserAgent(), "virtflow-control-worker") || r.Verb == "watch" {
 			return nil
 		}
-		if !strings.HasPrefix(r.UserAgent(), "virtflow-control-worker") {
+		switch r.Verb {
+		case "get", "list":
+			l.read.Add(1)
 			return nil
 		}
 		if strike(int(l.written.Add(1))) {

@@ -23,7 +23,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-const nodeName = "node1"
+// Nodes: guests are on the first, unless they are moved.
+const nodeName, otherNode = "node1", "node2"
 
 // How long things take on the node.
 const (
@@ -38,6 +39,7 @@ type machine struct {
 	work     chan func()
 
 	launchers map[string]*launcher // by pod UID
+	moves     map[string]*move     // by the UID of the migration
 	// What the tests read, guarded by mu.
 	mu      sync.Mutex
 	running map[string]string // pod UID of the domain that runs, by namespace/name of the VMI
@@ -66,8 +68,8 @@ const planRefuse = "refuse" // libvirt refuses the first domain
 func newMachine(s *kube.Server, c client.Client) *machine {
 	m := &machine{
 		kube: s, temporal: c, work: make(chan func(), 10000), launchers: map[string]*launcher{},
-		running: map[string]string{},
-		made:    map[string]*counts{}, plans: map[string]string{}, full: map[string]bool{},
+		moves: map[string]*move{}, running: map[string]string{},
+		made: map[string]*counts{}, plans: map[string]string{}, full: map[string]bool{},
 	}
 	s.OnChange(func(c kube.Change) {
 		if o, ok := c.New.(*corev1.Pod); ok {
@@ -145,7 +147,7 @@ func (m *machine) sync(namespace, name, uid string) {
 		m.report(pod, l)
 	case pod.Spec.NodeName == "" && m.isFull(namespace): // placed once there is room again
 	case pod.Spec.NodeName == "":
-		_ = kube.Bind(m.kube, namespace, name, nodeName)
+		_ = kube.Bind(m.kube, namespace, name, m.place(pod))
 	case l == nil:
 		ref := observe.Owner(pod)
 		if ref == nil {
@@ -162,6 +164,17 @@ func (m *machine) sync(namespace, name, uid string) {
 	default:
 		m.ready(pod)
 	}
+}
+
+// place is the node for a pod: where its instance has no other.
+func (m *machine) place(pod *corev1.Pod) string {
+	for _, other := range kube.List[corev1.Pod](m.kube, pod.Namespace) {
+		if other.Labels[contract.LabelCreatedBy] == pod.Labels[contract.LabelCreatedBy] &&
+			other.Spec.NodeName == nodeName {
+			return otherNode
+		}
+	}
+	return nodeName
 }
 
 // setFull says whether the pods of a namespace find a place.
@@ -218,7 +231,9 @@ func (m *machine) report(pod *corev1.Pod, l *launcher) {
 	m.edit(pod, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodSucceeded
 		exit := &corev1.ContainerStateTerminated{}
-		if l.reason != contract.ReasonShutdown {
+		switch l.reason {
+		case contract.ReasonShutdown, contract.ReasonMigrated, contract.ReasonNotReceived:
+		default:
 			p.Status.Phase, exit.ExitCode = corev1.PodFailed, 1
 		}
 		message, err := json.Marshal(contract.TerminationMessage{Reason: l.reason, Ran: l.ran})
@@ -313,15 +328,19 @@ func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 	if l.ran {
 		l.domain.Sequence++
 		l.domain.State, l.domain.Reason = state, reason
-		domain := l.domain
-		go func() { // as the node worker does; what is lost here, the pod says too
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			_ = m.temporal.SignalWorkflow(ctx, contract.VMIID(l.namespace, l.vmi), "", contract.SignalObserveDomain,
-				domain)
-		}()
+		m.tell(l)
 	}
 	m.sync(l.namespace, l.podName, l.podUID)
+}
+
+// tell tells a domain as the node worker does; what is lost here, the pod says too.
+func (m *machine) tell(l *launcher) {
+	domain := l.domain
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = m.temporal.SignalWorkflow(ctx, contract.VMIID(l.namespace, l.vmi), "", contract.SignalObserveDomain, domain)
+	}()
 }
 
 // total is what was made in a namespace.

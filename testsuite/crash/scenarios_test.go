@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/migratable"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -39,7 +40,7 @@ func scenarios() []scenario {
 	start := func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }
 	noReplicas := func(s *story) error { return s.createSet(0) }
 	scale := func(s *story) error { return s.scale(2) }
-	return []scenario{
+	all := []scenario{
 		{"start", none, start, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}, true},
 		{"stop", running, func(s *story) error {
 			return s.strategy(kubevirt.RunStrategyHalted)
@@ -58,6 +59,10 @@ func scenarios() []scenario {
 		{"continue-as-new in a scale", noReplicas, midway(scale, 2),
 			heard(func(s *story) error { return s.replicas(2) }), counts{2, 2, 2}, false},
 	}
+	if migratable.Enabled {
+		all = append(all, scenario{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true})
+	}
+	return all
 }
 
 // midway does what begins a transition, and has every entity continue as new in the middle of it: while so many
@@ -169,6 +174,33 @@ func (s *story) createSet(n int32) error {
 		},
 	})
 	return err
+}
+
+// migrate asks for a migration, as the admission would let it through.
+func (s *story) migrate() error {
+	_, err := kube.Put(s.kube, &kubevirt.VirtualMachineInstanceMigration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: vmName,
+			Labels:     map[string]string{kubevirt.MigrationSelectorLabel: vmName},
+			Finalizers: []string{contract.FinalizerMigration}},
+		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmName},
+	})
+	return err
+}
+
+// moved: the guest is at the other node, and nothing is left where it was.
+func (s *story) moved() error {
+	m := kube.Get[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName)
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	switch {
+	case m == nil || vmi == nil || m.Status.Phase != kubevirt.MigrationSucceeded || len(m.Finalizers) > 0:
+		return s.says()
+	case vmi.Status.NodeName != otherNode || len(vmi.Status.ActivePods) != 1 || vmi.Status.MigrationState == nil ||
+		!vmi.Status.MigrationState.Completed:
+		return s.says()
+	case len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1:
+		return s.says()
+	}
+	return s.running(1, 1)
 }
 
 // createNode makes a node on which there is no node worker.

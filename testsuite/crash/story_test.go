@@ -27,7 +27,10 @@ type story struct {
 	*lane
 	*follower
 	namespace string
-	writes    int // of the control worker, to Kubernetes, until the end was reached
+	// writes and reads are the control worker's, of Kubernetes, until the end was reached, and events those of each
+	// workflow that was followed.
+	writes, reads int
+	events        map[string]int
 
 	mu        sync.Mutex
 	following map[string]chan struct{}
@@ -53,6 +56,8 @@ func (l *lane) play(
 			s.follow(contract.VMID(in, name))
 		case resource == crdkube.ResourceVMI:
 			s.follow(contract.VMIID(in, name))
+		case resource == crdkube.ResourceVMIM:
+			s.follow(contract.MigrationID(in, name))
 		default:
 			s.follow(contract.ReplicaSetID(in, name))
 		}
@@ -79,7 +84,7 @@ func (l *lane) play(
 	}); err != nil {
 		return s, "", fmt.Errorf("the end is not reached: %w", err)
 	}
-	summary, s.writes = s.summary(), l.stopWrites()
+	summary, s.writes, s.reads, s.events = s.summary(), l.stopWrites(), int(l.read.Load()), s.counts()
 	if made := s.machine.total(namespace); made != sc.makes {
 		err = fmt.Errorf("made were %+v instead of %+v", made, sc.makes)
 	}
@@ -124,6 +129,7 @@ func (s *story) settled() error {
 func (s *story) clean() error {
 	_ = kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
 	_ = kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName, nil)
+	_ = kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName, nil)
 	_ = kube.Remove[corev1.Node](s.kube, "", s.namespace, nil)
 	if err := await(patience, s.gone); err != nil {
 		return fmt.Errorf("no clean slate: %w", err)
@@ -153,6 +159,12 @@ func (s *story) summary() string {
 		fmt.Fprintln(&b, vmi.Status.Phase, vmi.Status.NodeName, len(vmi.Status.ActivePods), vmi.Finalizers)
 		for _, c := range vmi.Status.Conditions {
 			fmt.Fprintln(&b, "vmi", c.Type, c.Status, c.Reason)
+		}
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace) {
+		fmt.Fprintln(&b, m.Status.Phase, m.Finalizers)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintln(&b, "migration", c.Type, c.Status, c.Reason)
 		}
 	}
 	if set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName); set != nil {
@@ -189,6 +201,9 @@ func (l landscape) Error() string {
 	}
 	for _, vmi := range kube.List[kubevirt.VirtualMachineInstance](s.kube, s.namespace) {
 		b.WriteString(inJSON("vmi "+vmi.Name, vmi.Finalizers, vmi.Status))
+	}
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace) {
+		b.WriteString(inJSON("migration "+m.Name, m.Finalizers, m.Status))
 	}
 	for _, pod := range kube.List[corev1.Pod](s.kube, s.namespace) {
 		b.WriteString(inJSON("pod "+pod.Name, pod.ObjectMeta, pod.Status))
