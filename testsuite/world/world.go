@@ -149,7 +149,7 @@ func New(o Options) (*World, error) {
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log,
-		Now: w.Now, Record: kube.Record(w.kubernetes),
+		Now: w.Now, Record: kube.Record(w.kubernetes), Migrates: true,
 		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
 	})
 	if err != nil {
