@@ -67,6 +67,13 @@ func (l *Launcher) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (
 	return d, nil
 }
 
+// GetDomain is the service's.
+func (l *Launcher) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.domain, nil
+}
+
 // Operate is the service's.
 func (l *Launcher) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
 	if l.Operation == nil {
