@@ -8,6 +8,7 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/fencing"
+	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/node"
 	"github.com/virtflow/virtflow/workflows/replicaset"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -29,6 +30,8 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 
 		contract.WorkflowReplicaSet: replicaset.Workflow,
 		contract.WorkflowReplicate:  replicaset.Replicate,
+
+		contract.WorkflowMigration: migration.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

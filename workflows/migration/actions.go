@@ -1,0 +1,264 @@
+package migration
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// act does one step. Its error has been written into the state already; it is returned for the log.
+func (e *migration) act(ctx workflow.Context, d decision) error {
+	switch d.Action {
+	case entity.ActNext:
+		e.state = e.state.next()
+		e.describe(ctx)
+		return nil
+	case entity.ActRead:
+		return e.read(ctx)
+	case actClaim:
+		return e.claim(ctx)
+	case actRequest, actGiveBack:
+		return e.request(ctx, d.Action)
+	case actCreatePod:
+		return e.createPod(ctx)
+	case actConfigure:
+		return e.configure(ctx)
+	case actHandOff:
+		e.state.HandOffAt = workflow.Now(ctx)
+		return nil
+	case actBegin:
+		e.state.begin(workflow.Now(ctx))
+		return nil
+	case actDeletePod:
+		return e.deletePod(ctx)
+	case actReleasePod:
+		return e.releasePod(ctx)
+	case actDelete:
+		return e.delete(ctx)
+	case entity.ActWrite:
+		return e.write(ctx, nil)
+	case actRemoveFinalizer:
+		rest := entity.Without(e.state.VMIM.Finalizers, contract.FinalizerMigration)
+		return e.write(ctx, &rest)
+	default:
+		return e.onNode(ctx, d.Action)
+	}
+}
+
+// settle notes how a step went: a failure is kept with a growing pause, a success clears it.
+func (e *migration) settle(ctx workflow.Context, a action, err error) error {
+	s := &e.state
+	if err == nil {
+		s.Failure = s.Failure.Succeeded(string(a))
+		return nil
+	}
+	s.Failure = s.Failure.Failed(workflow.Now(ctx), string(a), "FailedStep", err)
+	return err
+}
+
+// read asks the API server for the migration, its instance and that one's pods.
+func (e *migration) read(ctx workflow.Context) error {
+	s := &e.state
+	in := contract.ReadMigrationInput{Migration: s.Object, VMIName: s.VMI.Name}
+	if in.Migration.UID == "" && s.Target.Pod != nil {
+		in.Migration.UID = s.Target.Pod.Migration
+	}
+	r, err := entity.Call[contract.ReadMigrationResult](ctx, contract.ActivityReadMigration, string(entity.ActRead), in)
+	if err == nil {
+		s.read(r)
+	}
+	return e.settle(ctx, entity.ActRead, err)
+}
+
+func (e *migration) claim(ctx workflow.Context) error {
+	s := &e.state
+	now := workflow.Now(ctx)
+	c := s.claim(now)
+	if s.Claim.Stage != c.Stage {
+		s.Claim.Tries = 0
+	}
+	s.Claim.Stage = c.Stage
+	s.Claim.Tries++
+	s.Claim.AskAt = now.Add(pause(s.Claim.Tries, claimPause, claimLongest))
+	there, err := entity.SignalOther(ctx, contract.VMIID(s.VMI.Namespace, s.VMI.Name), contract.SignalClaim, c)
+	// Whether there is such an instance is read, though not each time.
+	s.Claim.Missing = err == nil && !there && s.Claim.Tries%missingEach == 1
+	return e.settle(ctx, actClaim, err)
+}
+
+func (e *migration) request(ctx workflow.Context, a action) error {
+	s := &e.state
+	r := s.request()
+	there, err := entity.SignalOther(ctx, contract.AdmissionID, contract.SignalRequestAdmission, r)
+	p := &s.Place
+	p.Asked = true
+	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
+	p.Tries++
+	next := pause(p.Tries, claimPause, claimLongest)
+	if there {
+		next = placeLongest // it has arrived, and what changes is told
+	}
+	p.AskAt = workflow.Now(ctx).Add(next)
+	return e.settle(ctx, a, err)
+}
+
+func (e *migration) createPod(ctx workflow.Context) error {
+	s := &e.state
+	in := contract.CreateTargetPodInput{Migration: s.Object, VMI: s.VMI, Source: s.pod(&s.Source), PreferNode: s.Prefer}
+	r, err := entity.Call[contract.CreateTargetPodResult](ctx, contract.ActivityCreateTargetPod, string(actCreatePod), in)
+	switch {
+	case entity.ErrorType(err) == contract.ErrorGone:
+		s.Stale = true
+	case err != nil:
+	case r.Refused != "":
+		s.Stale, err = true, errors.New(r.Refused)
+	case r.Quota != "":
+		s.Quota, err = r.Quota, errors.New(r.Quota)
+	default:
+		s.Quota = ""
+		if s.Target.Pod == nil {
+			s.Target = End{NodeState: s.nodeOf(r.Pod.UID)}
+		}
+		s.Target.see(r.Pod)
+	}
+	return e.settle(ctx, actCreatePod, err)
+}
+
+func (e *migration) configure(ctx workflow.Context) error {
+	s := &e.state
+	r, err := entity.Call[contract.ConfigureMigrationResult](ctx, contract.ActivityConfigureMigration,
+		string(actConfigure), contract.ConfigureMigrationInput{VMI: s.VMI})
+	if err == nil {
+		s.Settings = &r
+	}
+	s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorGone
+	return e.settle(ctx, actConfigure, err)
+}
+
+func (e *migration) deletePod(ctx workflow.Context) error {
+	s := &e.state
+	in := contract.DeleteMigrationPodInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(s.leftOver())}
+	r, err := entity.Call[contract.DeleteMigrationPodResult](ctx, contract.ActivityDeleteMigrationPod,
+		string(actDeletePod), in)
+	end := s.leftOver()
+	switch {
+	case err != nil:
+	case r.Refused != "":
+		err = errors.New(r.Refused)
+	case r.Absent:
+		end.Deleted, end.Pod = true, entity.Gone(end.Pod)
+	default:
+		end.Deleted = true
+	}
+	return e.settle(ctx, actDeletePod, err)
+}
+
+func (e *migration) releasePod(ctx workflow.Context) error {
+	s := &e.state
+	end := s.leftOver()
+	in := contract.RemovePodFinalizerInput{Pod: s.pod(end)}
+	if end.Pod.Ended() {
+		in.ResourceVersion = end.Pod.ResourceVersion
+	}
+	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
+		string(actReleasePod), in)
+	end.LookAt = workflow.Now(ctx)
+	switch {
+	case err != nil:
+	case r.Absent:
+		end.Released, end.Pod = true, entity.Gone(end.Pod)
+	case r.Refused != "":
+		end.Looks++
+		if r.Pod != nil {
+			end.see(*r.Pod)
+		}
+	default:
+		end.Released = true
+	}
+	if err == nil {
+		end.LookAt = end.LookAt.Add(pause(end.Looks+1, endFirst, endLongest))
+	}
+	return e.settle(ctx, actReleasePod, err)
+}
+
+// delete deletes the migration of an instance that is gone, as KubeVirt does.
+func (e *migration) delete(ctx workflow.Context) error {
+	s := &e.state
+	r, err := entity.Call[contract.DeleteMigrationResult](ctx, contract.ActivityDeleteMigration, string(actDelete),
+		contract.DeleteMigrationInput{Migration: s.Object, VMIName: s.VMI.Name})
+	s.Deleted = err == nil // one of an instance that there is again stays
+	if r.Absent {
+		s.VMIM = entity.Gone(s.VMIM)
+	}
+	return e.settle(ctx, actDelete, err)
+}
+
+// write patches the migration: its status, where it differs, and its finalizers when they are to change.
+func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
+	s := &e.state
+	a := entity.ActWrite
+	if finalizers != nil {
+		a = actRemoveFinalizer
+	}
+	in := contract.PatchMigrationInput{Migration: s.Object, ResourceVersion: s.VMIM.ResourceVersion,
+		Finalizers: finalizers}
+	if finalizers != nil {
+		in.Stats = s.stats() // one request for both
+	}
+	status := s.status()
+	if s.differs() {
+		in.Status, in.Events = &status, s.events()
+	}
+	r, err := entity.Call[contract.PatchMigrationResult](ctx, contract.ActivityPatchMigration,
+		string(a)+": "+status.Phase, in)
+	if err != nil {
+		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil
+		return e.settle(ctx, a, err)
+	}
+	switch {
+	case r.Gone:
+		s.VMIM = entity.Gone(s.VMIM)
+	case r.Written:
+		if in.Status != nil {
+			s.Written, s.OutcomeUnknown = &status, false
+			s.Announced.Note(in.Events)
+		}
+		s.StatsWritten = s.StatsWritten || in.Stats != nil
+		if finalizers != nil {
+			s.VMIM.Finalizers = *finalizers
+		}
+	}
+	if r.Conflict {
+		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil // it may have met its own first attempt
+		err = s.met(in.ResourceVersion, r.Current)
+	} else {
+		s.Conflicts = 0
+		if r.Current != nil {
+			s.observeMigration(*r.Current)
+		}
+	}
+	e.describe(ctx)
+	return e.settle(ctx, a, err)
+}
+
+// met takes in what a write of a version met instead: the object as it is now, whatever the order of the versions seems
+// to be. An error says that there was nothing new in it once more.
+func (s *State) met(version string, now *contract.MigrationObservation) error {
+	if now != nil && now.UID == s.Object.UID && !s.VMIM.Gone && s.VMIM.ResourceVersion == version {
+		s.VMIM = now
+	} else if now != nil { // there has been word of it while the write was under way
+		s.observeMigration(*now)
+	}
+	return s.Conflicts.Met(s.VMIM.Gone || s.VMIM.ResourceVersion != version, "VirtualMachineInstanceMigration", version)
+}
+
+// pod is that of one end.
+func (s *State) pod(e *End) contract.Object {
+	if e.Pod == nil {
+		return contract.Object{}
+	}
+	return contract.Object{Namespace: s.Object.Namespace, Name: e.Pod.Name, UID: e.Pod.UID}
+}

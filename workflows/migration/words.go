@@ -1,0 +1,125 @@
+package migration
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Why a migration has failed, in KubeVirt's words where it has some: the message of the event FailedMigration.
+const (
+	wordVMIEnded      = "Migration failed vmi shutdown during migration."
+	wordCanceled      = "Migration failed due to being canceled"
+	wordTargetEnded   = "Migration failed because target pod shutdown during migration"
+	wordTargetRemoved = "Migration target pod was removed during active migration."
+	wordCleared       = "VMI's migration state was cleared during the active migration."
+	wordFailed        = "source node reported migration failed"
+	wordInProgress    = "VMI is not eligible for migration because another migration job is in progress."
+	wordUnschedulable = "Migration target pod was unschedulable for too long: unschedulable pod timeout period exceeded"
+	wordPending       = "Migration target pod was pending for too long: pending pod timeout period exceeded"
+	// KubeVirt has no words for those below.
+	wordNoAnswer  = "Migration failed because the instance did not answer in time"
+	wordNoOffer   = "Migration failed because the source could not offer its guest: "
+	wordNotReady  = "Migration failed because the target could not be prepared: "
+	wordTooLong   = "Migration failed because it took longer than completionTimeoutPerGiB allows"
+	wordGuestLost = "Migration failed because the guest was lost: it had left the source, and the target ended first"
+	wordNotBegun  = "Migration failed because the source was never asked to move its guest"
+	wordEnded     = "Migration failed because the guest has ended"
+)
+
+// What the instance's status says.
+const (
+	wordAborted = "Live migration has been aborted"
+)
+
+// Conditions of a migration.
+const (
+	ConditionAbortRequested = "migrationAbortRequested"
+	ConditionQuota          = "migrationRejectedByResourceQuota"
+	ConditionQueued         = "virtflow.io/Queued"
+	ConditionDoubt          = "virtflow.io/MigrationDoubt"
+	ConditionSynchronized   = "Synchronized"
+)
+
+func event(kind, reason, message string) contract.Event {
+	return contract.Event{Type: kind, Reason: reason, Message: message}
+}
+
+// events are those of the migration that its state calls for and that were not recorded yet.
+func (s *State) events() []contract.Event {
+	var events []contract.Event
+	add := func(kind, reason, message string) { events = append(events, event(kind, reason, message)) }
+	if p := s.Target.Pod; p != nil && p.Unschedulable != nil && s.Result == ResultNone {
+		add("Warning", "migrationTargetPodUnschedulable", fmt.Sprintf(
+			"Migration target pod for VMI [%s/%s] is currently unschedulable.", s.VMI.Namespace, s.VMI.Name))
+	}
+	if !s.phaseTime(PhasePreparingTarget).IsZero() {
+		add("Normal", "SuccessfulHandOver", "Migration target pod is ready for preparation by virt-handler.")
+	}
+	if s.AbortSent {
+		add("Normal", "SuccessfulAbortMigration", "Migration is ready to be canceled by virt-handler.")
+	}
+	switch s.Phase {
+	case PhaseSucceeded:
+		add("Normal", "SuccessfulMigration", "Source node reported migration succeeded")
+	case PhaseFailed:
+		add("Warning", "FailedMigration", s.failure())
+	default:
+	}
+	return s.Announced.Missing(events...)
+}
+
+// failure is why it has failed.
+func (s *State) failure() string {
+	if s.Cause != "" {
+		return s.Cause
+	}
+	return wordFailed
+}
+
+// instanceEvents are those of the instance that go with what is claimed.
+func (s *State) instanceEvents(now time.Time) []contract.Event {
+	var events []contract.Event
+	add := func(kind, reason, message string) { events = append(events, event(kind, reason, message)) }
+	switch s.stage() {
+	case contract.StageClaim:
+		if now.Before(s.NotBefore) {
+			add("Warning", "MigrationBackoff", fmt.Sprintf("backoff migrating vmi %s/%s", s.VMI.Namespace, s.VMI.Name))
+		}
+	case contract.StageCopying:
+		if t := s.Prepared; t != nil {
+			address, port := s.address()
+			add("Normal", "PreparingTarget", "VirtualMachineInstance Migration Target Prepared.")
+			add("Normal", "PreparingTarget", fmt.Sprintf("Migration Target is listening at %s, on ports: %d", address,
+				port))
+		}
+		add("Normal", "Migrating", "VirtualMachineInstance is migrating.")
+	case contract.StageMoved:
+		add("Normal", "Migrated",
+			fmt.Sprintf("The VirtualMachineInstance migrated to node %s.", s.Target.node()))
+	case contract.StageStayed:
+		if !s.handedOff() {
+			break
+		}
+		if s.AbortSent {
+			add("Normal", "Migrating", "VirtualMachineInstance is aborting migration.")
+		}
+		add("Warning", "Migrated", fmt.Sprintf("VirtualMachineInstance migration uid %s failed. reason:%s",
+			s.Object.UID, s.reason()))
+	default:
+	}
+	return events
+}
+
+// reason is why it has failed, as the instance's status says it.
+func (s *State) reason() string {
+	switch {
+	case s.Outcome != nil && s.Outcome.Aborted && s.Cause != "" && s.AbortSent:
+		return wordAborted
+	case s.Reason != "":
+		return s.Reason
+	default:
+		return s.failure()
+	}
+}

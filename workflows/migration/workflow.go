@@ -1,0 +1,127 @@
+package migration
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// migration binds the state to one run of the workflow.
+type migration struct {
+	state State
+	loop  *entity.Loop
+}
+
+// Workflow is a migration's entity. It ends when the migration has, and nothing of it is left but the object.
+func Workflow(ctx workflow.Context, in contract.EntityInput) error {
+	e := &migration{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
+	if in.Name == "" || in.Namespace == "" {
+		return temporal.NewNonRetryableApplicationError("a migration's entity needs namespace and name",
+			contract.ErrorInvalid, nil)
+	}
+	if err := entity.Decode(in.Carried, &e.state); err != nil {
+		return err
+	}
+	e.loop = entity.NewLoop(ctx, e)
+	entity.OnSignal(e.loop, contract.SignalObserveMigration, func(o contract.MigrationObservation) {
+		e.state.observeMigration(o)
+	})
+	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveClaim, func(o contract.ClaimObservation) { e.state.observeClaim(o) })
+	entity.OnSignal(e.loop, contract.SignalObserveAdmission, func(o contract.AdmissionObservation) {
+		e.state.observeAdmission(o)
+	})
+	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
+		return err
+	}
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func(contract.RequestReport) {})
+	return e.loop.Run(contract.WorkflowMigration, func(carried []byte) any {
+		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
+	})
+}
+
+// State answers the state query.
+func (e *migration) State() any { return e.state }
+
+// Busy says that a node's worker is at work.
+func (e *migration) Busy() bool { return len(e.state.Open) > 0 }
+
+// Refresh brings what is derived from observations up to date.
+func (e *migration) Refresh(now time.Time) { e.state.refresh(now) }
+
+// Plan binds the planner's decision to its step.
+func (e *migration) Plan(now time.Time) entity.Plan {
+	return e.state.decide(now).Plan(e.state.Failure, e.act)
+}
+
+// Details are what the Temporal UI shows first.
+func (e *migration) Details(p entity.Plan) string {
+	s := &e.state
+	if s.VMIM == nil {
+		return fmt.Sprintf("VirtualMachineInstanceMigration %s/%s has not been seen yet.", s.Object.Namespace,
+			s.Object.Name)
+	}
+	var b strings.Builder
+	phase := string(s.Phase)
+	if phase == "" {
+		phase = "new"
+	}
+	fmt.Fprintf(&b, "**VirtualMachineInstanceMigration %s/%s of instance %s is %s**", s.Object.Namespace, s.Object.Name,
+		s.VMI.Name, phase)
+	if s.Source.node() != "" {
+		fmt.Fprintf(&b, "\n\nFrom %s", s.Source.node())
+		if s.Target.node() != "" {
+			fmt.Fprintf(&b, " to %s", s.Target.node())
+		}
+		b.WriteString(".")
+	}
+	for _, kind := range []string{ConditionDoubt, contract.ConditionNodeLost, ConditionQueued, ConditionQuota} {
+		if c, ok := conditions.Get(s.Conditions, kind); ok {
+			fmt.Fprintf(&b, "\n\n**%s**: %s.", c.Type, strings.TrimRight(c.Message, ". "))
+		}
+	}
+	if s.Phase == PhaseFailed {
+		fmt.Fprintf(&b, "\n\nIt failed: %s.", strings.TrimRight(s.reason(), ". "))
+	}
+	if o := s.Outcome; s.Phase == PhaseSucceeded && o != nil && o.Stats.TotalMs > 0 {
+		fmt.Fprintf(&b, "\n\nIt took %d ms, for %d ms of which the guest stood still.", o.Stats.TotalMs,
+			o.Stats.DowntimeMs)
+	}
+	if p.Waiting != "" && !p.Finish {
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
+	}
+	if s.Failure != nil {
+		b.WriteString("\n\n" + s.Failure.Text(true))
+	}
+	return b.String()
+}
+
+// describe keeps the search attributes current.
+func (e *migration) describe(ctx workflow.Context) {
+	s := &e.state
+	if s.VMIM == nil {
+		return
+	}
+	op, actor := contract.OperationMigrate, s.VMIM.Actor
+	if s.Phase.Final() {
+		op = contract.OperationNone
+	}
+	if s.deleting() && s.Deleter != "" {
+		actor = s.Deleter
+	}
+	e.loop.Describe(ctx, []entity.Attribute{
+		{Name: contract.SearchUID, Value: s.Object.UID},
+		{Name: contract.SearchPhase, Value: string(s.Phase)},
+		{Name: contract.SearchOperation, Value: string(op), Along: true},
+		{Name: contract.SearchNode, Value: s.Source.node(), Along: true},
+		{Name: contract.SearchActor, Value: actor},
+	})
+}
