@@ -16,9 +16,11 @@
 //	kubevirt.io   virtualmachineinstancereplicasets             get
 //	kubevirt.io   virtualmachineinstancereplicasets/status      patch
 //	kubevirt.io   virtualmachineinstancereplicasets/finalizers  update   (blockOwnerDeletion on the instance)
+//	kubevirt.io   virtualmachineinstancemigrations    list, create, delete
 //	apps          controllerrevisions                 get, list, create, delete
 //	""            pods                                get, list, create, delete, patch
 //	""            pods/status                         patch
+//	""            pods/eviction                       create
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create

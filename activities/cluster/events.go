@@ -19,6 +19,7 @@ const (
 	componentController = "virtualmachine-controller"
 	componentNode       = "virt-handler"
 	componentReplicaSet = "virtualmachinereplicaset-controller"
+	componentEvacuation = "evacuation-controller"
 )
 
 // Kinds of objects that events are about.
@@ -36,6 +37,11 @@ const maxEventMessage = 1024
 // thing done again. Its name is derived from what it is about, so that a repeated attempt writes it once; occasion
 // tells two events of one reason on one object apart.
 func (a *Activities) tell(kind string, o contract.Object, e contract.Event, occasion string) {
+	a.tellBy(component(kind, e.Reason), kind, o, e, occasion)
+}
+
+// tellBy is tell for what a certain component of KubeVirt's says.
+func (a *Activities) tellBy(by, kind string, o contract.Object, e contract.Event, occasion string) {
 	stamp := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	namespace, apiVersion := o.Namespace, "kubevirt.io/v1"
 	if kind == kindNode {
@@ -49,8 +55,8 @@ func (a *Activities) tell(kind string, o contract.Object, e contract.Event, occa
 		Type:                e.Type,
 		Reason:              e.Reason,
 		Message:             observe.Cut(e.Message, maxEventMessage),
-		Source:              corev1.EventSource{Component: component(kind, e.Reason)},
-		ReportingController: component(kind, e.Reason),
+		Source:              corev1.EventSource{Component: by},
+		ReportingController: by,
 		FirstTimestamp:      stamp,
 		LastTimestamp:       stamp,
 		Count:               1,

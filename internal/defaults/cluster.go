@@ -102,6 +102,19 @@ func (c Cluster) DrainTaint() corev1.Taint {
 	return corev1.Taint{Key: cmp.Or(key, "kubevirt.io/drain"), Effect: corev1.TaintEffectNoSchedule}
 }
 
+// MigrationLimits are how many migrations there may be at a time, in the whole cluster and away from one node.
+func (c Cluster) MigrationLimits() (whole, outbound int) {
+	whole, outbound = 5, 2
+	m := c.Configuration.MigrationConfiguration
+	if m != nil && m.ParallelMigrationsPerCluster != nil {
+		whole = int(*m.ParallelMigrationsPerCluster)
+	}
+	if m != nil && m.ParallelOutboundMigrationsPerNode != nil {
+		outbound = int(*m.ParallelOutboundMigrationsPerNode)
+	}
+	return whole, outbound
+}
+
 // Architectures by their Go names.
 const (
 	amd64 = "amd64"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/drain"
 	"github.com/virtflow/virtflow/workflows/fencing"
 	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/node"
@@ -32,6 +33,7 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 		contract.WorkflowReplicate:  replicaset.Replicate,
 
 		contract.WorkflowMigration: migration.Workflow,
+		contract.WorkflowDrain:     drain.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}
@@ -59,6 +61,12 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityCreateReplicas:  a.CreateReplicas,
 		contract.ActivityDeleteReplicas:  a.DeleteReplicas,
 		contract.ActivityPatchReplicaSet: a.PatchReplicaSet,
+
+		contract.ActivityFindEvacuees:     a.FindEvacuees,
+		contract.ActivityCreateMigrations: a.CreateMigrations,
+		contract.ActivityDeleteMigrations: a.DeleteMigrations,
+		contract.ActivityEvictPod:         a.EvictPod,
+		contract.ActivityClearEvacuation:  a.ClearEvacuation,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

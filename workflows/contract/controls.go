@@ -46,6 +46,8 @@ type ControlRequest struct {
 	Operation Operation `json:"operation,omitempty"`
 	// Node is the one to prefer, for prefer-node.
 	Node string `json:"node,omitempty"`
+	// Parallelism is how many guests are moved at a time, for drain; 0: as many as the cluster's configuration allows.
+	Parallelism int `json:"parallelism,omitempty"`
 	// State corrects the state, for repair: a JSON merge patch (RFC 7386) of what the state query answers.
 	State json.RawMessage `json:"state,omitempty"`
 }

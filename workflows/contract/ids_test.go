@@ -38,6 +38,8 @@ func TestLongestNames(t *testing.T) {
 			}
 		}
 		add(NodeID(object), "node "+last)
+		add(DrainID(object, 1), "drain "+last)
+		add(DrainID(object, 2), "next drain "+last)
 		add(NodeTaskQueue(object), "queue "+last)
 	}
 	require.Equal(t, VMID(namespace, name+"x"), VMID(namespace, name+"x"))

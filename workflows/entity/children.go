@@ -151,6 +151,11 @@ func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
 	for channel := workflow.GetSignalChannel(ctx, contract.SignalDetached); channel.ReceiveAsync(nil); {
 		detached = true
 	}
+	return ReportedTo(ctx, detached, r, err)
+}
+
+// ReportedTo is Reported for a transition of several runs, which has kept in its state whether it was detached.
+func ReportedTo[R any](ctx workflow.Context, detached bool, r R, err error) (R, error) {
 	info := workflow.GetInfo(ctx)
 	if !detached || info.ParentWorkflowExecution == nil {
 		return r, err

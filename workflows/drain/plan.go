@@ -1,0 +1,160 @@
+package drain
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// The steps of a drain.
+const (
+	actMigrate entity.Action = "make migrations"
+	actEvict   entity.Action = "evict a pod"
+	actDelete  entity.Action = "cancel the migrations"
+	actClear   entity.Action = "take back the evacuations"
+)
+
+const (
+	// lookWhileMoving is how often the guests are looked at while some of them leave, lookWhileIdle while none does.
+	lookWhileMoving = 10 * time.Second
+	lookWhileIdle   = time.Minute
+	// leastPause is that between two attempts at what the API server refuses.
+	leastPause = 10 * time.Second
+)
+
+// decide says what is to be done next. It changes nothing.
+func (s *State) decide(now time.Time) entity.Decision {
+	return s.Failure.HoldBack(s.next(now), now, nil)
+}
+
+func (s *State) next(now time.Time) entity.Decision {
+	look := s.lookAt()
+	switch {
+	case s.Gone:
+		return entity.Decision{Action: entity.ActFinish, Why: "the node exists no more"}
+	case s.Look, !now.Before(look):
+		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
+	case s.Cancelled != nil:
+		return s.undo()
+	case s.More == 0 && s.count(Waiting, Migrating, Leaving, Blocked) == 0:
+		return entity.Decision{Action: entity.ActFinish, Why: "nobody is left"}
+	case s.Paused != nil:
+		return entity.Decision{WakeAt: look, Waiting: "the control " + contract.ControlResumeDrain}
+	}
+	chosen, at := s.movable(now)
+	if len(chosen) > 0 {
+		return entity.Decision{Action: actMigrate, Why: "their turn has come"}
+	}
+	uid, again := s.evictable(now)
+	if uid != "" {
+		return entity.Decision{Action: actEvict, Object: uid, Why: "no other is left to be moved"}
+	}
+	return entity.Decision{WakeAt: look, Waiting: s.waiting()}.By(at).By(again)
+}
+
+// lookAt is when the guests are to be looked at again.
+func (s *State) lookAt() time.Time {
+	if s.Seen.IsZero() {
+		return s.Seen
+	}
+	if s.count(Migrating, Leaving) > 0 {
+		return s.Seen.Add(lookWhileMoving)
+	}
+	return s.Seen.Add(lookWhileIdle)
+}
+
+// movable are the guests whose migrations are to be made now, in their order, and when the next may be that waits for
+// its back-off (zero: none does).
+func (s *State) movable(now time.Time) (chosen []contract.Evacuee, at time.Time) {
+	free := cmp.Or(s.Parallelism, s.Outbound, 1) - s.count(Migrating)
+	for i := range s.Guests {
+		g := &s.Guests[i]
+		if !g.migrates() || g.Standing != Waiting && g.Standing != Blocked || !g.Running {
+			continue
+		}
+		switch before := g.notBefore(); {
+		case now.Before(before):
+			at = sooner(at, before)
+		case len(chosen) < free:
+			chosen = append(chosen, g.Evacuee)
+		}
+	}
+	return chosen, at
+}
+
+// evictable is the guest that is to be evicted now, by its UID: one after the other, when none is left that moves. ""
+// is none, and at is when the next may be that was refused (zero: none was).
+func (s *State) evictable(now time.Time) (uid string, at time.Time) {
+	if s.Scope != contract.ScopeAll || s.count(Migrating, Leaving) > 0 {
+		return "", at
+	}
+	for i := range s.Guests {
+		g := &s.Guests[i]
+		switch {
+		case g.migrates() && g.Standing == Waiting:
+			return "", at
+		case g.Standing != Waiting && g.Standing != Blocked, g.migrates(), g.Strategy == strategyMigrate:
+		case now.Before(g.RetryAt):
+			at = sooner(at, g.RetryAt)
+		case uid == "":
+			uid = g.VMI.UID
+		}
+	}
+	return uid, at
+}
+
+// sooner is the earlier of two times, where zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// undo is what is to be done of a drain that was cancelled: its migrations are cancelled, and those that are left are
+// not asked to leave any more.
+func (s *State) undo() entity.Decision {
+	switch {
+	case !s.Deleted && len(s.migrations()) > 0:
+		return entity.Decision{Action: actDelete, Why: "the drain was cancelled"}
+	case !s.Cleared && len(s.marked()) > 0:
+		return entity.Decision{Action: actClear, Why: "the drain was cancelled"}
+	default:
+		return entity.Decision{Action: entity.ActFinish, Why: "it was cancelled"}
+	}
+}
+
+// migrations are those that were made for the node and have not ended.
+func (s *State) migrations() []contract.Object {
+	var out []contract.Object
+	for _, g := range s.Guests {
+		if g.Migration.UID != "" && g.Evacuates {
+			out = append(out, g.Migration)
+		}
+	}
+	return out
+}
+
+// marked are the instances that are asked to leave the node, and are not somebody else's to move.
+func (s *State) marked() []contract.Object {
+	var out []contract.Object
+	for _, g := range s.Guests {
+		if g.Marked && g.Standing != Others {
+			out = append(out, g.VMI)
+		}
+	}
+	return out
+}
+
+func (s *State) waiting() string {
+	switch {
+	case s.count(Migrating, Leaving) > 0:
+		return "those that leave"
+	case s.count(Waiting) > 0:
+		return "those whose turn comes later"
+	default:
+		return "somebody to change what blocks those that are left"
+	}
+}

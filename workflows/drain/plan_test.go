@@ -1,0 +1,251 @@
+package drain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// guest is a running one that is marked and can be moved.
+func guest(name string, change ...func(*contract.Evacuee)) contract.Evacuee {
+	e := contract.Evacuee{VMI: contract.Object{Namespace: "ns", Name: name, UID: name}, Strategy: "LiveMigrate",
+		Marked: true, Migratable: true, Running: true}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func strategy(s string) func(*contract.Evacuee) {
+	return func(e *contract.Evacuee) { e.Strategy = s }
+}
+
+func fixed(e *contract.Evacuee) { e.Migratable, e.Why = false, "it bridges" }
+
+func moving(e *contract.Evacuee) {
+	e.Migration, e.Evacuates = contract.Object{Namespace: "ns", Name: "m-" + e.VMI.Name, UID: "m-" + e.VMI.UID}, true
+}
+
+func idle(e *contract.Evacuee) { e.Running = false }
+
+func failed(n int, ago time.Duration) func(*contract.Evacuee) {
+	return func(e *contract.Evacuee) { e.Failures, e.LastFailure = n, now.Add(-ago) }
+}
+
+func seen(scope contract.DrainScope, guests ...contract.Evacuee) *State {
+	s := &State{Node: "n", Scope: scope}
+	s.see(now, contract.FindEvacueesResult{Evacuees: guests, Outbound: 2})
+	return s
+}
+
+func TestStandings(t *testing.T) {
+	const marked, all = contract.ScopeMarked, contract.ScopeAll
+	for name, c := range map[string]struct {
+		scope contract.DrainScope
+		guest contract.Evacuee
+		want  Standing
+	}{
+		"migratable":                         {marked, guest("a"), Waiting},
+		"migratable if possible":             {all, guest("a", strategy("LiveMigrateIfPossible")), Waiting},
+		"boots":                              {marked, guest("a", idle), Waiting},
+		"boots, and it is not known yet":     {marked, guest("a", fixed, idle), Waiting},
+		"moves":                              {marked, guest("a", moving), Migrating},
+		"moves, though nobody would have it": {all, guest("a", strategy("None"), moving), Migrating},
+		"cannot move":                        {all, guest("a", fixed), Blocked},
+		"goes": {all, guest("a", func(e *contract.Evacuee) {
+			e.Deleting = true
+		}), Leaving},
+		"external":                   {all, guest("a", strategy("External")), Others},
+		"none":                       {all, guest("a", strategy("None")), Waiting},
+		"unset":                      {all, guest("a", strategy("")), Waiting},
+		"none, that somebody marked": {marked, guest("a", strategy("None")), Others},
+		"cannot move, if possible": {all, guest("a", fixed, strategy("LiveMigrateIfPossible")),
+			Waiting},
+		"cannot move any more, if possible": {marked, guest("a", fixed, strategy("LiveMigrateIfPossible")), Others},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := seen(c.scope, c.guest).Guests[0]
+			require.Equal(t, c.want, g.Standing, g.Reason)
+			require.NotEmpty(t, g.Reason)
+			require.Equal(t, now, g.Since)
+		})
+	}
+}
+
+func names(chosen []contract.Evacuee) []string {
+	var out []string
+	for _, e := range chosen {
+		out = append(out, e.VMI.Name)
+	}
+	return out
+}
+
+func TestWhoMovesNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		guests      []contract.Evacuee
+		parallelism int
+		want        []string
+		at          time.Duration // from now; 0: never
+	}{
+		"as many as a node may send": {guests: []contract.Evacuee{guest("a"), guest("b"), guest("c")},
+			want: []string{"a", "b"}},
+		"as many as was asked for": {guests: []contract.Evacuee{guest("a"), guest("b"), guest("c")}, parallelism: 1,
+			want: []string{"a"}},
+		"one moves": {guests: []contract.Evacuee{guest("a", moving), guest("b"), guest("c")}, want: []string{"b"}},
+		"two move":  {guests: []contract.Evacuee{guest("a", moving), guest("b", moving), guest("c")}},
+		"not those that boot": {guests: []contract.Evacuee{guest("a", idle), guest("b")},
+			want: []string{"b"}},
+		"not those that cannot": {guests: []contract.Evacuee{guest("a", fixed), guest("b", strategy("External")),
+			guest("c", strategy("None")), guest("d")}, want: []string{"d"}},
+		"one failed a moment ago": {guests: []contract.Evacuee{guest("a", failed(1, 5*time.Second)), guest("b")},
+			want: []string{"b"}, at: 15 * time.Second},
+		"one failed a while ago": {guests: []contract.Evacuee{guest("a", failed(1, 20*time.Second)), guest("b")},
+			want: []string{"a", "b"}},
+		"one failed again and again": {guests: []contract.Evacuee{guest("a", failed(9, time.Minute))},
+			at: 260 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seen(contract.ScopeMarked, c.guests...)
+			s.Parallelism = c.parallelism
+			chosen, at := s.movable(now)
+			require.Equal(t, c.want, names(chosen))
+			if c.at != 0 {
+				require.Equal(t, now.Add(c.at), at)
+			} else {
+				require.Zero(t, at)
+			}
+		})
+	}
+}
+
+func TestWhatIsDoneNext(t *testing.T) {
+	const marked, all = contract.ScopeMarked, contract.ScopeAll
+	for name, c := range map[string]struct {
+		state  *State
+		change func(*State)
+		want   entity.Action
+		object string
+		wake   time.Duration // from now; 0: never
+	}{
+		"at first":       {state: &State{}, want: entity.ActRead},
+		"nobody is left": {state: seen(marked), want: entity.ActFinish},
+		"only others' are left": {state: seen(all, guest("a", strategy("External"))),
+			want: entity.ActFinish},
+		"there are more": {state: seen(all), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
+		"the node is gone": {state: seen(all, guest("a")), change: func(s *State) { s.Gone = true },
+			want: entity.ActFinish},
+		"somebody waits": {state: seen(marked, guest("a")), want: actMigrate},
+		"paused": {state: seen(marked, guest("a")), change: func(s *State) { s.Paused = &Request{} },
+			wake: lookWhileIdle},
+		"paused, and one moves": {state: seen(marked, guest("a", moving), guest("b")),
+			change: func(s *State) { s.Paused = &Request{} }, wake: lookWhileMoving},
+		"one moves": {state: seen(marked, guest("a", moving)), wake: lookWhileMoving},
+		"something has changed": {state: seen(marked, guest("a")), change: func(s *State) {
+			s.Look = true
+		}, want: entity.ActRead},
+		"nobody can move":       {state: seen(marked, guest("a", fixed)), wake: lookWhileIdle},
+		"one backs off":         {state: seen(marked, guest("a", failed(1, 0))), wake: 20 * time.Second},
+		"none are evicted last": {state: seen(all, guest("a"), guest("b", strategy("None"))), want: actMigrate},
+		"none wait for moves": {state: seen(all, guest("a", moving), guest("b", strategy("None"))),
+			wake: lookWhileMoving},
+		"none wait for back-offs": {state: seen(all, guest("a", failed(1, 0)), guest("b", strategy("None"))),
+			wake: 20 * time.Second},
+		"none do not wait for what is blocked": {state: seen(all, guest("a", fixed), guest("b", strategy("None"))),
+			want: actEvict, object: "b"},
+		"none one after the other": {state: seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
+			change: func(s *State) { s.Guests[0].Evicted, s.Guests[0].Standing = true, Leaving },
+			wake:   lookWhileMoving},
+		"none that a budget protects": {state: seen(all, guest("a", strategy("None"))),
+			change: func(s *State) { s.refused(now, "a", "a budget") }, wake: 10 * time.Second},
+		"none behind one that a budget protects": {
+			state:  seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
+			change: func(s *State) { s.refused(now, "a", "a budget") }, want: actEvict, object: "b"},
+		"cancelled": {state: seen(marked, guest("a", moving)), change: func(s *State) { s.cancel(Request{}) },
+			want: entity.ActRead},
+		"cancelled, and looked": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+			s.cancel(Request{})
+			s.Look = false
+		}, want: actDelete},
+		"cancelled, its migrations deleted": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+			s.cancel(Request{})
+			s.Look, s.Deleted = false, true
+		}, want: actClear},
+		"cancelled, all done": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+			s.cancel(Request{})
+			s.Look, s.Deleted, s.Cleared = false, true, true
+		}, want: entity.ActFinish},
+		"cancelled, others' stay marked": {state: seen(all, guest("a", strategy("External"))),
+			change: func(s *State) {
+				s.cancel(Request{})
+				s.Look = false
+			}, want: entity.ActFinish},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(c.state)
+			}
+			d := c.state.decide(now)
+			require.Equal(t, c.want, d.Action, "%+v", d)
+			require.Equal(t, c.object, d.Object)
+			if c.want != entity.ActNone {
+				require.NotEmpty(t, d.Why)
+				return
+			}
+			require.NotEmpty(t, d.Waiting)
+			require.Equal(t, c.wake, d.WakeAt.Sub(now))
+		})
+	}
+}
+
+// TestHowTheyLeft is counted by what was known of each before.
+func TestHowTheyLeft(t *testing.T) {
+	s := seen(contract.ScopeAll, guest("a", moving), guest("b", strategy("None")), guest("c"), guest("d", fixed))
+	s.Guests[1].Evicted = true
+	later := now.Add(time.Minute)
+	s.see(later, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("d", fixed)}})
+	require.Equal(t, []int{1, 1, 1}, []int{s.Moved, s.Evicted, s.Left})
+	require.Len(t, s.Guests, 1)
+	require.Equal(t, now, s.Guests[0].Since, "it is blocked since then")
+	require.Equal(t, "1 moved, 1 evicted, 1 left in other ways, 1 blocked.", s.summary())
+}
+
+func TestARefusalIsTriedAgainLaterAndForgottenWhenItWorks(t *testing.T) {
+	s := seen(contract.ScopeMarked, guest("a"))
+	s.refused(now, "a", "quota")
+	require.Equal(t, Blocked, s.Guests[0].Standing)
+	require.Equal(t, actMigrate, s.decide(now.Add(leastPause)).Action)
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a")}})
+	require.Equal(t, "quota", s.Guests[0].Reason)
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a", moving)}})
+	require.Equal(t, Migrating, s.Guests[0].Standing)
+	require.Zero(t, s.Guests[0].Tries)
+}
+
+func TestAPersonEndsABackOff(t *testing.T) {
+	s := seen(contract.ScopeMarked, guest("a", failed(3, 0)))
+	require.True(t, s.backsOff())
+	s.hurry(now)
+	s.Look = false
+	require.False(t, s.backsOff())
+	require.Equal(t, actMigrate, s.decide(now).Action)
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a", failed(4, 0))}, Outbound: 2})
+	require.True(t, s.backsOff(), "it has failed again")
+}
+
+func TestTheScopeGrowsOnly(t *testing.T) {
+	s := seen(contract.ScopeMarked)
+	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked})
+	require.False(t, s.Look)
+	s.tell(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
+	require.True(t, s.Look)
+	require.Equal(t, contract.ScopeAll, s.Scope)
+	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 2})
+	require.Equal(t, contract.ScopeAll, s.Scope)
+	require.Equal(t, 3, s.Parallelism)
+}

@@ -1,0 +1,77 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// listed is how many guests the details name, each of those that do not just wait.
+const listed = 20
+
+// summary is how far the drain is, in one sentence.
+func (s *State) summary() string {
+	parts := []string{fmt.Sprintf("%d moved", s.Moved)}
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(s.Evicted, "evicted")
+	add(s.Left, "left in other ways")
+	add(s.count(Migrating), "migrating")
+	add(s.count(Leaving), "shutting down")
+	add(s.count(Waiting)+s.More, "waiting")
+	add(s.count(Blocked), "blocked")
+	add(s.count(Others), "left to others")
+	return strings.Join(parts, ", ") + "."
+}
+
+// result is what the drain returns.
+func (s *State) result() contract.DrainResult {
+	r := contract.DrainResult{Summary: "The guests have left: " + s.summary(), Moved: s.Moved, Evicted: s.Evicted,
+		Left: s.Left}
+	switch {
+	case s.Gone:
+		r.Summary = "The node exists no more: " + s.summary()
+	case s.Cancelled != nil:
+		r.CancelledBy = s.Cancelled.Actor
+		r.Summary = fmt.Sprintf("Cancelled by %s (claimed): %s", s.Cancelled.Actor, s.summary())
+	}
+	return r
+}
+
+// Details are what the Temporal UI shows first.
+func (d *drain) Details(p entity.Plan) string {
+	s := &d.state
+	var b strings.Builder
+	if d.in.Actor != "" {
+		fmt.Fprintf(&b, "Asked for by %s. ", d.in.Actor)
+	}
+	fmt.Fprintf(&b, "Because %s.\n\n**%s: %s**", d.in.Why, s.Node, s.summary())
+	since := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	if r := s.Paused; r != nil {
+		fmt.Fprintf(&b, "\n\nPaused by %s (claimed) since %s: %s", r.Actor, since(r.Since), r.Reason)
+	}
+	if r := s.Cancelled; r != nil {
+		fmt.Fprintf(&b, "\n\nCancelled by %s (claimed) at %s: %s", r.Actor, since(r.Since), r.Reason)
+	}
+	b.WriteString("\n")
+	for i, g := range s.Guests {
+		if i == listed {
+			fmt.Fprintf(&b, "\n- and %d more", len(s.Guests)-listed)
+			break
+		}
+		fmt.Fprintf(&b, "\n- %s/%s: %s since %s: %s", g.VMI.Namespace, g.VMI.Name, g.Standing, since(g.Since), g.Reason)
+	}
+	if p.Waiting != "" {
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+	}
+	if f := s.Failure; f != nil {
+		b.WriteString("\n\n" + f.Text(true))
+	}
+	return b.String()
+}

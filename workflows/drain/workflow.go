@@ -1,0 +1,158 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// drain binds the state to one run of the workflow.
+type drain struct {
+	in    contract.DrainInput
+	state State
+	loop  *entity.Loop
+}
+
+// Workflow is a drain. It ends when nobody is left who is to leave, or when it was cancelled and has taken back what it
+// can.
+func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResult, error) {
+	d := &drain{in: in, state: State{Node: in.Node, Scope: in.Scope, Parallelism: in.Parallelism,
+		Since: workflow.Now(ctx)}}
+	if in.Node == "" {
+		return contract.DrainResult{}, temporal.NewNonRetryableApplicationError("a drain needs the node's name",
+			contract.ErrorInvalid, nil)
+	}
+	if err := entity.Decode(in.Carried, &d.state); err != nil {
+		return contract.DrainResult{}, err
+	}
+	// Cancelled by Temporal it ends as by the control: what it has begun is taken back.
+	loop, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	d.loop = entity.NewLoop(loop, d)
+	workflow.Go(loop, func(loop workflow.Context) {
+		ctx.Done().Receive(loop, nil)
+		if ctx.Err() != nil {
+			d.state.cancel(Request{Actor: "Temporal", Reason: "the workflow was cancelled", Since: workflow.Now(loop)})
+			d.loop.Wake()
+		}
+	})
+	entity.OnSignal(d.loop, contract.SignalProgress, d.state.tell)
+	entity.OnSignal(d.loop, contract.SignalDetached, func(struct{}) { d.state.Detached = true })
+	if err := d.loop.OnControls(&d.state.Manual, d.controls()...); err != nil {
+		return contract.DrainResult{}, err
+	}
+	d.loop.Describe(loop, []entity.Attribute{{Name: contract.SearchNode, Value: in.Node}})
+	err := d.loop.Run(contract.WorkflowDrain, func(carried []byte) any {
+		again := in
+		again.Carried = carried
+		return again
+	})
+	if workflow.IsContinueAsNewError(err) {
+		return contract.DrainResult{}, err
+	}
+	return entity.ReportedTo(loop, d.state.Detached, d.state.result(), err)
+}
+
+// State answers the state query.
+func (d *drain) State() any { return d.state }
+
+// Busy is false: nothing is open between two steps.
+func (d *drain) Busy() bool { return false }
+
+// Refresh has nothing to derive.
+func (d *drain) Refresh(time.Time) {}
+
+// Plan binds the planner's decision to its step.
+func (d *drain) Plan(now time.Time) entity.Plan {
+	return d.state.decide(now).Plan(d.state.Failure, d.act)
+}
+
+// act does a step.
+func (d *drain) act(ctx workflow.Context, do entity.Decision) error {
+	s := &d.state
+	err := d.step(ctx, do)
+	if err != nil {
+		s.Failure = s.Failure.Failed(workflow.Now(ctx), do.Step(), "", err)
+		return err
+	}
+	s.Failure = s.Failure.Succeeded(do.Step())
+	return nil
+}
+
+func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
+	s := &d.state
+	switch do.Action {
+	case entity.ActRead:
+		r, err := entity.Call[contract.FindEvacueesResult](ctx, contract.ActivityFindEvacuees,
+			"look who is on "+s.Node, contract.FindEvacueesInput{Node: s.Node, Scope: s.Scope})
+		if err == nil {
+			s.see(workflow.Now(ctx), r)
+		}
+		return err
+	case actMigrate:
+		return d.migrate(ctx)
+	case actEvict:
+		return d.evict(ctx, do.Object)
+	case actDelete:
+		err := entity.Do(ctx, contract.ActivityDeleteMigrations, "cancel migrations away from "+s.Node,
+			contract.DeleteMigrationsInput{Migrations: s.migrations()})
+		s.Deleted = err == nil
+		return err
+	case actClear:
+		err := entity.Do(ctx, contract.ActivityClearEvacuation, "let those that are left on "+s.Node+" stay",
+			contract.ClearEvacuationInput{Node: s.Node, Instances: s.marked()})
+		s.Cleared = err == nil
+		return err
+	default:
+		return fmt.Errorf("a drain has no step %q", do.Action)
+	}
+}
+
+// migrate makes the migrations whose turn has come, and looks then what has become of them.
+func (d *drain) migrate(ctx workflow.Context) error {
+	s := &d.state
+	chosen, _ := s.movable(workflow.Now(ctx))
+	r, err := entity.Call[contract.CreateMigrationsResult](ctx, contract.ActivityCreateMigrations,
+		fmt.Sprintf("make %d migrations away from %s", len(chosen), s.Node),
+		contract.CreateMigrationsInput{Node: s.Node, Instances: chosen, Actor: d.in.Actor})
+	if err != nil {
+		return err
+	}
+	for _, refused := range r.Refused {
+		s.refused(workflow.Now(ctx), refused.UID, refused.Why)
+	}
+	s.Look = len(r.Refused) < len(chosen)
+	return nil
+}
+
+func (d *drain) evict(ctx workflow.Context, uid string) error {
+	s := &d.state
+	i := slices.IndexFunc(s.Guests, func(g Guest) bool { return g.VMI.UID == uid })
+	if i < 0 {
+		return nil
+	}
+	vmi := s.Guests[i].VMI
+	r, err := entity.Call[contract.EvictPodResult](ctx, contract.ActivityEvictPod,
+		"evict the pod of "+vmi.Namespace+"/"+vmi.Name, contract.EvictPodInput{Node: s.Node, VMI: vmi})
+	now := workflow.Now(ctx)
+	switch {
+	case err != nil:
+		return err
+	case r.Refused != "":
+		s.refused(now, uid, r.Refused)
+		return nil
+	}
+	guests := slices.Clone(s.Guests)
+	g := &guests[i]
+	g.Evicted, g.Refused, g.Tries, g.RetryAt = true, "", 0, time.Time{}
+	g.Standing, g.Since = Leaving, now
+	_, g.Reason = s.judge(g)
+	s.Guests = guests
+	return nil
+}
