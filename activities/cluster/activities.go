@@ -8,17 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
+	"kubevirt.io/api/migrations/v1alpha1"
 
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options are what the activities need; all but PullPolicy, Now and Migrates must be set.
+// Options are what the activities need; all but Policies, PullPolicy, Now and Migrates must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
 	// Settings returns what the KubeVirt object says right now (settings.Watcher.Current).
 	Settings func() settings.Settings
+	// Policies returns the cluster's MigrationPolicies; without it there are none.
+	Policies func() ([]*v1alpha1.MigrationPolicy, error)
 	// Record has an event written, and does not wait for it (events.Queue).
 	Record func(*corev1.Event)
 	// LauncherImage runs in launcher pods; PullPolicy holds where the KubeVirt object names none.

@@ -35,7 +35,7 @@ type world struct {
 	kubernetes kubernetes.Interface
 	kubevirt   *kube.Client
 	ns         string
-	// later is how far the activities' clock is ahead of when they were made.
+	// later is how far the activities' clock is ahead of when they were made, and the API server's of the real one.
 	later time.Duration
 }
 
@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 		require.NoError(t, err)
 		config = c
 	} else {
-		w.fake = fakekube.New(fakekube.Options{})
+		w.fake = fakekube.New(fakekube.Options{Now: func() time.Time { return time.Now().Add(w.later) }})
 		config = w.fake.Config()
 	}
 	var err error

@@ -16,7 +16,9 @@
 //	kubevirt.io   virtualmachineinstancereplicasets             get
 //	kubevirt.io   virtualmachineinstancereplicasets/status      patch
 //	kubevirt.io   virtualmachineinstancereplicasets/finalizers  update   (blockOwnerDeletion on the instance)
-//	kubevirt.io   virtualmachineinstancemigrations    list, create, delete
+//	kubevirt.io   virtualmachineinstancemigrations              get, list, create, delete, patch
+//	kubevirt.io   virtualmachineinstancemigrations/status       patch
+//	migrations.kubevirt.io  migrationpolicies         list, watch
 //	apps          controllerrevisions                 get, list, create, delete
 //	""            pods                                get, list, create, delete, patch
 //	""            pods/status                         patch
@@ -25,6 +27,7 @@
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create
 //	""            nodes                               get, patch
+//	""            namespaces                          get      (where a MigrationPolicy asks for labels)
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
 //	kubevirt.io   kubevirts/status (the same)         patch    (by workers/control: condition Available)
 package cluster

@@ -27,6 +27,7 @@ const (
 	kindVM    = "VirtualMachine"
 	kindVMI   = "VirtualMachineInstance"
 	kindVMIRS = "VirtualMachineInstanceReplicaSet"
+	kindVMIM  = "VirtualMachineInstanceMigration"
 	kindNode  = "Node"
 )
 
@@ -63,13 +64,14 @@ func (a *Activities) tellBy(by, kind string, o contract.Object, e contract.Event
 	})
 }
 
-// component is who KubeVirt has say this: its node agent speaks of domains, its controller of everything else.
+// component is who KubeVirt has say this: its node agent speaks of domains and their moves, its
+// controller of everything else.
 func component(kind, reason string) string {
 	if kind == kindVMIRS {
 		return componentReplicaSet
 	}
 	switch reason {
-	case "Created", "Started", "Stopped", "ShuttingDown", "Deleted":
+	case "Created", "Started", "Stopped", "ShuttingDown", "Deleted", "PreparingTarget", "Migrating", "Migrated":
 		return componentNode
 	default:
 		return componentController

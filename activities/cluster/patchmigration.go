@@ -18,8 +18,8 @@ func migrationStatus(s *contract.MigrationStatus) merge {
 	return m
 }
 
-// migrationState is status.migrationState of a VMI or a migration, whole; nil removes it. A merge patch knows no port of
-// an earlier migration: it stays until a state without one is written, as that of each migration's beginning is.
+// migrationState is status.migrationState of a VMI or a migration, whole; nil removes it. A merge patch knows no port
+// of an earlier migration: it stays until a state without one is written, as that of each migration's beginning is.
 func migrationState(s *contract.MigrationState) any {
 	if s == nil {
 		return nil

@@ -54,16 +54,10 @@ func (a *Activities) CreateLauncherPod(
 			return out, a.podRefused(in.VMI, failure("creating Secret "+secret.Name, err))
 		}
 	}
-	made, err := a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if apierrors.IsForbidden(err) {
-		// A quota may ask for limits. Only who was refused needs to know; it costs two requests more.
-		if options.Limited = a.limited(ctx, pod.Namespace); options.Limited != (render.Limited{}) {
-			if pod, err = render.Pod(vmi, options); err != nil {
-				return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
-			}
-			made, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		}
-	}
+	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
+		options.Limited = l
+		return render.Pod(vmi, options)
+	})
 	if apierrors.IsAlreadyExists(err) {
 		out, err = a.existingPod(ctx, in.VMI, pod.Name)
 		out.Migratable = a.migratable(ctx, vmi)
@@ -74,6 +68,26 @@ func (a *Activities) CreateLauncherPod(
 	}
 	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
 	return contract.CreatePodResult{Pod: observe.Pod(made), Migratable: a.migratable(ctx, vmi)}, nil
+}
+
+// createPod makes a pod. Where that is forbidden, a quota may ask for limits: then it is rendered again with those.
+// Only who was refused needs to know; it costs two requests more.
+func (a *Activities) createPod(
+	ctx context.Context, pod *corev1.Pod, again func(render.Limited) (*corev1.Pod, error),
+) (*corev1.Pod, error) {
+	pods := a.Kubernetes.CoreV1().Pods(pod.Namespace)
+	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		return made, err
+	}
+	limited := a.limited(ctx, pod.Namespace)
+	if limited == (render.Limited{}) {
+		return nil, err
+	}
+	if pod, err = again(limited); err != nil {
+		return nil, err
+	}
+	return pods.Create(ctx, pod, metav1.CreateOptions{})
 }
 
 // limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -52,17 +53,26 @@ func (a *Activities) DeleteLauncherPod(
 func (a *Activities) instanceIsWanted(
 	ctx context.Context, in contract.Object,
 ) (string, *contract.VMIObservation, error) {
-	vmi, err := a.KubeVirt.VMIs(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(vmi.UID) != in.UID {
-		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, failure("reading VirtualMachineInstance "+in.Name, err)
+	vmi, err := a.vmi(ctx, in)
+	if err != nil || vmi == nil {
+		return "", nil, err
 	}
 	if o := observe.VMI(vmi); o.DeletionTimestamp == nil && !o.Ended() {
 		return "the VirtualMachineInstance is not being deleted now, and has not ended", &o, nil
 	}
 	return "", nil, nil
+}
+
+// vmi is an instance as it is now; nil: there is none of that UID.
+func (a *Activities) vmi(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
+	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(vmi.UID) != o.UID:
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, failure("reading VirtualMachineInstance "+o.Name, err)
+	}
+	return vmi, nil
 }
 
 // mayRun says why the guest in a pod cannot be taken for off with its node ("": it can), and how the node is.

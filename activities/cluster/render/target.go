@@ -120,7 +120,10 @@ func asOnSource(vmi *kubevirt.VirtualMachineInstance, o TargetOptions) (map[stri
 			out[k] = v
 		}
 	}
-	if model == "" {
+	switch {
+	case model == "" && o.Settings.UseEmulation: // nothing is the host's
+		return out, nil
+	case model == "":
 		return nil, fmt.Errorf("node %q does not allow migration with host-model", o.Node.Name)
 	}
 	out[kubevirt.SupportedHostModelMigrationCPU+model] = "true"

@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// ReadMigration reads a migration, the VMI that it is about, and that VMI's launcher pods; where the VMI is gone, those
+// that were made for the migration. It changes nothing.
+func (a *Activities) ReadMigration(
+	ctx context.Context, in contract.ReadMigrationInput,
+) (contract.ReadMigrationResult, error) {
+	var out contract.ReadMigrationResult
+	namespace, name := in.Migration.Namespace, in.VMIName
+	migration, err := a.migration(ctx, in.Migration)
+	if err != nil {
+		return out, err
+	}
+	if migration != nil {
+		o := observe.Migration(migration)
+		out.Migration = &o
+		if name == "" {
+			name = o.VMIName
+		}
+	}
+	if name == "" {
+		return out, nil
+	}
+	vmi, err := a.KubeVirt.VMIs(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		out.FindPodResult, err = a.podsOfMigration(ctx, in.Migration)
+		return out, err
+	case err != nil:
+		return out, failure("reading VirtualMachineInstance "+name, err)
+	}
+	o := observe.VMI(vmi)
+	out.VMI, out.State = &o, observe.MigrationState(vmi.Status.MigrationState)
+	out.FindPodResult, err = a.FindLauncherPod(ctx,
+		contract.FindPodInput{VMI: contract.Object{Namespace: namespace, Name: name, UID: o.UID}})
+	if err == nil && out.Migration != nil && backsOff(migration) {
+		out.Failures, out.LastFailure, err = a.failures(ctx, migration, vmi)
+	}
+	return out, err
+}
+
+// migration is a migration as it is now; nil: there is none of that UID.
+func (a *Activities) migration(
+	ctx context.Context, o contract.Object,
+) (*kubevirt.VirtualMachineInstanceMigration, error) {
+	m, err := a.KubeVirt.Migrations(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(m.UID) != o.UID:
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, failure("reading VirtualMachineInstanceMigration "+o.Name, err)
+	}
+	return m, nil
+}
+
+// podsOfMigration are the launcher pods that were made for a migration.
+func (a *Activities) podsOfMigration(ctx context.Context, m contract.Object) (contract.FindPodResult, error) {
+	labels := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
+		contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelMigration: m.UID}))
+	list, err := a.Kubernetes.CoreV1().Pods(m.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels})
+	if err != nil {
+		return contract.FindPodResult{}, failure("listing the pods of VirtualMachineInstanceMigration "+m.Name, err)
+	}
+	var pods []contract.PodObservation
+	for i := range list.Items {
+		if o := observe.Pod(&list.Items[i]); o.Migration == m.UID {
+			pods = append(pods, o)
+		}
+	}
+	return contract.FoundPods(pods...), nil
+}
+
+// backsOff says that a migration waits the longer, the more of its kind have failed: evacuations and workload updates
+// do.
+func backsOff(m *kubevirt.VirtualMachineInstanceMigration) bool {
+	_, evacuates := m.Annotations[contract.AnnotationEvacuation]
+	_, updates := m.Annotations[contract.AnnotationWorkloadUpdate]
+	return evacuates || updates
+}
+
+// failures counts the evacuations and workload updates of a VMI before a migration that have failed since one
+// succeeded, and says when the last of them did. Those that are being deleted do not count, as with KubeVirt, nor do
+// those of an earlier VMI of the name.
+func (a *Activities) failures(
+	ctx context.Context, than *kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance,
+) (int, time.Time, error) {
+	list, err := a.KubeVirt.Migrations(vmi.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.
+		FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
+			kubevirt.MigrationSelectorLabel: vmi.Name}))})
+	if err != nil {
+		return 0, time.Time{}, failure("listing the migrations of VirtualMachineInstance "+vmi.Name, err)
+	}
+	slices.SortStableFunc(list.Items, func(x, y kubevirt.VirtualMachineInstanceMigration) int {
+		return y.CreationTimestamp.Compare(x.CreationTimestamp.Time)
+	})
+	failed, last := 0, time.Time{}
+	for i := range list.Items {
+		m := &list.Items[i]
+		switch {
+		case m.UID == than.UID, m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi.Name,
+			m.CreationTimestamp.After(than.CreationTimestamp.Time),
+			m.CreationTimestamp.Before(&vmi.CreationTimestamp):
+		case m.Status.Phase == kubevirt.MigrationSucceeded:
+			return failed, last, nil
+		case m.Status.Phase == kubevirt.MigrationFailed:
+			failed++
+			if at := failedAt(m); at.After(last) {
+				last = at
+			}
+		}
+	}
+	return failed, last, nil
+}
+
+// failedAt is when a migration failed, by its own word; otherwise it was at least not before it was made.
+func failedAt(m *kubevirt.VirtualMachineInstanceMigration) time.Time {
+	for _, t := range m.Status.PhaseTransitionTimestamps {
+		if t.Phase == kubevirt.MigrationFailed {
+			return t.PhaseTransitionTimestamp.UTC()
+		}
+	}
+	return m.CreationTimestamp.UTC()
+}
+
+// PatchMigration writes what has changed of a migration: its status first, which is a subresource, so that it is final
+// before its finalizer goes. Idempotent: UID and resourceVersion are the lock; a second attempt meets a conflict and
+// returns the object as it is.
+func (a *Activities) PatchMigration(
+	ctx context.Context, in contract.PatchMigrationInput,
+) (contract.PatchMigrationResult, error) {
+	migrations := a.KubeVirt.Migrations(in.Migration.Namespace)
+	version := in.ResourceVersion
+	var current *kubevirt.VirtualMachineInstanceMigration
+	write := func(metadata, status merge, subresources ...string) error {
+		maps.Copy(metadata, locked(in.Migration.UID, version))
+		patch := merge{"metadata": metadata}
+		if status != nil {
+			patch["status"] = status
+		}
+		body, err := patch.encode()
+		if err != nil {
+			return err
+		}
+		current, err = migrations.Patch(ctx, in.Migration.Name, types.MergePatchType, body, metav1.PatchOptions{},
+			subresources...)
+		if err == nil {
+			version = current.ResourceVersion
+			a.tellAll(kindVMIM, in.Migration, in.Events, in.ResourceVersion)
+			in.Events = nil
+		}
+		return err
+	}
+	var err error
+	if in.Status != nil {
+		err = write(merge{}, migrationStatus(in.Status), "status")
+	}
+	if err == nil && (in.Finalizers != nil || in.Stats != nil) {
+		metadata := merge{}
+		metadata.finalizers(in.Finalizers)
+		if in.Stats != nil {
+			metadata["annotations"] = migrationAnnotations(in.Stats)
+		}
+		err = write(metadata, nil)
+	}
+	if current == nil && err == nil { // nothing was asked for
+		return contract.PatchMigrationResult{}, nil
+	}
+	read := func() (*kubevirt.VirtualMachineInstanceMigration, error) {
+		return migrations.Get(ctx, in.Migration.Name, metav1.GetOptions{})
+	}
+	return patched("VirtualMachineInstanceMigration", in.Migration, current, err, read, observe.Migration)
+}
+
+// DeleteMigration deletes a migration of whose VMI there is nothing any more. Idempotent: the UID is a precondition.
+func (a *Activities) DeleteMigration(
+	ctx context.Context, in contract.DeleteMigrationInput,
+) (contract.DeleteMigrationResult, error) {
+	namespace := in.Migration.Namespace
+	vmi, err := a.KubeVirt.VMIs(namespace).Get(ctx, in.VMIName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		o := observe.VMI(vmi)
+		return contract.DeleteMigrationResult{Refused: "the VirtualMachineInstance exists now", VMI: &o}, nil
+	case !apierrors.IsNotFound(err):
+		return contract.DeleteMigrationResult{}, failure("reading VirtualMachineInstance "+in.VMIName, err)
+	}
+	err = a.KubeVirt.Migrations(namespace).Delete(ctx, in.Migration.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uidOf(in.Migration.UID)}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return contract.DeleteMigrationResult{Absent: true}, nil
+	}
+	if err != nil {
+		return contract.DeleteMigrationResult{},
+			failure("deleting VirtualMachineInstanceMigration "+in.Migration.Name, err)
+	}
+	return contract.DeleteMigrationResult{}, nil
+}

@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// CreateTargetPod makes the launcher pod that a migration's guest is to be moved to. It is refused unless the migration
+// and the VMI ask for it now; a migration whose target has run gets no other. Idempotent: the pod's name derives from
+// the UIDs of both; one that is there already is returned.
+func (a *Activities) CreateTargetPod(
+	ctx context.Context, in contract.CreateTargetPodInput,
+) (contract.CreateTargetPodResult, error) {
+	name := render.TargetName(in.VMI.Name, in.VMI.UID, in.Migration.UID)
+	migration, vmi, source, why, err := a.mayMove(ctx, in)
+	if err != nil || why != "" {
+		return contract.CreateTargetPodResult{Refused: why}, err
+	}
+	if targetRan(migration) {
+		found, err := a.existingTarget(ctx, in, name)
+		if found.Pod.UID == "" && err == nil {
+			found.Refused = "the migration is " + string(migration.Status.Phase) + ", and its target's pod is gone"
+		}
+		return found, err
+	}
+	options := render.TargetOptions{
+		Options: render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()},
+		Source:  source, PreferNode: in.PreferNode,
+	}
+	if render.NeedsNode(vmi, options) {
+		if options.Node, err = a.nodeOf(ctx, source); err != nil {
+			return contract.CreateTargetPodResult{}, err
+		}
+	}
+	pod, err := render.Target(vmi, migration, options)
+	if err != nil {
+		return contract.CreateTargetPodResult{},
+			a.targetRefused(in.Migration, final(contract.ErrorInvalid, err.Error()))
+	}
+	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
+		options.Limited = l
+		return render.Target(vmi, migration, options)
+	})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return a.existingTarget(ctx, in, name)
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), exceededQuota):
+		err = a.targetRefused(in.Migration, failure("creating pod "+name, err))
+		return contract.CreateTargetPodResult{Quota: message(err)}, nil
+	case err != nil:
+		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, failure("creating pod "+name, err))
+	}
+	a.tell(kindVMIM, in.Migration, normal("SuccessfulCreate", "Created migration target pod "+made.Name),
+		string(made.UID))
+	return contract.CreateTargetPodResult{Pod: observe.Pod(made)}, nil
+}
+
+// exceededQuota is how the API server says that a resource quota has no room.
+const exceededQuota = "exceeded quota"
+
+// mayMove reads what a target's pod depends on, and says why it does not ask for one ("": it does).
+func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInput) (
+	migration *kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance, source *corev1.Pod,
+	why string, err error,
+) {
+	if migration, err = a.migration(ctx, in.Migration); err != nil {
+		return nil, nil, nil, "", err
+	}
+	switch {
+	case migration == nil:
+		return nil, nil, nil, "the migration does not exist any more", nil
+	case migration.DeletionTimestamp != nil:
+		return nil, nil, nil, "the migration is being deleted", nil
+	case migration.IsFinal():
+		return nil, nil, nil, "the migration has ended", nil
+	}
+	if vmi, err = a.vmi(ctx, in.VMI); err != nil {
+		return nil, nil, nil, "", err
+	}
+	switch {
+	case vmi == nil:
+		return nil, nil, nil, "the VirtualMachineInstance does not exist any more", nil
+	case vmi.DeletionTimestamp != nil:
+		return nil, nil, nil, "the VirtualMachineInstance is being deleted", nil
+	case vmi.IsFinal():
+		return nil, nil, nil, "the VirtualMachineInstance has ended", nil
+	}
+	source, err = a.Kubernetes.CoreV1().Pods(in.Source.Namespace).Get(ctx, in.Source.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(source.UID) != in.Source.UID {
+		return nil, nil, nil, "the pod that the guest was in does not exist any more", nil
+	}
+	if err != nil {
+		return nil, nil, nil, "", failure("reading pod "+in.Source.Name, err)
+	}
+	switch o := observe.Pod(source); {
+	case o.VMIUID != in.VMI.UID:
+		why = "pod " + in.Source.Name + " does not belong to the VirtualMachineInstance"
+	case o.Ended():
+		why = "the pod that the guest was in has ended"
+	}
+	return migration, vmi, source, why, nil
+}
+
+// targetRan says that the pod that a migration moves its guest to has run.
+func targetRan(m *kubevirt.VirtualMachineInstanceMigration) bool {
+	switch m.Status.Phase { //nolint:exhaustive // in all others it has not, or the migration has ended
+	case kubevirt.MigrationScheduled, kubevirt.MigrationPreparingTarget, kubevirt.MigrationTargetReady,
+		kubevirt.MigrationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// nodeOf is the node that a pod is on; nil: it does not exist.
+func (a *Activities) nodeOf(ctx context.Context, pod *corev1.Pod) (*corev1.Node, error) {
+	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // it does not exist
+	}
+	if err != nil {
+		return nil, failure("reading node "+pod.Spec.NodeName, err)
+	}
+	return node, nil
+}
+
+// existingTarget is the answer about the pod of a target's name; without one it is empty.
+func (a *Activities) existingTarget(
+	ctx context.Context, in contract.CreateTargetPodInput, name string,
+) (contract.CreateTargetPodResult, error) {
+	found, err := a.findPod(ctx, in.VMI, name)
+	switch {
+	case err != nil || found == nil:
+		return contract.CreateTargetPodResult{}, err
+	case found.VMIUID != in.VMI.UID || found.Migration != in.Migration.UID:
+		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, final(contract.ErrorConflict,
+			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this migration: delete it", name, found.UID)))
+	}
+	return contract.CreateTargetPodResult{Pod: *found}, nil
+}
+
+func (a *Activities) targetRefused(migration contract.Object, err error) error {
+	message := message(err)
+	a.tell(kindVMIM, migration, warning("FailedCreate", "Error creating pod: "+message), message)
+	return err
+}
+
+// DeleteMigrationPod deletes a launcher pod that a migration has left over, with its own grace period; its finalizer
+// keeps the record. It is refused while the VMI is there and has not ended, and the pod is where the VMI's status says
+// that the guest is, unless the pod has ended. Where the status does not say where the guest is, only a pod that was
+// made for this migration is deleted. Idempotent: the UID is a precondition.
+func (a *Activities) DeleteMigrationPod(
+	ctx context.Context, in contract.DeleteMigrationPodInput,
+) (contract.DeleteMigrationPodResult, error) {
+	pods := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace)
+	found, err := pods.Get(ctx, in.Pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(found.UID) != in.Pod.UID:
+		return contract.DeleteMigrationPodResult{Absent: true}, nil
+	case err != nil:
+		return contract.DeleteMigrationPodResult{}, failure("reading pod "+in.Pod.Name, err)
+	}
+	pod := observe.Pod(found)
+	if !pod.Ended() {
+		vmi, err := a.vmi(ctx, in.VMI)
+		if err != nil {
+			return contract.DeleteMigrationPodResult{}, err
+		}
+		if vmi != nil {
+			o := observe.VMI(vmi)
+			if why := mayHaveGuest(o, pod, in.Migration.UID); why != "" {
+				return contract.DeleteMigrationPodResult{Refused: why, VMI: &o}, nil
+			}
+		}
+	}
+	err = pods.Delete(ctx, in.Pod.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uidOf(in.Pod.UID)}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return contract.DeleteMigrationPodResult{Absent: true}, nil
+	}
+	role := "source"
+	if pod.Migration == in.Migration.UID {
+		role = "target"
+	}
+	if err != nil {
+		err = failure("deleting pod "+in.Pod.Name, err)
+		a.tell(kindVMIM, in.Migration,
+			warning("FailedDelete", "Error deleting migration "+role+" pod: "+message(err)), in.Pod.UID)
+		return contract.DeleteMigrationPodResult{}, err
+	}
+	a.tell(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),
+		in.Pod.UID)
+	return contract.DeleteMigrationPodResult{}, nil
+}
+
+// mayHaveGuest says why a pod that has not ended may have the guest of a VMI ("": it has not).
+func mayHaveGuest(vmi contract.VMIObservation, pod contract.PodObservation, migration string) string {
+	switch {
+	case vmi.Ended():
+		return ""
+	case vmi.NodeName == "" && pod.Migration != migration:
+		return "the VirtualMachineInstance does not say where its guest is now"
+	case vmi.NodeName != "" && vmi.NodeName == pod.NodeName:
+		return "the guest is on node " + vmi.NodeName + " now, where the pod is"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// ConfigureMigration answers how a VMI's guest is to be moved: as the MigrationPolicy says that matches it best, and
+// where there is none as the KubeVirt object does. Labels are read only where there is a policy that may ask for them.
+func (a *Activities) ConfigureMigration(
+	ctx context.Context, in contract.ConfigureMigrationInput,
+) (contract.ConfigureMigrationResult, error) {
+	s := a.Settings()
+	if a.Policies == nil {
+		return contract.ConfigureMigrationResult{Configuration: s.Under(nil)}, nil
+	}
+	policies, err := a.Policies()
+	if err != nil {
+		return contract.ConfigureMigrationResult{}, failure("reading the MigrationPolicies", err)
+	}
+	if len(policies) == 0 {
+		return contract.ConfigureMigrationResult{Configuration: s.Under(nil)}, nil
+	}
+	vmi, err := a.vmi(ctx, in.VMI)
+	if err != nil {
+		return contract.ConfigureMigrationResult{}, err
+	}
+	if vmi == nil {
+		return contract.ConfigureMigrationResult{}, gone("VirtualMachineInstance %s is gone", in.VMI.Name)
+	}
+	var labels map[string]string
+	if settings.NamespaceMatters(policies) {
+		namespace, err := a.Kubernetes.CoreV1().Namespaces().Get(ctx, in.VMI.Namespace, metav1.GetOptions{})
+		if err != nil {
+			return contract.ConfigureMigrationResult{}, failure("reading namespace "+in.VMI.Namespace, err)
+		}
+		labels = namespace.Labels
+	}
+	policy := settings.MatchPolicy(policies, vmi.Labels, labels)
+	out := contract.ConfigureMigrationResult{Configuration: s.Under(policy)}
+	if policy != nil {
+		out.Policy = policy.Name
+	}
+	return out, nil
+}
+
+// ReadMigrationLimits answers how many migrations there may be at a time. It only looks at the settings.
+func (a *Activities) ReadMigrationLimits(context.Context) (contract.ReadLimitsResult, error) {
+	m := a.Settings().Migrations()
+	return contract.ReadLimitsResult{Cluster: m.PerCluster, Outbound: m.PerNode}, nil
+}
