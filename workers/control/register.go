@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/workflows/admission"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/drain"
 	"github.com/virtflow/virtflow/workflows/fencing"
@@ -34,6 +35,7 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 
 		contract.WorkflowMigration: migration.Workflow,
 		contract.WorkflowDrain:     drain.Workflow,
+		contract.WorkflowAdmission: admission.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -75,6 +75,13 @@ const (
 	MigrationFailed          = "Failed"
 )
 
+// Priorities of a VirtualMachineInstanceMigration, beside "", which comes after all of them.
+const (
+	PrioritySystemCritical    = "system-critical"
+	PriorityUserTriggered     = "user-triggered"
+	PrioritySystemMaintenance = "system-maintenance"
+)
+
 // MigrationObservation is what crdwatch tells about a VirtualMachineInstanceMigration object.
 type MigrationObservation struct {
 	UID             string `json:"uid"`
@@ -87,7 +94,7 @@ type MigrationObservation struct {
 	CreatedAt         time.Time  `json:"createdAt,omitzero"`
 	Finalizers        []string   `json:"finalizers,omitempty"`
 	VMIName           string     `json:"vmiName,omitempty"`
-	// Priority is spec.priority: system-critical, user-triggered, system-maintenance, or "".
+	// Priority is spec.priority.
 	Priority string `json:"priority,omitempty"`
 	Actor    string `json:"actor,omitempty"`
 	// Evacuates is the node of AnnotationEvacuation, and WorkloadUpdate says that AnnotationWorkloadUpdate is there.

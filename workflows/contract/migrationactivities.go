@@ -276,7 +276,7 @@ type MigrationTruth struct {
 	Outcome *MigrationOutcome `json:"outcome,omitempty"`
 }
 
-// ReadLimitsResult are the cluster's limits of migrations at a time.
+// ReadLimitsResult are the cluster's limits of migrations at a time. The activity takes nothing.
 type ReadLimitsResult struct {
 	Cluster  int `json:"cluster"`
 	Outbound int `json:"outbound"` // per source node

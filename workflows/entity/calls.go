@@ -81,7 +81,7 @@ func NodeOptions(node string) workflow.ActivityOptions {
 
 // Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular
 // activity. After some attempts the error is returned; the planner decides what it means. What says in plain words what
-// is done; the UI shows it.
+// is done; the UI shows it. An activity that takes nothing gets nil.
 func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	out, err := callLocally[Out](ctx, activity, what, in)
 	if err == nil || !Retryable(err) {
@@ -112,7 +112,8 @@ func callLocally[Out any](ctx workflow.Context, activity, what string, in any) (
 	var out Out
 	o := LocalOptions()
 	o.Summary = Summary(what)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), activity, in).Get(ctx, &out)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), activity, arguments(in)...).
+		Get(ctx, &out)
 	return out, err
 }
 
@@ -121,8 +122,16 @@ func callAgain[Out any](ctx workflow.Context, activity, what string, in any, bef
 	var out Out
 	o := ClusterOptions()
 	o.Summary = Summary(what + ", after local attempts failed: " + Message(before))
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, in).Get(ctx, &out)
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), activity, arguments(in)...).Get(ctx, &out)
 	return out, err
+}
+
+// arguments are those of an activity: one, or none.
+func arguments(in any) []any {
+	if in == nil {
+		return nil
+	}
+	return []any{in}
 }
 
 // Retryable says whether the same call may succeed later.

@@ -47,7 +47,7 @@ func TestACallThatFailsForEver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := s.NewTestWorkflowEnvironment()
 			made := 0
-			env.RegisterActivityWithOptions(func(any) (string, error) {
+			env.RegisterActivityWithOptions(func() (string, error) {
 				made++
 				return "", c.err
 			}, activity.RegisterOptions{Name: "Try"})

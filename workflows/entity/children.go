@@ -93,7 +93,7 @@ func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 		l.cancelAttached()
 		return nil
 	}
-	there, err := reached(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
+	there, err := Reached(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
 	l.missing(ctx, open, there, err)
 	return err
 }
@@ -123,10 +123,11 @@ func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err e
 // SignalOther signals the workflow of that ID: a transition, or another entity. It is false when none of that ID is
 // open.
 func SignalOther(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
-	return reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
+	return Reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
 }
 
-func reached(err error) (bool, error) {
+// Reached says, by the error of a signal or a cancellation, whether there is an open workflow that got it.
+func Reached(err error) (bool, error) {
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if errors.As(err, &unknown) {
 		return false, nil

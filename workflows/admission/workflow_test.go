@@ -1,0 +1,447 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// rig runs the queue among migrations that the test plays.
+type rig struct {
+	t   *testing.T
+	env *testsuite.TestWorkflowEnvironment
+
+	mu     sync.Mutex
+	began  time.Time
+	limits contract.ReadLimitsResult
+	broken bool // the limits cannot be read
+	reads  int
+	absent map[string]bool // migrations without a workflow
+	told   []telling
+}
+
+// telling is what a migration was told, and when: so many seconds after the beginning.
+type telling struct {
+	at   float64
+	name string
+	o    contract.AdmissionObservation
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	r := &rig{t: t, env: env, limits: contract.ReadLimitsResult{Cluster: 2, Outbound: 2}, absent: map[string]bool{},
+		began: env.Now()}
+	env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowAdmission})
+	env.RegisterActivityWithOptions(func(context.Context) (contract.ReadLimitsResult, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reads++
+		if r.broken {
+			return contract.ReadLimitsResult{}, temporal.NewNonRetryableApplicationError("no settings", "x", nil)
+		}
+		return r.limits, nil
+	}, activity.RegisterOptions{Name: contract.ActivityReadLimits})
+	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Return(func(_, id, _, signal string, arg any) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			o, ok := arg.(contract.AdmissionObservation)
+			require.True(t, ok)
+			require.Equal(t, contract.SignalObserveAdmission, signal)
+			name := strings.TrimPrefix(id, "migration/a/")
+			require.Equal(t, "uid-"+name, o.Migration)
+			if r.absent[name] {
+				return &temporal.UnknownExternalWorkflowExecutionError{}
+			}
+			r.told = append(r.told, telling{at: r.env.Now().Sub(r.began).Seconds(), name: name, o: o})
+			return nil
+		})
+	return r
+}
+
+// at does something so many seconds after the beginning.
+func (r *rig) at(seconds float64, do func()) {
+	r.env.RegisterDelayedCallback(do, time.Duration(seconds*float64(time.Second)))
+}
+
+// run runs the queue for so long.
+func (r *rig) run(seconds float64, in contract.EntityInput) {
+	r.t.Helper()
+	r.at(seconds, r.env.CancelWorkflow)
+	r.env.ExecuteWorkflow(contract.WorkflowAdmission, in)
+	require.True(r.t, r.env.IsWorkflowCompleted())
+}
+
+func (r *rig) ask(name, node string, changes ...func(*contract.AdmissionRequest)) {
+	q := contract.AdmissionRequest{Migration: object(name), Node: node, Since: r.began}
+	for _, change := range changes {
+		change(&q)
+	}
+	r.env.SignalWorkflow(contract.SignalRequestAdmission, q)
+}
+
+func done(q *contract.AdmissionRequest) { q.Done = true }
+
+func begun(q *contract.AdmissionRequest) { q.Begun = true }
+
+// see sends what crdwatch says of a migration: how many there are, and in which version it is.
+func (r *rig) see(name, node string, open, version int, changes ...func(*contract.QueuedMigration)) {
+	o := contract.QueuedMigration{Migration: object(name), Node: node, CreatedAt: r.began, VMIName: "vmi-" + name,
+		Open: open, ResourceVersion: fmt.Sprint(version), Epoch: 1}
+	for _, change := range changes {
+		change(&o)
+	}
+	r.env.SignalWorkflow(contract.SignalObserveMigration, o)
+}
+
+func started(o *contract.QueuedMigration) { o.Started = true }
+
+func ended(o *contract.QueuedMigration) { o.Ended, o.Open = true, 0 }
+
+func epoch(n int64) func(*contract.QueuedMigration) {
+	return func(o *contract.QueuedMigration) { o.Epoch = n }
+}
+
+// heard is what migrations were told, each as "at name admitted" or "at name place/of".
+func (r *rig) heard() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, x := range r.told {
+		what := "admitted"
+		if !x.o.Admitted {
+			what = fmt.Sprintf("%d/%d", x.o.Place, x.o.Waiting)
+		}
+		out = append(out, fmt.Sprintf("%g %s %s", x.at, x.name, what))
+	}
+	return out
+}
+
+func (r *rig) state() State {
+	r.t.Helper()
+	v, err := r.env.QueryWorkflow(contract.QueryState)
+	require.NoError(r.t, err)
+	var s State
+	require.NoError(r.t, v.Get(&s))
+	return s
+}
+
+func (r *rig) details() string {
+	s := r.state()
+	return s.describe(r.env.Now())
+}
+
+// names are those of the migrations that it knows.
+func (r *rig) names() []string {
+	var out []string
+	for _, e := range r.state().Entries {
+		out = append(out, e.Migration.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestTheFirstMigrationOfAllDoesNotWait: the queue knows at once that there are no others.
+func TestTheFirstMigrationOfAllDoesNotWait(t *testing.T) {
+	r := newRig(t)
+	r.at(0, func() { r.see("x", "n1", 1, 1) })
+	r.at(1, func() { r.ask("x", "n1") })
+	r.at(2, func() { r.see("x", "n1", 1, 2, started) })
+	r.at(3, func() { r.ask("x", "n1", done) })
+	r.at(3.5, func() { r.see("x", "n1", 1, 3, ended) })
+	r.run(3600, contract.EntityInput{Name: contract.AdmissionID})
+	require.Equal(t, []string{"1 x admitted"}, r.heard())
+	require.Equal(t, 1, r.reads, "nobody waits")
+	require.Empty(t, r.state().Entries)
+	records := r.state().Records
+	require.Len(t, records, 1)
+	require.Equal(t, "migration/a/x", records[0].ID)
+	require.Equal(t, "ended", records[0].Outcome)
+	require.Equal(t, 2*time.Second, records[0].Until.Sub(records[0].Since))
+}
+
+// TestAFreshQueueListens before it admits anybody: it may have been lost, and others run.
+func TestAFreshQueueListens(t *testing.T) {
+	r := newRig(t)
+	r.at(0, func() { r.ask("x", "n1") })
+	r.at(1, func() { r.see("r", "n2", 4, 1, started); r.see("s", "n2", 4, 1, started) })
+	r.at(2, func() {
+		require.Contains(t, r.details(), "None begins: the queue has just begun")
+		require.Contains(t, r.details(), "2 run, 1 wait")
+	})
+	r.at(30, func() { r.see("r", "n2", 0, 2, ended) })
+	r.run(40, contract.EntityInput{})
+	require.Equal(t, []string{"0 x 1/1", "10 x 1/1", "30 x admitted"}, r.heard())
+	require.Contains(t, r.told[0].o.Why, "hears first")
+	require.Contains(t, r.told[1].o.Why, "no more than 2 migrations")
+}
+
+// TestALostQueueRebuildsItself from what crdwatch says and migrations ask again. What migrations are told comes after
+// what they were told before.
+func TestALostQueueRebuildsItself(t *testing.T) {
+	r := newRig(t)
+	for i, name := range []string{"x", "y"} {
+		r.at(0, func() { r.see(name, "n1", 4, 1) })
+		r.at(12+float64(i), func() { r.ask(name, "n1", func(q *contract.AdmissionRequest) { q.Since = moment(-i) }) })
+	}
+	r.at(0, func() { r.see("r", "n2", 4, 1, started); r.ask("s", "n2", begun) })
+	r.at(5, func() { r.see("s", "n2", 4, 1) })
+	r.at(20, func() {
+		require.Contains(t, r.details(), "2 run, 2 wait")
+		require.Contains(t, r.details(), "1. a/y of vmi-y from n1: no more than 2")
+	})
+	r.at(30, func() { r.ask("s", "n2", done) })
+	r.at(31, func() { r.see("r", "n2", 0, 2, ended) })
+	r.run(60, contract.EntityInput{})
+	require.Equal(t, []string{"0 s admitted", "12 x 1/1", "13 y 1/2", "17 x 2/2", "30 y admitted", "30 x 1/1",
+		"31 x admitted"}, r.heard())
+	require.GreaterOrEqual(t, r.told[0].o.Sequence, r.began.UnixMilli(), "a queue before it counted as high")
+}
+
+// TestPlacesAreToldNowAndThen, and a free place at once.
+func TestPlacesAreToldNowAndThen(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("r", "n2", 1, 1, started) })
+	for i := range 12 {
+		name := fmt.Sprintf("x%02d", i)
+		r.at(1, func() { r.ask(name, "n1") })
+	}
+	for i := range 3 { // one ends each second
+		r.at(2+float64(i), func() { r.ask(fmt.Sprintf("x%02d", i), "n1", done) })
+	}
+	r.at(30, func() { r.ask("r", "n2", done) })
+	r.run(62, contract.EntityInput{})
+	heard := r.heard()
+	require.Len(t, slices.DeleteFunc(slices.Clone(heard), func(s string) bool {
+		return !strings.HasPrefix(s, "1 ")
+	}), 12, "each is answered")
+	count := func(name string) (n int) {
+		for _, x := range r.told {
+			if x.name == name {
+				n++
+			}
+		}
+		return n
+	}
+	require.Contains(t, heard, "6 x03 1/9")
+	require.NotContains(t, heard, "2 x03 3/11")
+	require.Contains(t, heard, "30 x03 admitted")
+	require.Equal(t, 3, count("x03"))
+	require.Equal(t, 3, count("x04"), "1, 6 and 30 s")
+	last := r.told[0].o.Sequence
+	for _, x := range r.told {
+		if x.name == "x04" {
+			require.GreaterOrEqual(t, x.o.Sequence, last)
+			last = x.o.Sequence
+		}
+	}
+}
+
+// TestWhatComesTwiceOrLate changes nothing.
+func TestWhatComesTwiceOrLate(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("x", "n1", 2, 5, started); r.see("y", "n1", 2, 6) })
+	r.at(1, func() { r.see("x", "n1", 2, 3) }) // older: it was pending then
+	r.at(2, func() { r.ask("y", "n1"); r.ask("y", "n1") })
+	r.at(3, func() { r.see("y", "n1", 2, 6); r.see("x", "n1", 2, 5, started) })
+	r.at(4, func() { require.Equal(t, []string{"x", "y"}, r.names()) })
+	r.at(20, func() { r.ask("x", "n1", done); r.ask("x", "n1", done) })
+	r.at(21, func() { r.ask("x", "n1"); r.see("x", "n1", 2, 4); r.see("x", "n1", 2, 7, ended) })
+	r.at(22, func() { require.Equal(t, []string{"y"}, r.names()) })
+	r.at(23, func() { r.ask("y", "n1") })        // the answer was lost
+	r.at(24, func() { r.ask("y", "n1", begun) }) // it was not
+	r.at(25, func() { r.ask("y", "n1") })        // sent before that
+	r.at(26, func() {
+		require.True(t, r.state().Entries[0].Begun)
+		r.env.SignalWorkflow(contract.SignalRequestAdmission, contract.AdmissionRequest{})
+		r.env.SignalWorkflow(contract.SignalObserveMigration, contract.QueuedMigration{})
+	})
+	r.run(30, contract.EntityInput{})
+	require.Equal(t, []string{"2 y 1/1", "20 y admitted", "23 y admitted", "24 y admitted", "25 y admitted"}, r.heard())
+}
+
+// TestAnotherOfItsName takes the place of one that is gone.
+func TestAnotherOfItsName(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("x", "n1", 2, 1, started); r.see("y", "n1", 2, 1); r.ask("y", "n1") })
+	r.at(5, func() {
+		r.see("x", "n1", 2, 2, func(o *contract.QueuedMigration) { o.Migration.UID = "another" })
+	})
+	r.run(20, contract.EntityInput{})
+	require.Equal(t, []string{"0 y 1/1", "5 y admitted"}, r.heard())
+	require.Equal(t, []string{"x", "y"}, r.names())
+}
+
+// TestLimitsAreReadWhileSomebodyWaits, and count from then on.
+func TestLimitsAreReadWhileSomebodyWaits(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("r", "n1", 2, 1, started); r.see("x", "n1", 2, 1); r.ask("x", "n1") })
+	r.at(90, func() { r.limits.Cluster = 2 })
+	r.run(3600, contract.EntityInput{})
+	require.Equal(t, []string{"0 x 1/1", "120 x admitted"}, r.heard())
+	require.Equal(t, 3, r.reads)
+}
+
+// TestWithoutLimitsNobodyIsAdmitted, and limits that were read once are kept.
+func TestWithoutLimitsNobodyIsAdmitted(t *testing.T) {
+	r := newRig(t)
+	r.broken = true
+	r.at(0, func() { r.see("x", "n1", 1, 1); r.ask("x", "n1") })
+	r.at(0.5, func() {
+		require.Contains(t, r.details(), "limits are not known")
+		require.Contains(t, r.details(), "no settings")
+	})
+	r.at(10, func() { r.broken = false })
+	r.at(20, func() {
+		r.broken, r.limits.Cluster = true, 9
+		r.see("y", "n1", 1, 1)
+		r.see("z", "n1", 1, 1)
+		r.ask("y", "n1")
+		r.ask("z", "n1")
+	})
+	r.run(300, contract.EntityInput{})
+	require.Equal(t, []string{"0 x 1/1", "15 x admitted", "20 y admitted", "20 z 1/1"}, r.heard())
+	require.Contains(t, r.told[0].o.Why, "limits are not known")
+}
+
+// TestAPersonHoldsTheQueue: none begins until it is released.
+func TestAPersonHoldsTheQueue(t *testing.T) {
+	r := newRig(t)
+	alice := contract.ControlRequest{Actor: "alice", Reason: "maintenance"}
+	r.at(0, func() { r.see("r", "n1", 1, 1, started); r.env.SignalWorkflow(contract.ControlHold, alice) })
+	r.at(1, func() { r.ask("x", "n1") })
+	r.at(2, func() {
+		require.Contains(t, r.details(), "None begins: the queue is held by alice (claimed): maintenance")
+	})
+	r.at(9, func() {
+		r.env.UpdateWorkflow(contract.ControlHold, "again", &testsuite.TestUpdateCallback{
+			OnReject: func(err error) { require.ErrorContains(t, err, "held already") },
+			OnAccept: func() { t.Error("it is held already") }, OnComplete: func(any, error) {},
+		}, alice)
+	})
+	r.at(60, func() { r.env.SignalWorkflow(contract.ControlRelease, alice) })
+	r.run(100, contract.EntityInput{})
+	require.Equal(t, []string{"1 x 1/1", "60 x admitted"}, r.heard())
+	require.Contains(t, r.told[0].o.Why, "held by alice")
+	require.Equal(t, 1, r.reads)
+}
+
+// TestABackOff ends by itself, or because a person says so; also where the migration asks again.
+func TestABackOff(t *testing.T) {
+	r := newRig(t)
+	later := func(seconds int) func(*contract.AdmissionRequest) {
+		return func(q *contract.AdmissionRequest) {
+			q.NotBefore = r.began.Add(time.Duration(seconds) * time.Second)
+		}
+	}
+	r.at(0, func() { r.see("x", "n1", 2, 1); r.see("y", "n2", 2, 1) })
+	r.at(1, func() { r.ask("x", "n1", later(20)); r.ask("y", "n2", later(3600)) })
+	r.at(40, func() { r.env.SignalWorkflow(contract.ControlRetryNow, contract.ControlRequest{Actor: "alice"}) })
+	r.at(40, func() { r.ask("y", "n2", later(3600)) })
+	r.run(100, contract.EntityInput{})
+	require.Equal(t, []string{"1 x 1/2", "1 y 2/2", "20 x admitted", "20 y 1/1", "40 y admitted",
+		"40 y admitted"}, r.heard(), "each request is answered")
+}
+
+// TestOneWithoutAWorkflowTakesNoPlace: it has not heard that it is admitted. When it is back it asks again.
+func TestOneWithoutAWorkflowTakesNoPlace(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.absent["x"] = true
+	r.at(0, func() { r.see("x", "n1", 2, 1); r.see("y", "n2", 2, 1); r.ask("x", "n1") })
+	r.at(1, func() { r.ask("y", "n2") })
+	r.at(100, func() { r.absent["x"] = false; r.ask("x", "n1") })
+	r.at(200, func() { r.ask("y", "n2", done) })
+	r.run(300, contract.EntityInput{})
+	require.Equal(t, []string{"1 y admitted", "100 x 1/1", "200 x admitted"}, r.heard())
+	require.Equal(t, []string{"x"}, r.names())
+
+	r = newRig(t)
+	r.absent["x"] = true
+	r.at(0, func() { r.see("x", "n1", 1, 1); r.ask("x", "n1") })
+	r.at(599, func() { require.Equal(t, []string{"x"}, r.names()) })
+	r.run(601, contract.EntityInput{})
+	require.Empty(t, r.names())
+}
+
+// TestAPlaceOfOneThatIsGone is free in the end, although nobody has said that it ended: crdwatch did not see it go, and
+// its workflow was terminated.
+func TestAPlaceOfOneThatIsGone(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 2
+	r.at(0, func() { r.see("gone", "n1", 2, 1, started); r.see("runs", "n1", 2, 1, started) })
+	r.at(1, func() { r.ask("x", "n2") })
+	r.at(2, func() { r.absent["gone"] = true })
+	r.run(3600, contract.EntityInput{})
+	heard := r.heard()
+	require.Equal(t, "600 runs admitted", heard[1], "it is asked whether it is there")
+	require.Contains(t, heard, "1200 x admitted")
+	require.Equal(t, []string{"runs", "x"}, r.names())
+}
+
+// TestANewEpoch: what the queue remembers may be of an older copy. Only what is said again counts.
+func TestANewEpoch(t *testing.T) {
+	r := newRig(t)
+	r.at(0, func() {
+		for _, name := range []string{"ended", "runs", "again"} {
+			r.see(name, "n1", 3, 9, started)
+		}
+	})
+	r.at(1, func() { r.see("again", "n1", 0, 10, ended) })
+	r.at(2, func() { r.ask("x", "n2") })
+	r.at(60, func() { r.see("runs", "n1", 3, 4, started, epoch(2)) })
+	r.at(61, func() { r.see("again", "n1", 3, 5, started, epoch(2)); r.ask("x", "n2") })
+	r.at(65, func() { require.Equal(t, []string{"again", "ended", "runs", "x"}, r.names()) })
+	r.at(75, func() { require.Equal(t, []string{"again", "runs", "x"}, r.names()) })
+	r.at(80, func() { r.see("runs", "n1", 0, 6, ended, epoch(2)) })
+	r.run(90, contract.EntityInput{})
+	heard := r.heard()
+	require.Equal(t, "2 x 1/1", heard[0])
+	require.Equal(t, "80 x admitted", heard[len(heard)-1])
+	require.EqualValues(t, 2, r.state().Epoch)
+	require.False(t, r.state().Stale)
+}
+
+// TestTheQueueContinuesAsNew when nothing is in hand, with all that it knows.
+func TestTheQueueContinuesAsNew(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("r", "n1", 2, 1, started); r.see("x", "n1", 2, 1); r.ask("x", "n1") })
+	r.at(5, func() { r.env.SignalWorkflow(contract.SignalContinueAsNew, struct{}{}) })
+	r.run(10, contract.EntityInput{Name: contract.AdmissionID})
+	var again *workflow.ContinueAsNewError
+	require.True(t, errors.As(r.env.GetWorkflowError(), &again))
+	require.Equal(t, contract.WorkflowAdmission, again.WorkflowType.Name)
+	carried := r.state()
+	require.Nil(t, carried.Listening)
+
+	next := newRig(t)
+	var in contract.EntityInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.Equal(t, contract.AdmissionID, in.Name)
+	next.limits.Cluster = 1
+	next.at(1, func() { next.see("x", "n1", 2, 1); next.see("r", "n1", 0, 2, ended) })
+	next.run(10, in)
+	require.Equal(t, []string{"1 x admitted"}, next.heard(), "it does not listen again, and has told the place")
+}
