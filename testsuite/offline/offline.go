@@ -214,6 +214,8 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 		i = w.informers.VMIs
 	case *kubevirt.VirtualMachineInstanceReplicaSet:
 		i = w.informers.ReplicaSets
+	case *kubevirt.VirtualMachineInstanceMigration:
+		i = w.informers.Migrations
 	case *corev1.Node:
 		i = w.informers.Nodes
 	case *corev1.Pod:

@@ -145,6 +145,9 @@ func (w *World) tidy() error {
 		if err := w.tidyInstance(v); err != nil {
 			return fmt.Errorf("VMI %s %w", v.Name, err)
 		}
+		if by := w.claim(v.Name); by != "" {
+			return fmt.Errorf("VMI %s takes migration %s, which has ended, for one that has claimed it", v.Name, by)
+		}
 	}
 	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
 		owner := metav1.GetControllerOf(p)
@@ -157,6 +160,20 @@ func (w *World) tidy() error {
 		}
 	}
 	return nil
+}
+
+// claim is the name of the migration that an instance's entity takes for the one that has claimed it; "": none.
+func (w *World) claim(vmi string) string {
+	var state struct {
+		Claim struct {
+			Migration contract.Object `json:"migration"`
+		} `json:"claim"`
+	}
+	v, err := w.env.QueryWorkflowByID(contract.VMIID(Namespace, vmi), contract.QueryState)
+	if err != nil || v.Get(&state) != nil {
+		return ""
+	}
+	return state.Claim.Migration.Name
 }
 
 func (w *World) tidyInstance(v *kubevirt.VirtualMachineInstance) error {

@@ -27,15 +27,19 @@ type users struct {
 	webhooks map[string]*admission.Webhook
 }
 
-func newUsers(w *World) (*users, error) {
+// configuration is the cluster's.
+func configuration() defaults.Cluster {
 	stage := kubevirt.VMRolloutStrategyStage
-	configuration := defaults.Cluster{Architecture: "amd64", Configuration: kubevirt.KubeVirtConfiguration{
+	return defaults.Cluster{Architecture: "amd64", Configuration: kubevirt.KubeVirtConfiguration{
 		VMRolloutStrategy:    &stage,
 		NetworkConfiguration: &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
+}
+
+func newUsers(w *World) (*users, error) {
 	u := &users{webhooks: map[string]*admission.Webhook{}}
 	for path, h := range virtadmission.Handlers(virtadmission.Options{
-		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration, nil }, Now: w.Now,
+		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration(), nil }, Now: w.Now,
 		Reader: reader{w}, Migrates: true,
 	}) {
 		webhook, ok := h.(*admission.Webhook)

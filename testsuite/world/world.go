@@ -150,7 +150,10 @@ func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log,
 		Now: w.Now, Record: kube.Record(w.kubernetes), Migrates: true,
-		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
+		Settings: func() settings.Settings {
+			return settings.Settings{Cluster: configuration(), UseEmulation: true, CPUAllocationRatio: 10,
+				MemoryOvercommit: 100, OverheadRatio: 1}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("making the activities: %w", err)
