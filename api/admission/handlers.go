@@ -50,6 +50,7 @@ const (
 	PathValidateVMIRS      = "/virtualmachinereplicaset-validate"
 	PathValidateVMIM       = "/migration-validate-create"
 	PathValidateVMIMUpdate = "/migration-validate-update"
+	PathValidatePolicy     = "/migration-policy-validate-create"
 	PathValidateStatus     = "/status-validate"
 	PathValidateEviction   = "/pod-eviction-validate"
 	PathValidateKubeVirt   = "/kubevirt-validate-update"
@@ -86,6 +87,7 @@ func Handlers(o Options) map[string]http.Handler {
 		PathValidateVMIRS:      h.validateVMIRS,
 		PathValidateVMIM:       h.validateVMIM,
 		PathValidateVMIMUpdate: h.validateVMIMUpdate,
+		PathValidatePolicy:     h.validateMigrationPolicy,
 		PathValidateStatus:     h.validateStatus,
 		PathValidateEviction:   h.validateEviction,
 		PathValidateKubeVirt:   h.validateKubeVirt,

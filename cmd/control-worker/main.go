@@ -75,8 +75,13 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err := watcher.WaitForSync(ctx); err != nil {
 		return err
 	}
+	policies, err := settings.NewPolicies(config)
+	if err != nil {
+		return err
+	}
+	go policies.Run(ctx)
 	activities, err := cluster.New(cluster.Options{
-		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Record: queue.Record,
+		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Policies: policies.All, Record: queue.Record,
 		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
 		Migrates: migratable.Enabled,
 	})

@@ -324,6 +324,7 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 			admission.PathMutateVM, admission.PathMutateVMI, admission.PathMutateVMIRS, admission.PathValidateVM,
 			admission.PathValidateVMIPatch,
 			admission.PathValidateVMIRS, admission.PathMutateVMIM, admission.PathValidateVMIMUpdate,
+			admission.PathValidatePolicy,
 		}, h.path) {
 			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name,
 				"%s: who takes a finalizer away waits for nobody", h.path)

@@ -1,12 +1,9 @@
 package kube
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -48,21 +45,11 @@ type Client struct {
 
 // New makes a client of kubevirt.io/v1.
 func New(config *rest.Config) (*Client, error) {
-	scheme := runtime.NewScheme()
-	if err := kubevirt.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("registering the types of kubevirt.io: %w", err)
-	}
-	c := rest.CopyConfig(config)
-	c.GroupVersion = &kubevirt.GroupVersion
-	c.APIPath = "/apis"
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	c.ContentType = runtime.ContentTypeJSON // custom resources have no protobuf form
-	c.AcceptContentTypes = runtime.ContentTypeJSON
-	r, err := rest.RESTClientFor(c)
+	r, codec, err := restFor(config, kubevirt.GroupVersion, kubevirt.AddToScheme)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for kubevirt.io: %w", err)
+		return nil, err
 	}
-	return &Client{rest: r, codec: runtime.NewParameterCodec(scheme)}, nil
+	return &Client{rest: r, codec: codec}, nil
 }
 
 // VMs reads and writes VirtualMachines.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubevirt "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/migrations/v1alpha1"
 )
 
 // kind is a resource and the rules that hold for its objects.
@@ -73,9 +74,14 @@ func kinds() map[string]*kind {
 	sets := custom("virtualmachineinstancereplicasets", "VirtualMachineInstanceReplicaSet", true,
 		func() runtime.Object { return &kubevirt.VirtualMachineInstanceReplicaSet{} })
 	sets.scale = true
+	policies := custom("migrationpolicies", "MigrationPolicy", false, func() runtime.Object {
+		return &v1alpha1.MigrationPolicy{}
+	})
+	policies.GroupVersionResource = v1alpha1.SchemeGroupVersion.WithResource("migrationpolicies")
+	policies.namespaced = false
 	out := map[string]*kind{}
 	for _, k := range []kind{
-		pods, nodes, namespaces, claims, events, revisions, leases, sets,
+		pods, nodes, namespaces, claims, events, revisions, leases, sets, policies,
 		core("secrets", "Secret", func() runtime.Object { return &corev1.Secret{} }),
 		core("resourcequotas", "ResourceQuota", func() runtime.Object { return &corev1.ResourceQuota{} }),
 		core("configmaps", "ConfigMap", func() runtime.Object { return &corev1.ConfigMap{} }),

@@ -46,7 +46,7 @@ func readDefinition(resource string) (*definition, error) {
 		return nil, fmt.Errorf("reading the definition of %s: %w", resource, err)
 	}
 	for _, version := range crd.Spec.Versions {
-		if version.Name != "v1" {
+		if !version.Storage {
 			continue
 		}
 		var props apiextensions.JSONSchemaProps
@@ -60,7 +60,7 @@ func readDefinition(resource string) (*definition, error) {
 		}
 		return &definition{structural: s, openAPI: s.Unfold().ToKubeOpenAPI()}, nil
 	}
-	return nil, fmt.Errorf("the definition of %s has no version v1", resource)
+	return nil, fmt.Errorf("the definition of %s has no version that is stored", resource)
 }
 
 // conform makes the content of a custom resource what its schema knows: unknown fields go, defaults come. Then it says

@@ -24,7 +24,7 @@ func TestCommittedDefinitionsAreCurrentAndValid(t *testing.T) {
 			require.NoError(t, yaml.UnmarshalStrict(content, &external))
 			apiextensionsv1.SetDefaults_CustomResourceDefinition(&external)
 			apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
-			external.Status.StoredVersions = []string{storageVersion}
+			external.Status.StoredVersions = []string{external.Spec.Versions[0].Name}
 			var internal apiextensions.CustomResourceDefinition
 			convert := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition
 			require.NoError(t, convert(&external, &internal, nil))

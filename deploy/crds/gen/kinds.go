@@ -2,27 +2,39 @@ package main
 
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// group is the API group of every kind here.
-const group = "kubevirt.io"
+// group is an API group: where its Go types are, and the version that is stored.
+type group struct {
+	name, types, version string
+	// deprecated is served with the same schema, as KubeVirt does, so that old manifests still work; "": none is.
+	deprecated string
+	scope      apiextensionsv1.ResourceScope
+}
 
-// storageVersion is the version whose types are read, and the one that is stored.
-const storageVersion = "v1"
+func core() group {
+	return group{name: "kubevirt.io", types: "kubevirt.io/api/core/v1", version: "v1", deprecated: "v1alpha3",
+		scope: apiextensionsv1.NamespaceScoped}
+}
 
-// deprecatedVersion is served with the same schema, as KubeVirt does, so that old manifests still work.
-const (
-	deprecatedVersion  = "v1alpha3"
-	deprecationWarning = "kubevirt.io/v1alpha3 is now deprecated and will be removed in a future release."
-)
+func migrations() group {
+	return group{name: "migrations.kubevirt.io", types: "kubevirt.io/api/migrations/v1alpha1", version: "v1alpha1",
+		scope: apiextensionsv1.ClusterScoped}
+}
 
 // kind is what KubeVirt says of a custom resource beyond its Go type.
 type kind struct {
+	group        group
 	name         string
 	plural       string
 	shortNames   []string
 	subresources *apiextensionsv1.CustomResourceSubresources
 	columns      []apiextensionsv1.CustomResourceColumnDefinition
+}
+
+func (k kind) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: k.group.name, Kind: k.name}
 }
 
 // kinds lists the custom resources that virtflow serves, with KubeVirt's names and columns.
@@ -32,7 +44,8 @@ func kinds() []kind {
 	status := &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
 	return []kind{
 		{
-			name: "VirtualMachine", plural: "virtualmachines", shortNames: []string{"vm", "vms"}, subresources: status,
+			group: core(), name: "VirtualMachine", plural: "virtualmachines", shortNames: []string{"vm", "vms"},
+			subresources: status,
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				age,
 				column("Status", ".status.printableStatus", "Human Readable Status"),
@@ -41,7 +54,7 @@ func kinds() []kind {
 		},
 		{
 			// No status subresource: KubeVirt's clients write a VMI's status by a plain update.
-			name: "VirtualMachineInstance", plural: "virtualmachineinstances", shortNames: []string{"vmi", "vmis"},
+			group: core(), name: "VirtualMachineInstance", plural: "virtualmachineinstances", shortNames: []string{"vmi", "vmis"},
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				age,
 				column("Phase", ".status.phase", ""),
@@ -53,7 +66,7 @@ func kinds() []kind {
 			},
 		},
 		{
-			name: "VirtualMachineInstanceReplicaSet", plural: "virtualmachineinstancereplicasets",
+			group: core(), name: "VirtualMachineInstanceReplicaSet", plural: "virtualmachineinstancereplicasets",
 			shortNames:   []string{"vmirs", "vmirss"},
 			subresources: scale(),
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
@@ -66,7 +79,7 @@ func kinds() []kind {
 			},
 		},
 		{
-			name: "VirtualMachineInstanceMigration", plural: "virtualmachineinstancemigrations",
+			group: core(), name: "VirtualMachineInstanceMigration", plural: "virtualmachineinstancemigrations",
 			shortNames: []string{"vmim", "vmims"}, subresources: status,
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				column("Phase", ".status.phase", "The current phase of VM instance migration"),
@@ -74,12 +87,13 @@ func kinds() []kind {
 			},
 		},
 		{
-			name: "KubeVirt", plural: "kubevirts", shortNames: []string{"kv", "kvs"}, subresources: status,
+			group: core(), name: "KubeVirt", plural: "kubevirts", shortNames: []string{"kv", "kvs"}, subresources: status,
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				age,
 				column("Phase", ".status.phase", ""),
 			},
 		},
+		{group: migrations(), name: "MigrationPolicy", plural: "migrationpolicies"},
 	}
 }
 
