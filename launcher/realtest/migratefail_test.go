@@ -251,7 +251,7 @@ func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
 	err = prepare(func(*rpc.Target) {})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "containerDisk root has other content on this node: name it by digest")
-	for _, name := range []string{"../sockets/l.sock", "root-overlay.qcow2", "/etc/passwd", ""} {
+	for _, name := range []string{"../sockets/launcher.sock", "root-overlay.qcow2", "/etc/passwd", ""} {
 		require.ErrorContains(t, prepare(func(target *rpc.Target) {
 			target.Files = []*rpc.MigrationFile{{Name: name, Size: 5}}
 		}), "no file", name)

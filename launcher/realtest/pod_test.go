@@ -141,7 +141,7 @@ func (p *pod) start() {
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
 		"--no-new-privs",
 		launcherBinary(p.t), "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
-		"--socket", p.inside("sockets/l.sock"), "--private-dir", p.inside("private"), "--disks-dir", p.inside("disks"),
+		"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"), "--disks-dir", p.inside("disks"),
 		"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"), "--allow-emulation",
 		"--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString())
 	p.cmd = exec.Command(command[0], command[1:]...)
@@ -161,10 +161,10 @@ func (p *pod) start() {
 		}
 	})
 	p.eventually("the launcher serves", func() bool {
-		_, err := os.Stat(p.at("sockets/l.sock"))
+		_, err := os.Stat(p.at("sockets/launcher.sock"))
 		return err == nil
 	})
-	conn, err := grpc.NewClient("unix://"+p.at("sockets/l.sock"),
+	conn, err := grpc.NewClient("unix://"+p.at("sockets/launcher.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() { _ = conn.Close() })

@@ -81,8 +81,11 @@ func (m *Mover) Offer(ctx context.Context, in contract.OfferMigrationInput) (con
 		return none, refusal(err)
 	}
 	fingerprint, err := m.Sessions.Offer(in.Migration.UID, in.Expires)
-	if err != nil {
+	switch {
+	case errors.Is(err, migrate.ErrStopping): // the next run of the node worker offers it
 		return none, err
+	case err != nil:
+		return none, &activities.RefusedError{Message: err.Error()}
 	}
 	offer.Fingerprint = string(fingerprint)
 	log.Info().Int("disks", len(offer.Disks)).Dur("took", time.Since(begun)).Msg("offered a guest")

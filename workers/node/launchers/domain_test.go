@@ -1,8 +1,11 @@
 package launchers
 
 import (
+	"encoding/json"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,13 +20,38 @@ func TestObservation(t *testing.T) {
 		Interfaces: []contract.DomainInterface{
 			{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}},
 		Volumes: []contract.DomainVolume{{Name: "disk", Target: "vda", Size: 1 << 20}},
+		Migration: &contract.MigrationProgress{
+			UID: "u", Role: "source", Since: time.UnixMilli(1700000000000).UTC(), Total: 7, Processed: 5, Remaining: 2,
+			DirtyRate: 3, Rate: 4, Iteration: 2, DowntimeMs: 300, Mode: "PreCopy",
+		},
 	}, observation(pod, &rpc.Domain{
 		Sequence: 3, State: rpc.DomainState_DOMAIN_STATE_RUNNING, AgentConnected: true, MachineType: "pc-q35-7.2",
 		GuestMemoryBytes: 128 << 20,
 		Interfaces: []*rpc.DomainInterface{
 			{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up"}},
 		Volumes: []*rpc.DomainVolume{{Name: "disk", Target: "vda", SizeBytes: 1 << 20}},
+		Migration: &rpc.MigrationProgress{
+			Migration: "u", Role: rpc.MigrationRole_MIGRATION_ROLE_SOURCE, Since: 1700000000000, Total: 7, Processed: 5,
+			Remaining: 2, DirtyRate: 3, Rate: 4, Iteration: 2, DowntimeMs: 300,
+			Mode: rpc.MigrationMode_MIGRATION_MODE_PRE_COPY,
+		},
 	}))
+}
+
+// TestWhatALauncherSaysOfAMoveIsCutToSize, and can be written as JSON.
+func TestWhatALauncherSaysOfAMoveIsCutToSize(t *testing.T) {
+	p := migrationProgress(&rpc.MigrationProgress{Migration: strings.Repeat("x", 1000), Role: 99, Mode: 99,
+		Since: math.MaxInt64, Total: -1, Iteration: -1})
+	require.Equal(t, &contract.MigrationProgress{UID: strings.Repeat("x", maxName)}, p)
+	_, err := json.Marshal(p)
+	require.NoError(t, err)
+	require.Nil(t, departure(nil))
+	require.Nil(t, departure(&rpc.MigrationEvent{Event: &rpc.MigrationEvent_Left{Left: &rpc.MigrationLeft{}}}),
+		"without proof the guest has not left")
+	d := departure(&rpc.MigrationEvent{Event: &rpc.MigrationEvent_Stayed{
+		Stayed: &rpc.MigrationStayed{Reason: strings.Repeat("x", 1<<16) + "\n"}}})
+	require.Equal(t, &Departure{Reason: strings.Repeat("x", maxText)}, d)
+	require.Len(t, digest(make([]byte, 1000)), 64)
 }
 
 func TestObservationIsCutToSize(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// prepareTimeout is how long the target may take to be ready once it has the files.
-	prepareTimeout = 2 * time.Minute
+	// prepareTimeout is how long the target may take to be ready once it has the files: it reads its disks' images.
+	prepareTimeout = 5 * time.Minute
 	// resumeTimeout is how long the target is asked to let the guest go on; after that the workflow asks it. The guest
 	// stands still meanwhile.
 	resumeTimeout = 30 * time.Second
