@@ -1,0 +1,176 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func TestAGuestMovesByNodeWorkers(t *testing.T) {
+	from := booted(t)
+	written := from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=8 2>/dev/null; sync; sha256sum < /dev/vdb")
+	seed := from.run("sha256sum < /dev/vdc")
+	before := from.counted()
+	m := newWorkersMove(t, from, newTwin(t))
+	m.prepareBoth()
+	outcome := m.outcome(m.migrates())
+	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
+	require.NotNil(t, outcome.Proof)
+	require.NotZero(t, outcome.Stats.DowntimeMs)
+	require.NotZero(t, outcome.Stats.Bytes)
+	t.Logf("by %s; %+v", outcome.Proof.By, outcome.Stats)
+	truth := m.inspects(m.target)
+	require.True(t, truth.Known && truth.Granted && truth.Resumed)
+	require.Equal(t, contract.DomainRunning, truth.Domain.State)
+	m.left()
+	require.Greater(t, m.to.counted(), before)
+	require.Equal(t, written, m.to.run("sha256sum < /dev/vdb"))
+	require.Equal(t, seed, m.to.run("sha256sum < /dev/vdc"))
+	require.False(t, m.inspects(m.source).Reached, "nothing of the source is left")
+}
+
+func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
+	m := newWorkersMove(t, booted(t), newTwin(t))
+	m.prepareBoth()
+	m.in.Configuration.Parallel = 4
+	outcome := m.outcome(m.migrates())
+	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
+	m.left()
+}
+
+// TestANodeWorkerIsKilledMidCopy: the guest stays where it is, which its launcher says, and nothing of the target is
+// left.
+func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
+	for name, source := range map[string]bool{"the source's": true, "the target's": false} {
+		t.Run(name, func(t *testing.T) {
+			m := newWorkersMove(t, booted(t), newTwin(t))
+			m.prepareBoth()
+			m.in.Configuration.Bandwidth = slow
+			call := m.migrates()
+			m.from.eventually("the move begins", func() bool { return m.inspects(m.source).UnderWay })
+			m.copies()
+			killed := m.target
+			if source {
+				killed = m.source
+			}
+			killed.kill()
+			killed.start()
+			if source {
+				call = m.migrates() // the activity's next attempt
+			}
+			outcome := m.outcome(call)
+			require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
+			require.Nil(t, outcome.Proof)
+			t.Log(outcome.Reason)
+			m.goesOn()
+			m.withdrawsTarget()
+			require.False(t, m.inspects(m.source).UnderWay)
+		})
+	}
+}
+
+func TestAMoveByNodeWorkersIsAborted(t *testing.T) {
+	m := newWorkersMove(t, booted(t), newTwin(t))
+	m.prepareBoth()
+	m.in.Configuration.Bandwidth = slow
+	call := m.migrates()
+	m.from.eventually("the move begins", func() bool { return m.inspects(m.source).UnderWay })
+	m.copies()
+	migration, vmi := m.of()
+	var found bool
+	m.source.call("Abort", contract.AbortMigrationInput{
+		Migration: migration, VMI: vmi, Pod: m.source.object(), Why: "somebody wants it"}, &found)
+	require.True(t, found)
+	outcome := m.outcome(call)
+	require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "somebody wants it",
+		Aborted: true}, outcome)
+	m.notReceived() // the source has told the target
+	m.goesOn()
+}
+
+// dirties changes memory for ever, faster than it is copied slowly.
+func (p *pod) dirties() {
+	p.t.Helper()
+	p.run(`setsid sh -c 'while :; do dd if=/dev/urandom of=/tmp/dirty bs=1M count=12 conv=notrunc; done' ` +
+		`>/dev/null 2>&1 </dev/null & sleep 1; echo`)
+}
+
+// TestAGuestIsPausedToMove: one that would never arrive does when somebody has it paused for that.
+func TestAGuestIsPausedToMove(t *testing.T) {
+	from := booted(t)
+	from.dirties()
+	m := newWorkersMove(t, from, newTwin(t))
+	m.prepareBoth()
+	m.in.Configuration.Bandwidth = slow
+	call := m.migrates()
+	m.from.eventually("the move begins", func() bool { return m.inspects(m.source).UnderWay })
+	m.copies()
+	migration, vmi := m.of()
+	m.source.call("Adjust", contract.AdjustMigrationInput{
+		Migration: migration, VMI: vmi, Pod: m.source.object(), Pause: true}, new(bool))
+	m.source.call("Adjust", contract.AdjustMigrationInput{
+		Migration: migration, VMI: vmi, Pod: m.source.object(), Bandwidth: 1 << 30}, new(bool))
+	outcome := m.outcome(call)
+	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
+	require.Equal(t, "Paused", outcome.Mode)
+	require.False(t, outcome.Proof.Paused, "nobody but the migration has paused it")
+	m.left()
+	n := m.to.counted()
+	m.to.eventually("it goes on there", func() bool { return m.to.counted() > n })
+}
+
+// TestAGuestNeverConverges: it stays, and its move does not go on for ever.
+func TestAGuestNeverConverges(t *testing.T) {
+	from := booted(t)
+	from.dirties()
+	m := newWorkersMove(t, from, newTwin(t))
+	m.prepareBoth()
+	m.in.Configuration = contract.MigrationConfiguration{Bandwidth: slow, Progress: 10}
+	outcome := m.outcome(m.migrates())
+	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
+	t.Log(outcome.Reason)
+	require.Contains(t, outcome.Reason, "10s")
+	require.False(t, outcome.Aborted, "nobody has asked for that")
+	m.notReceived()
+	m.goesOn()
+}
+
+// TestTheTargetsDiskIsFull: what the guest has written does not fit there. It stays, and can write on.
+func TestTheTargetsDiskIsFull(t *testing.T) {
+	from, to := booted(t), newTwin(t)
+	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=12; sync")
+	to.smallDisks()
+	m := newWorkersMove(t, from, to)
+	m.prepareBoth()
+	outcome := m.outcome(m.migrates())
+	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
+	t.Log(outcome.Reason)
+	m.notReceived()
+	m.goesOn()
+	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=4; sync")
+}
+
+// smallDisks gives a launcher that has not begun a file system of 8 MiB for its disks.
+func (p *pod) smallDisks() {
+	p.t.Helper()
+	pid, found := p.process("launcher")
+	require.True(p.t, found)
+	image := p.at("small.ext4")
+	for _, command := range [][]string{
+		{"truncate", "--size", "8M", image},
+		{"mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E",
+			fmt.Sprintf("root_owner=%d:%d", nobody, nobody), image},
+		{"nsenter", "--mount", "--target", strconv.Itoa(pid), "mount", "-o", "loop", p.inside("small.ext4"),
+			p.inside("disks")},
+	} {
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		require.NoError(p.t, err, "%s", out)
+	}
+}
