@@ -132,11 +132,11 @@ func TestAGuestNeverConverges(t *testing.T) {
 	from.dirties()
 	m := newWorkersMove(t, from, newTwin(t))
 	m.prepareBoth()
-	m.in.Configuration = contract.MigrationConfiguration{Bandwidth: slow, Progress: 10}
+	m.in.Configuration = contract.MigrationConfiguration{Bandwidth: 2 * slow, Progress: 5}
 	outcome := m.outcome(m.migrates())
 	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
 	t.Log(outcome.Reason)
-	require.Contains(t, outcome.Reason, "10s")
+	require.Contains(t, outcome.Reason, "for 5s")
 	require.False(t, outcome.Aborted, "nobody has asked for that")
 	m.notReceived()
 	m.goesOn()

@@ -134,7 +134,7 @@ func heartbeat(
 		Details: details, Identity: identity(node)}, err
 }
 
-// maxHeartbeat bounds what a heartbeat says; Temporal keeps the last one of each activity, and gives it to whoever asks.
+// maxHeartbeat bounds what a heartbeat says, in bytes; Temporal keeps the last one of each activity.
 const maxHeartbeat = 4 << 10
 
 // heartbeatDetails are what a move of a guest has to say, written anew; of a node's activities none other has any.

@@ -139,7 +139,8 @@ func (l Leaving) End(ctx context.Context) (contract.MigrationOutcome, error) {
 // Outcome is what is known at the source of a migration that has ended: whether the target's guest goes on is not.
 func Outcome(d Departure) contract.MigrationOutcome {
 	o := contract.MigrationOutcome{
-		Result: contract.ResultStayed, Reason: d.Reason, Aborted: d.Aborted, Stats: d.Stats, Mode: d.Mode, Proof: d.Left,
+		Result: contract.ResultStayed, Reason: d.Reason, Aborted: d.Aborted, Stats: d.Stats, Mode: d.Mode,
+		Proof: d.Left,
 	}
 	switch {
 	case d.Left != nil:
