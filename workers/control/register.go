@@ -65,6 +65,14 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityPatchReplicaSet: a.PatchReplicaSet,
 
 		contract.ActivityFindEvacuees:     a.FindEvacuees,
+		contract.ActivityReadMigration:      a.ReadMigration,
+		contract.ActivityPatchMigration:     a.PatchMigration,
+		contract.ActivityDeleteMigration:    a.DeleteMigration,
+		contract.ActivityConfigureMigration: a.ConfigureMigration,
+		contract.ActivityCreateTargetPod:    a.CreateTargetPod,
+		contract.ActivityDeleteMigrationPod: a.DeleteMigrationPod,
+		contract.ActivityReadLimits:         a.ReadMigrationLimits,
+
 		contract.ActivityCreateMigrations: a.CreateMigrations,
 		contract.ActivityDeleteMigrations: a.DeleteMigrations,
 		contract.ActivityEvictPod:         a.EvictPod,
