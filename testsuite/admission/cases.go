@@ -48,8 +48,11 @@ func (c call) review() (json.RawMessage, error) {
 	}
 	resource, sub, _ := strings.Cut(c.resource, "/")
 	group := "kubevirt.io"
-	if resource == "pods" {
+	switch resource {
+	case "pods":
 		group = ""
+	case "migrationpolicies":
+		group = "migrations.kubevirt.io"
 	}
 	req := &admissionv1.AdmissionRequest{
 		UID: types.UID(c.id), Operation: admissionv1.Operation(c.operation), Name: c.name, Namespace: c.namespace,

@@ -298,7 +298,32 @@ func otherCases() []callCase {
 		return call{id: "vmirs " + id, path: virtadmission.PathValidateVMIRS,
 			resource: "virtualmachineinstancereplicasets", operation: "CREATE", object: object}
 	}
+	policy := func(id, spec, old string) call {
+		c := call{id: "migrationpolicy " + id, path: virtadmission.PathValidatePolicy, resource: "migrationpolicies",
+			operation: "CREATE", object: `{metadata: {name: p}, spec: {` + spec + `}}`}
+		if old != "" {
+			c.operation, c.old = "UPDATE", `{metadata: {name: p}, spec: {`+old+`}}`
+		}
+		return c
+	}
+	const downtime = "maxDowntimeMs cannot be modified without enabling the MigrationStallDetection feature gate"
 	return []callCase{
+		{call: policy("of nothing", `selectors: {}`, ""), allowed: true},
+		{call: policy("of less than nothing",
+			`selectors: {}, completionTimeoutPerGiB: -1, bandwidthPerMigration: -1Mi`, ""), causes: []why{
+			{invalid, "spec.completionTimeoutPerGiB", "must not be negative"},
+			{invalid, "spec.bandwidthPerMigration", "must not be negative"},
+		}},
+		{call: policy("of a word for a switch", `selectors: {}, allowPostCopy: "yes"`, ""), code: 400,
+			message: "json: cannot unmarshal string into Go struct field " +
+				"MigrationPolicySpec.spec.allowPostCopy of type bool"},
+		{call: policy("of the same downtime", `selectors: {}, maxDowntimeMs: 5, allowPostCopy: true`,
+			`selectors: {}, maxDowntimeMs: 5`), allowed: true},
+		{call: policy("of another downtime", `selectors: {}, maxDowntimeMs: 6`, `selectors: {}, maxDowntimeMs: 5`),
+			causes: []why{{invalid, "spec.maxDowntimeMs", downtime}}},
+		{call: policy("of no downtime", `selectors: {}`, `selectors: {}, maxDowntimeMs: 5`), allowed: true},
+		{call: policy("with compression", `selectors: {}, experimental: {compression: zstd}`, ""), allowed: true},
+		{call: policy("without compression", `selectors: {}, experimental: {compression: none}`, ""), allowed: true},
 		{call: migration("of nobody", "CREATE", `{metadata: {name: m}, spec: {}}`, ""),
 			causes: []why{{missing, "spec.vmiName", "vmiName is missing"}}},
 		{call: migration("of a number", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: 5}}`, ""),

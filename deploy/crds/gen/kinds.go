@@ -54,7 +54,8 @@ func kinds() []kind {
 		},
 		{
 			// No status subresource: KubeVirt's clients write a VMI's status by a plain update.
-			group: core(), name: "VirtualMachineInstance", plural: "virtualmachineinstances", shortNames: []string{"vmi", "vmis"},
+			group: core(), name: "VirtualMachineInstance", plural: "virtualmachineinstances",
+			shortNames: []string{"vmi", "vmis"},
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				age,
 				column("Phase", ".status.phase", ""),
@@ -87,7 +88,8 @@ func kinds() []kind {
 			},
 		},
 		{
-			group: core(), name: "KubeVirt", plural: "kubevirts", shortNames: []string{"kv", "kvs"}, subresources: status,
+			group: core(), name: "KubeVirt", plural: "kubevirts", shortNames: []string{"kv", "kvs"},
+			subresources: status,
 			columns: []apiextensionsv1.CustomResourceColumnDefinition{
 				age,
 				column("Phase", ".status.phase", ""),

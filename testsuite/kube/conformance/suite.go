@@ -93,6 +93,11 @@ func (r *rig) vmis() dynamic.ResourceInterface { return r.custom("virtualmachine
 // sets have a status and a scale.
 func (r *rig) sets() dynamic.ResourceInterface { return r.custom("virtualmachineinstancereplicasets") }
 
+// migrations have a status.
+func (r *rig) migrations() dynamic.ResourceInterface {
+	return r.custom("virtualmachineinstancemigrations")
+}
+
 func (r *rig) pods() dynamic.ResourceInterface {
 	return r.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.ns)
 }
@@ -116,6 +121,11 @@ func (r *rig) vm(name, metadata string) *object {
 func (r *rig) vmi(name, metadata string) *object {
 	r.Helper()
 	return parse(r, `{"apiVersion":"%s/v1","kind":"VirtualMachineInstance","metadata":{"name":%q%s},"spec":{"domain":{"devices":{}}}}`, Group, name, more(metadata))
+}
+
+func (r *rig) migration(name, metadata string) *object {
+	r.Helper()
+	return parse(r, `{"apiVersion":"%s/v1","kind":"VirtualMachineInstanceMigration","metadata":{"name":%q%s},"spec":{"vmiName":"v"}}`, Group, name, more(metadata))
 }
 
 func (r *rig) set(name string, replicas int) *object {
@@ -236,7 +246,7 @@ type testCase struct {
 func cases() []testCase {
 	var out []testCase
 	for _, group := range [][]testCase{creating(), updating(), patching(), deleting(), pods(), collecting(), watching(),
-		others()} {
+		migrating(), others()} {
 		out = append(out, group...)
 	}
 	return out

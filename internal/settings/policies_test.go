@@ -1,0 +1,69 @@
+package settings_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// TestPoliciesAreFollowed: what is made, changed and deleted is known without asking, and nothing is before they have
+// been read.
+func TestPoliciesAreFollowed(t *testing.T) {
+	config := kube.New(kube.Options{}).Config()
+	clients, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	objects := clients.Resource(schema.GroupVersionResource{Group: "migrations.kubevirt.io", Version: "v1alpha1",
+		Resource: "migrationpolicies"})
+	policy := func(name string, spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migrations.kubevirt.io/v1alpha1",
+			"kind": "MigrationPolicy", "metadata": map[string]any{"name": name}, "spec": spec}}
+	}
+	selectors := map[string]any{"virtualMachineInstanceSelector": map[string]any{"app": "web"}}
+	create := func(name string, spec map[string]any) error {
+		_, err := objects.Create(t.Context(), policy(name, spec), metav1.CreateOptions{})
+		return err
+	}
+	web := map[string]any{"selectors": selectors}
+	require.NoError(t, create("first", web))
+	for name, spec := range map[string]map[string]any{
+		"without-selectors": {}, "of-a-word": {"selectors": selectors, "allowPostCopy": "yes"},
+		"of-no-downtime": {"selectors": selectors, "maxDowntimeMs": int64(0)},
+	} {
+		require.Error(t, create(name, spec), "the definition does not take %s", name)
+	}
+
+	policies, err := settings.NewPolicies(config)
+	require.NoError(t, err)
+	_, err = policies.All()
+	require.Error(t, err, "they have not been read")
+	go policies.Run(t.Context())
+	names := func(want ...string) {
+		t.Helper()
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			all, err := policies.All()
+			require.NoError(c, err)
+			var got []string
+			for _, p := range all {
+				require.Equal(c, "web", p.Spec.Selectors.VirtualMachineInstanceSelector["app"])
+				got = append(got, p.Name)
+			}
+			slices.Sort(got)
+			require.Equal(c, want, got)
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	names("first")
+	require.NoError(t, create("second", web))
+	names("first", "second")
+	require.NoError(t, objects.Delete(t.Context(), "first", metav1.DeleteOptions{}))
+	names("second")
+}
