@@ -187,7 +187,10 @@ func (s *State) decideBoot() (decision, bool) {
 			return decision{Action: actStartDomain, Why: "its pod runs on " + s.Pod.NodeName}, true
 		}
 	case PhaseRunning:
-		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil && s.booted() {
+		if !s.booted() {
+			return decision{}, false
+		}
+		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
 			return decision{Action: actStartDomain,
 				Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
 		}

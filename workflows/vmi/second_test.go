@@ -27,8 +27,9 @@ func (w *world) addSecond(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cluster.Namespace, Name: second,
 			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
-				contract.LabelCreatedBy: uid, contract.LabelMigration: "job"},
-			Finalizers: []string{contract.FinalizerPod},
+				contract.LabelCreatedBy: uid, contract.LabelMigration: job.UID},
+			Annotations: map[string]string{contract.AnnotationMigrationName: job.Name},
+			Finalizers:  []string{contract.FinalizerPod},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(
 				&metav1.ObjectMeta{Name: cluster.Name, UID: types.UID(uid)},
 				kubevirt.VirtualMachineInstanceGroupVersionKind)},

@@ -177,15 +177,18 @@ func (s *State) read(r contract.ReadVMIResult) {
 	} else {
 		s.adopt(*r.VMI)
 	}
-	pods := r.Pods()
+	pods, before := r.Pods(), s.Pod
 	for _, o := range pods {
 		if l := s.launcher(o.UID); l != nil {
 			*l = s.anew(o)
-			l.Domain, l.Fenced = nil, nil
+			l.Fenced = nil
 		}
 	}
 	s.match(pods)
 	s.chooseAgain(true)
+	if before != nil && s.podHeld() {
+		s.Domain = nil // it is asked for; what was heard of the others' stays
+	}
 }
 
 // observeDomain folds what the node's worker saw. Only the domains of pods that are known count.

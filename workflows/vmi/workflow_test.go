@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -420,4 +422,18 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	})
 	w.at(time.Hour+4*time.Minute, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
 	w.run(t)
+}
+
+// entityOf is the workflow, for tests that end a run of it.
+var entityOf = vmi.Workflow
+
+// carried is what the next run begins with, once this one has continued as new.
+func (w *world) carried(t *testing.T) []byte {
+	t.Helper()
+	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, w.env.GetWorkflowError(), &again)
+	var in contract.EntityInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	return in.Carried
 }
