@@ -90,6 +90,18 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	newer.Status.Phase = kubevirt.Running
 	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))))
 	require.Equal(t, "node1", VMIForVM(VMI(newer)).NodeName)
+
+	moving := newer.DeepCopy()
+	moving.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m", TargetPod: "p"}
+	require.True(t, SameVMI(VMI(newer), VMI(moving)), "the VMI's entity wrote that itself")
+	require.True(t, SameCopy(VMIForVM(VMI(newer)), VMIForVM(VMI(moving))), "the guest is not on its way yet")
+	moving.Status.MigrationState.StartTimestamp = &now
+	require.True(t, VMIForVM(VMI(moving)).Migration.UnderWay())
+	require.Empty(t, VMIForVM(VMI(moving)).Migration.TargetPod, "the VM has no use for that")
+	moving.Status.MigrationState.Completed = true
+	require.Nil(t, VMIForVM(VMI(moving)).Migration)
+	moving.Status.EvacuationNodeName = "node1"
+	require.False(t, SameVMI(VMI(newer), VMI(moving)), "somebody else wrote that")
 }
 
 func launcher(change func(*corev1.Pod)) contract.PodObservation {

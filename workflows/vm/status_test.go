@@ -49,6 +49,14 @@ func TestPrintableStatus(t *testing.T) {
 		}}, "Stopping"},
 		"paused": {runstrategy.Alive,
 			[]func(*State){condition("Paused", "True", "PausedByUser")}, "Paused"},
+		"moving": {runstrategy.Alive, []func(*State){condition("Paused", "True", "PausedByMigrationMonitor"),
+			func(s *State) { s.VMI.Migration = &contract.MigrationState{Start: now} }}, "Migrating"},
+		"moved": {runstrategy.Alive, []func(*State){func(s *State) {
+			s.VMI.Migration = &contract.MigrationState{Start: now, Completed: true}
+		}}, "Running"},
+		"going, moving": {runstrategy.Deleting, []func(*State){func(s *State) {
+			s.VMI.Migration = &contract.MigrationState{Start: now}
+		}}, "Stopping"},
 		"going, paused": {runstrategy.Deleting,
 			[]func(*State){condition("Paused", "True", "PausedByUser")}, "Stopping"},
 		"running": {runstrategy.Alive, nil, "Running"},

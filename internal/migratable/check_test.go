@@ -1,0 +1,147 @@
+package migratable
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// guest is one that can be moved, with a disk that is copied.
+func guest() *kubevirt.VirtualMachineInstance {
+	return &kubevirt.VirtualMachineInstance{
+		Spec: kubevirt.VirtualMachineInstanceSpec{
+			Architecture: "amd64",
+			Domain: kubevirt.DomainSpec{CPU: &kubevirt.CPU{Model: "host-model"}, Devices: kubevirt.Devices{
+				Interfaces: []kubevirt.Interface{{Name: "pod", InterfaceBindingMethod: kubevirt.InterfaceBindingMethod{
+					Masquerade: &kubevirt.InterfaceMasquerade{}}}},
+				Disks: []kubevirt.Disk{{Name: "root"}, {Name: "seed", DiskDevice: kubevirt.DiskDevice{
+					CDRom: &kubevirt.CDRomTarget{}}}},
+			}},
+			Networks: []kubevirt.Network{{Name: "pod", NetworkSource: kubevirt.NetworkSource{Pod: &kubevirt.PodNetwork{}}}},
+			Volumes: []kubevirt.Volume{
+				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{}}},
+				{Name: "seed", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{}}},
+			},
+		},
+	}
+}
+
+func claim(vmi *kubevirt.VirtualMachineInstance, modes ...corev1.PersistentVolumeAccessMode) {
+	vmi.Spec.Volumes[0].VolumeSource = kubevirt.VolumeSource{
+		PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
+			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
+	if len(modes) > 0 {
+		vmi.Status.VolumeStatus = []kubevirt.VolumeStatus{{Name: "root",
+			PersistentVolumeClaimInfo: &kubevirt.PersistentVolumeClaimInfo{AccessModes: modes}}}
+	}
+}
+
+// TestWhatKeepsAGuestWhereItIs has KubeVirt's reasons and messages, in its order: each row keeps what those before it
+// have changed, so that a later reason never hides an earlier one.
+func TestWhatKeepsAGuestWhereItIs(t *testing.T) {
+	yes := true
+	const must = ", live migration requires that all PVCs must be shared (using ReadWriteMany access mode)"
+	vmi, s := guest(), settings.Default()
+	node := &Node{Name: "n", HostModel: true}
+	check := func() contract.Migratable { return Check(vmi, s, node) }
+	require.Equal(t, contract.Migratable{Method: "BlockMigration"}, check())
+	storage := ""
+	for _, c := range []struct {
+		reason, message string
+		change          func()
+	}{
+		{"DisksNotLiveMigratable", "cannot migrate VMI with non-shared HostDisk", func() {
+			vmi.Spec.Volumes[0].VolumeSource = kubevirt.VolumeSource{HostDisk: &kubevirt.HostDisk{}}
+		}},
+		{"DisksNotLiveMigratable", "cannot migrate VMI: Unable to determine if PVC data is shared" + must,
+			func() { claim(vmi) }},
+		{"DisksNotLiveMigratable", "cannot migrate VMI: PVC data is not shared" + must,
+			func() { claim(vmi, corev1.ReadWriteOnce) }},
+		{"HypervPassthroughNotLiveMigratable", "VMI uses hyperv passthrough", func() {
+			vmi.Spec.Domain.Features = &kubevirt.Features{HypervPassthrough: &kubevirt.HyperVPassthrough{Enabled: &yes}}
+		}},
+		{"NoTSCFrequencyNotLiveMigratable", "HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed " +
+			"on the cluster: guest timers might be inconsistent", func() {
+			vmi.Spec.Domain.Features.Hyperv = &kubevirt.FeatureHyperv{Reenlightenment: &kubevirt.FeatureState{}}
+		}},
+		{"SecureExecutionNotLiveMigratable", "VMI uses Secure Execution", func() {
+			vmi.Spec.Domain.LaunchSecurity, vmi.Spec.Architecture = &kubevirt.LaunchSecurity{}, "s390x"
+		}},
+		{"TDXNotLiveMigratable", "VMI uses TDX", func() { vmi.Spec.Domain.LaunchSecurity.TDX = &kubevirt.TDX{} }},
+		{"SEVNotLiveMigratable", "VMI uses SEV", func() { vmi.Spec.Domain.LaunchSecurity.SEV = &kubevirt.SEV{} }},
+		{"HostDeviceNotLiveMigratable", "VMI specifies a GPU but feature gate VGPULiveMigration is not enabled", func() {
+			vmi.Spec.Domain.Devices.GPUs = []kubevirt.GPU{{}}
+		}},
+		{"CPUModeLiveMigratable", `the node "n" does not allow migration with host-model`, func() {
+			node.HostModel = false
+		}},
+		{"InterfaceNotLiveMigratable",
+			"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network", func() {
+				vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
+					Bridge: &kubevirt.InterfaceBridge{}}
+			}},
+	} {
+		c.change()
+		m := check()
+		require.Equal(t, c.reason, m.Reason)
+		require.Equal(t, c.message, m.Message)
+		if c.reason != "DisksNotLiveMigratable" {
+			storage = ", " + storage
+			storage = c.reason + ": " + c.message + map[bool]string{true: storage}[storage != ", "]
+		}
+		require.Equal(t, storage, m.Storage, "the disks do not count there")
+	}
+}
+
+func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*kubevirt.VirtualMachineInstance, *settings.Settings)
+		method string
+	}{
+		"only a read-only disk": {method: "LiveMigration",
+			change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
+				vmi.Spec.Volumes = vmi.Spec.Volumes[1:]
+			}},
+		"a shared claim": {method: "LiveMigration",
+			change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) { claim(vmi, corev1.ReadWriteMany) }},
+		"bridge with the annotation": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
+			vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
+				Bridge: &kubevirt.InterfaceBridge{}}
+			vmi.Annotations = map[string]string{kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation: ""}
+		}},
+		"no network": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
+			vmi.Spec.Networks, vmi.Spec.Domain.Devices.Interfaces = nil, nil
+		}},
+		"emulated CPUs": {change: func(_ *kubevirt.VirtualMachineInstance, s *settings.Settings) { s.UseEmulation = true }},
+		"another CPU": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
+			vmi.Spec.Domain.CPU.Model = "Nehalem"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vmi, s := guest(), settings.Default()
+			var node *Node
+			c.change(vmi, &s)
+			if name == "emulated CPUs" || name == "another CPU" {
+				node = &Node{Name: "n"}
+			}
+			if c.method == "" {
+				c.method = "BlockMigration"
+			}
+			require.Equal(t, contract.Migratable{Method: c.method}, Check(vmi, s, node))
+		})
+	}
+}
+
+// TestAReservationKeepsTheStorage, but not the guest.
+func TestAReservationKeepsTheStorage(t *testing.T) {
+	vmi := guest()
+	vmi.Spec.Domain.Devices.Disks[0].LUN = &kubevirt.LunTarget{Reservation: true}
+	m := Check(vmi, settings.Default(), nil)
+	require.Empty(t, m.Reason)
+	require.Equal(t, "PersistentReservationNotLiveMigratable: VMI uses SCSI persistent reservation", m.Storage)
+}
