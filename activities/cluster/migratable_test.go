@@ -83,6 +83,7 @@ func TestWhetherAGuestCanBeMovedIsSaidWhereItIsAtHand(t *testing.T) {
 			made, err := w.again(t).CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 			require.NoError(t, err)
 			require.Equal(t, "MigrationNotSupported", made.Migratable.Reason, "unless it is told that it can")
+			w.later = time.Minute
 			made, err = w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 			require.NoError(t, err)
 			require.True(t, made.Existing)

@@ -22,10 +22,12 @@ func guest() *kubevirt.VirtualMachineInstance {
 				Disks: []kubevirt.Disk{{Name: "root"}, {Name: "seed", DiskDevice: kubevirt.DiskDevice{
 					CDRom: &kubevirt.CDRomTarget{}}}},
 			}},
-			Networks: []kubevirt.Network{{Name: "pod", NetworkSource: kubevirt.NetworkSource{Pod: &kubevirt.PodNetwork{}}}},
+			Networks: []kubevirt.Network{{Name: "pod",
+				NetworkSource: kubevirt.NetworkSource{Pod: &kubevirt.PodNetwork{}}}},
 			Volumes: []kubevirt.Volume{
 				{Name: "root", VolumeSource: kubevirt.VolumeSource{ContainerDisk: &kubevirt.ContainerDiskSource{}}},
-				{Name: "seed", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{}}},
+				{Name: "seed", VolumeSource: kubevirt.VolumeSource{
+					CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{}}},
 			},
 		},
 	}
@@ -108,7 +110,9 @@ func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
 				vmi.Spec.Volumes = vmi.Spec.Volumes[1:]
 			}},
 		"a shared claim": {method: "LiveMigration",
-			change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) { claim(vmi, corev1.ReadWriteMany) }},
+			change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
+				claim(vmi, corev1.ReadWriteMany)
+			}},
 		"bridge with the annotation": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
 			vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
 				Bridge: &kubevirt.InterfaceBridge{}}

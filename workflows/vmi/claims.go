@@ -223,10 +223,10 @@ func (s *State) stay(now time.Time, why string) {
 // reply answers a migration that has not claimed the instance. The newest answer to each counts.
 func (s *State) reply(c contract.MigrationClaim, o contract.ClaimObservation) {
 	o.Migration, o.VMIUID, o.Phase, o.Deleting = c.Migration.UID, s.Object.UID, string(s.Phase), s.deleting()
-	all := slices.DeleteFunc(slices.Clone(s.Answers), func(a Answer) bool {
+	s.Answers = slices.DeleteFunc(slices.Clone(s.Answers), func(a Answer) bool {
 		return a.Migration.UID == c.Migration.UID
 	})
-	s.Answers = append(all, Answer{Migration: c.Migration, Observation: o})
+	s.Answers = append(s.Answers, Answer{Migration: c.Migration, Observation: o})
 }
 
 // endStage is the stage in which a migration has ended.
@@ -382,7 +382,7 @@ func (l *Launcher) midway() bool {
 // halted says that the guest's processors are, which the readiness gate and a condition are to say. The moment in which
 // a guest goes from one pod to the other is no such thing.
 func (s *State) halted() bool {
-	return s.domainIn(contract.DomainPaused) && !(s.midway() && s.moving())
+	return s.domainIn(contract.DomainPaused) && (!s.midway() || !s.moving())
 }
 
 // left says that the guest has left the pod in hand for another, and runs in it never again. That is not its end.

@@ -16,7 +16,8 @@ import (
 func movable() *State {
 	s := seen(contract.VMIObservation{Phase: "Running", NodeName: "n"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
-	s.Domain = &contract.DomainObservation{PodUID: "p", Sequence: 1, State: contract.DomainRunning, GuestMemory: 1 << 30}
+	s.Domain = &contract.DomainObservation{PodUID: "p", Sequence: 1, State: contract.DomainRunning,
+		GuestMemory: 1 << 30}
 	s.Migratable = &contract.Migratable{Method: "BlockMigration"}
 	s.refresh(noon)
 	return s
