@@ -27,6 +27,8 @@ const (
 	byOwner = "owner" // launcher pods by the UID of their VMI
 	byVMI   = "vmi"   // launcher pods and migrations by the namespace and name of their VMI
 	byEnd   = "end"   // migrations that have not ended: all under one value, unended
+
+	byEvacuation = "evacuation" // instances by the node that they are asked to leave
 )
 
 // unended is the value of byEnd for migrations that have not ended.
@@ -69,6 +71,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace strin
 		i.Workers:    {byNode: nodeOf},
 		i.Pods:       {byNode: nodeOf, byOwner: ownerOf, byVMI: vmiOf},
 		i.Migrations: {byVMI: vmiOf, byEnd: endOf},
+		i.VMIs:       {byEvacuation: evacueeOf},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("preparing an index: %w", err)

@@ -141,10 +141,12 @@ func describe(i *Informers) entities {
 				from origin) {
 				d.vmiForVM(vmi, from)
 				d.vmiForSets(vmi, from)
+				d.vmiForNodes(vmi, from)
 			},
 			alsoGone: func(d *differ, vmi *kubevirt.VirtualMachineInstance, from origin) {
 				d.vmiGoneForVM(vmi, from)
 				d.vmiGoneForSets(vmi, from)
+				d.vmiGoneForNodes(vmi, from)
 			},
 			forget: (*differ).forgetPodsOf, rest: (*differ).podsOf,
 			read: func(
@@ -187,6 +189,7 @@ func describe(i *Informers) entities {
 			alsoGone: func(d *differ, node *corev1.Node, from origin) {
 				d.nodeGoneForVMIs(node.Name, string(node.UID), from)
 			},
+			forget: (*differ).forgetEvacueesOn, rest: (*differ).evacueesOfNode,
 			read: func(ctx context.Context, c apiServer, _, name string) (*corev1.Node, error) {
 				return c.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			},

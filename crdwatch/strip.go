@@ -157,7 +157,7 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	out.Labels = observe.OwnedLabels(node.Labels)
 	out.Annotations = map[string]string{observe.AnnotationCapabilities: contract.CapabilityDigest(node.Labels)}
 	for _, t := range node.Spec.Taints {
-		if t.Key == corev1.TaintNodeOutOfService {
+		if t.Key == corev1.TaintNodeOutOfService || t.Key == contract.TaintDrain {
 			out.Spec.Taints = append(out.Spec.Taints, t) // there is one for each effect
 		}
 	}

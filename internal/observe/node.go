@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		Unschedulable:   node.Spec.Unschedulable,
 		WorkerReady:     workerReady,
 		OutOfService:    outOfService(node),
+		Drain:           tainted(node, contract.TaintDrain, corev1.TaintEffectNoSchedule),
 		Labels:          OwnedLabels(node.Labels),
 		Capabilities:    node.Annotations[AnnotationCapabilities],
 	}
@@ -64,12 +66,13 @@ func SameNodeState(a, b contract.NodeState) bool {
 // outOfService says that an administrator calls the node off: whatever ran there does so no more. Kubernetes means it
 // only with that effect.
 func outOfService(node *corev1.Node) bool {
-	for i := range node.Spec.Taints {
-		if t := &node.Spec.Taints[i]; t.Key == corev1.TaintNodeOutOfService && t.Effect == corev1.TaintEffectNoExecute {
-			return true
-		}
-	}
-	return false
+	return tainted(node, corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
+}
+
+func tainted(node *corev1.Node, key string, effect corev1.TaintEffect) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == key && t.Effect == effect
+	})
 }
 
 // GoneNode observes that a node of that UID exists no more.

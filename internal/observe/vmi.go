@@ -59,6 +59,17 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 	return o
 }
 
+// Evacuates is the node that a VMI is on and is asked to leave ("": none), unless it has ended, or somebody else moves
+// it.
+func Evacuates(vmi *kubevirt.VirtualMachineInstance) string {
+	s := vmi.Spec.EvictionStrategy
+	if vmi.Status.EvacuationNodeName != vmi.Status.NodeName || vmi.IsFinal() ||
+		s != nil && *s == kubevirt.EvictionStrategyExternal {
+		return ""
+	}
+	return vmi.Status.NodeName
+}
+
 // GoneVMI observes that a VirtualMachineInstance of that UID exists no more.
 func GoneVMI(uid string) contract.VMIObservation {
 	return contract.VMIObservation{UID: uid, Gone: true}

@@ -34,6 +34,10 @@ type EvacueesObservation struct {
 	Marked int `json:"marked"`
 }
 
+// TaintDrain is the key of the taint (effect NoSchedule) of a node that all its guests are to leave: KubeVirt's
+// default, and the only one.
+const TaintDrain = "kubevirt.io/drain"
+
 // DrainScope says which guests are to leave.
 type DrainScope string
 
@@ -52,6 +56,8 @@ type DrainInput struct {
 	Scope DrainScope `json:"scope"`
 	// Parallelism is how many guests are moved at a time; 0: as many as the cluster's configuration allows a node.
 	Parallelism int `json:"parallelism,omitempty"`
+	// Marked is the latest EvacueesObservation's.
+	Marked int `json:"marked,omitempty"`
 	// Why and Actor are the record of who asked for it.
 	Why   string `json:"why"`
 	Actor string `json:"actor,omitempty"`
@@ -157,8 +163,7 @@ type DeleteMigrationsInput struct {
 	Migrations []Object `json:"migrations"`
 }
 
-// EvictPodInput evicts the launcher pod of an instance that is not to be moved. Whoever protects pods from being evicted
-// (a PodDisruptionBudget) is asked.
+// EvictPodInput evicts the launcher pod of an instance that is not to be moved. PodDisruptionBudgets are asked.
 type EvictPodInput struct {
 	Node string `json:"node"`
 	VMI  Object `json:"vmi"`

@@ -64,6 +64,9 @@ func (o NodeObservation) At(epoch int64) Observation { o.Epoch = epoch; return o
 func (o NodeState) At(epoch int64) Observation { o.Epoch = epoch; return o }
 
 // At implements Observation.
+func (o EvacueesObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }
+
+// At implements Observation.
 func (o ReplicaSetObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }
 
 // At implements Observation.

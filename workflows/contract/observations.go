@@ -285,6 +285,7 @@ type NodeObservation struct {
 	WorkerVersion string `json:"workerVersion,omitempty"`
 
 	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
+	Drain        bool              `json:"drain,omitempty"`        // tainted TaintDrain
 	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 	// Capabilities is the CapabilityDigest of its labels.
 	Capabilities string `json:"capabilities,omitempty"`

@@ -23,7 +23,7 @@ type drain struct {
 // can.
 func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResult, error) {
 	d := &drain{in: in, state: State{Node: in.Node, Scope: in.Scope, Parallelism: in.Parallelism,
-		Since: workflow.Now(ctx)}}
+		Marked: in.Marked, Since: workflow.Now(ctx)}}
 	if in.Node == "" {
 		return contract.DrainResult{}, temporal.NewNonRetryableApplicationError("a drain needs the node's name",
 			contract.ErrorInvalid, nil)

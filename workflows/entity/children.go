@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -23,9 +24,18 @@ type Opening struct {
 	Object contract.Object
 	Entity string
 	Count  *int
+	// ID is that of the n-th transition; nil: contract.TransitionID.
+	ID func(n int) string
 	// Type is the workflow's.
 	Type  string
 	Input any
+}
+
+func (o Opening) id(op contract.Operation) string {
+	if o.ID != nil {
+		return o.ID(*o.Count)
+	}
+	return contract.TransitionID(o.Entity, o.Object.UID, op, *o.Count)
 }
 
 // OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One
@@ -44,17 +54,17 @@ func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context
 func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening) error {
 	for attempt := 1; ; attempt++ {
 		*o.Count++
-		id := contract.TransitionID(o.Entity, o.Object.UID, open.Operation, *o.Count)
+		id := o.id(open.Operation)
 		cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 			WorkflowID:            id,
 			TaskQueue:             contract.ControlTaskQueue,
 			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 			WaitForCancellation:   true, // how it compensates is a part of how it closes
-			StaticSummary: Summary(
-				fmt.Sprintf("%s %s/%s: %s", open.Operation, o.Object.Namespace, o.Object.Name, open.Why)),
+			StaticSummary: Summary(fmt.Sprintf("%s %s: %s", open.Operation,
+				strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), open.Why)),
 			TypedSearchAttributes:    open.attributes(o.Object),
-			WorkflowExecutionTimeout: max(open.Deadline.Sub(workflow.Now(ctx)), 0) + closeSlack,
+			WorkflowExecutionTimeout: open.limit(workflow.Now(ctx)),
 		}))
 		child := workflow.ExecuteChildWorkflow(cctx, o.Type, o.Input)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

@@ -30,8 +30,8 @@ type Transition struct {
 	Actor      string    `json:"actor,omitempty"`
 	ApprovedBy string    `json:"approvedBy,omitempty"`
 	Since      time.Time `json:"since"`
-	// Deadline is when it ends by itself.
-	Deadline time.Time `json:"deadline"`
+	// Deadline is when it ends by itself; zero: when what it waits for is so, or somebody cancels it.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Detached says that a run before this one has opened it: it reports by signal how it closes.
 	Detached bool `json:"detached,omitempty"`
 	// Asked is when a detached one was asked last whether it is still open.
@@ -86,16 +86,25 @@ func (t *Transition) Doing() string {
 
 // attributes are what people find a transition by.
 func (t *Transition) attributes(o contract.Object) temporal.SearchAttributes {
-	set := []temporal.SearchAttributeUpdate{
-		keyword(contract.SearchNamespace, o.Namespace),
-		keyword(contract.SearchName, o.Name),
-		keyword(contract.SearchUID, o.UID),
-		keyword(contract.SearchOperation, string(t.Operation)),
-	}
-	if t.Actor != "" {
-		set = append(set, keyword(contract.SearchActor, t.Actor))
+	var set []temporal.SearchAttributeUpdate
+	for _, a := range []Attribute{
+		{Name: contract.SearchNamespace, Value: o.Namespace}, {Name: contract.SearchName, Value: o.Name},
+		{Name: contract.SearchUID, Value: o.UID}, {Name: contract.SearchOperation, Value: string(t.Operation)},
+		{Name: contract.SearchActor, Value: t.Actor},
+	} {
+		if a.Value != "" {
+			set = append(set, keyword(a.Name, a.Value))
+		}
 	}
 	return temporal.NewSearchAttributes(set...)
+}
+
+// limit is after how long the server ends it; 0: never.
+func (t *Transition) limit(now time.Time) time.Duration {
+	if t.Deadline.IsZero() {
+		return 0
+	}
+	return max(t.Deadline.Sub(now), 0) + closeSlack
 }
 
 // record is a transition as the history query answers it while it is open.

@@ -37,6 +37,8 @@ type State struct {
 	Unconfirmed bool      `json:"unconfirmed,omitempty"`
 	Asked       int       `json:"asked,omitempty"`
 	AskAt       time.Time `json:"askAt,omitzero"`
+
+	Drains
 }
 
 // observe folds what crdwatch saw of the Node. What is said of the Node is as old as the Node's version. Whether its
@@ -193,6 +195,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	e.loop = loop
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
+	entity.OnSignal(loop, contract.SignalObserveEvacuees, e.state.observeEvacuees)
+	loop.OnTransitionClosed(e.state.open(), e.drained)
 	if err := loop.OnControls(&e.state.Manual, e.controls(loop)...); err != nil {
 		return err
 	}
@@ -207,17 +211,39 @@ func (e *instance) State() any { return e.state }
 // Busy says that the node's worker is being asked.
 func (e *instance) Busy() bool { return e.state.Asking }
 
-// Refresh has nothing to derive: the labels follow from what is known.
-func (e *instance) Refresh(time.Time) {}
+// Refresh ends what has ended with the node's cordon or taint; the labels follow from what is known.
+func (e *instance) Refresh(time.Time) { e.state.follow() }
 
-// Plan writes the labels that differ.
+// Plan keeps the labels current, and has the guests leave that are to.
 func (e *instance) Plan(now time.Time) entity.Plan {
 	s := &e.state
-	switch {
-	case s.Node == nil:
+	if s.Node == nil {
 		return entity.Plan{Waiting: "the first observation of the Node"}
-	case s.Node.Gone:
+	}
+	if s.Node.Gone {
+		if s.Open != nil && !s.Open.Told.Gone {
+			return entity.Decision{Action: actTell, Why: "the node exists no more"}.Plan(s.Failure, e.drain)
+		}
 		return entity.Plan{Finish: true}
+	}
+	d := s.Failure.HoldBack(s.draining(now), now, nil)
+	p := e.planLabels(now)
+	switch {
+	case p.Step != nil:
+		return p
+	case d.Action != entity.ActNone:
+		return d.Plan(s.Failure, e.drain)
+	}
+	if !d.WakeAt.IsZero() && (p.WakeAt.IsZero() || d.WakeAt.Before(p.WakeAt)) {
+		p.WakeAt = d.WakeAt
+	}
+	return p
+}
+
+// planLabels writes the labels that differ.
+func (e *instance) planLabels(now time.Time) entity.Plan {
+	s := &e.state
+	switch {
 	case s.reportDue() && !s.Asking && !now.Before(s.AskAt):
 		return entity.Plan{Step: &entity.Step{Name: "ask the node's worker",
 			Why: "what its host is like is not known for sure", Do: e.ask}}
@@ -327,6 +353,7 @@ func (e *instance) Details(p entity.Plan) string {
 	if _, why := s.obstacle(); why != "" {
 		d += "\n\nIt takes none because " + why + "."
 	}
+	d += s.drainText()
 	if p.Waiting != "" {
 		d += "\n\nWaiting for " + p.Waiting + "."
 	}

@@ -1,0 +1,220 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// actTell tells the open drain what has changed.
+const actTell entity.Action = "tell the drain"
+
+// Drain is the open drain of a node.
+type Drain struct {
+	entity.Transition
+	Scope       contract.DrainScope `json:"scope"`
+	Parallelism int                 `json:"parallelism,omitempty"`
+	// Told is what it was told last.
+	Told contract.DrainProgress `json:"told"`
+}
+
+// Drains is the part of a node's state that its drains are about.
+type Drains struct {
+	// Evacuees is what was seen last of the instances that are asked to leave the node.
+	Evacuees *contract.EvacueesObservation `json:"evacuees,omitempty"`
+	// Wanted is a drain that a person asked for and that was not opened yet.
+	Wanted *Drain `json:"wanted,omitempty"`
+	// Open is the one under way, Count numbers them, and Last is how the last one went.
+	Open  *Drain          `json:"open,omitempty"`
+	Count int             `json:"count,omitempty"`
+	Last  *entity.Outcome `json:"last,omitempty"`
+	// Tainted says that the taint was acted on: one drain has ended under it.
+	Tainted bool `json:"tainted,omitempty"`
+	// Again is when another one is opened for instances that were asked to leave and stay, after Idle in a row that
+	// have moved nobody.
+	Again time.Time `json:"again,omitzero"`
+	Idle  int       `json:"idle,omitempty"`
+}
+
+// Where a drain has left somebody behind who is asked to leave, another one begins after a pause: firstAgain, doubled
+// with each that has moved nobody.
+const (
+	firstAgain = time.Minute
+	mostIdle   = 7 // some two hours
+)
+
+// observeEvacuees folds what crdwatch saw of the instances that are asked to leave.
+func (s *State) observeEvacuees(o contract.EvacueesObservation) {
+	old := s.Evacuees
+	if old != nil && o.Epoch <= old.Epoch && !entity.Newer(o.ResourceVersion, old.ResourceVersion) {
+		return
+	}
+	if s.Evacuees = &o; old == nil || old.Marked != o.Marked {
+		s.Again, s.Idle = time.Time{}, 0
+	}
+}
+
+func (s *State) marked() int {
+	if s.Evacuees == nil {
+		return 0
+	}
+	return s.Evacuees.Marked
+}
+
+// open is the open drain as the loop knows it, or nil.
+func (s *State) open() *entity.Transition {
+	if s.Open == nil {
+		return nil
+	}
+	return &s.Open.Transition
+}
+
+// follow forgets what is over with the node's cordon and taint: a taint that was acted on, and the hold that a
+// cancelled drain has left.
+func (s *State) follow() {
+	if s.Node == nil || s.Node.Drain {
+		return
+	}
+	s.Tainted = false
+	if s.Hold != nil && !s.Node.Unschedulable && s.marked() == 0 && s.Open == nil {
+		s.Hold = nil
+	}
+}
+
+// draining says what is to be done next about drains.
+func (s *State) draining(now time.Time) entity.Decision {
+	if s.Open != nil {
+		return s.Open.Decide(now, func(time.Time) entity.Decision {
+			if s.progress() != s.Open.Told {
+				return entity.Decision{Action: actTell, Why: "it is to know what has changed"}
+			}
+			return entity.Decision{Waiting: "the drain"}
+		})
+	}
+	if d := s.due(now); d != nil {
+		return entity.Decision{Action: entity.ActOpen, Operation: contract.OperationDrain, Why: d.Why}
+	}
+	if s.marked() > 0 && s.Hold == nil {
+		return entity.Decision{WakeAt: s.Again}
+	}
+	return entity.Decision{}
+}
+
+// due is the drain that is to be opened now, or nil.
+func (s *State) due(now time.Time) *Drain {
+	d := &Drain{Scope: contract.ScopeAll}
+	switch {
+	case s.Wanted != nil:
+		return s.Wanted
+	case s.Hold != nil:
+		return nil
+	case s.Node.Drain && !s.Tainted:
+		d.Why = "the node has the taint " + contract.TaintDrain
+	case s.marked() > 0 && !now.Before(s.Again):
+		d.Why = fmt.Sprintf("the pods of %d instances were to be evicted", s.marked())
+		if !s.Node.Drain {
+			d.Scope = contract.ScopeMarked
+		}
+	default:
+		return nil
+	}
+	return d
+}
+
+// progress is what the open drain is to know.
+func (s *State) progress() contract.DrainProgress {
+	p := contract.DrainProgress{Scope: s.Open.Scope, Parallelism: s.Open.Parallelism, Marked: s.marked(),
+		Gone: s.Node.Gone}
+	if s.Node.Drain {
+		p.Scope = contract.ScopeAll
+	}
+	return p
+}
+
+// drain does a step about drains.
+func (e *instance) drain(ctx workflow.Context, d entity.Decision) error {
+	s := &e.state
+	switch d.Action {
+	case entity.ActOpen:
+		return e.openDrain(ctx, d)
+	case actTell:
+		s.Open.Told = s.progress()
+		return e.loop.SignalOpen(ctx, &s.Open.Transition, s.Open.Told)
+	case entity.ActAsk:
+		return e.loop.AskOpen(ctx, &s.Open.Transition)
+	default:
+		return fmt.Errorf("a node has no step %q", d.Action)
+	}
+}
+
+func (e *instance) openDrain(ctx workflow.Context, decision entity.Decision) error {
+	s := &e.state
+	now := workflow.Now(ctx)
+	d := *s.due(now)
+	d.Operation, d.Since = contract.OperationDrain, now
+	err := e.loop.OpenTransition(ctx, &d.Transition, entity.Opening{
+		Object: contract.Object{Name: s.Name, UID: s.Node.UID}, Entity: contract.NodeID(s.Name), Count: &s.Count,
+		ID:   func(n int) string { return contract.DrainID(s.Name, n) },
+		Type: contract.WorkflowDrain,
+		Input: contract.DrainInput{Node: s.Name, UID: s.Node.UID, Scope: d.Scope, Parallelism: d.Parallelism,
+			Marked: s.marked(), Why: d.Why, Actor: d.Actor},
+	})
+	if err != nil {
+		s.Failure = s.Failure.Failed(now, decision.Step(), "", err)
+		return err
+	}
+	s.Failure = s.Failure.Succeeded(decision.Step())
+	s.Wanted, s.Open = nil, &d
+	s.Open.Told = s.progress()
+	s.Opened(&d.Transition)
+	return nil
+}
+
+// drained notes how the open drain went. One that a person has cancelled holds those that would follow.
+func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed) {
+	s := &e.state
+	if s.Open == nil || s.Open.ID != c.ID {
+		return // of one that this entity does not know any more
+	}
+	d, now := *s.Open, workflow.Now(ctx)
+	s.Open = nil
+	var r contract.DrainResult
+	if err := entity.Unmarshal(c.Result, &r); err != nil {
+		r = contract.DrainResult{}
+	}
+	if r.Moved+r.Evicted+r.Left > 0 {
+		s.Idle = 0
+	}
+	s.Idle = min(s.Idle+1, mostIdle)
+	s.Again = now.Add(firstAgain << (s.Idle - 1))
+	s.Tainted = s.Node != nil && s.Node.Drain
+	if r.CancelledBy != "" {
+		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now,
+			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another "+
+				"begin, or "+
+				"the end of the node's cordon and taint", r.CancelledBy, contract.ControlRelease, contract.ControlDrain)}
+	}
+	o := entity.Outcome{Operation: d.Operation, ID: d.ID, Summary: r.Summary, Error: c.Error, At: now}
+	s.Last = &o
+	s.Closed(&d.Transition, o)
+	e.loop.Wake()
+}
+
+// drainText is what the current details say of drains, or "".
+func (s *State) drainText() string {
+	text := ""
+	switch {
+	case s.Open != nil:
+		text = "\n\n" + s.Open.Doing()
+	case s.Hold != nil:
+		text = "\n\nNo drain is begun: " + s.Hold.Message + "."
+	}
+	if s.Last != nil {
+		text += "\n\n" + s.Last.Text()
+	}
+	return text
+}
