@@ -256,15 +256,17 @@ func (v *virtctl) unsupported() {
 	}
 }
 
-// consoleOf logs in to the guest and runs a command.
-func (m *machine) consoleOf(t *testing.T) {
+// login opens the guest's console and logs in. types writes a line and waits for an answer; leave lets the console go
+// as it is.
+func (m *machine) login(t *testing.T) (types func(line, then string), leave func()) {
+	t.Helper()
 	c := (&virtctl{t, m.namespace}).command("console", m.name)
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
 	var out, said spoken
 	c.Stdout, c.Stderr = &out, &said
 	require.NoError(t, c.Start())
-	types := func(line, then string) {
+	types = func(line, then string) {
 		t.Helper()
 		before := len(out.String())
 		_, err := io.WriteString(in, line)
@@ -275,11 +277,20 @@ func (m *machine) consoleOf(t *testing.T) {
 	types("\n", "login: ")
 	types("root\n", "assword: ")
 	types("secret-of-"+m.name+"\n", "# ")
+	return types, func() {
+		t.Helper()
+		_, err := io.WriteString(in, "\x1d") // Ctrl+], by itself: virtctl leaves
+		require.NoError(t, err)
+		require.NoError(t, c.Wait(), said.String())
+	}
+}
+
+// consoleOf logs in to the guest and runs a command.
+func (m *machine) consoleOf(t *testing.T) {
+	types, leave := m.login(t)
 	types("echo $((6*7))-is-it\n", "42-is-it")
 	types("exit\n", "login: ")
-	_, err = io.WriteString(in, "\x1d") // Ctrl+], by itself: virtctl leaves
-	require.NoError(t, err)
-	require.NoError(t, c.Wait(), said.String())
+	leave()
 }
 
 // screenOf goes through the handshake of RFB as a viewer does, and takes a picture.
