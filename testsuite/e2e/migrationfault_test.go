@@ -1,0 +1,233 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// slowMigrations has the guests of a namespace moved at a snail's pace, so that there is time to do something meanwhile.
+// A guest of 128 MiB has some 40 MiB that are not empty.
+func slowMigrations(t *testing.T, namespace string) {
+	t.Helper()
+	kubectl(t, "label", "namespace", namespace, "pace=slow")
+	apply(t, "{apiVersion: migrations.kubevirt.io/v1alpha1, kind: MigrationPolicy, metadata: {name: "+namespace+
+		"}, spec: {bandwidthPerMigration: 2Mi, selectors: {namespaceSelector: {pace: slow}, "+
+		"virtualMachineInstanceSelector: {}}}}")
+	t.Cleanup(func() { _, _ = try("delete", "migrationpolicy", namespace, "--ignore-not-found") })
+}
+
+// untilCopying waits until libvirt copies, and returns the migration's name.
+func (m *machine) untilCopying() string {
+	m.t.Helper()
+	var name string
+	until(m.t, migrationTime, "the guest of "+m.name+" is being copied", func() error {
+		all := m.migrations()
+		if len(all) == 0 {
+			return fmt.Errorf("there is no migration")
+		}
+		last := all[len(all)-1]
+		require.False(m.t, last.IsFinal(), "%s: %+v", last.Name, last.Status)
+		if name = last.Name; last.Status.Phase != kubevirt.MigrationRunning || len(m.domains()) != 2 {
+			return fmt.Errorf("%s is %s, with %d domains", name, last.Status.Phase, len(m.domains()))
+		}
+		return nil
+	})
+	return name
+}
+
+// untilFinal waits until no migration is open, and returns the newest.
+func (m *machine) untilFinal() kubevirt.VirtualMachineInstanceMigration {
+	m.t.Helper()
+	var last kubevirt.VirtualMachineInstanceMigration
+	until(m.t, 5*time.Minute, "no migration of "+m.name+" is open", func() error {
+		all := m.migrations()
+		require.NotEmpty(m.t, all)
+		if last = all[len(all)-1]; !last.IsFinal() {
+			return fmt.Errorf("%s is %s", last.Name, last.Status.Phase)
+		}
+		return nil
+	})
+	return last
+}
+
+// target is the domain that the guest is moved to; source is the other one.
+func (m *machine) target(source proc) []proc {
+	return slices.DeleteFunc(m.domains(), func(p proc) bool { return p.pid == source.pid })
+}
+
+// workersOn are the node worker's processes on a node: their control group names the pod.
+func workersOn(t *testing.T, node string) []proc {
+	t.Helper()
+	uid := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-node-worker",
+		"--field-selector", "spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.uid}")
+	found := slices.DeleteFunc(program("node-worker"), func(p proc) bool {
+		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+		return !strings.Contains(strings.ReplaceAll(string(group), "_", "-"), uid)
+	})
+	require.Len(t, found, 1)
+	return found
+}
+
+// onlyOnce is what has to hold of every migration that somebody has disturbed, when it is over: one guest, in one pod,
+// which goes on counting, and which can be moved.
+func (m *machine) onlyOnce(uid string) {
+	m.t.Helper()
+	pod := m.onePod()
+	until(m.t, time.Minute, "there is one domain", func() error {
+		if ps := m.domains(); len(ps) != 1 {
+			return fmt.Errorf("there are %v", ps)
+		}
+		return nil
+	})
+	vmi, err := m.vmi()
+	require.NoError(m.t, err)
+	require.Equal(m.t, uid, string(vmi.UID))
+	node := m.kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}")
+	require.Equal(m.t, node, vmi.Status.NodeName, "the status names the node where the guest is")
+	count := len(m.counted(pod))
+	until(m.t, time.Minute, "the guest counts on", func() error {
+		if now := m.counted(pod); len(now) < count+2 {
+			return fmt.Errorf("counted: %v", now)
+		}
+		return nil
+	})
+	m.untilStatus("Running")
+	kubectl(m.t, "delete", "migrationpolicy", m.namespace)
+	v := &virtctl{m.t, m.namespace}
+	v.well("migrate", m.name)
+	last := m.untilFinal()
+	require.Equal(m.t, kubevirt.MigrationSucceeded, last.Status.Phase, "the next one: %+v", last.Status)
+}
+
+// TestMigrationDisturbed kills and stops what takes part in a migration while it copies. The guest runs once, at the
+// source or the target as libvirt has it, and the next migration is not in anybody's way.
+func TestMigrationDisturbed(t *testing.T) {
+	workerOf := func(end string) func(*testing.T, *machine, proc) {
+		return func(t *testing.T, m *machine, _ proc) {
+			kill(t, workersOn(t, m.kubectl("get", "vmi", m.name, "-o", "jsonpath={.status.migrationState."+end+"}")))
+		}
+	}
+	cases := map[string]struct {
+		strike func(t *testing.T, m *machine, source proc)
+		phase  kubevirt.VirtualMachineInstanceMigrationPhase // "": either
+	}{
+		"the source's node worker is killed": {strike: workerOf("sourceNode")},
+		"the target's node worker is killed": {strike: workerOf("targetNode")},
+		"the control worker is killed": {phase: kubevirt.MigrationSucceeded,
+			strike: func(t *testing.T, _ *machine, _ proc) { kill(t, program("control-worker")) }},
+		"the target's QEMU is killed": {phase: kubevirt.MigrationFailed,
+			strike: func(t *testing.T, m *machine, source proc) { kill(t, m.target(source)) }},
+		"it is deleted": {strike: func(t *testing.T, m *machine, _ proc) {
+			(&virtctl{t, m.namespace}).well("migrate-cancel", m.name)
+		}},
+		"Temporal is away for a minute": {phase: kubevirt.MigrationSucceeded,
+			strike: func(t *testing.T, _ *machine, _ proc) {
+				dev(t, "stop", "temporal")
+				time.Sleep(time.Minute)
+				dev(t, "start", "temporal")
+			}},
+		"its workflow is terminated": {strike: func(t *testing.T, m *machine, _ proc) {
+			all := m.migrations()
+			_, err := cli("temporal", "workflow", "terminate", "--workflow-id",
+				contract.MigrationID(m.namespace, all[len(all)-1].Name))
+			require.NoError(t, err)
+		}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			untilHealthy(t)
+			m := newMachine(t, "disturbed", "Always", "")
+			slowMigrations(t, m.namespace)
+			first := m.untilBooted()
+			m.counts()
+			source := m.domains()
+			require.Len(t, source, 1)
+			(&virtctl{t, m.namespace}).well("migrate", m.name)
+			m.untilCopying()
+			cases[name].strike(t, m, source[0])
+			untilHealthy(t)
+			if name == "it is deleted" {
+				until(t, time.Minute, "it is gone", func() error {
+					if n := len(m.migrations()); n != 0 {
+						return fmt.Errorf("there are %d", n)
+					}
+					return nil
+				})
+			} else if last := m.untilFinal(); cases[name].phase != "" {
+				require.Equal(t, cases[name].phase, last.Status.Phase, "%+v", last.Status)
+			}
+			m.onlyOnce(string(first.UID))
+			m.remove()
+		})
+	}
+}
+
+// TestMigrationGuestEnds: a guest that ends while it is copied, or whose VM is stopped or deleted, has ended, and
+// nothing is left of the target.
+func TestMigrationGuestEnds(t *testing.T) {
+	cases := map[string]struct {
+		strike func(t *testing.T, m *machine, source proc)
+		then   func(t *testing.T, m *machine, first *kubevirt.VirtualMachineInstance)
+	}{
+		"powered off by itself": {
+			strike: func(_ *testing.T, m *machine, _ proc) { m.inGuest("poweroff") },
+			then: func(_ *testing.T, m *machine, first *kubevirt.VirtualMachineInstance) {
+				m.untilAnother(first)
+				m.remove()
+			}},
+		"its QEMU is killed": {
+			strike: func(t *testing.T, _ *machine, source proc) { kill(t, []proc{source}) },
+			then: func(_ *testing.T, m *machine, first *kubevirt.VirtualMachineInstance) {
+				m.untilAnother(first)
+				m.remove()
+			}},
+		"stopped": {
+			strike: func(_ *testing.T, m *machine, _ proc) { m.strategy("Halted") },
+			then: func(_ *testing.T, m *machine, _ *kubevirt.VirtualMachineInstance) {
+				m.untilStatus("Stopped")
+				m.remove()
+			}},
+		"deleted": {
+			strike: func(_ *testing.T, m *machine, _ proc) { m.kubectl("delete", "vm", m.name, "--wait=false") },
+			then: func(t *testing.T, m *machine, _ *kubevirt.VirtualMachineInstance) {
+				until(t, 3*time.Minute, "the VM is gone", func() error {
+					if _, err := m.vm(); err == nil {
+						return fmt.Errorf("it is there")
+					}
+					return nil
+				})
+			}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			untilHealthy(t)
+			m := newMachine(t, "ending", "Always", "")
+			slowMigrations(t, m.namespace)
+			first := m.untilBooted()
+			source := m.domains()
+			require.Len(t, source, 1)
+			(&virtctl{t, m.namespace}).well("migrate", m.name)
+			m.untilCopying()
+			cases[name].strike(t, m, source[0])
+			cases[name].then(t, m, first)
+			until(t, time.Minute, "no domain and no pod is left", func() error {
+				if ps, pod := m.domains(), m.pod(); len(ps) > 0 || pod != "" {
+					return fmt.Errorf("there are %v and %q", ps, pod)
+				}
+				return nil
+			})
+		})
+	}
+}
