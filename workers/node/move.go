@@ -331,8 +331,12 @@ func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) 
 		return truth, err
 	}
 	defer release()
-	session := m.Sessions.Get(in.Migration.UID)
-	truth.Session = session != nil && session.UnderWay()
+	if session := m.Sessions.Get(in.Migration.UID); session != nil {
+		if truth.Session = session.UnderWay(); !truth.Session {
+			outcome := session.Outcome()
+			truth.Outcome = &outcome
+		}
+	}
 	launcher, err := m.starter.Dialer.Connect(ctx, in.Pod.UID)
 	if err != nil {
 		truth.Why = err.Error()
@@ -355,11 +359,7 @@ func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) 
 	}
 	truth.Known, truth.UnderWay, truth.Phase = true, status.UnderWay, status.Phase
 	truth.Held, truth.Granted, truth.Resumed = status.Held, status.Granted, status.Resumed
-	switch {
-	case session != nil && !session.UnderWay():
-		outcome := session.Outcome()
-		truth.Outcome = &outcome
-	case status.Departure != nil:
+	if truth.Outcome == nil && status.Departure != nil {
 		outcome := migrate.Outcome(*status.Departure)
 		truth.Outcome = &outcome
 	}

@@ -260,13 +260,14 @@ func (e *end) start() {
 // move is one guest's.
 type move struct {
 	t        *testing.T
+	expires  time.Time
 	from, to *end
 	offer    contract.MigrationOffer
 	target   contract.PreparedTarget
 }
 
 func newMove(t *testing.T) *move {
-	m := &move{t: t, from: newEnd(t, pod), to: newEnd(t, targetPod)}
+	m := &move{t: t, expires: time.Now().Add(time.Hour), from: newEnd(t, pod), to: newEnd(t, targetPod)}
 	m.from.launcher.file = []byte("CIDATA\nCIDATA\n")
 	return m
 }
@@ -276,12 +277,11 @@ var moved = contract.Object{Namespace: "default", Name: "move", UID: migrationUI
 func (m *move) prepare() {
 	m.t.Helper()
 	var err error
-	expires := time.Now().Add(time.Hour)
 	m.offer, err = m.from.activities.OfferMigration(m.t.Context(),
-		contract.OfferMigrationInput{Migration: moved, VMI: input.VMI, Pod: m.from.pod, Expires: expires})
+		contract.OfferMigrationInput{Migration: moved, VMI: input.VMI, Pod: m.from.pod, Expires: m.expires})
 	require.NoError(m.t, err)
 	m.target, err = m.to.activities.PrepareTarget(m.t.Context(), contract.PrepareTargetInput{Migration: moved,
-		VMI: input.VMI, Pod: m.to.pod, Offer: m.offer, Expires: expires})
+		VMI: input.VMI, Pod: m.to.pod, Offer: m.offer, Expires: m.expires})
 	require.NoError(m.t, err)
 }
 

@@ -243,7 +243,7 @@ func TestIdentities(t *testing.T) {
 		_, err := NewIdentity(bad, later)
 		require.ErrorContains(t, err, "is not the UID", bad)
 	}
-	_, err := NewIdentity(uid, time.Now().Add(26*time.Hour))
+	_, err := NewIdentity(uid, time.Now().Add(50*time.Hour))
 	require.ErrorContains(t, err, "would live longer")
 	a, b := identity(t, uid, later), identity(t, uid, later)
 	require.NotEqual(t, a.Fingerprint(), b.Fingerprint())

@@ -92,6 +92,13 @@ func TestASessionIsNobodys(t *testing.T) {
 	again, err := r.sessions.Offer(first, expires)
 	require.NoError(t, err)
 	require.Equal(t, r.sessions.offers[first].Fingerprint(), again)
+	_, err = r.sessions.Offer(second, expires)
+	require.NoError(t, err)
+	longer, err := r.sessions.Offer(second, expires.Add(soon))
+	require.NoError(t, err)
+	require.Equal(t, r.sessions.offers[second].Fingerprint(), longer)
+	require.WithinDuration(t, expires.Add(soon), r.sessions.offers[second].Expires, time.Second,
+		"a key that would not last is replaced")
 	begun, end := r.source.waits()
 	s := r.begin(t)
 	<-begun

@@ -61,8 +61,8 @@ func (s *Sessions) underWay() (n int) {
 	return n
 }
 
-// Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again it
-// gives the same answer, as long as that is good: whoever asked before may have told the target already.
+// Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again for
+// the same time it gives the same answer: whoever asked before may have told the target already.
 func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, 
 	if s.stopping {
 		return "", ErrStopping
 	}
-	if known := s.offers[uid]; known != nil {
+	if known := s.offers[uid]; known != nil && !expires.Truncate(time.Second).After(known.Expires) {
 		return known.Fingerprint(), nil
 	}
 	made, err := migration.NewIdentity(uid, expires)

@@ -229,7 +229,7 @@ func TestWhatIsNotPrepared(t *testing.T) {
 	for want, spoil := range map[string]func(*Preparation){
 		"no fingerprint":        func(p *Preparation) { p.Source = "sha256" },
 		errExpired.Error():      func(p *Preparation) { p.Expires = time.Now() },
-		"would live longer":     func(p *Preparation) { p.Expires = time.Now().Add(48 * time.Hour) },
+		"would live longer":     func(p *Preparation) { p.Expires = time.Now().Add(50 * time.Hour) },
 		"not the UID":           func(p *Preparation) { p.UID = "../" + first },
 		"not the name":          func(p *Preparation) { p.Files = []migration.File{{Name: "../passwd"}} },
 		"1048577 bytes":         func(p *Preparation) { p.Files = []migration.File{{Name: "a", Size: 1<<20 + 1}} },
