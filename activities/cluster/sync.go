@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/activities/cluster/revision"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -20,8 +19,9 @@ import (
 const maxFields = 16
 
 // SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what
-// can change while it runs, and says whether the rest needs a restart. Idempotent: it patches what differs, and the
-// patch tests that the instance is as it was read.
+// can change while it runs, and says whether the rest needs a restart. What cannot change while the guest is moved is an
+// error, once the rest is done. Idempotent: it patches what differs, and the patch tests that the instance is as it was
+// read.
 func (a *Activities) SyncInstance(
 	ctx context.Context, in contract.SyncInstanceInput,
 ) (contract.SyncInstanceResult, error) {
@@ -37,15 +37,15 @@ func (a *Activities) SyncInstance(
 	out = contract.SyncInstanceResult{Generation: subject.VM.Generation, RestartRequired: v.RestartRequired,
 		Fields: v.Fields[:min(len(v.Fields), maxFields)]}
 	if len(v.Patch) == 0 {
-		return out, nil
+		return out, wait(v)
 	}
 	body, err := json.Marshal(v.Patch)
 	if err != nil {
 		return out, fmt.Errorf("encoding a patch: %w", err)
 	}
-	// The pod goes first: an attempt after a failure finds the instance as different as before, and comes by here
+	// The pods go first: an attempt after a failure finds the instance as different as before, and comes by here
 	// again.
-	if err := a.annotatePod(ctx, subject); err != nil {
+	if err := a.annotatePods(ctx, subject); err != nil {
 		return out, err
 	}
 	now, err := a.KubeVirt.VMIs(in.VM.Namespace).
@@ -60,7 +60,15 @@ func (a *Activities) SyncInstance(
 	out.Patched = revision.Changed(v.Patch)
 	o := observe.VMIForVM(observe.VMI(now))
 	out.VMI = &o
-	return out, nil
+	return out, wait(v)
+}
+
+// wait is the error of what is to be tried again later, and not at once.
+func wait(v revision.Verdict) error {
+	if v.Refused == "" {
+		return nil
+	}
+	return final(contract.ErrorInvalid, v.Refused)
 }
 
 func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
@@ -100,9 +108,9 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 	return s, nil
 }
 
-// annotatePod lets the launcher pod have those annotations of the VM's template that may change while it runs, as its
+// annotatePods lets the launcher pods have those annotations of the VM's template that may change while it runs, as its
 // instance is to have them.
-func (a *Activities) annotatePod(ctx context.Context, s revision.Subject) error {
+func (a *Activities) annotatePods(ctx context.Context, s revision.Subject) error {
 	wanted := map[string]string{}
 	if t := s.VM.Spec.Template; t != nil {
 		wanted = t.ObjectMeta.Annotations
@@ -125,11 +133,17 @@ func (a *Activities) annotatePod(ctx context.Context, s revision.Subject) error 
 	if err != nil {
 		return err
 	}
-	name := render.PodName(s.VMI.Name, string(s.VMI.UID))
-	_, err = a.Kubernetes.CoreV1().Pods(s.VMI.Namespace).
-		Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return failure("annotating pod "+name, err)
+	vmi := contract.Object{Namespace: s.VMI.Namespace, Name: s.VMI.Name, UID: string(s.VMI.UID)}
+	pods, err := a.launchers(ctx, vmi, nil)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		_, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).
+			Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return failure("annotating pod "+pod.Name, err)
+		}
 	}
 	return nil
 }

@@ -88,11 +88,34 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "true", p.Annotations["descheduler.alpha.kubernetes.io/evict"])
 
+	// While the guest is moved it stays as it is, and the error says so.
+	if w.fake != nil {
+		w.fake.Calls()
+	}
+	stored.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m"}
+	stored, err = w.kubevirt.VMIs(w.ns).Update(ctx, stored, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	w.calls(t, "PUT virtualmachineinstances")
+	in.Generation = w.change(t, vm, 4, `{"spec": {"template": {
+		"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/evict": null}}, "spec": {"nodeSelector": {"zone": "c"}}}}}`)
+	_, err = w.SyncInstance(ctx, in)
+	require.ErrorContains(t, err, "Node affinity should not be changed during VMI migration")
+	stored, err = w.kubevirt.VMIs(w.ns).Get(ctx, vmi.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"zone": "b"}, stored.Spec.NodeSelector)
+	require.NotContains(t, stored.Annotations, "descheduler.alpha.kubernetes.io/evict", "that is no reason to wait")
+	stored.Status.MigrationState = nil
+	_, err = w.kubevirt.VMIs(w.ns).Update(ctx, stored, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	out, err = w.SyncInstance(ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/spec/nodeSelector"}, out.Patched)
+
 	// Memory cannot be changed while it runs.
 	if w.fake != nil {
 		w.fake.Calls()
 	}
-	in.Generation = w.change(t, vm, 4, `{"spec": {"template": {"spec": {"hostname": "other"}}}}`)
+	in.Generation = w.change(t, vm, 5, `{"spec": {"template": {"spec": {"hostname": "other"}}}}`)
 	for range 2 {
 		out, err = w.SyncInstance(ctx, in)
 		require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
+const pathTolerations = "/spec/tolerations"
+
 // Operation is one of a JSON patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
@@ -46,7 +48,9 @@ func (v *Verdict) patch(s Subject) error {
 		if err != nil {
 			return err
 		}
-		ops = append(ops, more...)
+		if v.Refused = refusal(s, more); v.Refused == "" {
+			ops = append(ops, more...)
+		}
 	}
 	if len(ops) > 0 {
 		v.Patch = append([]Operation{{"test", "/metadata/uid", string(s.VMI.UID)}}, ops...)
@@ -88,7 +92,7 @@ func placement(s Subject) ([]Operation, error) {
 	}{
 		{"/spec/nodeSelector", want.NodeSelector, has.NodeSelector},
 		{"/spec/affinity", want.Affinity, has.Affinity},
-		{"/spec/tolerations", want.Tolerations, has.Tolerations},
+		{pathTolerations, want.Tolerations, has.Tolerations},
 	} {
 		differ, err := Fields(f.want, f.has)
 		if err != nil {
@@ -105,6 +109,21 @@ func placement(s Subject) ([]Operation, error) {
 		}
 	}
 	return ops, nil
+}
+
+// refusal says why such a change has to wait, in KubeVirt's words ("": it has not): the guest is on its way to a node
+// that was chosen by what holds now.
+func refusal(s Subject, ops []Operation) string {
+	m := s.VMI.Status.MigrationState
+	if len(ops) == 0 || m == nil || m.MigrationUID == "" || m.Completed || m.Failed {
+		return ""
+	}
+	for _, path := range Changed(ops) {
+		if path != pathTolerations {
+			return affinityMoves
+		}
+	}
+	return tolerationsMove
 }
 
 func nothing(v any) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Messages of the condition RestartRequired, as KubeVirt has them.
+// Messages of the condition RestartRequired, and of what has to wait, as KubeVirt has them.
 const (
 	NotLive          = "a non-live-updatable field was changed in the template spec"
 	socketsTooMany   = "CPU sockets updated in template spec to a value higher than what's available"
@@ -20,6 +20,8 @@ const (
 	memoryMigratable = "memory updated in template spec. Memory-hotplug is only available for migratable VMs"
 	memoryNotHere    = "memory updated in template spec. Memory-hotplug is not available for this VM configuration"
 	memoryLower      = "memory updated in template spec to a value lower than what the VM started with"
+	affinityMoves    = "Node affinity should not be changed during VMI migration"
+	tolerationsMove  = "tolerations should not be changed during VMI migration"
 	memoryHigher     = "memory updated in template spec to a value higher than what's available"
 )
 
@@ -41,6 +43,8 @@ type Verdict struct {
 	RestartRequired string
 	// Generation is what the instance's annotation is to say; 0: what it says already.
 	Generation int64
+	// Refused is why something cannot be changed now ("": all can).
+	Refused string
 	// Patch changes the instance (empty: nothing is to change).
 	Patch []Operation
 }

@@ -202,3 +202,35 @@ func TestAnInstanceThatDoesNotSayWhatItWasMadeFrom(t *testing.T) {
 	require.Empty(t, v.RestartRequired)
 	require.EqualValues(t, 3, v.Generation)
 }
+
+// TestPlacementWaitsForTheEndOfAMigration, and what else changes does not.
+func TestPlacementWaitsForTheEndOfAMigration(t *testing.T) {
+	for name, c := range map[string]struct{ change, refused string }{
+		"node selector": {`"nodeSelector": {"a": "b"}`, "Node affinity should not be changed during VMI migration"},
+		"affinity and tolerations": {`"affinity": {"podAntiAffinity": {}}, "tolerations": [{"key": "a"}]`,
+			"Node affinity should not be changed during VMI migration"},
+		"tolerations": {`"tolerations": [{"key": "a"}]`, "tolerations should not be changed during VMI migration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := subject(t, true, `{"template": {"metadata": {"annotations": `+
+				`{"descheduler.alpha.kubernetes.io/evict": "true"}}, "spec": {`+c.change+`}}}`)
+			for _, m := range []struct {
+				state   *kubevirt.VirtualMachineInstanceMigrationState
+				refused string
+			}{
+				{&kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m"}, c.refused},
+				{&kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m", Completed: true}, ""},
+				{&kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m", Failed: true}, ""},
+				{nil, ""},
+			} {
+				s.VMI.Status.MigrationState = m.state
+				v, err := Compare(s)
+				require.NoError(t, err)
+				require.Equal(t, m.refused, v.Refused)
+				changed := Changed(v.Patch)
+				require.Contains(t, changed, "/metadata/annotations/descheduler.alpha.kubernetes.io~1evict")
+				require.Equal(t, m.refused != "", len(changed) == 1, "%v", changed)
+			}
+		})
+	}
+}
