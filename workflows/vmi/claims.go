@@ -15,14 +15,7 @@ const (
 	askAgain = 5 * time.Minute
 	// unwindLimit is how long a migration may take to end when its instance is to go.
 	unwindLimit = time.Minute
-	// arrival is how long, after the guest has left its pod, the migration may take to say that it has moved;
-	// KubeVirt's figure.
-	arrival = time.Minute
 )
-
-// neverArrived is KubeVirt's event of a guest that left its node and runs nowhere.
-const neverArrived = "The VirtualMachineInstance's domain was never observed on the target after the migration " +
-	"completed within the timeout period."
 
 // Claim is a migration that has claimed the instance: no other begins before it has ended.
 type Claim struct {
@@ -44,7 +37,9 @@ type Claim struct {
 	// Told is the last answer; Asked says that another is due although nothing has changed.
 	Told  contract.ClaimObservation `json:"told,omitzero"`
 	Asked bool                      `json:"asked,omitempty"`
-	// AskAt is when it is asked whether it is still there, and MissingSince when there was first nobody to answer.
+	// HeardAt is when it was there for certain, AskAt when it is asked whether it still is, and MissingSince when there
+	// was first nobody to answer.
+	HeardAt      time.Time `json:"heardAt,omitzero"`
 	AskAt        time.Time `json:"askAt,omitzero"`
 	MissingSince time.Time `json:"missingSince,omitzero"`
 	// SoughtTarget says that the pods were read because that of the target was not known.
@@ -57,12 +52,23 @@ type Answer struct {
 	Observation contract.ClaimObservation `json:"observation"`
 }
 
+// Ended is how a migration has ended.
+type Ended struct {
+	UID   string                  `json:"uid"`
+	Stage contract.MigrationStage `json:"stage"`
+}
+
+// mostEnded is how many of those are remembered.
+const mostEnded = 8
+
 // Moves are the instance's migrations.
 type Moves struct {
 	// Migration is the one that has claimed it; nil: none has.
 	Migration *Claim `json:"claim,omitempty"`
 	// MigrationState is the status.migrationState of the last one that has ended.
 	MigrationState *contract.MigrationState `json:"migrationState,omitempty"`
+	// Ended are the last that have ended: what is still said of them changes nothing.
+	Ended []Ended `json:"ended,omitempty"`
 	// Answers are due to others.
 	Answers []Answer `json:"answers,omitempty"`
 	// Sequence is of the last answer.
@@ -132,28 +138,30 @@ func (s *State) refuseClaim(c contract.MigrationClaim) (why string, again bool) 
 
 // observeClaim folds what a migration says.
 func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
-	if c.Migration.UID == "" || rank(c.Stage) < 0 && !final(c.Stage) {
+	if c.Migration.UID == "" || rank(c.Stage) < 0 && !final(c.Stage) ||
+		c.State == nil && !final(c.Stage) && c.Stage != contract.StageClaim {
 		return
 	}
 	if c.VMIUID == "" && s.Next == nil { // whichever there is of its name
 		c.VMIUID = s.Object.UID
 	}
-	m, last := s.Migration, s.MigrationState
-	switch {
+	m := s.Migration
+	switch stage := s.ended(c.Migration.UID); {
 	case m != nil && m.Migration.UID == c.Migration.UID && c.VMIUID == s.Object.UID:
 		m.hear(c, now)
 		return
-	case last.Ended() && last.MigrationUID == c.Migration.UID:
-		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: endStage(last)})
+	case stage != "":
+		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: stage})
 		return
-	case c.Stage == contract.StageStayed:
+	case c.Stage == contract.StageStayed || c.Stage == contract.StageMoved && s.VMI != nil && s.Phase.Final():
 		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: contract.StageStayed})
 		return
-	case c.Stage == contract.StageMoved && s.VMI != nil && c.VMIUID == s.Object.UID && !s.Phase.Final():
+	case c.Stage == contract.StageMoved && s.VMI != nil && c.VMIUID == s.Object.UID && s.lives(c.Migration.UID):
 		// It was begun with a claim that this memory does not have. Where the guest is counts.
-	case c.Stage == contract.StageMoved && s.VMI != nil && s.Phase.Final():
-		s.reply(c, contract.ClaimObservation{State: contract.ClaimReleased, Stage: contract.StageStayed,
-			Why: "VMI has ended."})
+	case c.Stage == contract.StageMoved:
+		s.reply(c, contract.ClaimObservation{State: contract.ClaimRefused, Again: true,
+			Why: "the pod that VMI was moved to is not known"})
+		s.Stale = s.Stale || s.VMI != nil
 		return
 	default:
 		why, again := s.refuseClaim(c)
@@ -173,11 +181,17 @@ func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
 
 // hear takes in what the migration in hand says. What is older than what it has said changes nothing.
 func (c *Claim) hear(said contract.MigrationClaim, now time.Time) {
-	c.Migration, c.Asked, c.AskAt, c.MissingSince = said.Migration, true, now.Add(askAgain), time.Time{}
+	c.Migration, c.Asked, c.HeardAt, c.MissingSince = said.Migration, true, now, time.Time{}
+	if c.AskAt.IsZero() {
+		c.AskAt = now.Add(askAgain)
+	}
 	if c.over() || !final(said.Stage) && rank(said.Stage) < rank(c.Stage) || said.Stage == contract.StageClaim {
 		return
 	}
 	c.Stage, c.State = said.Stage, cmp.Or(said.State, c.State)
+	if c.State == nil && c.Stage == contract.StageMoved {
+		c.State = &contract.MigrationState{MigrationUID: c.Migration.UID}
+	}
 	if said.Domain != nil {
 		c.Domain = said.Domain
 	}
@@ -282,12 +296,12 @@ func (s *State) answered(to contract.Object, o contract.ClaimObservation, found 
 	if m == nil || m.Migration.UID != to.UID {
 		return
 	}
-	m.Told, m.Asked, m.AskAt = o, false, now.Add(askAgain)
+	m.Told, m.Asked = o, false
 	switch {
 	case o.State == contract.ClaimReleased:
 		s.release()
 	case found:
-		m.MissingSince = time.Time{}
+		m.HeardAt, m.MissingSince = now, time.Time{}
 	default:
 		s.missed(now)
 	}
@@ -304,10 +318,32 @@ func (s *State) missed(now time.Time) {
 
 // release lets the next migration begin.
 func (s *State) release() {
-	if m := s.Migration; m.State != nil {
+	m := s.Migration
+	if m.State != nil {
 		s.MigrationState = m.State
 	}
-	s.Migration = nil
+	ended := append(slices.Clone(s.Ended), Ended{UID: m.Migration.UID, Stage: m.Stage})
+	s.Migration, s.Ended = nil, ended[max(0, len(ended)-mostEnded):]
+}
+
+// ended is the stage in which that migration has ended; "": it is not known to have.
+func (s *State) ended(uid string) contract.MigrationStage {
+	for _, e := range s.Ended {
+		if e.UID == uid {
+			return e.Stage
+		}
+	}
+	if last := s.MigrationState; last.Ended() && last.MigrationUID == uid {
+		return endStage(last)
+	}
+	return ""
+}
+
+// lives says that the pod of a migration's target does.
+func (s *State) lives(uid string) bool {
+	return slices.ContainsFunc(s.launchers(), func(l *Launcher) bool {
+		return l.Pod.Migration == uid && l.podHeld() && !l.podEnded()
+	})
 }
 
 // nextSequence is that of an answer. It comes from the clock, so that it grows where memory was lost.
@@ -354,152 +390,6 @@ func (s *State) unwritten() bool {
 	return s.Migration != nil && s.Migration.Written != s.Migration.Stage
 }
 
-// target is the other pod that the guest is, or may have been, moved to; nil: there is none that lives.
-func (s *State) target() *Launcher {
-	for i := range s.Others {
-		l := &s.Others[i]
-		ours := l.Pod.Migration != ""
-		if m := s.Migration; m != nil {
-			ours = l.Pod.Migration == m.Migration.UID
-		}
-		if ours && l.podHeld() && !l.podEnded() && !l.domainIn(contract.DomainShutoff, contract.DomainCrashed) {
-			return l
-		}
-	}
-	return nil
-}
-
-// arrived says that the guest goes on there.
-func (l *Launcher) arrived() bool {
-	return l.domainIn(contract.DomainRunning) || l.domainIn(contract.DomainPaused) && !l.midway()
-}
-
-// midway says that the guest waits there for the other end of its migration.
-func (l *Launcher) midway() bool {
-	return l.domainIn(contract.DomainPaused) && l.Domain.Reason == contract.PausedMigration
-}
-
-// halted says that the guest's processors are, which the readiness gate and a condition are to say. The moment in which
-// a guest goes from one pod to the other is no such thing.
-func (s *State) halted() bool {
-	return s.domainIn(contract.DomainPaused) && (!s.midway() || !s.moving())
-}
-
-// left says that the guest has left the pod in hand for another, and runs in it never again. That is not its end.
-func (s *State) left() bool {
-	if s.domainIn(contract.DomainShutoff, contract.DomainCrashed) && s.Domain.Reason == contract.ReasonMigrated {
-		return true
-	}
-	return s.podEnded() && s.termination().Reason == contract.ReasonMigrated
-}
-
-// refreshClaim brings the migration in hand up to what is known.
-func (s *State) refreshClaim(now time.Time) {
-	m := s.Migration
-	if m != nil {
-		s.refreshHolder(now)
-		if s.VMI.Gone && m.over() {
-			m.Written = m.Stage // there is nothing to write it to
-		}
-		if m.Stage == contract.StageMoved {
-			s.takeOver()
-		}
-	}
-	if s.Phase != PhaseRunning || !s.left() || m != nil && m.Stage == contract.StageMoved && s.target() != nil {
-		s.LeftSince, s.SoughtGuest = time.Time{}, false
-		return
-	}
-	if s.LeftSince.IsZero() {
-		s.LeftSince = now
-	}
-	l := s.target()
-	missing := m == nil || !m.MissingSince.IsZero() && !now.Before(m.MissingSince.Add(askAgain))
-	switch {
-	case now.Before(s.LeftSince.Add(arrival)) || s.Stale:
-	case !s.SoughtGuest:
-		s.SoughtGuest, s.Stale = true, true
-		if m != nil {
-			m.Asked = true
-		}
-	case l == nil, missing && !l.arrived() && !now.Before(s.LeftSince.Add(askAgain)):
-		s.NeverArrived = true
-		if m != nil && !m.over() {
-			s.stay(now, neverArrived)
-		}
-	}
-}
-
-// refreshHolder sees to a migration that may be no more.
-func (s *State) refreshHolder(now time.Time) {
-	m := s.Migration
-	if m.Migration.Name == "" {
-		for _, l := range s.launchers() {
-			if l.Pod.Migration == m.Migration.UID {
-				m.Migration.Name = l.Pod.MigrationName
-			}
-		}
-	}
-	if m.Source.UID == "" && s.Pod != nil && s.Pod.Name == m.Source.Name {
-		m.Source.UID = s.Pod.UID
-	}
-	if m.AskAt.IsZero() {
-		m.AskAt = now // as the status had it: whoever it is has to hear that it is known
-	}
-	if m.Migration.Name == "" && !m.over() && !now.Before(m.AskAt) {
-		s.missed(now) // nothing says who it is
-	}
-	if m.MissingSince.IsZero() || s.Stale || m.over() {
-		return
-	}
-	switch l := s.target(); {
-	case m.Stage == contract.StageClaim:
-		s.Migration = nil
-	case l == nil && !s.left():
-		s.stay(now, "the migration is gone, and so is its target")
-	case l != nil && s.left() && l.arrived():
-		m.Stage = contract.StageMoved
-		m.end(now, "")
-	}
-}
-
-// takeOver makes the target's pod the one in hand, as the guest is there.
-func (s *State) takeOver() {
-	m := s.Migration
-	if s.Pod != nil && s.Pod.Migration == m.Migration.UID {
-		return
-	}
-	i := slices.IndexFunc(s.Others, func(l Launcher) bool { return l.Pod.Migration == m.Migration.UID })
-	if i < 0 {
-		s.Stale = s.Stale || !m.SoughtTarget
-		m.SoughtTarget = true
-		return
-	}
-	others := slices.Clone(s.Others)
-	others[i], s.Launcher = s.Launcher, others[i]
-	s.Others = others
-	if d := m.Domain; d != nil && d.PodUID == s.Pod.UID {
-		s.Launcher.observeDomain(*d)
-	}
-}
-
-// claimAlarm are the times at which a migration's state changes by itself.
-func (s *State) claimAlarm() []time.Time {
-	var at []time.Time
-	if m := s.Migration; m != nil && !m.over() {
-		at = append(at, m.AskAt)
-	}
-	if last := s.MigrationState; last.Ended() && len(s.Others) > 0 {
-		at = append(at, last.End.Add(lookAgain))
-	}
-	if !s.LeftSince.IsZero() {
-		at = append(at, s.LeftSince.Add(arrival), s.LeftSince.Add(askAgain))
-		if m := s.Migration; m != nil && !m.MissingSince.IsZero() {
-			at = append(at, m.MissingSince.Add(askAgain))
-		}
-	}
-	return at
-}
-
 // decideClaim tells migrations what they are to know, after the status does.
 func (s *State) decideClaim(now time.Time) (decision, bool) {
 	if s.unwritten() && !s.VMI.Gone {
@@ -512,69 +402,4 @@ func (s *State) decideClaim(now time.Time) (decision, bool) {
 			Why: "migration " + to.Name + " is to know how its instance is"}, true
 	}
 	return decision{}, false
-}
-
-// unwinding says until when the pods stay although the instance is to go: its migration ends first. Zero: they go.
-func (s *State) unwinding(now time.Time) time.Time {
-	until := s.EndingSince.Add(unwindLimit)
-	if !s.moving() || !now.Before(until) {
-		return time.Time{}
-	}
-	return until
-}
-
-// tended says that a migration sees to the end of a pod: that of its target, or the source's when it is done.
-func (s *State) tended(l *Launcher, now time.Time) bool {
-	m, last := s.Migration, s.MigrationState
-	switch {
-	case s.deleting():
-		return false
-	case l == &s.Launcher:
-		return s.Phase == PhaseRunning && s.left()
-	case m != nil && (l.Pod.Migration == m.Migration.UID || l.Pod.UID == m.Source.UID):
-		return m.MissingSince.IsZero()
-	default:
-		return last.Ended() && (l.Pod.Name == last.SourcePod || l.Pod.Name == last.TargetPod) &&
-			now.Before(last.End.Add(lookAgain))
-	}
-}
-
-// targetLabel is the label that names the node which the guest is moved to; nil: leave it.
-func (s *State) targetLabel() *string {
-	node := ""
-	switch {
-	case s.moving():
-		node = s.Migration.State.TargetNode
-	case s.migrationState() == nil || s.Migration == nil && !s.OutcomeUnknown:
-		return nil
-	}
-	return &node
-}
-
-// evacuated says that the guest is not on the node any more that it was asked to leave.
-func (s *State) evacuated(st contract.VMIStatus) bool {
-	from := s.VMI.EvacuationNode
-	return from != "" && st.NodeName != "" && from != st.NodeName
-}
-
-// moveEvents are those that the migration in hand has recorded with what is written.
-func (s *State) moveEvents() []contract.Event {
-	if s.Migration == nil {
-		return nil
-	}
-	return s.Migration.Events
-}
-
-// recorded notes that what is known of the migration in hand was written with those events.
-func (s *State) recorded(events []contract.Event) {
-	m := s.Migration
-	if m == nil {
-		return
-	}
-	m.Written = m.Stage
-	list := slices.Clone(m.Recorded)
-	for _, e := range events {
-		list = append(list, e.Message)
-	}
-	m.Recorded, m.Events = list, nil
 }

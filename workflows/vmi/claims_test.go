@@ -289,3 +289,101 @@ func TestARepairMakesUpNoMigration(t *testing.T) {
 	require.ErrorContains(t, sound(was, now), "claim")
 	require.NoError(t, sound(now, was), "it may be forgotten")
 }
+
+// TestWhatIsSaidOfAMigrationThatHasEnded changes nothing, however many have ended since.
+func TestWhatIsSaidOfAMigrationThatHasEnded(t *testing.T) {
+	s := movable()
+	all := []contract.MigrationStage{contract.StageClaim, contract.StageHandOff, contract.StageCopying,
+		contract.StageMoved, contract.StageStayed}
+	for _, uid := range []string{"w", "x"} {
+		s.observeClaim(claimOf(uid, contract.StageClaim), noon)
+		s.observeClaim(claimOf(uid, contract.StageHandOff), noon)
+		s.observeClaim(claimOf(uid, contract.StageStayed), noon)
+		s.recorded(nil)
+		to, o, _ := s.nextAnswer(noon)
+		require.Equal(t, contract.ClaimReleased, o.State)
+		s.answered(to, o, true, noon)
+	}
+	want := *s.MigrationState
+	for _, uid := range []string{"w", "x"} {
+		for _, stage := range all {
+			s.observeClaim(claimOf(uid, stage), noon)
+			require.Nil(t, s.Migration)
+			require.Equal(t, want, *s.MigrationState)
+			last := s.Answers[len(s.Answers)-1].Observation
+			require.Equal(t, contract.ClaimReleased, last.State)
+			require.Equal(t, contract.StageStayed, last.Stage)
+		}
+	}
+	require.Len(t, s.Answers, 2, "one to each")
+}
+
+// TestAMoveThatIsNotRemembered counts where the pod that it went to is there.
+func TestAMoveThatIsNotRemembered(t *testing.T) {
+	s := movable()
+	s.observeClaim(claimOf("x", contract.StageMoved), noon)
+	require.Nil(t, s.Migration)
+	require.True(t, s.Stale, "the pods are read")
+	require.True(t, s.Answers[0].Observation.Again)
+	s.Stale = false
+	s.observePod(another("x"))
+	s.observeClaim(claimOf("x", contract.StageMoved), noon)
+	s.refresh(noon)
+	require.Equal(t, "q", s.Pod.UID)
+	require.Equal(t, "p", s.Others[0].Pod.UID)
+	require.True(t, s.migrationState().Completed)
+	require.False(t, s.migrationState().End.IsZero())
+
+	s = movable()
+	s.Phase = PhaseFailed
+	s.observePod(another("x"))
+	s.observeClaim(claimOf("x", contract.StageMoved), noon)
+	require.Equal(t, contract.ClaimReleased, s.Answers[0].Observation.State)
+	require.Equal(t, contract.StageStayed, s.Answers[0].Observation.Stage, "what has ended is final")
+}
+
+// TestAClaimWithoutAState is none where one belongs to it.
+func TestAClaimWithoutAState(t *testing.T) {
+	s := movable()
+	s.observeClaim(claimOf("x", contract.StageClaim), noon)
+	c := claimOf("x", contract.StageHandOff)
+	c.State = nil
+	s.observeClaim(c, noon)
+	require.Equal(t, contract.StageClaim, s.Migration.Stage)
+	c.Stage = contract.StageStayed
+	s.observeClaim(c, noon)
+	require.False(t, s.unwritten(), "nothing is to be said of it")
+	require.Nil(t, s.migrationState())
+}
+
+// TestAGuestThatIsToLeave says so while it is there.
+func TestAGuestThatIsToLeave(t *testing.T) {
+	s := movable()
+	s.VMI.EvacuationNode = "n"
+	s.refresh(noon)
+	require.True(t, conditions.Is(s.Conditions, "EvictionRequested", "True"))
+	require.False(t, s.evacuated(s.status()))
+	s.VMI.EvacuationNode = "n0"
+	s.refresh(noon)
+	require.False(t, conditions.Is(s.Conditions, "EvictionRequested", "True"))
+	require.True(t, s.evacuated(s.status()))
+}
+
+// TestAnEvictionStrategyThatCannotBeKept is warned of once.
+func TestAnEvictionStrategyThatCannotBeKept(t *testing.T) {
+	s := movable()
+	s.VMI.EvictionStrategy = "LiveMigrate"
+	warned := func() bool {
+		for _, e := range s.news() {
+			if e.Message == "EvictionStrategy is set but vmi is not migratable; local" {
+				return e.Type == "Warning" && e.Reason == "Migrated"
+			}
+		}
+		return false
+	}
+	require.False(t, warned())
+	s.Migratable = &contract.Migratable{Reason: "DisksNotLiveMigratable", Message: "local", Method: "BlockMigration"}
+	require.True(t, warned())
+	s.Announced.Note(s.news())
+	require.False(t, warned())
+}

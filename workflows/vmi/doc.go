@@ -7,6 +7,9 @@
 //	phases.go   the phases as a table of transitions
 //	plan.go     the planner: what to do next, from the state alone
 //	status.go   the status that users see, from the state alone
+//	claims.go   which migration may move the guest, and what it and the instance tell each other
+//	claimed.go  the step that tells it
+//	moves.go    the guest on its way from one pod to another
 //	lost.go     a node that does not answer, and what proves that its guests are off
 //	controls.go what a person may ask of it
 //	operations.go what is done to a running guest: pause, reset and the like

@@ -83,6 +83,11 @@ func (s *State) refreshConditions(now time.Time) {
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
 		s.showMigratable(now)
 	}
+	if from := s.VMI.EvacuationNode; from != "" && s.Phase == PhaseRunning && s.Pod != nil && s.Pod.NodeName == from {
+		set(contract.Condition{Type: "EvictionRequested", Status: "True", Reason: "EvictionRequested"})
+	} else {
+		s.Conditions = conditions.Remove(s.Conditions, "EvictionRequested")
+	}
 	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {
 		return
@@ -311,6 +316,10 @@ func (s *State) news() []contract.Event {
 			message = "VirtualMachineInstance stopping"
 		}
 		add("Normal", "Deleted", message)
+	}
+	if m := s.Migratable; s.Phase == PhaseRunning && s.VMI.EvictionStrategy == "LiveMigrate" && m != nil &&
+		m.Method != "" && m.Reason != "" {
+		add("Warning", "Migrated", "EvictionStrategy is set but vmi is not migratable; "+m.Message)
 	}
 	if s.NeverArrived {
 		add("Warning", "Migrated", neverArrived)
