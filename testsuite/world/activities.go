@@ -322,7 +322,11 @@ func (r *attempts) perform() (any, error) {
 		return contract.ReportNodeResult{
 			Report: r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))].report()}, nil
 	}
-	out := r.functions[r.name].Call([]reflect.Value{reflect.ValueOf(context.Background()), r.input})
+	in := []reflect.Value{reflect.ValueOf(context.Background())}
+	if r.input.IsValid() {
+		in = append(in, r.input)
+	}
+	out := r.functions[r.name].Call(in)
 	if err, ok := out[len(out)-1].Interface().(error); ok && err != nil {
 		fc := temporal.GetDefaultFailureConverter()
 		return nil, fc.FailureToError(fc.ErrorToFailure(err))

@@ -64,7 +64,6 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityDeleteReplicas:  a.DeleteReplicas,
 		contract.ActivityPatchReplicaSet: a.PatchReplicaSet,
 
-		contract.ActivityFindEvacuees:     a.FindEvacuees,
 		contract.ActivityReadMigration:      a.ReadMigration,
 		contract.ActivityPatchMigration:     a.PatchMigration,
 		contract.ActivityDeleteMigration:    a.DeleteMigration,
@@ -73,6 +72,7 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityDeleteMigrationPod: a.DeleteMigrationPod,
 		contract.ActivityReadLimits:         a.ReadMigrationLimits,
 
+		contract.ActivityFindEvacuees:     a.FindEvacuees,
 		contract.ActivityCreateMigrations: a.CreateMigrations,
 		contract.ActivityDeleteMigrations: a.DeleteMigrations,
 		contract.ActivityEvictPod:         a.EvictPod,
