@@ -398,6 +398,9 @@ func (l *Launcher) finish() error {
 	if err := writeTermination(l.cfg.TerminationMessage, message); err != nil {
 		l.log.Error().Err(err).Msg("the reason is lost")
 	}
+	if reason == contract.ReasonNotReceived && l.target().asked {
+		time.Sleep(farewell)
+	}
 	if lifecycle.ExitCode(reason) == 0 {
 		return nil
 	}

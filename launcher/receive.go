@@ -19,6 +19,9 @@ import (
 )
 
 const (
+	// farewell is how long libvirt here outlives a guest that did not come. The source's is still speaking with it, and
+	// takes an end of that for the reason why the move has failed.
+	farewell = time.Second
 	// resumeAgain is the pause between attempts to let a guest that was received go on: it stands still meanwhile.
 	resumeAgain = 100 * time.Millisecond
 	// grantPoll is how often a caller that waits for the guest to go on looks.

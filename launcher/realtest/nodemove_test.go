@@ -151,7 +151,7 @@ func TestTheTargetsDiskIsFull(t *testing.T) {
 	m.prepareBoth()
 	outcome := m.outcome(m.migrates())
 	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
-	t.Log(outcome.Reason)
+	require.Contains(t, outcome.Reason, "migration of disk vdb failed: No space left on device")
 	m.notReceived()
 	m.goesOn()
 	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=4; sync")
