@@ -215,6 +215,16 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not " +
 				"supported yet",
 		},
+		{
+			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}, ` +
+				`"migrations": {"disableTLS": true}}}}`, "spec.configuration.migrations.disableTLS",
+			"true is not supported yet (supported: false)",
+		},
+		{
+			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}, ` +
+				`"migrations": {"disableTLS": false, "progressTimeout": -1, "allowPostCopy": true}}}}`,
+			"spec.configuration.migrations.progressTimeout", "must not be negative",
+		},
 	} {
 		resp := ask(t, call{path: c.path, operation: admissionv1.Create}, c.object)
 		require.False(t, resp.Allowed, c.object)

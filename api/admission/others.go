@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/api/support"
+	"github.com/virtflow/virtflow/api/validation"
 )
 
 // refuse answers for a kind that nothing acts on yet.
@@ -32,7 +33,8 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	if err != nil {
 		return bad(err)
 	}
-	return answer(append(causes, neededConfiguration(&kv.Spec.Configuration)...))
+	causes = append(causes, neededConfiguration(&kv.Spec.Configuration)...)
+	return answer(append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...))
 }
 
 func neededConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCause {

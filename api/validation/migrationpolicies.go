@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	names "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/migrations/v1alpha1"
@@ -44,6 +45,47 @@ func MigrationPolicy(old, policy *v1alpha1.MigrationPolicy, cluster defaults.Clu
 	}
 	if q := spec.BandwidthPerMigration; q != nil && q.Sign() < 0 {
 		add(invalid(specPath().Child("bandwidthPerMigration"), "must not be negative"))
+	}
+	return causes
+}
+
+// MigrationConfiguration applies virtflow's own rules for how the cluster's guests move: what makes no sense is refused,
+// and not passed over.
+func MigrationConfiguration(c *kubevirtv1.MigrationConfiguration) []metav1.StatusCause {
+	if c == nil {
+		return nil
+	}
+	path := specPath().Child("configuration", "migrations")
+	var causes []metav1.StatusCause
+	for _, n := range []struct {
+		name  string
+		value *int64
+	}{
+		{"completionTimeoutPerGiB", c.CompletionTimeoutPerGiB}, {"progressTimeout", c.ProgressTimeout},
+		{"utilityVolumesTimeout", c.UtilityVolumesTimeout},
+	} {
+		if n.value != nil && *n.value < 0 {
+			causes = append(causes, invalid(path.Child(n.name), "must not be negative")...)
+		}
+	}
+	if q := c.BandwidthPerMigration; q != nil && q.Sign() < 0 {
+		causes = append(causes, invalid(path.Child("bandwidthPerMigration"), "must not be negative")...)
+	}
+	for _, n := range []struct {
+		name  string
+		value *uint32
+	}{
+		{"parallelMigrationsPerCluster", c.ParallelMigrationsPerCluster},
+		{"parallelOutboundMigrationsPerNode", c.ParallelOutboundMigrationsPerNode},
+	} {
+		if n.value != nil && *n.value == 0 {
+			causes = append(causes, invalid(path.Child(n.name), "must be greater than 0")...)
+		}
+	}
+	if k := c.NodeDrainTaintKey; k != nil && *k != "" {
+		for _, text := range names.IsQualifiedName(*k) {
+			causes = append(causes, invalid(path.Child("nodeDrainTaintKey"), "%s", text)...)
+		}
 	}
 	return causes
 }

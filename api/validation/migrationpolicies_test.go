@@ -1,9 +1,11 @@
 package validation
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/migrations/v1alpha1"
 
@@ -47,4 +49,24 @@ func TestFactorsOfAPolicy(t *testing.T) {
 func factors(ewma, precopy, patience, completion string) kubevirtv1.StallDetectorOptions {
 	return kubevirtv1.StallDetectorOptions{EwmaAlpha: &ewma, PrecopyPossibleFactor: &precopy,
 		PatienceWindowDecayFactor: &patience, CompletionTimeoutFactor: &completion}
+}
+
+// TestAConfigurationThatMakesNoSense is refused, so that nobody thinks that it holds.
+func TestAConfigurationThatMakesNoSense(t *testing.T) {
+	require.Empty(t, MigrationConfiguration(nil))
+	minus, zero, none := int64(-1), int64(0), uint32(0)
+	less, key, wrong := resource.MustParse("-1Mi"), "example.com/drain", "a b"
+	require.Empty(t, MigrationConfiguration(&kubevirtv1.MigrationConfiguration{CompletionTimeoutPerGiB: &zero,
+		ProgressTimeout: &zero, NodeDrainTaintKey: &key}))
+	var fields []string
+	for _, cause := range MigrationConfiguration(&kubevirtv1.MigrationConfiguration{
+		CompletionTimeoutPerGiB: &minus, ProgressTimeout: &minus, UtilityVolumesTimeout: &minus,
+		BandwidthPerMigration: &less, ParallelMigrationsPerCluster: &none, ParallelOutboundMigrationsPerNode: &none,
+		NodeDrainTaintKey: &wrong,
+	}) {
+		fields = append(fields, strings.TrimPrefix(cause.Field, "spec.configuration.migrations."))
+	}
+	require.Equal(t, []string{"completionTimeoutPerGiB", "progressTimeout", "utilityVolumesTimeout",
+		"bandwidthPerMigration", "parallelMigrationsPerCluster", "parallelOutboundMigrationsPerNode",
+		"nodeDrainTaintKey"}, fields)
 }
