@@ -67,7 +67,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		contract.AnnotationReplica)
 	// replica sets select by them, and remove the youngest first
 	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp
-	out := &kubevirt.VirtualMachineInstance{
+	return &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
@@ -80,12 +80,6 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			EvacuationNodeName:         vmi.Status.EvacuationNodeName, MigrationState: vmi.Status.MigrationState,
 		},
 	}
-	if s := vmi.Status.MigrationState; s != nil {
-		out.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{
-			MigrationUID: s.MigrationUID, SourceNode: s.SourceNode,
-		}
-	}
-	return out
 }
 
 func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.VirtualMachineInstanceReplicaSet {

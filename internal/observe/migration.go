@@ -80,12 +80,16 @@ func ClosedMigration(vmim *kubevirt.VirtualMachineInstanceMigration) bool {
 }
 
 // Queued observes a migration for the queue of migrations. Node is where its guest is, and open how many migrations
-// have not ended.
+// have not ended. Of one that has ended nothing else counts.
 func Queued(vmim *kubevirt.VirtualMachineInstanceMigration, node string, open int) contract.QueuedMigration {
 	o := QueuedGone(vmim)
-	o.Ended, o.Started = vmim.IsFinal(), vmim.IsRunning()
-	o.ResourceVersion, o.CreatedAt = vmim.ResourceVersion, vmim.CreationTimestamp.UTC()
+	o.ResourceVersion = vmim.ResourceVersion
+	if vmim.IsFinal() {
+		return o
+	}
+	o.Ended, o.Started = false, vmim.IsRunning()
 	o.VMIName, o.Node, o.Priority, o.Open = word(vmim.Spec.VMIName), word(node), priority(vmim), open
+	o.CreatedAt = vmim.CreationTimestamp.UTC()
 	return o
 }
 

@@ -94,6 +94,7 @@ func TestWhatTheQueueIsTold(t *testing.T) {
 	} {
 		o := Queued(migration(phase(p)), "node1", 3)
 		require.True(t, o.Ended && !o.Started, p)
+		require.True(t, SameQueued(o, Queued(migration(phase(p)), "node2", 2)), "where its guest is now is not its business")
 	}
 	gone := QueuedGone(migration(nil))
 	require.True(t, gone.Ended)
