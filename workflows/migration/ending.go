@@ -51,7 +51,7 @@ func (s *State) decideEnd(now time.Time) decision {
 	}
 	ended := s.answered() && s.cleared() && s.gaveBack() && len(s.Open) == 0
 	switch {
-	case !s.gaveBack() && !now.Before(s.Place.AskAt) && s.Phase.Final():
+	case !s.gaveBack() && s.Phase.Final():
 		return decision{Action: actGiveBack, Why: "it has ended"}
 	case s.VMIGone && !s.Deleted && !s.deleting() && s.cleared():
 		return decision{Action: actDelete, Why: "its instance is gone"}

@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -184,7 +185,10 @@ func (e *migration) adjust(ctx workflow.Context) error {
 func (e *migration) abort(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.AbortMigrationInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(&s.Source), Why: s.Cause}
-	_, err := at[contract.AbortMigrationResult](ctx, &s.Source, actAbort, contract.ActivityAbortMigration, in)
+	r, err := at[contract.AbortMigrationResult](ctx, &s.Source, actAbort, contract.ActivityAbortMigration, in)
+	if err == nil && !r.Found && s.open(actMigrate) {
+		return errors.New("there is nothing to abort yet")
+	}
 	s.AbortSent = s.AbortSent || err == nil
 	return err
 }

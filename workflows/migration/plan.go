@@ -222,9 +222,6 @@ func (s *State) alarm(now time.Time) time.Time {
 		earlier(s.Failure.RetryAt)
 	}
 	if s.Result != ResultNone {
-		if !s.gaveBack() {
-			earlier(s.Place.AskAt)
-		}
 		earlier(s.leftOver().LookAt)
 		return at
 	}

@@ -3,6 +3,7 @@ package migration
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -79,15 +81,13 @@ const (
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	var s testsuite.WorkflowTestSuite
-	env := s.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	r := &rig{t: t, env: env, version: 100, boots: 2 * time.Second, ends: 3 * time.Second, copies: 3 * time.Second,
+	r := &rig{t: t, version: 100, boots: 2 * time.Second, ends: 3 * time.Second, copies: 3 * time.Second,
 		pods: map[string]*contract.PodObservation{}}
+	r.renew()
 	r.vmi = &contract.VMIObservation{UID: "i", Phase: "Running", NodeName: "n1"}
 	r.pods["s"] = &contract.PodObservation{UID: "s", Name: "pod-s", VMIUID: "i", NodeName: "n1", Phase: "Running",
 		ComputeRunning: true, ResourceVersion: "50", Finalizers: []string{contract.FinalizerPod}}
-	r.vmim = contract.MigrationObservation{UID: "m", VMIName: "v", CreatedAt: env.Now(),
+	r.vmim = contract.MigrationObservation{UID: "m", VMIName: "v", CreatedAt: r.env.Now(),
 		Finalizers: []string{contract.FinalizerMigration}}
 	r.answer = r.agree
 	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
@@ -96,10 +96,18 @@ func newRig(t *testing.T) *rig {
 	r.outcome = contract.MigrationOutcome{Result: contract.ResultMoved, Mode: "PreCopy",
 		Stats:  contract.MigrationStats{TotalMs: 3000, DowntimeMs: 140, Bytes: 1 << 20},
 		Target: &contract.DomainObservation{PodUID: "t", State: contract.DomainRunning}}
-	r.register()
-	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
-		Return(r.signalled)
 	return r
+}
+
+// renew begins another run.
+func (r *rig) renew() {
+	var s testsuite.WorkflowTestSuite
+	s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	r.env = s.NewTestWorkflowEnvironment()
+	r.env.SetTestTimeout(20 * time.Second)
+	r.register()
+	r.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Return(r.signalled)
 }
 
 // agree is an instance that agrees to everything.

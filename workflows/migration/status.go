@@ -3,6 +3,7 @@ package migration
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -66,7 +67,7 @@ func (s *State) refreshConditions(now time.Time) {
 		s.Conditions = conditions.Show(s.Conditions, kind, c, now)
 	}
 	open := s.Result == ResultNone
-	if s.deleting() && open || s.Cancelled != "" && open {
+	if strings.HasPrefix(s.Cause, wordCanceled) {
 		show(ConditionAbortRequested, true, "True", "", "")
 	}
 	show(ConditionQuota, s.Quota != "" && open, "True", "", s.Quota)

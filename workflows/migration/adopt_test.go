@@ -1,0 +1,215 @@
+package migration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// adopted is a migration that has come to a phase, and that no entity remembers.
+func adopted(t *testing.T, phase string) *rig {
+	t.Helper()
+	r := newRig(t)
+	for _, p := range Phases()[1:] {
+		r.vmim.PhaseTimes = append(r.vmim.PhaseTimes, contract.PhaseTime{Phase: string(p), Time: r.env.Now()})
+		if string(p) == phase {
+			break
+		}
+	}
+	r.vmim.Phase = phase
+	r.source = &contract.MigrationTruth{Reached: true, Domain: domain(contract.DomainRunning, "")}
+	r.target = &contract.MigrationTruth{Reached: true}
+	at := rank2(phase)
+	if at >= rank2(contract.MigrationScheduling) {
+		r.makeTarget(at > rank2(contract.MigrationScheduling))
+	}
+	if at >= rank2(contract.MigrationPreparingTarget) {
+		r.state = &contract.MigrationState{MigrationUID: "m", SourcePod: "pod-s", SourceNode: "n1", TargetPod: "pod-t",
+			TargetNode: "n2", PolicyName: "fast", Configuration: &contract.MigrationConfiguration{CompletionPerGiB: 150}}
+	}
+	if at >= rank2(contract.MigrationRunning) {
+		r.state.Start = r.env.Now()
+		r.source.Known, r.source.UnderWay, r.source.Session = true, true, true
+		r.target.Known, r.target.UnderWay = true, true
+	}
+	if phase == contract.MigrationSucceeded {
+		r.vmi.NodeName = "n2"
+		r.state.Completed = true
+		r.end("s", contract.ReasonMigrated, true)
+	}
+	if phase == contract.MigrationFailed {
+		r.state.Completed, r.state.Failed, r.state.FailureReason = true, true, "cut"
+		r.source.UnderWay, r.source.Session = false, false
+	}
+	return r
+}
+
+func rank2(phase string) int {
+	for i, p := range Phases() {
+		if string(p) == phase {
+			return i
+		}
+	}
+	return -1
+}
+
+// TestAdoptedInEachPhase: an entity without memory goes on from what is there, and begins nothing twice.
+func TestAdoptedInEachPhase(t *testing.T) {
+	for _, phase := range []string{contract.MigrationPending, contract.MigrationScheduling, contract.MigrationScheduled,
+		contract.MigrationPreparingTarget, contract.MigrationTargetReady, contract.MigrationRunning,
+		contract.MigrationSucceeded} {
+		t.Run(phase, func(t *testing.T) {
+			r := adopted(t, phase)
+			if phase == contract.MigrationScheduling {
+				r.at(2*time.Second, func() {
+					r.pod("t", func(p *contract.PodObservation) {
+						p.NodeName, p.Phase, p.ComputeRunning = "n2", "Running", true
+					})
+				})
+			}
+			r.run()
+			require.Equal(t, contract.ActivityReadMigration, r.calls[0])
+			require.Empty(t, r.vmim.Finalizers)
+			require.Equal(t, contract.MigrationSucceeded, r.vmim.Phase)
+			require.Equal(t, "n2", r.vmi.NodeName)
+			require.Nil(t, r.pods["s"])
+			require.NotNil(t, r.pods["t"])
+			switch phase {
+			case contract.MigrationSucceeded:
+				require.Empty(t, r.moves)
+			case contract.MigrationRunning:
+				require.Len(t, r.moves, 1, "it is followed")
+				require.Zero(t, r.count(contract.ActivityPrepareTarget)+r.count(contract.ActivityOfferMigration))
+			default:
+				require.Len(t, r.moves, 1)
+			}
+		})
+	}
+}
+
+func TestAdoptedWhenItHasFailed(t *testing.T) {
+	r := adopted(t, contract.MigrationFailed)
+	r.run()
+	require.Nil(t, r.pods["t"])
+	require.NotNil(t, r.pods["s"])
+	require.Empty(t, r.vmim.Finalizers)
+	require.Empty(t, r.moves)
+	require.Equal(t, contract.StageStayed, r.claims[len(r.claims)-1].Stage)
+}
+
+// TestAdoptedWhenTheGuestHasMovedMeanwhile: the node workers have handed it over between themselves.
+func TestAdoptedWhenTheGuestHasMovedMeanwhile(t *testing.T) {
+	r := adopted(t, contract.MigrationRunning)
+	r.source = nil
+	r.end("s", contract.ReasonMigrated, true)
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
+	r.run()
+	r.succeeded()
+	require.Empty(t, r.moves)
+}
+
+func TestAdoptedWhenItsTargetIsGone(t *testing.T) {
+	r := adopted(t, contract.MigrationRunning)
+	delete(r.pods, "t")
+	r.source = &contract.MigrationTruth{Reached: true, Known: true, Domain: domain(contract.DomainRunning, "")}
+	r.run()
+	require.Equal(t, contract.MigrationFailed, r.status.Phase)
+	r.over()
+}
+
+func TestAdoptedWhileItIsDeleted(t *testing.T) {
+	for _, phase := range []string{contract.MigrationPending, contract.MigrationScheduled, contract.MigrationRunning} {
+		r := adopted(t, phase)
+		now := r.env.Now()
+		r.vmim.DeletionTimestamp = &now
+		r.run()
+		r.failed(wordCanceled)
+		require.True(t, r.gone, phase)
+	}
+}
+
+// TestOfAnOldMigrationNothingIsDone: its object stays, and may change.
+func TestOfAnOldMigrationNothingIsDone(t *testing.T) {
+	for _, phase := range []string{contract.MigrationSucceeded, contract.MigrationFailed} {
+		r := newRig(t)
+		r.vmim.Phase, r.vmim.Finalizers = phase, nil
+		r.run()
+		require.Empty(t, r.calls)
+		require.Empty(t, r.claims)
+	}
+}
+
+// TestAPodAloneStartsNothing: its migration is long gone.
+func TestAPodAloneStartsNothing(t *testing.T) {
+	r := newRig(t)
+	r.vmim.UID, r.gone = "", true
+	r.makeTarget(true)
+	r.at(0, func() { r.pod("t", func(*contract.PodObservation) {}) })
+	r.again(nil)
+	require.Equal(t, []string{contract.ActivityReadMigration}, r.calls)
+}
+
+// TestAPodIsHeardOfBeforeItsMigration: crdwatch tells all there is in no order.
+func TestAPodIsHeardOfBeforeItsMigration(t *testing.T) {
+	r := adopted(t, contract.MigrationRunning)
+	r.at(0, func() { r.pod("t", func(*contract.PodObservation) {}) })
+	r.at(time.Second, r.observe)
+	r.again(nil)
+	r.succeeded()
+	require.Len(t, r.moves, 1)
+}
+
+// TestAnOlderMemoryIsNotBelieved: the instance knows more than this entity does, so it reads what is true.
+func TestAnOlderMemoryIsNotBelieved(t *testing.T) {
+	r := adopted(t, contract.MigrationRunning)
+	r.vmim.Phase, r.vmim.PhaseTimes = "", nil // not written yet
+	r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
+		if o := r.agree(c); c.Stage == contract.StageMoved {
+			return o
+		}
+		return &contract.ClaimObservation{State: contract.ClaimGiven, Stage: contract.StageCopying}
+	}
+	r.run()
+	r.succeeded()
+	require.Len(t, r.moves, 1)
+	require.Equal(t, 1, r.count(contract.ActivityReadMigration))
+}
+
+// TestANewEpochInTheMiddle: what is under way says itself how it ends.
+func TestANewEpochInTheMiddle(t *testing.T) {
+	for _, at := range []time.Duration{1500 * time.Millisecond, 4 * time.Second} {
+		r := newRig(t)
+		r.vmim.Epoch = 1
+		r.source = &contract.MigrationTruth{Reached: true, Domain: domain(contract.DomainRunning, "")}
+		r.target = &contract.MigrationTruth{Reached: true}
+		r.at(at, func() { r.vmim.Epoch = 2; r.observe() })
+		r.run()
+		r.succeeded()
+		require.Len(t, r.moves, 1)
+		require.Equal(t, 1, r.count(contract.ActivityReadMigration))
+	}
+}
+
+// TestNothingIsContinuedWhileANodeIsAtWork: only this run sees how it ends.
+func TestNothingIsContinuedWhileANodeIsAtWork(t *testing.T) {
+	r := newRig(t)
+	r.at(3*time.Second, func() { r.env.SetCurrentHistoryLength(5000) })
+	r.at(5*time.Second, func() { require.NotNil(t, r.copying); require.False(t, r.env.IsWorkflowCompleted()) })
+	r.at(0, func() { r.vmim.ResourceVersion = r.next(); r.observe() })
+	r.env.ExecuteWorkflow(Workflow, contract.EntityInput{Namespace: "d", Name: "mig"})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, r.env.GetWorkflowError(), &again)
+	require.Len(t, r.moves, 1)
+	var in contract.EntityInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	r.renew()
+	r.again(in.Carried)
+	r.succeeded()
+	require.Len(t, r.moves, 1)
+	require.Zero(t, r.count(contract.ActivityReadMigration))
+}

@@ -1,0 +1,94 @@
+package migration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func (r *rig) control(name string, q contract.ControlRequest) {
+	q.Actor = "alice"
+	r.after(0, func() { r.env.SignalWorkflow(name, q) })
+}
+
+// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so.
+func TestHeldBeforeTheHandOff(t *testing.T) {
+	r := newRig(t)
+	r.at(time.Second, func() { r.control(contract.ControlHold, contract.ControlRequest{Reason: "not yet"}) })
+	r.at(30*time.Hour, func() {
+		require.Equal(t, contract.MigrationScheduled, r.status.Phase)
+		c, ok := conditions.Get(r.status.Conditions, contract.ConditionHeld)
+		require.True(t, ok)
+		require.Contains(t, c.Message, "held by alice (claimed): not yet")
+		require.Empty(t, r.moves)
+		require.Equal(t, []contract.MigrationStage{contract.StageClaim}, r.stages())
+		r.control(contract.ControlRelease, contract.ControlRequest{})
+	})
+	r.run()
+	r.succeeded()
+	require.Equal(t, 2, r.count(contract.ActivityOfferMigration), "the first key was too old by then")
+}
+
+func TestHeldTooLate(t *testing.T) {
+	r := newRig(t)
+	r.at(4*time.Second, func() { r.control(contract.ControlHold, contract.ControlRequest{}) })
+	r.run()
+	r.succeeded()
+	require.True(t, conditions.Is(r.status.Conditions, contract.ConditionControlRefused, "True"))
+}
+
+// TestHoldOutlivesMemory: the object's status has it.
+func TestHoldOutlivesMemory(t *testing.T) {
+	r := adopted(t, contract.MigrationScheduled)
+	r.vmim.Conditions = []contract.Condition{{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}}
+	r.at(time.Hour, func() {
+		require.Empty(t, r.moves)
+		r.control(contract.ControlRelease, contract.ControlRequest{})
+	})
+	r.run()
+	r.succeeded()
+}
+
+func TestCancelled(t *testing.T) {
+	for _, at := range []time.Duration{time.Second, 4 * time.Second} {
+		r := newRig(t)
+		r.at(at, func() { r.control(contract.ControlCancel, contract.ControlRequest{}) })
+		r.run()
+		r.failed(wordCanceled + ", by alice (claimed)")
+		require.False(t, r.gone, "the object stays")
+	}
+}
+
+func TestForceComplete(t *testing.T) {
+	r := newRig(t)
+	r.copies = time.Minute
+	r.at(10*time.Second, func() { r.control(contract.ControlForceComplete, contract.ControlRequest{}) })
+	r.run()
+	r.succeeded()
+	require.Equal(t, 1, r.adjusted)
+}
+
+func TestPreferNode(t *testing.T) {
+	r := newRig(t)
+	r.at(30*time.Millisecond, func() { r.control(contract.ControlPreferNode, contract.ControlRequest{Node: "n9"}) })
+	r.run()
+	r.succeeded()
+	require.Equal(t, "n9", r.created[0].PreferNode)
+}
+
+func TestRetryNowEndsTheBackOff(t *testing.T) {
+	r := newRig(t)
+	r.vmim.Evacuates, r.failures, r.lastFailure = "n1", 5, r.env.Now()
+	r.admit = func(q contract.AdmissionRequest) *contract.AdmissionObservation {
+		return &contract.AdmissionObservation{Migration: "m", Sequence: int64(len(r.requests)),
+			Admitted: q.NotBefore.IsZero(), Why: "back-off", Place: 1, Waiting: 1}
+	}
+	r.at(10*time.Second, func() { r.control(contract.ControlRetryNow, contract.ControlRequest{}) })
+	r.at(20*time.Second, func() { require.Equal(t, contract.MigrationSucceeded, r.status.Phase) })
+	r.run()
+	r.succeeded()
+}

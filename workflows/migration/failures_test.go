@@ -1,0 +1,294 @@
+package migration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestDeletedAtEachMoment: the guest stays, nothing of its target is left, and the object goes.
+func TestDeletedAtEachMoment(t *testing.T) {
+	for _, at := range []time.Duration{0, 30 * time.Millisecond, 80 * time.Millisecond, 130 * time.Millisecond,
+		900 * time.Millisecond, 1500 * time.Millisecond, 2110 * time.Millisecond, 2130 * time.Millisecond,
+		2150 * time.Millisecond, 2180 * time.Millisecond, 2250 * time.Millisecond, 4 * time.Second} {
+		t.Run(at.String(), func(t *testing.T) {
+			r := newRig(t)
+			r.at(at, r.cancel)
+			r.run()
+			r.failed(wordCanceled)
+			require.True(t, r.gone)
+			require.True(t, conditions.Is(r.status.Conditions, ConditionAbortRequested, "True"))
+			require.LessOrEqual(t, r.count(contract.ActivityMigrateDomain), 1)
+			require.Empty(t, r.finished)
+			if r.count(contract.ActivityMigrateDomain) > 0 {
+				require.True(t, r.aborted)
+				require.Equal(t, "Succeeded", r.status.State.AbortStatus)
+				require.Equal(t, wordAborted, r.status.State.FailureReason)
+				require.Contains(t, r.events, "Normal SuccessfulAbortMigration Migration is ready to be canceled by "+
+					"virt-handler.")
+			}
+		})
+	}
+}
+
+// TestDeletedWhenTheGuestHasLeft: an abort that comes too late undoes nothing.
+func TestDeletedWhenTheGuestHasLeft(t *testing.T) {
+	r := newRig(t)
+	r.at(5150*time.Millisecond, r.cancel) // its move ends before the abort
+	r.run()
+	r.succeeded()
+	require.True(t, r.gone)
+}
+
+func TestWhatFailsAMigration(t *testing.T) {
+	unsuitable := func(activity string) func(string) error {
+		return func(name string) error {
+			if name == activity {
+				return temporal.NewNonRetryableApplicationError("no such disk", contract.ErrorUnsuitable, nil)
+			}
+			return nil
+		}
+	}
+	seconds := int64(30)
+	for name, c := range map[string]struct {
+		setUp func(*rig)
+		why   string
+	}{
+		"instance ends before the pod runs": {func(r *rig) {
+			r.at(time.Second, func() { r.vmi.Phase = "Failed"; r.say(r.agree(contract.MigrationClaim{Stage: "claim"})) })
+		}, wordVMIEnded},
+		"instance ends while its guest is moved": {func(r *rig) {
+			r.at(4*time.Second, func() { r.vmi.Phase = "Succeeded"; r.say(r.agree(contract.MigrationClaim{Stage: "copying"})) })
+		}, wordVMIEnded},
+		"instance is deleted": {func(r *rig) {
+			r.at(time.Second, func() {
+				o := r.agree(contract.MigrationClaim{Stage: contract.StageClaim})
+				o.Deleting = true
+				r.say(o)
+			})
+		}, wordVMIEnded},
+		"target ends while it boots": {func(r *rig) {
+			r.at(1500*time.Millisecond, func() { r.end("t", contract.ReasonNeverRan, false) })
+		}, wordTargetEnded},
+		"target ends while the guest comes": {func(r *rig) {
+			r.at(4*time.Second, func() { r.end("t", contract.ReasonNotReceived, false) })
+		}, wordTargetEnded},
+		"target is deleted": {func(r *rig) {
+			r.at(1500*time.Millisecond, func() {
+				r.pod("t", func(p *contract.PodObservation) { now := r.env.Now(); p.DeletionTimestamp = &now })
+			})
+			r.at(3*time.Second, func() { r.end("t", contract.ReasonNeverRan, false) })
+		}, wordTargetRemoved},
+		"target is gone": {func(r *rig) {
+			r.at(1500*time.Millisecond, func() {
+				r.pod("t", func(p *contract.PodObservation) {
+					now := r.env.Now()
+					p.DeletionTimestamp, p.Finalizers = &now, nil
+				})
+			})
+		}, wordTargetRemoved},
+		"another migration": {func(r *rig) {
+			r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
+				if c.Stage == contract.StageStayed {
+					return r.agree(c)
+				}
+				return &contract.ClaimObservation{State: contract.ClaimRefused, Why: wordInProgress}
+			}
+		}, wordInProgress},
+		"instance drops the claim": {func(r *rig) {
+			r.at(time.Second, func() { r.say(&contract.ClaimObservation{State: contract.ClaimReleased}) })
+		}, wordCleared},
+		"no node": {func(r *rig) {
+			r.boots = 0
+			r.at(time.Second, r.unschedulable)
+			r.at(299*time.Second, func() { require.Equal(r.t, "Scheduling", r.status.Phase) })
+		}, wordUnschedulable},
+		"no node, in less time": {func(r *rig) {
+			r.boots, r.vmim.UnschedulableSeconds = 0, &seconds
+			r.at(time.Second, r.unschedulable)
+			r.at(35*time.Second, func() { require.Equal(r.t, "Failed", r.status.Phase) })
+		}, wordUnschedulable},
+		"target never runs": {func(r *rig) {
+			r.boots = 0
+			r.at(899*time.Second, func() { require.Equal(r.t, "Scheduling", r.status.Phase) })
+		}, wordPending},
+		"target does not run in less time": {func(r *rig) {
+			r.boots, r.vmim.PendingSeconds = 0, &seconds
+			r.at(35*time.Second, func() { require.Equal(r.t, "Failed", r.status.Phase) })
+		}, wordPending},
+		"no offer":         {func(r *rig) { r.fail = unsuitable(contract.ActivityOfferMigration) }, wordNoOffer + "no such disk"},
+		"target not ready": {func(r *rig) { r.fail = unsuitable(contract.ActivityPrepareTarget) }, wordNotReady + "no such disk"},
+		"source refuses":   {func(r *rig) { r.fail = unsuitable(contract.ActivityMigrateDomain) }, wordFailed},
+		"no answer to the hand-off": {func(r *rig) {
+			r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
+				if c.Stage == contract.StageHandOff {
+					return nil
+				}
+				return r.agree(c)
+			}
+		}, wordNoAnswer},
+		"guest stays": {func(r *rig) {
+			r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"}
+		}, wordFailed},
+		"guest ends": {func(r *rig) {
+			r.outcome = contract.MigrationOutcome{Result: contract.ResultGuestEnded, Reason: "it powered off"}
+		}, wordEnded},
+		"too long": {func(r *rig) {
+			r.copies = 48 * time.Hour
+			r.at(7*150*time.Second+100*time.Second, func() { require.Equal(r.t, "Running", r.status.Phase) })
+		}, wordTooLong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c.setUp(r)
+			r.run()
+			r.failed(c.why)
+			require.Equal(t, "n1", r.vmi.NodeName)
+			require.True(t, r.status.State.Failed)
+			require.NotEmpty(t, r.status.State.FailureReason)
+			require.LessOrEqual(t, r.count(contract.ActivityMigrateDomain), 1, "never begun twice")
+			require.Empty(t, r.finished)
+		})
+	}
+}
+
+func (r *rig) unschedulable() {
+	r.pod("t", func(p *contract.PodObservation) {
+		p.Unschedulable = &contract.Condition{Type: "PodScheduled", Status: "False", Message: "0/2 nodes"}
+	})
+}
+
+// TestTheReasonIsKept: the instance's status says why libvirt failed, also when the event does not.
+func TestTheReasonIsKept(t *testing.T) {
+	r := newRig(t)
+	r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"}
+	r.run()
+	last := r.claims[len(r.claims)-1]
+	require.Equal(t, "stream cut", last.State.FailureReason)
+	require.Contains(t, fmt.Sprint(last.Events), "VirtualMachineInstance migration uid m failed. reason:stream cut")
+	require.Equal(t, 1, r.count(contract.ActivityWithdrawTarget))
+}
+
+// TestNobodyIsThereToBeMoved: KubeVirt deletes a migration whose instance does not exist.
+func TestNobodyIsThereToBeMoved(t *testing.T) {
+	r := newRig(t)
+	r.noVMI, r.vmi = true, nil
+	r.pods = map[string]*contract.PodObservation{}
+	r.run()
+	require.True(t, r.gone)
+	require.Equal(t, 1, r.count(contract.ActivityDeleteMigration))
+	require.Equal(t, 1, r.count(contract.ActivityReadMigration))
+}
+
+// TestAnInstanceWithoutAWorkflowIsAwaited: it is there, and is going to have one.
+func TestAnInstanceWithoutAWorkflowIsAwaited(t *testing.T) {
+	r := newRig(t)
+	r.noVMI = true
+	r.at(20*time.Second, func() { r.noVMI = false; require.Equal(t, 1, r.count(contract.ActivityReadMigration)) })
+	r.run()
+	r.succeeded()
+}
+
+// TestAnInstanceThatIsNotReadyIsAskedAgain: a refusal that passes is none.
+func TestAnInstanceThatIsNotReadyIsAskedAgain(t *testing.T) {
+	r := newRig(t)
+	ready := false
+	r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
+		if !ready {
+			return &contract.ClaimObservation{State: contract.ClaimRefused, Why: "VMI is not running.", Again: true}
+		}
+		return r.agree(c)
+	}
+	r.at(90*time.Second, func() {
+		require.Equal(t, contract.MigrationPending, r.status.Phase)
+		require.LessOrEqual(t, len(r.claims), 6)
+		ready = true
+	})
+	r.run()
+	r.succeeded()
+}
+
+// TestLimits: a migration waits for its turn, and says at which place it is.
+func TestLimits(t *testing.T) {
+	r := newRig(t)
+	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
+		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Place: 2, Waiting: 3, Why: "5 are moved"}
+	}
+	r.at(time.Hour, func() {
+		require.Equal(t, contract.MigrationPending, r.status.Phase)
+		c, ok := conditions.Get(r.status.Conditions, ConditionQueued)
+		require.True(t, ok)
+		require.Equal(t, "place 2 of 3: 5 are moved", c.Message)
+		require.Zero(t, r.count(contract.ActivityCreateTargetPod)+r.count(contract.ActivityOfferMigration))
+		require.LessOrEqual(t, len(r.requests), 13, "each five minutes")
+		r.after(0, func() {
+			r.env.SignalWorkflow(contract.SignalObserveAdmission,
+				contract.AdmissionObservation{Migration: "m", Sequence: 2, Admitted: true})
+		})
+	})
+	r.run()
+	r.succeeded()
+	_, ok := conditions.Get(r.status.Conditions, ConditionQueued)
+	require.False(t, ok)
+}
+
+func TestAQuotaIsWaitedFor(t *testing.T) {
+	r := newRig(t)
+	r.quota = "exceeded quota: pods=2"
+	r.at(10*time.Minute, func() {
+		require.Equal(t, contract.MigrationPending, r.status.Phase)
+		c, ok := conditions.Get(r.status.Conditions, ConditionQuota)
+		require.True(t, ok)
+		require.Equal(t, r.quota, c.Message)
+		r.quota = ""
+	})
+	r.run()
+	r.succeeded()
+}
+
+// TestBackOffIsPassedOn: who limits migrations waits, and its instance says so.
+func TestBackOffIsPassedOn(t *testing.T) {
+	r := newRig(t)
+	r.vmim.Evacuates, r.failures, r.lastFailure = "n1", 2, r.env.Now()
+	r.run()
+	r.succeeded()
+	require.WithinDuration(t, r.lastFailure.Add(40*time.Second), r.requests[0].NotBefore, time.Millisecond)
+	require.Contains(t, fmt.Sprint(r.claims[0].Events), "backoff migrating vmi d/v")
+}
+
+// TestAWriteThatMeetsAnotherVersion is made once more from what is there.
+func TestAWriteThatMeetsAnotherVersion(t *testing.T) {
+	r := newRig(t)
+	r.at(900*time.Millisecond, func() { r.vmim.ResourceVersion = r.next() }) // nobody tells
+	r.run()
+	r.succeeded()
+}
+
+// TestAnswersThatAreLost: what fails for a while is done in the end, and nothing twice.
+func TestAnswersThatAreLost(t *testing.T) {
+	for _, activity := range []string{contract.ActivityPatchMigration, contract.ActivityCreateTargetPod,
+		contract.ActivityConfigureMigration, contract.ActivityOfferMigration, contract.ActivityPrepareTarget,
+		contract.ActivityMigrateDomain, contract.ActivityDeleteMigrationPod, contract.ActivityRemovePodFinalizer} {
+		t.Run(activity, func(t *testing.T) {
+			r := newRig(t)
+			left := 8
+			r.fail = func(name string) error {
+				if name == activity && left > 0 {
+					left--
+					return temporal.NewApplicationError("not now", "Kubernetes")
+				}
+				return nil
+			}
+			r.run()
+			require.Equal(t, contract.MigrationSucceeded, r.status.Phase, "%v", r.events)
+			r.succeeded()
+			require.Len(t, r.moves, 1)
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package migration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+func lostRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.outcome = contract.MigrationOutcome{Result: contract.ResultLost, Reason: "no session"}
+	r.source = &contract.MigrationTruth{Reached: true, Known: true, Domain: domain(contract.DomainRunning, "")}
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, UnderWay: true}
+	return r
+}
+
+var proven = &contract.MigrationOutcome{Result: contract.ResultSourceOff,
+	Proof: &contract.MigrationProof{By: contract.ProofProcess}}
+
+// left is a source whose guest has left it for good.
+func leftTruth() *contract.MigrationTruth {
+	return &contract.MigrationTruth{Reached: true, Known: true, Outcome: proven,
+		Domain: domain(contract.DomainShutoff, contract.ReasonMigrated)}
+}
+
+func TestALostSessionWhoseGuestStayed(t *testing.T) {
+	r := lostRig(t)
+	r.run()
+	r.failed(wordFailed)
+	require.Equal(t, 2, r.count(contract.ActivityInspectMigration))
+	require.Empty(t, r.finished)
+}
+
+func TestALostSessionWhoseGuestLeft(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = leftTruth(), &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+	r.run()
+	r.succeeded()
+	require.Len(t, r.finished, 1)
+	require.Equal(t, contract.ProofProcess, r.finished[0].Proof.By)
+}
+
+func TestALostSessionWhoseGuestGoesOn(t *testing.T) {
+	r := lostRig(t)
+	r.source = nil // its node is away
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true,
+		Domain: contract.DomainObservation{PodUID: "t", State: contract.DomainRunning}}
+	r.at(6*time.Second, func() { r.end("s", contract.ReasonMigrated, true) })
+	r.run()
+	r.succeeded()
+	require.Empty(t, r.finished)
+	require.Equal(t, "t", r.claims[len(r.claims)-1].Domain.PodUID)
+}
+
+func TestALostSessionWhoseGuestIsLost(t *testing.T) {
+	r := lostRig(t)
+	r.source = leftTruth()
+	r.at(5*time.Second, func() { r.end("t", contract.ReasonNotReceived, false) })
+	r.run()
+	r.failed(wordTargetEnded)
+	require.Equal(t, wordGuestLost, r.status.State.FailureReason)
+}
+
+func TestALostSessionWhoseGuestEnded(t *testing.T) {
+	r := lostRig(t)
+	r.source.Domain = domain(contract.DomainShutoff, contract.ReasonShutdown)
+	r.run()
+	r.failed(wordEnded)
+}
+
+func TestALostSessionThatGoesOn(t *testing.T) {
+	r := lostRig(t)
+	r.source.UnderWay, r.source.Session = true, true
+	r.at(6*time.Second, func() {
+		r.outcome = contract.MigrationOutcome{Result: contract.ResultMoved, Target: &contract.DomainObservation{PodUID: "t"}}
+	})
+	r.run()
+	r.succeeded()
+	require.Len(t, r.moves, 2, "it was followed once more")
+	require.Zero(t, r.count(contract.ActivityAbortMigration))
+}
+
+func TestALostSessionThatIsCut(t *testing.T) {
+	r := lostRig(t)
+	r.source.UnderWay = true
+	r.fail = func(name string) error {
+		if name == contract.ActivityAbortMigration {
+			r.source.UnderWay = false // libvirt's job fails in a moment
+		}
+		return nil
+	}
+	r.run()
+	r.failed(wordFailed)
+	require.Equal(t, 1, r.count(contract.ActivityAbortMigration))
+	require.Len(t, r.moves, 1)
+}
+
+// TestNothingIsTouchedWhileANodeIsAway: the source may run, so the target stays held.
+func TestNothingIsTouchedWhileANodeIsAway(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = nil, &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+	r.at(time.Hour, func() {
+		require.Equal(t, contract.MigrationRunning, r.status.Phase)
+		c, ok := conditions.Get(r.status.Conditions, contract.ConditionNodeLost)
+		require.True(t, ok)
+		require.Contains(t, c.Message, "node n1 does not answer")
+		for _, never := range []string{contract.ActivityFinishTarget, contract.ActivityWithdrawTarget,
+			contract.ActivityDeleteMigrationPod, contract.ActivityAbortMigration} {
+			require.Zero(t, r.count(never), never)
+		}
+		r.source = leftTruth() // it is back
+	})
+	r.run()
+	r.succeeded()
+	require.Len(t, r.finished, 1)
+	_, ok := conditions.Get(r.status.Conditions, contract.ConditionNodeLost)
+	require.False(t, ok)
+}
+
+// TestDeletedWhileANodeIsAway: not even then.
+func TestDeletedWhileANodeIsAway(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = nil, &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+	r.at(time.Minute, r.cancel)
+	r.at(time.Hour, func() {
+		require.Zero(t, r.count(contract.ActivityWithdrawTarget)+r.count(contract.ActivityDeleteMigrationPod))
+		r.source = &contract.MigrationTruth{Reached: true, Known: true, Domain: domain(contract.DomainRunning, "")}
+	})
+	r.run()
+	r.failed(wordCanceled)
+	require.True(t, r.gone)
+}
+
+// TestAFencedSource: its instance has failed with its node, and nothing proves that its guest had left.
+func TestAFencedSource(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = nil, &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+	r.at(time.Hour, func() {
+		r.vmi.Phase = "Failed"
+		delete(r.pods, "s")
+		r.say(r.agree(contract.MigrationClaim{Stage: contract.StageCopying}))
+	})
+	r.run()
+	r.failed(wordVMIEnded)
+	require.Empty(t, r.finished)
+}
+
+// TestAGuestAtBothEndsIsLeftAlone: it cannot be, so a person decides.
+func TestAGuestAtBothEndsIsLeftAlone(t *testing.T) {
+	r := lostRig(t)
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
+	r.at(time.Hour, func() {
+		require.True(t, conditions.Is(r.status.Conditions, ConditionDoubt, "True"))
+		require.Zero(t, r.count(contract.ActivityWithdrawTarget)+r.count(contract.ActivityDeleteMigrationPod)+
+			r.count(contract.ActivityAbortMigration)+r.count(contract.ActivityFinishTarget))
+		r.end("t", contract.ReasonNotReceived, false)
+		r.target = nil
+	})
+	r.run()
+	r.failed(wordTargetEnded)
+}
+
+// TestALeftGuestGoesOn: the source says that it is off, and the target has not heard of it.
+func TestALeftGuestGoesOn(t *testing.T) {
+	r := newRig(t)
+	r.outcome = *proven
+	r.run()
+	r.succeeded()
+	require.Len(t, r.finished, 1)
+	require.Zero(t, r.count(contract.ActivityInspectMigration))
+}
+
+// TestALeftGuestThatCannotGoOn is looked for when the time for it is over.
+func TestALeftGuestThatCannotGoOn(t *testing.T) {
+	r := newRig(t)
+	r.outcome, r.source = *proven, leftTruth()
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+	until := r.env.Now().Add(7 * time.Minute)
+	r.fail = func(name string) error {
+		if name == contract.ActivityFinishTarget && r.env.Now().Before(until) {
+			return temporal.NewApplicationError("no answer", contract.ErrorNoLauncher)
+		}
+		return nil
+	}
+	r.run()
+	r.succeeded()
+	require.Positive(t, r.count(contract.ActivityInspectMigration))
+	require.Len(t, r.finished, 1)
+}
+
+// TestATargetThatCannotBeWithdrawnIsLookedAt: the guest may go on there.
+func TestATargetThatCannotBeWithdrawnIsLookedAt(t *testing.T) {
+	r := newRig(t)
+	r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "so it seems"}
+	r.refuse = "the guest may go on here already"
+	r.source = leftTruth()
+	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
+	r.at(7*time.Second, func() { r.end("s", contract.ReasonMigrated, true) })
+	r.run()
+	r.succeeded()
+}
+
+// TestATargetOnALostNode goes with its pod: nothing goes on there without proof.
+func TestATargetOnALostNode(t *testing.T) {
+	r := newRig(t)
+	r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "streams cut"}
+	r.fail = func(name string) error {
+		if name == contract.ActivityWithdrawTarget {
+			return temporal.NewNonRetryableApplicationError("away", away, nil)
+		}
+		return nil
+	}
+	r.ends = time.Hour // until somebody fences it
+	r.at(time.Minute, func() { require.Equal(t, contract.MigrationFailed, r.status.Phase) })
+	r.run()
+	r.failed(wordFailed)
+}

@@ -1,0 +1,255 @@
+package migration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/planner"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// seen is a migration that was just observed.
+func seen() State {
+	s := State{Object: contract.Object{Namespace: "d", Name: "mig"}}
+	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "10", VMIName: "v",
+		Finalizers: []string{contract.FinalizerMigration}})
+	return s
+}
+
+func given(s *State, stage contract.MigrationStage) {
+	s.Claim.Stage = stage
+	s.observeClaim(contract.ClaimObservation{Migration: "m", VMIUID: "i", Sequence: s.Claim.Sequence + 1, Stage: stage,
+		State: contract.ClaimGiven, SourcePod: contract.Object{Name: "pod-s", UID: "s"}, SourceNode: "n1",
+		GuestMemory: 1 << 30, Phase: "Running"})
+}
+
+// stages are what a migration comes through, each built on the one before.
+func stages() []func(*State) {
+	return []func(*State){
+		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageClaim, noon.Add(time.Minute) },
+		func(s *State) { given(s, contract.StageClaim) },
+		func(s *State) {
+			s.Place.Asked, s.Place.AskAt = true, noon.Add(time.Minute)
+		},
+		func(s *State) {
+			s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 1, Admitted: true})
+		},
+		func(s *State) { s.opened(actOffer) },
+		func(s *State) {
+			s.Target.see(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "20"})
+		},
+		func(s *State) {
+			s.Target.see(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "21",
+				NodeName: "n2", ComputeRunning: true, Phase: "Running"})
+		},
+		func(s *State) { s.Settings = &contract.ConfigureMigrationResult{} },
+		func(s *State) { s.HandOffAt = noon },
+		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageHandOff, noon.Add(time.Minute) },
+		func(s *State) { given(s, contract.StageHandOff) },
+		func(s *State) { s.closed(actOffer); s.Offer, s.OfferedAt = &contract.MigrationOffer{}, noon },
+		func(s *State) { s.opened(actPrepare); s.PrepareSent = true },
+		func(s *State) {
+			s.closed(actPrepare)
+			s.Prepared = &contract.PreparedTarget{Address: "10.0.0.2:8188"}
+		},
+		func(s *State) { s.begin(noon) },
+		func(s *State) { s.opened(actMigrate) },
+		func(s *State) { given(s, contract.StageCopying) },
+		func(s *State) {
+			s.closed(actMigrate)
+			s.ended(noon, contract.MigrationOutcome{Result: contract.ResultMoved})
+		},
+		func(s *State) {
+			given(s, contract.StageMoved)
+			s.Claim.State = contract.ClaimReleased
+		},
+		func(s *State) { s.Source.Deleted = true },
+		func(s *State) { s.Place.Done = true },
+		func(s *State) { s.Source.Released = true },
+		func(s *State) { s.VMIM.Finalizers = nil },
+	}
+}
+
+// TestEachStageHasItsStep is the way of a migration that goes well.
+func TestEachStageHasItsStep(t *testing.T) {
+	want := []struct {
+		phase Phase
+		step  action
+	}{
+		{PhasePending, actClaim}, {PhasePending, entity.ActNone}, {PhasePending, actRequest}, {PhasePending, entity.ActNone},
+		{PhasePending, actOffer}, {PhasePending, actCreatePod}, {PhaseScheduling, entity.ActNone},
+		{PhaseScheduled, actConfigure}, {PhaseScheduled, actHandOff}, {PhaseScheduled, actClaim},
+		{PhaseScheduled, entity.ActNone}, {PhasePreparingTarget, entity.ActNone}, {PhasePreparingTarget, actPrepare},
+		{PhasePreparingTarget, entity.ActNone}, {PhaseTargetReady, actBegin}, {PhaseRunning, actMigrate},
+		{PhaseRunning, actClaim}, {PhaseRunning, entity.ActNone}, {PhaseRunning, actClaim},
+		{PhaseSucceeded, actDeletePod}, {PhaseSucceeded, actGiveBack}, {PhaseSucceeded, entity.ActNone},
+		{PhaseSucceeded, actRemoveFinalizer}, {PhaseSucceeded, entity.ActNone},
+	}
+	s := seen()
+	steps := append([]func(*State){func(*State) {}}, stages()...)
+	require.Len(t, want, len(steps))
+	for i, change := range steps {
+		change(&s)
+		s.refresh(noon)
+		require.Equal(t, want[i].phase, s.Phase, "%d", i)
+		d := s.decide(noon)
+		require.Equal(t, want[i].step, d.Action, "%d: %s", i, d.Why)
+		if d.Action == entity.ActNone {
+			require.NotEmpty(t, d.Waiting, "%d", i)
+		}
+	}
+	s.Written, s.OutcomeUnknown = nil, false
+	st := s.status()
+	s.Written = &st
+	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
+}
+
+// TestCancelledInEachStage: whatever it was at, the guest stays, and nothing is begun any more.
+func TestCancelledInEachStage(t *testing.T) {
+	begins := []action{actOffer, actCreatePod, actConfigure, actHandOff, actPrepare, actBegin, actRequest}
+	for n := range stages() {
+		s := seen()
+		for _, change := range stages()[:n] {
+			change(&s)
+			s.refresh(noon)
+		}
+		if s.Result != ResultNone {
+			break
+		}
+		s.VMIM.DeletionTimestamp = &noon
+		for range 20 {
+			s.refresh(noon)
+			d := s.decide(noon)
+			require.NotContains(t, begins, d.Action, "after stage %d", n)
+			switch d.Action {
+			case actMigrate: // what was begun is followed to its end
+				s.opened(actMigrate)
+			case actAbort:
+				s.AbortSent = true
+				s.closed(actMigrate)
+				s.ended(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true})
+			case actWithdraw:
+				s.Withdrawn = true
+			case actClaim:
+				require.Equal(t, contract.StageStayed, s.stage())
+				given(&s, contract.StageStayed)
+				s.Claim.State = contract.ClaimReleased
+			case actDeletePod:
+				require.Equal(t, "t", d.Object)
+				s.Target.Pod = entity.Gone(s.Target.Pod)
+			case actGiveBack:
+				s.Place.Done = true
+			case actRemoveFinalizer:
+				s.VMIM.Finalizers = nil
+			}
+			s.Open = slices.DeleteFunc(s.Open, func(a action) bool { return a == actOffer || a == actPrepare })
+		}
+		require.Equal(t, PhaseFailed, s.Phase, "after stage %d", n)
+		require.Empty(t, s.VMIM.Finalizers, "after stage %d: %+v", n, s.decide(noon))
+	}
+}
+
+func TestFailuresHaveAPauseEach(t *testing.T) {
+	all := append([]func(*State){func(*State) {}}, stages()...)
+	for n := range all {
+		s := seen()
+		for _, change := range all[:n] {
+			change(&s)
+			s.refresh(noon)
+		}
+		s.Open = nil
+		s.Written = &contract.MigrationStatus{}
+		if d := s.decide(noon); d.Action == entity.ActNone || d.Action == entity.ActFinish {
+			continue
+		}
+		planner.PausesAfterFailures(t, noon, func(now time.Time) decision {
+			s.refresh(now)
+			return s.decide(now)
+		}, &s.Failure)
+	}
+}
+
+// TestPhaseTable checks the table itself: every phase can be reached, every phase but the final ones has a way out, and
+// no final one has.
+func TestPhaseTable(t *testing.T) {
+	reached, leaves := map[Phase]bool{PhaseUnset: true}, map[Phase]bool{}
+	for _, r := range Rules() {
+		require.NotEmpty(t, r.Name)
+		reached[r.To] = true
+		for _, f := range r.From {
+			require.False(t, f.Final(), "%s: a final phase has no way out", r.Name)
+			require.NotEqual(t, f, r.To)
+			leaves[f] = true
+		}
+	}
+	for _, p := range Phases() {
+		require.True(t, reached[p], "%q cannot be reached", p)
+		require.Equal(t, !p.Final(), leaves[p], "way out of %q", p)
+	}
+}
+
+// TestOldNewsChangesNothing: what was said may come twice, late and out of order.
+func TestOldNewsChangesNothing(t *testing.T) {
+	s := seen()
+	given(&s, contract.StageClaim)
+	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 5, Admitted: true})
+	was := s
+	s.observeClaim(contract.ClaimObservation{Migration: "m", Sequence: s.Claim.Sequence, State: contract.ClaimRefused})
+	s.observeClaim(contract.ClaimObservation{Migration: "another", Sequence: 99, State: contract.ClaimRefused})
+	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 6, Place: 3, Waiting: 4})
+	s.observeAdmission(contract.AdmissionObservation{Migration: "another", Sequence: 7})
+	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "9", Phase: "Failed"})
+	s.observePod(contract.PodObservation{UID: "x", Migration: "another", ResourceVersion: "3"})
+	require.True(t, entity.Same(was, s))
+}
+
+func TestTimeForTheCopy(t *testing.T) {
+	s := seen()
+	require.Equal(t, copyLongest, s.copyTime(), "without a limit")
+	s.Settings = &contract.ConfigureMigrationResult{
+		Configuration: contract.MigrationConfiguration{CompletionPerGiB: 150}}
+	s.GuestMemory = 96 << 20
+	require.Equal(t, 150*time.Second+copySlack, s.copyTime(), "rounded up")
+	s.Offer = &contract.MigrationOffer{Memory: 2e9, Disks: []contract.MigrationDisk{{Size: 1}, {Size: 1, Copied: true}}}
+	require.Equal(t, int64(450), s.completion(), "decimal gigabytes, and what is copied of disks")
+	s.Pause = true
+	require.Equal(t, 900*time.Second+copySlack, s.copyTime(), "paused it is given the time once more")
+	s.Settings.Configuration.CompletionPerGiB = 1 << 40
+	require.Equal(t, copyLongest, s.copyTime())
+}
+
+func TestBackOff(t *testing.T) {
+	require.True(t, backOffEnd(0, noon).IsZero())
+	for failures, want := range map[int]time.Duration{1: 20 * time.Second, 2: 40 * time.Second, 3: 80 * time.Second,
+		5: 320 * time.Second, 100: 320 * time.Second} {
+		require.Equal(t, noon.Add(want), backOffEnd(failures, noon))
+	}
+}
+
+func TestRepairsThatCannotBeMeant(t *testing.T) {
+	was := seen()
+	given(&was, contract.StageClaim)
+	for want, change := range map[string]func(*State){
+		"open":    func(s *State) { s.Open = []action{actMigrate} },
+		"proof":   func(s *State) { s.Proof = &contract.MigrationProof{By: "me"} },
+		"result":  func(s *State) { s.Result = ResultMoved },
+		"outcome": func(s *State) { s.Outcome = &contract.MigrationOutcome{Result: contract.ResultMoved} },
+		"pod":     func(s *State) { s.Source.Pod = &contract.PodObservation{UID: "other"} },
+		"object":  func(s *State) { s.Object.UID = "other" },
+	} {
+		now := was
+		change(&now)
+		require.ErrorContains(t, sound(&was, &now), want)
+	}
+	begun, now := was, was
+	begun.Begun = true
+	require.ErrorContains(t, sound(&begun, &now), "begun")
+	now.Doubt, now.Stale, now.Failure = "a person wants to know", true, nil
+	require.NoError(t, sound(&was, &now))
+}

@@ -1,0 +1,152 @@
+package migration
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestEveryPairHasAVerdict looks up all that can be true of both ends. What is written here is what was thought through
+// once: a change of the table has to be one here, too.
+func TestEveryPairHasAVerdict(t *testing.T) {
+	const (
+		notBegun, stayed, attach, abort = VerdictNotBegun, VerdictStayed, VerdictAttach, VerdictAbort
+		finish, moved, ended, lost      = VerdictFinish, VerdictMoved, VerdictEnded, VerdictLost
+		again, wait, doubt              = VerdictAgain, VerdictWait, VerdictDoubt
+	)
+	for source, row := range map[SourceIs][]Verdict{
+		//                absent    incoming  held    goes on ended     unknown
+		SourceUntouched: {notBegun, notBegun, stayed, doubt, notBegun, notBegun},
+		SourceRuns:      {stayed, stayed, stayed, doubt, stayed, stayed},
+		SourceWaits:     {stayed, stayed, stayed, doubt, stayed, stayed},
+		SourceMoves:     {attach, attach, attach, attach, attach, attach},
+		SourceCut:       {abort, abort, abort, again, abort, abort},
+		SourceProof:     {lost, again, finish, moved, lost, wait},
+		SourceOff:       {ended, ended, ended, moved, ended, ended},
+		SourceGone:      {ended, ended, ended, moved, ended, wait},
+		SourceUnknown:   {stayed, wait, wait, moved, stayed, wait},
+	} {
+		for i, target := range Targets() {
+			r := Judge(source, target)
+			require.Equal(t, row[i], r.Verdict, "source %s, target %s", source, target)
+			require.NotEmpty(t, r.Why)
+		}
+	}
+}
+
+// TestNoRowIsUseless: each decides something that no row above it does.
+func TestNoRowIsUseless(t *testing.T) {
+	used := map[string]bool{}
+	for _, source := range Sources() {
+		for _, target := range Targets() {
+			used[Judge(source, target).Why] = true
+		}
+	}
+	for _, r := range Rulings() {
+		require.True(t, used[r.Why], "%s", r.Why)
+	}
+}
+
+// TestATargetGoesOnOnlyWithProof: that is what keeps a guest from running twice.
+func TestATargetGoesOnOnlyWithProof(t *testing.T) {
+	for _, source := range Sources() {
+		for _, target := range Targets() {
+			if Judge(source, target).Verdict == VerdictFinish {
+				require.Equal(t, SourceProof, source)
+			}
+		}
+	}
+}
+
+func ranOut(reason string, ran bool) *contract.PodObservation {
+	code := int32(0)
+	p := contract.PodObservation{UID: "p", Phase: "Succeeded", ExitCode: &code, TerminationMessage: `{"reason":"` +
+		reason + `","ran":true}`}
+	if !ran {
+		p.TerminationMessage = `{"reason":"` + reason + `"}`
+	}
+	return &p
+}
+
+func domain(state contract.DomainState, reason string) contract.DomainObservation {
+	return contract.DomainObservation{State: state, Reason: reason}
+}
+
+func TestWhatIsTrueAtTheSource(t *testing.T) {
+	type truth = contract.MigrationTruth
+	proven := &contract.MigrationOutcome{Result: contract.ResultSourceOff,
+		Proof: &contract.MigrationProof{By: contract.ProofProcess}}
+	stayed := &contract.MigrationOutcome{Result: contract.ResultStayed}
+	running := &contract.PodObservation{UID: "s", Phase: "Running"}
+	gone := ranOut(contract.ReasonShutdown, true)
+	gone.Gone = true
+	unproven := ranOut(contract.ReasonShutdown, true)
+	unproven.Unproven, unproven.ExitCode = true, nil
+	for name, c := range map[string]struct {
+		truth *truth
+		pod   *contract.PodObservation
+		want  SourceIs
+	}{
+		"runs": {&truth{Reached: true, Known: true, Outcome: stayed, Domain: domain(contract.DomainRunning, "")}, running,
+			SourceRuns},
+		"never asked":      {&truth{Reached: true, Domain: domain(contract.DomainRunning, "")}, running, SourceUntouched},
+		"paused by a user": {&truth{Reached: true, Known: true, Domain: domain(contract.DomainPaused, "")}, running, SourceRuns},
+		"paused by libvirt": {&truth{Reached: true, Known: true,
+			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceWaits},
+		"moved": {&truth{Reached: true, Known: true, UnderWay: true, Session: true,
+			Domain: domain(contract.DomainRunning, "")}, running, SourceMoves},
+		"about to be moved": {&truth{Reached: true, Session: true, Domain: domain(contract.DomainRunning, "")}, running,
+			SourceMoves},
+		"session alone": {&truth{Session: true}, running, SourceMoves},
+		"cut": {&truth{Reached: true, Known: true, UnderWay: true,
+			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceCut},
+		"proof": {&truth{Reached: true, Known: true, Outcome: proven, Domain: domain(contract.DomainPaused,
+			contract.PausedMigration)}, running, SourceProof},
+		"proof while it is tidied up": {&truth{Reached: true, Known: true, UnderWay: true, Session: true,
+			Outcome: proven}, running, SourceProof},
+		"libvirt's proof": {&truth{Reached: true, Domain: domain(contract.DomainShutoff, contract.ReasonMigrated)}, running,
+			SourceProof},
+		"last words":               {nil, ranOut(contract.ReasonMigrated, true), SourceProof},
+		"powered off":              {&truth{Reached: true, Domain: domain(contract.DomainShutoff, contract.ReasonShutdown)}, running, SourceOff},
+		"crashed":                  {&truth{Reached: true, UnderWay: true, Domain: domain(contract.DomainCrashed, "")}, running, SourceOff},
+		"ended":                    {nil, ranOut(contract.ReasonShutdown, true), SourceOff},
+		"ended and gone":           {nil, gone, SourceOff},
+		"gone":                     {nil, &contract.PodObservation{UID: "s", Gone: true, Phase: "Running"}, SourceGone},
+		"called failed by others":  {nil, unproven, SourceUnknown},
+		"launcher says no domain":  {&truth{Reached: true}, running, SourceUnknown},
+		"node away":                {nil, running, SourceUnknown},
+		"launcher does not answer": {&truth{Why: "no"}, running, SourceUnknown},
+		"no pod known":             {nil, nil, SourceUnknown},
+	} {
+		require.Equal(t, c.want, sourceIs(c.truth, c.pod), name)
+		require.Equal(t, c.want == SourceProof, proof(c.truth, c.pod) != nil, name)
+	}
+}
+
+func TestWhatIsTrueAtTheTarget(t *testing.T) {
+	type truth = contract.MigrationTruth
+	running := &contract.PodObservation{UID: "t", Phase: "Running"}
+	for name, c := range map[string]struct {
+		truth *truth
+		pod   *contract.PodObservation
+		want  TargetIs
+	}{
+		"idle":              {&truth{Reached: true}, running, TargetAbsent},
+		"incoming":          {&truth{Reached: true, Known: true, UnderWay: true}, running, TargetIncoming},
+		"held":              {&truth{Reached: true, Known: true, Held: true}, running, TargetHeld},
+		"granted":           {&truth{Reached: true, Known: true, Granted: true}, running, TargetGoesOn},
+		"resumed":           {&truth{Reached: true, Known: true, Granted: true, Resumed: true}, running, TargetGoesOn},
+		"withdrawn":         {&truth{Reached: true, Known: true}, running, TargetOff},
+		"ended":             {nil, ranOut(contract.ReasonNotReceived, false), TargetOff},
+		"ran, and ended":    {nil, ranOut(contract.ReasonShutdown, true), TargetGoesOn},
+		"gone":              {nil, &contract.PodObservation{UID: "t", Gone: true}, TargetOff},
+		"never had a pod":   {nil, nil, TargetOff},
+		"node away":         {nil, running, TargetUnknown},
+		"no answer":         {&truth{}, running, TargetUnknown},
+		"deleted, unplaced": {nil, &contract.PodObservation{UID: "t", DeletionTimestamp: &noon}, TargetOff},
+	} {
+		require.Equal(t, c.want, targetIs(c.truth, c.pod), name)
+	}
+}
