@@ -108,7 +108,8 @@ func (e *migration) request(ctx workflow.Context, a action) error {
 func (e *migration) createPod(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.CreateTargetPodInput{Migration: s.Object, VMI: s.VMI, Source: s.pod(&s.Source), PreferNode: s.Prefer}
-	r, err := entity.Call[contract.CreateTargetPodResult](ctx, contract.ActivityCreateTargetPod, string(actCreatePod), in)
+	r, err := entity.Call[contract.CreateTargetPodResult](ctx, contract.ActivityCreateTargetPod,
+		string(actCreatePod), in)
 	switch {
 	case entity.ErrorType(err) == contract.ErrorGone:
 		s.Stale = true

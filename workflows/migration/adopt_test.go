@@ -30,7 +30,8 @@ func adopted(t *testing.T, phase string) *rig {
 	}
 	if at >= rank2(contract.MigrationPreparingTarget) {
 		r.state = &contract.MigrationState{MigrationUID: "m", SourcePod: "pod-s", SourceNode: "n1", TargetPod: "pod-t",
-			TargetNode: "n2", PolicyName: "fast", Configuration: &contract.MigrationConfiguration{CompletionPerGiB: 150}}
+			TargetNode: "n2", PolicyName: "fast",
+			Configuration: &contract.MigrationConfiguration{CompletionPerGiB: 150}}
 	}
 	if at >= rank2(contract.MigrationRunning) {
 		r.state.Start = r.env.Now()

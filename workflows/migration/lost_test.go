@@ -78,7 +78,8 @@ func TestALostSessionThatGoesOn(t *testing.T) {
 	r := lostRig(t)
 	r.source.UnderWay, r.source.Session = true, true
 	r.at(6*time.Second, func() {
-		r.outcome = contract.MigrationOutcome{Result: contract.ResultMoved, Target: &contract.DomainObservation{PodUID: "t"}}
+		r.outcome = contract.MigrationOutcome{Result: contract.ResultMoved,
+			Target: &contract.DomainObservation{PodUID: "t"}}
 	})
 	r.run()
 	r.succeeded()

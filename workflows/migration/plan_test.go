@@ -82,8 +82,8 @@ func TestEachStageHasItsStep(t *testing.T) {
 		phase Phase
 		step  action
 	}{
-		{PhasePending, actClaim}, {PhasePending, entity.ActNone}, {PhasePending, actRequest}, {PhasePending, entity.ActNone},
-		{PhasePending, actOffer}, {PhasePending, actCreatePod}, {PhaseScheduling, entity.ActNone},
+		{PhasePending, actClaim}, {PhasePending, entity.ActNone}, {PhasePending, actRequest},
+		{PhasePending, entity.ActNone}, {PhasePending, actOffer}, {PhasePending, actCreatePod}, {PhaseScheduling, entity.ActNone},
 		{PhaseScheduled, actConfigure}, {PhaseScheduled, actHandOff}, {PhaseScheduled, actClaim},
 		{PhaseScheduled, entity.ActNone}, {PhasePreparingTarget, entity.ActNone}, {PhasePreparingTarget, actPrepare},
 		{PhasePreparingTarget, entity.ActNone}, {PhaseTargetReady, actBegin}, {PhaseRunning, actMigrate},
@@ -147,6 +147,7 @@ func TestCancelledInEachStage(t *testing.T) {
 				s.Place.Done = true
 			case actRemoveFinalizer:
 				s.VMIM.Finalizers = nil
+			default:
 			}
 			s.Open = slices.DeleteFunc(s.Open, func(a action) bool { return a == actOffer || a == actPrepare })
 		}

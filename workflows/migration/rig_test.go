@@ -76,7 +76,6 @@ type rig struct {
 
 const (
 	away = "node away"
-	sent = "user-triggered"
 )
 
 func newRig(t *testing.T) *rig {
@@ -472,7 +471,8 @@ func (r *rig) abort(_ context.Context, in contract.AbortMigrationInput) (contrac
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.copying != nil {
-				r.complete(contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true, Reason: "aborted"}, nil)
+				r.complete(contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true, Reason: "aborted"},
+					nil)
 			}
 		})
 	}
@@ -561,14 +561,4 @@ func (r *rig) phases() []string {
 		out = append(out, p.Phase)
 	}
 	return out
-}
-
-// stateNow is what the entity knows.
-func (r *rig) stateNow() State {
-	r.t.Helper()
-	v, err := r.env.QueryWorkflow(contract.QueryState)
-	require.NoError(r.t, err)
-	var s State
-	require.NoError(r.t, v.Get(&s))
-	return s
 }

@@ -2,7 +2,7 @@ package migration
 
 import (
 	"fmt"
-	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,11 +149,13 @@ func (s *State) migrationState() *contract.MigrationState {
 
 // address is where the target waits for the guest.
 func (s *State) address() (host string, port int) {
-	at, err := netip.ParseAddrPort(s.Prepared.Address)
-	if err != nil {
-		return s.Prepared.Address, 0
+	whole := s.Prepared.Address
+	i := strings.LastIndex(whole, ":")
+	if i < 0 {
+		return whole, 0
 	}
-	return at.Addr().String(), int(at.Port())
+	port, _ = strconv.Atoi(whole[i+1:])
+	return strings.Trim(whole[:i], "[]"), port
 }
 
 // differs says whether the status is worth a write.
@@ -172,7 +174,8 @@ func (s *State) differs() bool {
 
 // stats are the copy's measures, when they are to be kept.
 func (s *State) stats() *contract.MigrationStats {
-	if s.Phase != PhaseSucceeded || s.StatsWritten || s.Outcome == nil || s.Outcome.Stats == (contract.MigrationStats{}) {
+	var none contract.MigrationStats
+	if s.Phase != PhaseSucceeded || s.StatsWritten || s.Outcome == nil || s.Outcome.Stats == none {
 		return nil
 	}
 	return &s.Outcome.Stats

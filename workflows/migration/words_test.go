@@ -51,8 +51,8 @@ func TestWords(t *testing.T) {
 	unplaced.Target.Pod = &contract.PodObservation{Unschedulable: &contract.Condition{}}
 	write("migration", unplaced.events()...)
 	for _, word := range []string{wordVMIEnded, wordTargetEnded, wordTargetRemoved, wordCleared, wordInProgress,
-		wordUnschedulable, wordPending, wordNoAnswer, wordNoOffer, wordNotReady, wordTooLong, wordGuestLost, wordNotBegun,
-		wordEnded} {
+		wordUnschedulable, wordPending, wordNoAnswer, wordNoOffer, wordNotReady, wordTooLong, wordGuestLost,
+		wordNotBegun, wordEnded} {
 		fmt.Fprintf(&b, "failed: %s\n", word)
 	}
 	for _, c := range []string{ConditionAbortRequested, ConditionQuota, ConditionQueued, ConditionDoubt} {
