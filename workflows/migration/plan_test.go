@@ -83,7 +83,8 @@ func TestEachStageHasItsStep(t *testing.T) {
 		step  action
 	}{
 		{PhasePending, actClaim}, {PhasePending, entity.ActNone}, {PhasePending, actRequest},
-		{PhasePending, entity.ActNone}, {PhasePending, actOffer}, {PhasePending, actCreatePod}, {PhaseScheduling, entity.ActNone},
+		{PhasePending, entity.ActNone}, {PhasePending, actOffer}, {PhasePending, actCreatePod},
+		{PhaseScheduling, entity.ActNone},
 		{PhaseScheduled, actConfigure}, {PhaseScheduled, actHandOff}, {PhaseScheduled, actClaim},
 		{PhaseScheduled, entity.ActNone}, {PhasePreparingTarget, entity.ActNone}, {PhasePreparingTarget, actPrepare},
 		{PhasePreparingTarget, entity.ActNone}, {PhaseTargetReady, actBegin}, {PhaseRunning, actMigrate},
