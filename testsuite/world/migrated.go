@@ -131,7 +131,7 @@ func (m mover) Migrate(
 		m.host.own.sessions[uid] = s
 		s.begin()
 	}
-	for {
+	for wait := 75 * time.Millisecond; ; wait = min(wait*9/8, 5*time.Second) {
 		switch l := m.launcher(in.Pod.UID); {
 		case s != nil && s.outcome != nil:
 			return *s.outcome, nil
@@ -152,7 +152,7 @@ func (m mover) Migrate(
 			}
 			known.abort("the node's worker that carried it was restarted", true)
 		}
-		m.pause(75 * time.Millisecond)
+		m.pause(wait)
 		if died() || !m.now().Before(m.limit) {
 			return out, errDied
 		}

@@ -49,6 +49,8 @@ type move struct {
 	aborted bool   // somebody has asked for that
 	// disrupted: the guest stands still so that its move ends.
 	disrupted bool
+	// follower is the session that waits for its end; nil: none.
+	follower *session
 }
 
 func (m *move) over() bool {
@@ -63,6 +65,9 @@ func (m *move) over() bool {
 func (m *move) enter(s stage) {
 	m.stage = s
 	m.world.tracef("libvirt: the move of %s from %s to %s: %s", m.from.key(), m.from.host.name, m.to.host.name, s)
+	if m.over() && m.follower != nil {
+		m.follower.follow(m)
+	}
 }
 
 // begin is the call to libvirt at the source.

@@ -49,7 +49,6 @@ type session struct {
 	migrating   bool   // the launcher was asked
 	aborted     string // why, when that came before; "": nobody has
 	outcome     *contract.MigrationOutcome
-	progress    contract.MigrationProgress
 }
 
 func (s *session) uid() string { return s.in.Migration.UID }
@@ -122,12 +121,13 @@ func (s *session) prepared() {
 
 // follow waits for the end of the move.
 func (s *session) follow(m *move) {
+	if !m.over() {
+		m.follower = s
+		return
+	}
 	s.after(resumeLag, func() {
-		s.progress = contract.MigrationProgress{UID: s.uid(), Role: "source", Since: s.begun, Total: 128 << 20}
 		took := contract.MigrationStats{TotalMs: s.world.Now().Sub(s.begun).Milliseconds()}
 		switch m.stage {
-		case copying, switching, arrived:
-			s.follow(m)
 		case departed:
 			s.resume(m, s.world.Now().Add(resumeTime))
 		case remained:
@@ -139,6 +139,7 @@ func (s *session) follow(m *move) {
 			s.end(contract.MigrationOutcome{Result: contract.ResultGuestEnded, Reason: "the guest has ended"})
 		case vanished:
 			s.end(contract.MigrationOutcome{Result: contract.ResultLost, Reason: "the launcher has gone"})
+		case copying, switching, arrived:
 		}
 	})
 }
