@@ -17,6 +17,7 @@ func Scenarios() []Scenario {
 	all = append(all, setStories()...)
 	all = append(all, controlStories()...)
 	all = append(all, operationStories()...)
+	all = append(all, migrationStories()...)
 	return all
 }
 
