@@ -7,6 +7,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
+	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -64,44 +65,73 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	return wrong
 }
 
-// CheckPhases says what is wrong with a table of phases: one that nothing leads to, one that nothing leads out of, one
-// that is left although it is final, a rule without words.
-func CheckPhases(rules []vmi.Rule) (wrong []string) {
-	reached := map[vmi.Phase]bool{vmi.PhaseUnset: true}
+// CheckPhases says what is wrong with a table of an instance's phases: one that nothing leads to, one that nothing
+// leads out of, one that is left although it is final, a rule without words.
+func CheckPhases(rules []vmi.Rule) []string { return check(instanceArrows(rules), phases()) }
+
+// CheckMigrationPhases says the same of a migration's.
+func CheckMigrationPhases(rules []migration.Rule) []string { return check(migrationArrows(rules), migration.Phases()) }
+
+func check[P phase](rules []arrow[P], all []P) (wrong []string) {
+	reached := map[P]bool{"": true}
 	for range rules {
 		for _, r := range rules {
-			for _, from := range r.From {
-				reached[r.To] = reached[r.To] || reached[from]
+			for _, from := range r.from {
+				reached[r.to] = reached[r.to] || reached[from]
 			}
 		}
 	}
-	leaves := map[vmi.Phase]bool{}
+	leaves := map[P]bool{}
 	for _, r := range rules {
-		if r.Name == "" || r.When == nil {
-			wrong = append(wrong, fmt.Sprintf("a rule to %q has no name or no condition", r.To))
+		if r.name == "" || !r.decides {
+			wrong = append(wrong, fmt.Sprintf("a rule to %q has no name or no condition", r.to))
 		}
-		for _, from := range r.From {
+		for _, from := range r.from {
 			leaves[from] = true
 			if from.Final() {
-				wrong = append(wrong, fmt.Sprintf("%s is final, but %q leads out of it", from, r.Name))
+				wrong = append(wrong, fmt.Sprintf("%v is final, but %q leads out of it", from, r.name))
 			}
-			if from == r.To {
-				wrong = append(wrong, fmt.Sprintf("%q leads from %s to itself", r.Name, from))
+			if from == r.to {
+				wrong = append(wrong, fmt.Sprintf("%q leads from %v to itself", r.name, from))
 			}
-			if !slices.Contains(phases(), from) {
-				wrong = append(wrong, fmt.Sprintf("%q leads out of %q, which is no phase", r.Name, from))
+			if !slices.Contains(all, from) {
+				wrong = append(wrong, fmt.Sprintf("%q leads out of %q, which is no phase", r.name, from))
 			}
 		}
-		if !slices.Contains(phases(), r.To) {
-			wrong = append(wrong, fmt.Sprintf("%q leads to %q, which is no phase", r.Name, r.To))
+		if !slices.Contains(all, r.to) {
+			wrong = append(wrong, fmt.Sprintf("%q leads to %q, which is no phase", r.name, r.to))
 		}
 	}
-	for _, p := range phases() {
+	for _, p := range all {
 		if !reached[p] {
 			wrong = append(wrong, fmt.Sprintf("nothing leads to %q", p))
 		}
 		if !p.Final() && !leaves[p] {
 			wrong = append(wrong, fmt.Sprintf("nothing leads out of %q", p))
+		}
+	}
+	return wrong
+}
+
+// CheckVerdicts says what is wrong with the table of verdicts: a combination of both ends that no row decides, and a
+// row that decides none.
+func CheckVerdicts(rows []migration.Ruling) (wrong []string) {
+	used := make([]bool, len(rows))
+	for _, s := range migration.Sources() {
+		for _, t := range migration.Targets() {
+			i := slices.IndexFunc(rows, func(r migration.Ruling) bool {
+				return slices.Contains(r.Source, s) && slices.Contains(r.Target, t)
+			})
+			if i < 0 {
+				wrong = append(wrong, fmt.Sprintf("source %s, target %s: no row decides", s, t))
+				continue
+			}
+			used[i] = true
+		}
+	}
+	for i, r := range rows {
+		if !used[i] {
+			wrong = append(wrong, fmt.Sprintf("row %d (%s) is never looked up", i+1, r.Why))
 		}
 	}
 	return wrong

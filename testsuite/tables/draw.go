@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -20,6 +21,13 @@ func Markdown() string {
 	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules " +
 		"leave a phase, the first that holds is taken.\n")
 	b.WriteString(Phases(vmi.Rules()))
+	b.WriteString("\n## Phases of a VirtualMachineInstanceMigration\n\nFrom `workflows/migration/phases.go`: the first " +
+		"rule that holds is taken.\n")
+	b.WriteString(MigrationPhases(migration.Rules()))
+	b.WriteString("\n## Whose the guest of a migration is\n\nFrom `workflows/migration/verdict.go`: what follows from " +
+		"what is true at both ends, where nobody has seen how a migration ended. Rows say what is\ntrue at the source, " +
+		"columns what is true at the target.\n")
+	b.WriteString(Verdicts())
 	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `internal/runstrategy/table.go`: what is done " +
 		"about the instance, by what it does and what is requested in\n" +
 		"`status.stateChangeRequests`. A request that has no column of its own for a situation changes nothing there.\n")
@@ -30,27 +38,86 @@ func Markdown() string {
 	return b.String()
 }
 
-// Phases draws the table of phases as a state diagram.
-func Phases(rules []vmi.Rule) string {
+// Phases draws the table of an instance's phases as a state diagram.
+func Phases(rules []vmi.Rule) string { return diagram(instanceArrows(rules), phases()) }
+
+// MigrationPhases draws that of a migration.
+func MigrationPhases(rules []migration.Rule) string {
+	return diagram(migrationArrows(rules), migration.Phases())
+}
+
+func instanceArrows(rules []vmi.Rule) []arrow[vmi.Phase] {
+	all := make([]arrow[vmi.Phase], 0, len(rules))
+	for _, r := range rules {
+		all = append(all, arrow[vmi.Phase]{from: r.From, to: r.To, name: r.Name, decides: r.When != nil})
+	}
+	return all
+}
+
+func migrationArrows(rules []migration.Rule) []arrow[migration.Phase] {
+	all := make([]arrow[migration.Phase], 0, len(rules))
+	for _, r := range rules {
+		all = append(all, arrow[migration.Phase]{from: r.From, to: r.To, name: r.Name, decides: r.When != nil})
+	}
+	return all
+}
+
+// phase is one of an instance or of a migration; the empty one is that of an object that nobody has seen.
+type phase interface {
+	~string
+	Final() bool
+}
+
+// arrow is one rule of a table of phases.
+type arrow[P phase] struct {
+	from    []P
+	to      P
+	name    string
+	decides bool // it has a condition
+}
+
+func diagram[P phase](rules []arrow[P], all []P) string {
 	var b strings.Builder
 	b.WriteString("\n```mermaid\nstateDiagram-v2\n")
-	name := func(p vmi.Phase) string {
-		if p == vmi.PhaseUnset {
+	name := func(p P) string {
+		if p == "" {
 			return "[*]"
 		}
 		return string(p)
 	}
 	for _, r := range rules {
-		for _, from := range r.From {
-			fmt.Fprintf(&b, "    %s --> %s: %s\n", name(from), name(r.To), r.Name)
+		for _, from := range r.from {
+			fmt.Fprintf(&b, "    %s --> %s: %s\n", name(from), name(r.to), r.name)
 		}
 	}
-	for _, p := range phases() {
+	for _, p := range all {
 		if p.Final() {
-			fmt.Fprintf(&b, "    %s --> [*]\n", p)
+			fmt.Fprintf(&b, "    %s --> [*]\n", string(p))
 		}
 	}
 	b.WriteString("```\n")
+	return b.String()
+}
+
+// Verdicts draws what is decided of each combination of a migration's ends, and why.
+func Verdicts() string {
+	var b strings.Builder
+	b.WriteString("\n| source \\ target |")
+	for _, t := range migration.Targets() {
+		fmt.Fprintf(&b, " %s |", t)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(migration.Targets())) + "\n")
+	for _, s := range migration.Sources() {
+		fmt.Fprintf(&b, "| %s |", s)
+		for _, t := range migration.Targets() {
+			fmt.Fprintf(&b, " %s |", migration.Judge(s, t).Verdict)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n| verdict | because |\n|---|---|\n")
+	for _, r := range migration.Rulings() {
+		fmt.Fprintf(&b, "| %s | %s |\n", r.Verdict, r.Why)
+	}
 	return b.String()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/tables"
+	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
@@ -17,8 +18,10 @@ func TestTheTablesHaveNoHoles(t *testing.T) {
 	require.Empty(t, tables.CheckStrategies(runstrategy.Table()))
 	require.Empty(t, tables.CheckPhases(vmi.Rules()))
 	require.Empty(t, tables.CheckPrintables(vm.Printables()))
+	require.Empty(t, tables.CheckMigrationPhases(migration.Rules()))
+	require.Empty(t, tables.CheckVerdicts(migration.Rulings()))
 	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0",
-		len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables()))
+		len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables())+len(migration.Rules())+len(migration.Rulings()))
 }
 
 // TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules
@@ -47,6 +50,20 @@ func TestAHoleIsFound(t *testing.T) {
 		}
 	}
 	require.Contains(t, tables.CheckPhases(stuck), `nothing leads out of "Running"`)
+	for i, r := range migration.Rulings() {
+		rows := migration.Rulings()
+		if last := i == len(rows)-1; last {
+			require.NotEmpty(t, tables.CheckVerdicts(rows[:i]), "without the last")
+		}
+		require.NotEmpty(t, tables.CheckVerdicts(append(rows, r)), "%+v twice", r)
+	}
+	var toRunningMigration []migration.Rule
+	for _, r := range migration.Rules() {
+		if r.To != migration.PhaseRunning {
+			toRunningMigration = append(toRunningMigration, r)
+		}
+	}
+	require.Contains(t, tables.CheckMigrationPhases(toRunningMigration), `nothing leads to "Running"`)
 	for i := range vm.Printables() {
 		rows := vm.Printables()
 		require.NotEmpty(t, tables.CheckPrintables(append(rows[:i], rows[i+1:]...)))
