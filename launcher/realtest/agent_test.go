@@ -18,7 +18,8 @@ import (
 func (p *pod) probe(arguments ...string) (output string, code int) {
 	p.t.Helper()
 	cmd := exec.Command(launcherBinary(p.t),
-		append([]string{"probe", "--socket", p.at("sockets/launcher.sock"), "--timeout-seconds", "10"}, arguments...)...)
+		append([]string{"probe", "--socket", p.at("sockets/launcher.sock"), "--timeout-seconds", "10"},
+			arguments...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		require.ErrorAs(p.t, err, new(*exec.ExitError))

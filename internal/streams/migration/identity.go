@@ -20,8 +20,8 @@ import (
 const (
 	// clockSkew is how far the clocks of two nodes may differ for a certificate that was just made.
 	clockSkew = 5 * time.Minute
-	// maxLife bounds how long a certificate lives, whatever is asked for: a migration may take a day, and may be held for
-	// another before it begins.
+	// maxLife bounds how long a certificate lives, whatever is asked for: a migration may take a day, and may be held
+	// for another before it begins.
 	maxLife = 49 * time.Hour
 )
 
