@@ -268,7 +268,7 @@ type MigrationTruth struct {
 	// UnderWay: the source copies, or the target receives. Phase is of libvirt's job on the source.
 	UnderWay bool   `json:"underWay,omitempty"`
 	Phase    string `json:"phase,omitempty"`
-	// Held: the guest is here, whole and paused. Granted: it was let go on. Resumed: it goes on here.
+	// Held: the guest is here, whole and paused. Granted: it may go on. Resumed: it goes on here.
 	Held    bool `json:"held,omitempty"`
 	Granted bool `json:"granted,omitempty"`
 	Resumed bool `json:"resumed,omitempty"`

@@ -46,7 +46,7 @@ type MigrationStatus struct {
 	// UnderWay: the source copies, or the target receives. Phase is of libvirt's job on the source.
 	UnderWay bool
 	Phase    string
-	// Held: the guest is here, whole and paused. Granted: it was let go on. Resumed: it goes on here.
+	// Held: the guest is here, whole and paused. Granted: it may go on. Resumed: it goes on here.
 	Held, Granted, Resumed bool
 	// Departure of the source; nil: it has not ended.
 	Departure *Departure
