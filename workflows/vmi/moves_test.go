@@ -186,7 +186,11 @@ func TestAGuestMoves(t *testing.T) {
 		require.Equal(t, cluster.NodeName, m.last().SourceNode)
 		require.Nil(t, w.vmi().Status.MigrationState, "nothing is handed over yet")
 	})
+	writes := 0
+	w.at(10*time.Second+600*time.Millisecond, func() { writes = w.Count(contract.ActivityPatchVMI) })
 	w.at(12*time.Second+500*time.Millisecond, func() {
+		require.Equal(t, 1, w.Count(contract.ActivityPatchVMI)-writes, "the hand-off says which pods there are, too")
+		require.Len(t, w.vmi().Status.ActivePods, 2)
 		require.Equal(t, contract.StageHandOff, m.last().Stage)
 		require.Equal(t, "node2", w.vmi().Labels[contract.LabelMigrationTarget])
 		require.Equal(t, job.UID, string(w.vmi().Status.MigrationState.MigrationUID))

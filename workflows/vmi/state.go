@@ -52,6 +52,9 @@ type State struct {
 
 	// SettleBy is until when a status that is still changing by itself is not written yet.
 	SettleBy time.Time `json:"settleBy,omitzero"`
+	// PodsBy is the same where nothing differs but which pods there are: what brings and takes a second one has more to
+	// say in a moment.
+	PodsBy time.Time `json:"podsBy,omitzero"`
 
 	Moves
 	entity.Manual

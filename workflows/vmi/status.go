@@ -31,6 +31,12 @@ func (s *State) refresh(now time.Time) {
 	s.refreshConditions(now)
 	s.track(now)
 	switch {
+	case !s.onlyPods():
+		s.PodsBy = time.Time{}
+	case s.PodsBy.IsZero():
+		s.PodsBy = now.Add(settleTime)
+	}
+	switch {
 	case !s.deleting() || !s.anyHeld():
 		s.LookAt = time.Time{}
 	case s.LookAt.IsZero():
@@ -271,6 +277,20 @@ func (s *State) differs() bool {
 			s.Written.LauncherImage
 	}
 	return !entity.Same(now, *s.Written)
+}
+
+// onlyPods says that the status differs from what was written in nothing but the pods that migrations have brought and
+// taken.
+func (s *State) onlyPods() bool {
+	if s.Migration == nil && s.MigrationState == nil || s.Written == nil || s.OutcomeUnknown || s.unwritten() {
+		return false
+	}
+	now := s.status()
+	if entity.Same(now.ActivePods, s.Written.ActivePods) {
+		return false
+	}
+	now.ActivePods = s.Written.ActivePods
+	return entity.Same(now, *s.Written)
 }
 
 // ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its
