@@ -57,6 +57,7 @@ type Session struct {
 	target   migration.Peer
 	source   Source
 	traffic  traffic
+	patience time.Duration // how long libvirt may take to abort
 	log      zerolog.Logger
 	ctx      context.Context //nolint:containedctx // that of the session's own life
 	cancel   context.CancelCauseFunc
@@ -74,7 +75,7 @@ type Session struct {
 func newSession(
 	log zerolog.Logger, uid string, identity *migration.Identity, target migration.Peer, source Source,
 ) *Session {
-	s := &Session{uid: uid, identity: identity, target: target, source: source,
+	s := &Session{uid: uid, identity: identity, target: target, source: source, patience: abortPatience,
 		log: log.With().Str("migration_uid", uid).Logger(), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
@@ -132,7 +133,7 @@ func (s *Session) Abort(ctx context.Context, why string) error {
 		case <-time.After(retryInterval):
 		}
 	}
-	late := time.AfterFunc(abortPatience, s.cut)
+	late := time.AfterFunc(s.patience, s.cut)
 	defer late.Stop()
 	select {
 	case <-s.done:

@@ -256,6 +256,26 @@ func TestAStreamIsCutInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well.
+func TestAnAbortThatHangs(t *testing.T) {
+	noLeaks(t)
+	r := newRig(t, first)
+	r.source.abort = func(string) (bool, error) { return true, nil }
+	r.prepare(t, time.Now().Add(soon))
+	begun, end := r.source.waits()
+	s := r.begin(t)
+	s.patience = 10 * time.Millisecond
+	<-begun
+	from := r.source.dial(t, migration.Memory)
+	r.receiver.accept(t, migration.Memory)
+	aborted := make(chan error)
+	go func() { aborted <- s.Abort(t.Context(), "somebody wants it") }()
+	gone(t, from)
+	end <- Departure{Reason: "somebody wants it", Aborted: true}
+	require.NoError(t, <-aborted)
+	require.Equal(t, contract.ResultStayed, ended(t, s).Result)
+}
+
 // TestAStreamThatReachesNobody: QEMU at the source is told at once.
 func TestAStreamThatReachesNobody(t *testing.T) {
 	noLeaks(t)
