@@ -147,7 +147,7 @@ func (m *machine) sync(namespace, name, uid string) {
 		m.report(pod, l)
 	case pod.Spec.NodeName == "" && m.isFull(namespace): // placed once there is room again
 	case pod.Spec.NodeName == "":
-		_ = kube.Bind(m.kube, namespace, name, m.place(pod))
+		_ = kube.Bind(m.kube, namespace, name, m.nodeFor(pod))
 	case l == nil:
 		ref := observe.Owner(pod)
 		if ref == nil {
@@ -166,8 +166,8 @@ func (m *machine) sync(namespace, name, uid string) {
 	}
 }
 
-// place is the node for a pod: where its instance has no other.
-func (m *machine) place(pod *corev1.Pod) string {
+// nodeFor is the node for a pod: where its instance has no other.
+func (m *machine) nodeFor(pod *corev1.Pod) string {
 	for _, other := range kube.List[corev1.Pod](m.kube, pod.Namespace) {
 		if other.Labels[contract.LabelCreatedBy] == pod.Labels[contract.LabelCreatedBy] &&
 			other.Spec.NodeName == nodeName {

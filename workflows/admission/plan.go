@@ -18,10 +18,10 @@ const (
 const (
 	// limitsFor is how long limits count that were read, while somebody waits.
 	limitsFor = time.Minute
-	// placePause lies between two times that a migration is told its place; placePauseBehind does where it is not among
-	// the first placesAhead: each time costs a signal for each that waits.
-	placePause, placePauseBehind = 5 * time.Second, time.Minute
-	placesAhead                  = 10
+	// pauseAhead lies between two times that a migration is told its position; pauseBehind does where it is not among
+	// the first ahead: each time costs a signal for each that waits.
+	pauseAhead, pauseBehind = 5 * time.Second, time.Minute
+	ahead                   = 10
 	// lostFor is how long a migration without a workflow keeps its place, and how long one that has a place is believed
 	// to have a workflow while others wait for it.
 	lostFor = 10 * time.Minute
@@ -97,14 +97,14 @@ func (s *State) messages(now time.Time) []message {
 		case v.admit || e.Answer && e.Asked:
 			m.at = now
 		case judged:
-			m.at = e.ToldAt.Add(pause(v.place))
+			m.at = e.ToldAt.Add(pause(v.position))
 		case blocked && e.runs():
 			m.at = e.Heard.Add(lostFor)
 		default:
 			continue
 		}
 		if judged && !v.admit {
-			m.o.Place, m.o.Waiting, m.o.Why = v.place, waits, v.why
+			m.o.Position, m.o.Waiting, m.o.Why = v.position, waits, v.why
 			if !e.Answer && told(e.Told, m.o) {
 				continue
 			}
@@ -124,12 +124,12 @@ func (s *State) messages(now time.Time) []message {
 	return out
 }
 
-// pause lies between two times that a migration with that place is told.
-func pause(place int) time.Duration {
-	if place > placesAhead {
-		return placePauseBehind
+// pause lies between two times that a migration with that position is told.
+func pause(position int) time.Duration {
+	if position > ahead {
+		return pauseBehind
 	}
-	return placePause
+	return pauseAhead
 }
 
 // told says that an observation says what was told before.

@@ -25,10 +25,10 @@ func rank(priority string) int {
 
 // verdict is what the rules say of a migration that waits.
 type verdict struct {
-	uid   string
-	admit bool
-	place int    // among those that wait then, from 1; 0: it is admitted
-	why   string // it is not
+	uid      string
+	admit    bool
+	position int    // among those that wait then, from 1; 0: it is admitted
+	why      string // it is not
 }
 
 // waiting are the migrations that wait, in their order: the urgent first, then the old. What is of one age is ordered
@@ -59,7 +59,7 @@ func judge(entries []Entry, limits contract.ReadLimitsResult, closed string, now
 		}
 	}
 	var out []verdict
-	place := 0
+	position := 0
 	for _, e := range waiting(entries) {
 		v := verdict{uid: e.Migration.UID}
 		switch until := e.backOff(); {
@@ -77,8 +77,8 @@ func judge(entries []Entry, limits contract.ReadLimitsResult, closed string, now
 			from[e.Node]++
 		}
 		if !v.admit {
-			place++
-			v.place = place
+			position++
+			v.position = position
 		}
 		out = append(out, v)
 	}

@@ -112,10 +112,10 @@ func TestWhoIsAdmitted(t *testing.T) {
 			for i, v := range got {
 				text := strings.TrimPrefix(v.uid, "uid-") + ": admitted"
 				if !v.admit {
-					text = fmt.Sprintf("%s: %d, %s", strings.TrimPrefix(v.uid, "uid-"), v.place, v.why)
+					text = fmt.Sprintf("%s: %d, %s", strings.TrimPrefix(v.uid, "uid-"), v.position, v.why)
 				}
 				require.True(t, strings.HasPrefix(text, c.want[i]), "%q, not %q", text, c.want[i])
-				require.Equal(t, v.admit, v.place == 0)
+				require.Equal(t, v.admit, v.position == 0)
 				require.Equal(t, v.admit, v.why == "")
 			}
 		})

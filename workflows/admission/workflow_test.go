@@ -127,7 +127,7 @@ func (r *rig) heard() []string {
 	for _, x := range r.told {
 		what := "admitted"
 		if !x.o.Admitted {
-			what = fmt.Sprintf("%d/%d", x.o.Place, x.o.Waiting)
+			what = fmt.Sprintf("%d/%d", x.o.Position, x.o.Waiting)
 		}
 		out = append(out, fmt.Sprintf("%g %s %s", x.at, x.name, what))
 	}

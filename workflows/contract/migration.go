@@ -223,10 +223,10 @@ type AdmissionObservation struct {
 	Migration string `json:"migration"` // its UID
 	Sequence  int64  `json:"sequence"`  // grows from one to the next
 	Admitted  bool   `json:"admitted,omitempty"`
-	// Place among Waiting, from 1, and Why it is not admitted, in words.
-	Place   int    `json:"place,omitempty"`
-	Waiting int    `json:"waiting,omitempty"`
-	Why     string `json:"why,omitempty"`
+	// Position among Waiting, from 1, and Why it is not admitted, in words.
+	Position int    `json:"position,omitempty"`
+	Waiting  int    `json:"waiting,omitempty"`
+	Why      string `json:"why,omitempty"`
 }
 
 // MigrationState is a VMI's status.migrationState, and at its end the migration's.

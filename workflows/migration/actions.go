@@ -93,7 +93,7 @@ func (e *migration) request(ctx workflow.Context, a action) error {
 	s := &e.state
 	r := s.request()
 	there, err := entity.SignalOther(ctx, contract.AdmissionID, contract.SignalRequestAdmission, r)
-	p := &s.Place
+	p := &s.Admission
 	p.Asked = true
 	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
 	p.Tries++

@@ -144,7 +144,7 @@ func (s *State) recall(state *contract.MigrationState) {
 		s.Doubt = "nothing is remembered of it"
 	}
 	if s.Target.Pod != nil {
-		s.Place.Admitted, s.PrepareSent = true, true
+		s.Admission.Admitted, s.PrepareSent = true, true
 	}
 	if s.Phase != PhaseUnset && s.Claim.Stage == "" {
 		s.Claim.Stage = contract.StageClaim // it may have been

@@ -141,8 +141,8 @@ func (s *State) claim(now time.Time) contract.MigrationClaim {
 	return c
 }
 
-// Place is what was said to the cluster's limits, and what they have answered.
-type Place struct {
+// Admission is what was said to the cluster's limits, and what they have answered.
+type Admission struct {
 	// Asked says that it was asked for, Tries how often, AskAt when it is next, and Done that it was given back.
 	Asked bool      `json:"asked,omitempty"`
 	Tries int       `json:"tries,omitempty"`
@@ -151,26 +151,26 @@ type Place struct {
 
 	Sequence int64  `json:"sequence,omitempty"`
 	Admitted bool   `json:"admitted,omitempty"`
-	Place    int    `json:"place,omitempty"`
+	Position int    `json:"position,omitempty"`
 	Waiting  int    `json:"waiting,omitempty"`
 	Why      string `json:"why,omitempty"`
 }
 
 // observeAdmission folds what the cluster's limits say. Who was admitted stays so.
 func (s *State) observeAdmission(o contract.AdmissionObservation) {
-	p := &s.Place
+	p := &s.Admission
 	if o.Migration == "" || o.Migration != s.Object.UID || !o.Admitted && (p.Admitted || o.Sequence <= p.Sequence) {
 		return
 	}
 	p.Sequence = max(p.Sequence, o.Sequence)
-	p.Admitted, p.Place, p.Waiting, p.Why = o.Admitted, o.Place, o.Waiting, o.Why
+	p.Admitted, p.Position, p.Waiting, p.Why = o.Admitted, o.Position, o.Waiting, o.Why
 }
 
 // request is what is said to the cluster's limits.
 func (s *State) request() contract.AdmissionRequest {
 	return contract.AdmissionRequest{
 		Migration: s.Object, Done: s.Result != ResultNone, VMIUID: s.VMI.UID, Node: s.Source.node(),
-		Priority: s.VMIM.Priority, Since: s.VMIM.CreatedAt, NotBefore: s.NotBefore, Begun: s.Place.Admitted,
+		Priority: s.VMIM.Priority, Since: s.VMIM.CreatedAt, NotBefore: s.NotBefore, Begun: s.Admission.Admitted,
 	}
 }
 

@@ -101,14 +101,14 @@ func (s *State) checkForce(contract.ControlRequest) error {
 
 // waits says that a back-off lasts, or that a place is waited for.
 func (s *State) waits() bool {
-	return s.VMIM != nil && s.Result == ResultNone && (s.given() && !s.Place.Admitted ||
+	return s.VMIM != nil && s.Result == ResultNone && (s.given() && !s.Admission.Admitted ||
 		s.Claim.State == contract.ClaimRefused || s.Doubt != "")
 }
 
 // hurry ends the back-off, and asks whoever is waited for once more.
 func (s *State) hurry(now time.Time) {
 	s.NotBefore = time.Time{}
-	s.Place.AskAt, s.Claim.AskAt = now, now
+	s.Admission.AskAt, s.Claim.AskAt = now, now
 	if s.Doubt != "" {
 		s.Look.Count = 0
 	}

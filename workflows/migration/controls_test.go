@@ -85,7 +85,7 @@ func TestRetryNowEndsTheBackOff(t *testing.T) {
 	r.vmim.Evacuates, r.failures, r.lastFailure = "n1", 5, r.env.Now()
 	r.admit = func(q contract.AdmissionRequest) *contract.AdmissionObservation {
 		return &contract.AdmissionObservation{Migration: "m", Sequence: int64(len(r.requests)),
-			Admitted: q.NotBefore.IsZero(), Why: "back-off", Place: 1, Waiting: 1}
+			Admitted: q.NotBefore.IsZero(), Why: "back-off", Position: 1, Waiting: 1}
 	}
 	r.at(10*time.Second, func() { r.control(contract.ControlRetryNow, contract.ControlRequest{}) })
 	r.at(20*time.Second, func() { require.Equal(t, contract.MigrationSucceeded, r.status.Phase) })

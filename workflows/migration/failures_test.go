@@ -218,7 +218,7 @@ func TestAnInstanceThatIsNotReadyIsAskedAgain(t *testing.T) {
 func TestLimits(t *testing.T) {
 	r := newRig(t)
 	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
-		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Place: 2, Waiting: 3, Why: "5 are moved"}
+		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Position: 2, Waiting: 3, Why: "5 are moved"}
 	}
 	r.at(time.Hour, func() {
 		require.Equal(t, contract.MigrationPending, r.status.Phase)

@@ -129,9 +129,9 @@ func (s *State) decideSteps(now time.Time) decision {
 	switch {
 	case !s.given():
 		return s.decideStatus(now)
-	case !s.Place.Asked || !s.Place.Admitted && !now.Before(s.Place.AskAt):
+	case !s.Admission.Asked || !s.Admission.Admitted && !now.Before(s.Admission.AskAt):
 		return decision{Action: actRequest, Why: "the instance agrees"}
-	case !s.Place.Admitted:
+	case !s.Admission.Admitted:
 		return s.decideStatus(now)
 	case !s.fresh(now) && !s.open(actOffer):
 		return decision{Action: actOffer, Why: "it takes its time, and needs nothing of the target"}
@@ -229,8 +229,8 @@ func (s *State) alarm(now time.Time) time.Time {
 		earlier(s.Look.at())
 		return at
 	}
-	if s.given() && !s.Place.Admitted {
-		earlier(s.Place.AskAt)
+	if s.given() && !s.Admission.Admitted {
+		earlier(s.Admission.AskAt)
 	}
 	earlier(s.unschedulableBy())
 	earlier(s.pendingBy())
@@ -258,9 +258,9 @@ func (s *State) waiting() string {
 		return "the instance: " + s.Claim.Why
 	case !s.given():
 		return "the instance to agree"
-	case !s.Place.Admitted && s.Place.Place > 0:
-		return fmt.Sprintf("the cluster's limits: place %d of %d: %s", s.Place.Place, s.Place.Waiting, s.Place.Why)
-	case !s.Place.Admitted:
+	case !s.Admission.Admitted && s.Admission.Position > 0:
+		return fmt.Sprintf("the cluster's limits: place %d of %d: %s", s.Admission.Position, s.Admission.Waiting, s.Admission.Why)
+	case !s.Admission.Admitted:
 		return "the cluster's limits"
 	case s.Target.Pod == nil:
 		return "a pod for the target"

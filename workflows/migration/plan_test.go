@@ -35,7 +35,7 @@ func stages() []func(*State) {
 		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageClaim, noon.Add(time.Minute) },
 		func(s *State) { given(s, contract.StageClaim) },
 		func(s *State) {
-			s.Place.Asked, s.Place.AskAt = true, noon.Add(time.Minute)
+			s.Admission.Asked, s.Admission.AskAt = true, noon.Add(time.Minute)
 		},
 		func(s *State) {
 			s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 1, Admitted: true})
@@ -70,7 +70,7 @@ func stages() []func(*State) {
 			s.Claim.State = contract.ClaimReleased
 		},
 		func(s *State) { s.Source.Deleted = true },
-		func(s *State) { s.Place.Done = true },
+		func(s *State) { s.Admission.Done = true },
 		func(s *State) { s.Source.Released = true },
 		func(s *State) { s.VMIM.Finalizers = nil },
 	}
@@ -145,7 +145,7 @@ func TestCancelledInEachStage(t *testing.T) {
 				require.Equal(t, "t", d.Object)
 				s.Target.Pod = entity.Gone(s.Target.Pod)
 			case actGiveBack:
-				s.Place.Done = true
+				s.Admission.Done = true
 			case actRemoveFinalizer:
 				s.VMIM.Finalizers = nil
 			default:
@@ -204,7 +204,7 @@ func TestOldNewsChangesNothing(t *testing.T) {
 	was := s
 	s.observeClaim(contract.ClaimObservation{Migration: "m", Sequence: s.Claim.Sequence, State: contract.ClaimRefused})
 	s.observeClaim(contract.ClaimObservation{Migration: "another", Sequence: 99, State: contract.ClaimRefused})
-	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 6, Place: 3, Waiting: 4})
+	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 6, Position: 3, Waiting: 4})
 	s.observeAdmission(contract.AdmissionObservation{Migration: "another", Sequence: 7})
 	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "9", Phase: "Failed"})
 	s.observePod(contract.PodObservation{UID: "x", Migration: "another", ResourceVersion: "3"})

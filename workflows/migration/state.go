@@ -29,9 +29,9 @@ type State struct {
 	VMI     contract.Object `json:"vmi"`
 	VMIGone bool            `json:"vmiGone,omitempty"`
 	// GuestMemory in bytes.
-	GuestMemory int64 `json:"guestMemory,omitempty"`
-	Claim       Claim `json:"claim,omitzero"`
-	Place       Place `json:"place,omitzero"`
+	GuestMemory int64     `json:"guestMemory,omitempty"`
+	Claim       Claim     `json:"claim,omitzero"`
+	Admission   Admission `json:"admission,omitzero"`
 
 	Source End `json:"source,omitzero"`
 	Target End `json:"target,omitzero"`
@@ -191,7 +191,7 @@ func (s *State) observePod(o contract.PodObservation) {
 		// Made by an earlier run of which nothing is remembered, or its observation comes before the answer of the call
 		// that makes it.
 		s.Target = End{Pod: &o, NodeState: s.nodeOf(o.UID)}
-		s.Stale = s.Stale || !s.Place.Admitted
+		s.Stale = s.Stale || !s.Admission.Admitted
 	}
 }
 

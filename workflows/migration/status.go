@@ -71,9 +71,9 @@ func (s *State) refreshConditions(now time.Time) {
 		show(ConditionAbortRequested, true, "True", "", "")
 	}
 	show(ConditionQuota, s.Quota != "" && open, "True", "", s.Quota)
-	p := s.Place
-	show(ConditionQueued, open && s.given() && !p.Admitted && p.Place > 0, "True", "Limits",
-		fmt.Sprintf("place %d of %d: %s", p.Place, p.Waiting, p.Why))
+	p := s.Admission
+	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0, "True", "Limits",
+		fmt.Sprintf("place %d of %d: %s", p.Position, p.Waiting, p.Why))
 	waits := open && s.Doubt != "" && s.Look.Verdict == VerdictWait
 	show(contract.ConditionNodeLost, waits, "True", contract.ReasonNodeUnresponsive, fmt.Sprintf(
 		"node %s does not answer, and nothing proves where the guest is: nothing is done until it does, or its pod has "+
