@@ -70,7 +70,9 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 func CheckPhases(rules []vmi.Rule) []string { return check(instanceArrows(rules), phases()) }
 
 // CheckMigrationPhases says the same of a migration's.
-func CheckMigrationPhases(rules []migration.Rule) []string { return check(migrationArrows(rules), migration.Phases()) }
+func CheckMigrationPhases(rules []migration.Rule) []string {
+	return check(migrationArrows(rules), migration.Phases())
+}
 
 func check[P phase](rules []arrow[P], all []P) (wrong []string) {
 	reached := map[P]bool{"": true}

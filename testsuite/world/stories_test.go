@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
 // TestStories tells every story without faults, each also with entities that continue as new whenever they can.
 func TestStories(t *testing.T) {
-	for _, s := range slices.Concat(world.Scenarios(), world.Handovers(), world.Migrations()) {
+	for _, s := range slices.Concat(world.Scenarios(), world.Handovers()) {
 		for name, anew := range map[string]bool{"": false, "/anew": true} {
 			t.Run(s.Name+name, func(t *testing.T) {
 				o := s.Options
@@ -26,5 +27,22 @@ func TestStories(t *testing.T) {
 				require.Empty(t, w.Broken)
 			})
 		}
+	}
+}
+
+// TestMigrations tells the stories of everything that may happen at each moment of a migration, every second one with
+// entities that continue as new whenever they can.
+func TestMigrations(t *testing.T) {
+	all := world.Migrations()
+	t.Cleanup(func() { figures.Print(t, "migrations: stories %d", len(all)) })
+	for i, s := range all {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			s.Options.AlwaysAnew = i%2 == 1
+			w, err := world.New(s.Options)
+			require.NoError(t, err)
+			s.Play(w)
+			complain(t, w)
+		})
 	}
 }
