@@ -10,7 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// evacueesUID stands for the evacuees of a node where the outbox asks for the UID of what is observed: they go together.
+// evacueesUID stands for the evacuees of a node where the outbox asks for the UID of what is observed: they go
+// together.
 const evacueesUID = "evacuees"
 
 // evacueesHold is how long the mark of one waits for those of others: whoever drains a node marks all at once.

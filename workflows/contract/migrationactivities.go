@@ -257,7 +257,8 @@ type InspectMigrationInput struct {
 
 // MigrationTruth is what a launcher says of itself and the migration, and its node worker of the session.
 type MigrationTruth struct {
-	// Reached says that the launcher answered; otherwise Why it did not, and nothing else is set but Session and Outcome.
+	// Reached says that the launcher answered; otherwise Why it did not, and nothing else is set but Session and
+	// Outcome.
 	Reached bool   `json:"reached,omitempty"`
 	Why     string `json:"why,omitempty"`
 	// Session says that the node worker carries the migration's streams.
