@@ -29,8 +29,7 @@ func (a *Activities) FindEvacuees(
 	ctx context.Context, in contract.FindEvacueesInput,
 ) (contract.FindEvacueesResult, error) {
 	settings := a.Settings()
-	_, outbound := settings.MigrationLimits()
-	out := contract.FindEvacueesResult{Outbound: outbound}
+	out := contract.FindEvacueesResult{Outbound: settings.Migrations().PerNode}
 	there, err := a.instancesOn(ctx, in.Node)
 	if err != nil {
 		return out, err

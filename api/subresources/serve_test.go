@@ -35,7 +35,6 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
-	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -187,7 +186,6 @@ func newRig(t *testing.T) *rig {
 		Log:     zerolog.Nop(),
 		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
 		Streams: toGuests.Handlers(),
-		Cluster: func(context.Context) (defaults.Cluster, error) { return defaults.Cluster{}, nil },
 	})
 	require.NoError(t, err)
 	r.server = httptest.NewUnstartedServer(service)

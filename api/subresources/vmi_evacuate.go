@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func (s *Service) cancelEvacuationVM(w http.ResponseWriter, r *Request) error {
@@ -77,19 +79,15 @@ func (s *Service) drained(ctx context.Context, vmi *kubevirtv1.VirtualMachineIns
 	if name == "" {
 		return nil
 	}
-	cluster, err := s.Cluster(ctx)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
 	node := &corev1.Node{}
-	err = s.get(ctx, "", name, node)
+	err := s.get(ctx, "", name, node)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("unable to retrieve node [%s]: %w", name, err))
 	}
-	drain := cluster.DrainTaint()
+	drain := corev1.Taint{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoSchedule}
 	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&drain) }) {
 		return apierrors.NewBadRequest(fmt.Sprintf("Node %q has NodeDrainTaintKey %q", name, drain.ToString()))
 	}

@@ -1,5 +1,7 @@
 package support
 
+import "github.com/virtflow/virtflow/workflows/contract"
+
 // VMISpec lists the supported fields of a VirtualMachineInstance's spec.
 func VMISpec() []Field {
 	return join(placement(), podSettings(), domain(), devices(), volumes(), networks())
@@ -39,7 +41,7 @@ func Configuration() []Field {
 		// There is nothing for these to change: no volumes wait, and no level is set.
 		{Path: "configuration.migrations.matchSELinuxLevelOnMigration"},
 		{Path: "configuration.migrations.utilityVolumesTimeout"},
-		{Path: "configuration.migrations.nodeDrainTaintKey"},
+		{Path: "configuration.migrations.nodeDrainTaintKey", Values: []string{contract.TaintDrain}},
 		{Path: "configuration.migrations.parallelMigrationsPerCluster"},
 		{Path: "configuration.migrations.parallelOutboundMigrationsPerNode"},
 		{Path: "configuration.migrations.progressTimeout"},

@@ -1,11 +1,6 @@
 package defaults
 
-import (
-	"cmp"
-
-	corev1 "k8s.io/api/core/v1"
-	kubevirtv1 "kubevirt.io/api/core/v1"
-)
+import kubevirtv1 "kubevirt.io/api/core/v1"
 
 // Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings
 // reads it.
@@ -91,28 +86,6 @@ func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
 		return *s
 	}
 	return kubevirtv1.EvictionStrategyNone
-}
-
-// DrainTaint is the taint of a node that its guests are to leave.
-func (c Cluster) DrainTaint() corev1.Taint {
-	key := ""
-	if m := c.Configuration.MigrationConfiguration; m != nil && m.NodeDrainTaintKey != nil {
-		key = *m.NodeDrainTaintKey
-	}
-	return corev1.Taint{Key: cmp.Or(key, "kubevirt.io/drain"), Effect: corev1.TaintEffectNoSchedule}
-}
-
-// MigrationLimits are how many migrations there may be at a time, in the whole cluster and away from one node.
-func (c Cluster) MigrationLimits() (whole, outbound int) {
-	whole, outbound = 5, 2
-	m := c.Configuration.MigrationConfiguration
-	if m != nil && m.ParallelMigrationsPerCluster != nil {
-		whole = int(*m.ParallelMigrationsPerCluster)
-	}
-	if m != nil && m.ParallelOutboundMigrationsPerNode != nil {
-		outbound = int(*m.ParallelOutboundMigrationsPerNode)
-	}
-	return whole, outbound
 }
 
 // Architectures by their Go names.

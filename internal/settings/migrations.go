@@ -15,15 +15,12 @@ const (
 	defaultCompletionPerGiB     = 150 // seconds
 	defaultProgressTimeout      = 150 // seconds
 	defaultMaxDowntimeMs        = 900 // only with feature gate MigrationStallDetection
-	defaultDrainTaint           = "kubevirt.io/drain"
 )
 
 // Migrations is what configuration.migrations says.
 type Migrations struct {
 	// PerCluster is how many migrations there may be at a time, PerNode how many away from one node.
 	PerCluster, PerNode int
-	// DrainTaint is the key of the taint that asks for all guests of a node to be moved away.
-	DrainTaint string
 	// Configuration is how guests are moved for which no MigrationPolicy says something else.
 	Configuration contract.MigrationConfiguration
 }
@@ -31,7 +28,7 @@ type Migrations struct {
 // Migrations are the cluster's settings of migrations. A value that makes no sense counts as not set.
 func (s Settings) Migrations() Migrations {
 	m := Migrations{
-		PerCluster: defaultMigrationsPerCluster, PerNode: defaultMigrationsPerNode, DrainTaint: defaultDrainTaint,
+		PerCluster: defaultMigrationsPerCluster, PerNode: defaultMigrationsPerNode,
 		Configuration: contract.MigrationConfiguration{
 			CompletionPerGiB: defaultCompletionPerGiB, Progress: defaultProgressTimeout,
 		},
@@ -49,9 +46,6 @@ func (s Settings) Migrations() Migrations {
 	}
 	if n := c.ParallelOutboundMigrationsPerNode; n != nil && *n > 0 {
 		m.PerNode = int(*n)
-	}
-	if k := c.NodeDrainTaintKey; k != nil && *k != "" {
-		m.DrainTaint = *k
 	}
 	to := &m.Configuration
 	natural(&to.Progress, c.ProgressTimeout)

@@ -21,7 +21,7 @@ func migrations(c *kubevirt.MigrationConfiguration, gates ...string) Settings {
 }
 
 func TestMigrationsHaveKubeVirtsDefaults(t *testing.T) {
-	want := Migrations{PerCluster: 5, PerNode: 2, DrainTaint: "kubevirt.io/drain",
+	want := Migrations{PerCluster: 5, PerNode: 2,
 		Configuration: contract.MigrationConfiguration{CompletionPerGiB: 150, Progress: 150}}
 	require.Equal(t, want, Default().Migrations())
 	require.Equal(t, want, migrations(nil).Migrations())
@@ -31,19 +31,19 @@ func TestMigrationsHaveKubeVirtsDefaults(t *testing.T) {
 }
 
 func TestMigrationsAreConfigured(t *testing.T) {
-	yes, key, none := true, "example.com/drain", ""
+	yes := true
 	three, zero, ten, minus, hour := uint32(3), uint32(0), int64(10), int64(-1), int64(3600)
 	rate, negative, downtime := resource.MustParse("64Mi"), resource.MustParse("-1"), uint64(300)
 	got := migrations(&kubevirt.MigrationConfiguration{
-		ParallelMigrationsPerCluster: &three, ParallelOutboundMigrationsPerNode: &three, NodeDrainTaintKey: &key,
+		ParallelMigrationsPerCluster: &three, ParallelOutboundMigrationsPerNode: &three,
 		AllowAutoConverge: &yes, BandwidthPerMigration: &rate, CompletionTimeoutPerGiB: &ten, ProgressTimeout: &hour,
 		UnsafeMigrationOverride: &yes, AllowPostCopy: &yes, MaxDowntimeMs: &downtime,
 	}).Migrations()
-	require.Equal(t, Migrations{PerCluster: 3, PerNode: 3, DrainTaint: key,
+	require.Equal(t, Migrations{PerCluster: 3, PerNode: 3,
 		Configuration: contract.MigrationConfiguration{AutoConverge: true, Bandwidth: 64 << 20, CompletionPerGiB: 10,
 			Progress: 3600, Unsafe: true, PostCopy: true, Disruption: true}}, got)
 	require.Equal(t, Default().Migrations(), migrations(&kubevirt.MigrationConfiguration{
-		ParallelMigrationsPerCluster: &zero, ParallelOutboundMigrationsPerNode: &zero, NodeDrainTaintKey: &none,
+		ParallelMigrationsPerCluster: &zero, ParallelOutboundMigrationsPerNode: &zero,
 		BandwidthPerMigration: &negative, CompletionTimeoutPerGiB: &minus, ProgressTimeout: &minus,
 	}).Migrations(), "what makes no sense is not set")
 	no := false
