@@ -141,21 +141,23 @@ func (s *State) ended(now time.Time, o contract.MigrationOutcome) {
 		s.moves(now)
 	case contract.ResultSourceOff:
 		if s.Proof = o.Proof; s.Proof == nil {
-			s.doubts(o.Reason)
+			s.doubts(now, o.Reason)
 		}
 	case contract.ResultStayed:
 		s.stays(o.Reason)
 	case contract.ResultGuestEnded:
 		s.fails(wordEnded)
 	default:
-		s.doubts(o.Reason)
+		s.doubts(now, o.Reason)
 	}
 }
 
 // doubts has both ends looked at.
-func (s *State) doubts(why string) {
+// What has led to doubt before may do so again: then they are looked at after a pause.
+func (s *State) doubts(now time.Time, why string) {
 	if why == "" {
 		why = "its outcome is not known"
 	}
-	s.Doubt, s.Look, s.Proof = why, Look{}, nil
+	s.Doubt, s.Look, s.Proof = why, Look{At: now, Count: s.Doubts}, nil
+	s.Doubts++
 }

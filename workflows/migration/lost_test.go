@@ -222,3 +222,37 @@ func TestATargetOnALostNode(t *testing.T) {
 	r.run()
 	r.failed(wordFailed)
 }
+
+// TestDoubtThatComesBackIsNotInAHurry: what each end says contradicts the other for an hour.
+func TestDoubtThatComesBackIsNotInAHurry(t *testing.T) {
+	for name, setUp := range map[string]func(*rig){
+		"target is not withdrawn": func(r *rig) { r.refuse = "no guest of that migration is expected here" },
+		"target does not go on": func(r *rig) {
+			r.source, r.target = leftTruth(), &contract.MigrationTruth{Reached: true, Known: true, Held: true}
+			r.fail = func(name string) error {
+				if name == contract.ActivityFinishTarget {
+					return temporal.NewNonRetryableApplicationError("no", contract.ErrorInvalid, nil)
+				}
+				return nil
+			}
+		},
+		"session is lost at once": func(r *rig) { r.source.UnderWay, r.source.Session, r.copies = true, true, time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lostRig(t)
+			setUp(r)
+			r.at(time.Hour, func() {
+				require.LessOrEqual(t, r.count(contract.ActivityInspectMigration), 2*70)
+				require.Positive(t, r.count(contract.ActivityInspectMigration))
+				r.vmi.Phase = "Failed"
+				r.say(r.agree(contract.MigrationClaim{Stage: contract.StageCopying}))
+				r.end("t", contract.ReasonNotReceived, false)
+				r.source, r.target = &contract.MigrationTruth{Reached: true, Known: true,
+					Domain: domain(contract.DomainShutoff, contract.ReasonShutdown)}, nil
+			})
+			r.run()
+			require.Equal(t, contract.MigrationFailed, r.status.Phase)
+			r.over()
+		})
+	}
+}

@@ -64,6 +64,8 @@ type State struct {
 	// seen last.
 	Doubt string `json:"doubt,omitempty"`
 	Look  Look   `json:"look,omitzero"`
+	// Doubts counts how often an outcome was not known.
+	Doubts int `json:"doubts,omitempty"`
 
 	// Cause is why the guest is not to be moved ("": it is), and Result how the migration has ended ("": it has not).
 	Cause  string `json:"cause,omitempty"`
