@@ -35,6 +35,7 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	r = contract.RequestReport{Actor: req.UserInfo.Username}
 	id := map[string]func(namespace, name string) string{
 		h.vm.resource: contract.VMID, h.vmi.resource: contract.VMIID, h.vmirs.resource: contract.ReplicaSetID,
+		h.vmim.resource: contract.MigrationID,
 	}[req.Resource.Resource]
 	if id == nil || r.Actor == "" {
 		return "", r, false

@@ -43,6 +43,8 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		"a VMI": {resource: "virtualmachineinstances", want: reported{"vmi/demo/i": deletion}},
 		"a replica set": {resource: "virtualmachineinstancereplicasets",
 			want: reported{"replicaset/demo/i": deletion}},
+		"a migration": {resource: "virtualmachineinstancemigrations",
+			want: reported{"migration/demo/i": deletion}},
 		"a scale": {resource: "virtualmachineinstancereplicasets", sub: "scale",
 			operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`,
 			want: reported{"replicaset/demo/i": scaling}},
