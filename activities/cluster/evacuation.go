@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -146,35 +145,8 @@ func evacuee(
 			e.Phase, e.Evacuates = string(m.Status.Phase), m.Annotations[contract.AnnotationEvacuation] == node
 		}
 	}
-	e.Failures, e.LastFailure = failures(vmi, all)
+	e.Failures, e.LastFailure = failedSince(all, vmi, nil)
 	return e
-}
-
-// failures counts the evacuations and workload updates of an instance that have failed since one succeeded, and says
-// when the last of them did.
-func failures(
-	vmi *kubevirt.VirtualMachineInstance, all []kubevirt.VirtualMachineInstanceMigration,
-) (n int, last time.Time) {
-	ended := slices.DeleteFunc(slices.Clone(all), func(m kubevirt.VirtualMachineInstanceMigration) bool {
-		_, update := m.Annotations[contract.AnnotationWorkloadUpdate]
-		return !m.IsFinal() || m.CreationTimestamp.Before(&vmi.CreationTimestamp) ||
-			!update && m.Annotations[contract.AnnotationEvacuation] == ""
-	})
-	slices.SortFunc(ended, func(a, b kubevirt.VirtualMachineInstanceMigration) int {
-		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
-	})
-	for _, m := range ended {
-		if m.Status.Phase == kubevirt.MigrationSucceeded {
-			break
-		}
-		n++
-		for _, t := range m.Status.PhaseTransitionTimestamps {
-			if t.Phase == kubevirt.MigrationFailed && t.PhaseTransitionTimestamp.After(last) {
-				last = t.PhaseTransitionTimestamp.UTC()
-			}
-		}
-	}
-	return n, last
 }
 
 // CreateMigrations makes a migration for each of the instances that are on the node yet, and have none. Idempotent: its

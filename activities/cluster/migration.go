@@ -105,18 +105,28 @@ func (a *Activities) failures(
 	if err != nil {
 		return 0, time.Time{}, failure("listing the migrations of VirtualMachineInstance "+vmi.Name, err)
 	}
-	slices.SortStableFunc(list.Items, func(x, y kubevirt.VirtualMachineInstanceMigration) int {
+	failed, last := failedSince(list.Items, vmi, than)
+	return failed, last, nil
+}
+
+// failedSince counts them among migrations, and says when the last of them failed. Those that are not before than (nil:
+// none is left out) do not count.
+func failedSince(
+	all []kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance,
+	than *kubevirt.VirtualMachineInstanceMigration,
+) (failed int, last time.Time) {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(x, y kubevirt.VirtualMachineInstanceMigration) int {
 		return y.CreationTimestamp.Compare(x.CreationTimestamp.Time)
 	})
-	failed, last := 0, time.Time{}
-	for i := range list.Items {
-		m := &list.Items[i]
+	for i := range all {
+		m := &all[i]
 		switch {
-		case m.UID == than.UID, m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi.Name,
-			m.CreationTimestamp.After(than.CreationTimestamp.Time),
-			m.CreationTimestamp.Before(&vmi.CreationTimestamp):
+		case m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi.Name,
+			m.CreationTimestamp.Before(&vmi.CreationTimestamp),
+			than != nil && (m.UID == than.UID || m.CreationTimestamp.After(than.CreationTimestamp.Time)):
 		case m.Status.Phase == kubevirt.MigrationSucceeded:
-			return failed, last, nil
+			return failed, last
 		case m.Status.Phase == kubevirt.MigrationFailed:
 			failed++
 			if at := failedAt(m); at.After(last) {
@@ -124,7 +134,7 @@ func (a *Activities) failures(
 			}
 		}
 	}
-	return failed, last, nil
+	return failed, last
 }
 
 // failedAt is when a migration failed, by its own word; otherwise it was at least not before it was made.

@@ -55,7 +55,7 @@ func (s *State) read(r contract.ReadMigrationResult) {
 		s.VMI.UID = r.VMI.UID
 		s.Claim.Phase, s.Claim.Deleting = r.VMI.Phase, r.VMI.DeletionTimestamp != nil
 	}
-	s.NotBefore = backOffEnd(r.Failures, r.LastFailure)
+	s.NotBefore = entity.BackOffEnd(r.Failures, r.LastFailure)
 	state := r.State
 	if state != nil && state.MigrationUID != s.Object.UID {
 		state = nil

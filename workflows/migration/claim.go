@@ -173,17 +173,3 @@ func (s *State) request() contract.AdmissionRequest {
 		Priority: s.VMIM.Priority, Since: s.VMIM.CreatedAt, NotBefore: s.NotBefore, Begun: s.Admission.Admitted,
 	}
 }
-
-// An evacuation or workload update of an instance of which others have failed waits: 20 s, doubled with each that has
-// failed since one succeeded. KubeVirt keeps no more than five of them.
-const (
-	backOff     = 20 * time.Second
-	backOffMost = 5
-)
-
-func backOffEnd(failures int, last time.Time) time.Time {
-	if failures == 0 || last.IsZero() {
-		return time.Time{}
-	}
-	return last.Add(pause(min(failures, backOffMost), backOff, time.Hour))
-}

@@ -226,14 +226,6 @@ func TestTimeForTheCopy(t *testing.T) {
 	require.Equal(t, copyLongest, s.copyTime())
 }
 
-func TestBackOff(t *testing.T) {
-	require.True(t, backOffEnd(0, noon).IsZero())
-	for failures, want := range map[int]time.Duration{1: 20 * time.Second, 2: 40 * time.Second, 3: 80 * time.Second,
-		5: 320 * time.Second, 100: 320 * time.Second} {
-		require.Equal(t, noon.Add(want), backOffEnd(failures, noon))
-	}
-}
-
 func TestRepairsThatCannotBeMeant(t *testing.T) {
 	was := seen()
 	given(&was, contract.StageClaim)
