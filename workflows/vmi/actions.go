@@ -316,9 +316,16 @@ func (s *State) met(version string, now *contract.VMIObservation) error {
 	return s.Conflicts.Met(s.VMI.Gone || s.VMI.ResourceVersion != version, "VirtualMachineInstance", version)
 }
 
-// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its
-// memory is that of an older copy.
+// behind says that the status tells of a phase, a node or a migration of which this entity, the only one that writes
+// it, knows nothing: its memory is that of an older copy.
 func (s *State) behind(now *contract.VMIObservation) bool {
+	if s.Written != nil && now.NodeName != "" && now.NodeName != s.Written.NodeName {
+		return true
+	}
+	if m, known := now.Migration, s.migrationState(); m != nil &&
+		(known == nil || known.MigrationUID != m.MigrationUID || m.Ended() && !known.Ended()) {
+		return true
+	}
 	for _, t := range now.PhaseTimes {
 		if !slices.ContainsFunc(s.PhaseTimes, func(known contract.PhaseTime) bool { return known.Phase == t.Phase }) {
 			return true
