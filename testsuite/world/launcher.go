@@ -297,8 +297,8 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 		r.pause(250 * time.Millisecond)
 	}
 	l.followed = true
-	if l.receives != "" {
-		return starter{err: &node.RefusedError{Message: "this launcher waits for a guest of another one"}}
+	if l.receives != "" && !l.granted {
+		return starter{err: &node.RefusedError{Message: "this launcher is to receive its guest from another node"}}
 	}
 	l.input(lifecycle.StartAsked)
 	for {

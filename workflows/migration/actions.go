@@ -2,6 +2,7 @@ package migration
 
 import (
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -250,10 +251,19 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 func (s *State) met(version string, now *contract.MigrationObservation) error {
 	if now != nil && now.UID == s.Object.UID && !s.VMIM.Gone && s.VMIM.ResourceVersion == version {
 		s.VMIM = now
+		s.Stale = s.Stale || s.behind(now)
 	} else if now != nil { // there has been word of it while the write was under way
 		s.observeMigration(*now)
 	}
 	return s.Conflicts.Met(s.VMIM.Gone || s.VMIM.ResourceVersion != version, "VirtualMachineInstanceMigration", version)
+}
+
+// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its
+// memory is that of an older copy.
+func (s *State) behind(now *contract.MigrationObservation) bool {
+	return slices.ContainsFunc(now.PhaseTimes, func(t contract.PhaseTime) bool {
+		return s.phaseTime(Phase(t.Phase)).IsZero()
+	})
 }
 
 // pod is that of one end.
