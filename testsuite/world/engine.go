@@ -114,6 +114,8 @@ func (f *workflows) settle(id string, r *run) {
 	var state struct {
 		Starting bool `json:"starting"`
 		Asking   bool `json:"asking"`
+		// Open are a migration's steps on nodes, and in other entities the transition: that goes on by itself.
+		Open json.RawMessage `json:"open"`
 	}
 	var raw json.RawMessage
 	if v, err := f.world.env.QueryWorkflowByID(id, contract.QueryPlan); err != nil || v.Get(&plan) != nil ||
@@ -121,7 +123,8 @@ func (f *workflows) settle(id string, r *run) {
 		return
 	}
 	v, err := f.world.env.QueryWorkflowByID(id, contract.QueryState)
-	if err != nil || v.Get(&raw) != nil || json.Unmarshal(raw, &state) != nil || state.Starting || state.Asking {
+	if err != nil || v.Get(&raw) != nil || json.Unmarshal(raw, &state) != nil || state.Starting || state.Asking ||
+		r.kind == contract.WorkflowMigration && len(state.Open) > 0 {
 		return
 	}
 	r.settled = raw
