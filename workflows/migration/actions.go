@@ -99,8 +99,8 @@ func (e *migration) request(ctx workflow.Context, a action) error {
 	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
 	p.Tries++
 	next := pause(p.Tries, claimPause, claimLongest)
-	if there {
-		next = placeLongest // it has arrived, and what changes is told
+	if there && p.Sequence > 0 {
+		next = placeLongest // who has answered tells what changes
 	}
 	p.AskAt = workflow.Now(ctx).Add(next)
 	return e.settle(ctx, a, err)
