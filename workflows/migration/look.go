@@ -137,6 +137,10 @@ func (s *State) ended(now time.Time, o contract.MigrationOutcome) {
 	s.Outcome = &o
 	switch o.Result {
 	case contract.ResultMoved:
+		if o.Target != nil && s.Target.Pod != nil && o.Target.PodUID != s.Target.Pod.UID {
+			s.doubts(now, "the source tells of a move to another pod") // before etcd was put back, with the same UID
+			return
+		}
 		s.Domain = o.Target
 		s.moves(now)
 	case contract.ResultSourceOff:

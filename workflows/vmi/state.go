@@ -178,6 +178,8 @@ func (s *State) read(r contract.ReadVMIResult) {
 	if r.VMI == nil {
 		s.VMI = entity.Gone(s.VMI)
 	} else {
+		// A migration that the status knows nothing of has not ended: etcd may be an older copy.
+		s.Ended, s.MigrationState = nil, nil
 		s.adopt(*r.VMI)
 	}
 	pods, before := r.Pods(), s.Pod
