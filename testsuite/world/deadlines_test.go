@@ -35,6 +35,7 @@ func waitsOf() map[string]map[string]bound {
 		condition: "the Failure or Synchronized condition"}
 	held := bound{condition: "the condition and the current details that say who holds it, and which control lets it go"}
 	transition := bound{deadline: "the transition's own deadline"}
+	said := bound{deadline: "it is told again each minute"}
 	return map[string]map[string]bound{
 		"vm": {
 			"the first observation of the VirtualMachine": first,
@@ -73,6 +74,7 @@ func waitsOf() map[string]map[string]bound {
 				condition: "Synchronized is False"},
 			"the kubelet to call the pod ready": {
 				condition: "Ready is False with the kubelet's reason"},
+			"migration  to end":    {deadline: "the migration's own: it is aborted, because its instance is to go"},
 			"the next observation": {deadline: "crdwatch's repair, every five minutes"},
 			"nothing: ":            {settled: true},
 		},
@@ -88,8 +90,48 @@ func waitsOf() map[string]map[string]bound {
 			"the back-off after %d replicas": {deadline: "the back-off's own time",
 				condition: "the current details"},
 		},
+		"migration": {
+			"the first observation of the VirtualMachineInstanceMigration": first,
+			"the VirtualMachineInstanceMigration of pod ":                  {deadline: "ten seconds, then it is read"},
+			"the instance to agree":                                        said,
+			"the instance: ":                                               said,
+			"the instance to say that it is handed off":                    {deadline: "two minutes"},
+			"the instance to say where its guest is":                       said,
+			"the cluster's limits": {deadline: "each five minutes it is asked again",
+				condition: "the Queued condition, with the place"},
+			"a pod for the target":             retry,
+			"a node for the target: ":          {deadline: "five minutes, or what the annotation says"},
+			"the images of the target's pod: ": {deadline: "fifteen minutes, or what the annotation says"},
+			"the target's pod to run":          {deadline: "fifteen minutes, or what the annotation says"},
+			"the source's offer":               {deadline: "the activity's own: five minutes"},
+			"the target to be prepared":        {deadline: "the activity's own: two minutes"},
+			"a person: the migration is ":      held,
+			"the guest to be moved from ":      {deadline: "completionTimeoutPerGiB times its size; at the latest a day"},
+			"the copy to be aborted: ":         {deadline: "the activities' own"},
+			"the guest to go on at ":           {deadline: "the activity's own: five minutes; then both ends are looked at"},
+			"what is true at both ends: ":      {deadline: "the next look, a minute at most"},
+			"node ":                            {condition: "the NodeLost condition: nothing may be decided before it is back or fenced"},
+			"a person: the guest seems to run at both ends, and nothing is touched": {
+				condition: "the condition of a migration in doubt: nobody but a person can tell"},
+			"the target's node to withdraw it": {deadline: "the activity's own: a minute"},
+			"pod  to end":                      {deadline: "the next look for the pod"},
+			"the object to go":                 deleting,
+		},
+		"admission": {
+			"whatever migrations there are": {deadline: "ten seconds, or that all have been heard of"},
+			"migrations":                    {settled: true},
+			"a migration to be let in: ":    held,
+			"a place":                       {deadline: "the migrations that are under way end by their own"},
+		},
+		"drain": {
+			"the control ":                 held,
+			"those that leave":             {deadline: "their migrations' own, and the instances' grace periods"},
+			"those whose turn comes later": {deadline: "the back-off, or the end of those before them"},
+			"somebody to change what blocks those that are left": {condition: "the current details say what blocks whom"},
+		},
 		"node": {
 			"the first observation of the Node": first,
+			"the drain":                         {deadline: "the drain's own waits"},
 			"the node's worker to report its host": {deadline: "the next time that it is asked",
 				condition: "kubevirt.io/schedulable is false"},
 			"changes of the node or of its host": {settled: true},
@@ -118,6 +160,7 @@ func awaits() map[string]string {
 		"replicaset.await AwaitWithTimeout": "the transition's deadline",
 		"entity.Run Await": "handlers of updates: a control takes one turn of the loop, an " +
 			"operation on a guest 25 seconds",
+		"drain.Workflow Receive":      "a listener of its own; nothing waits for it",
 		"entity.sleep Await":          "the waits of the planners",
 		"entity.Run AwaitWithTimeout": "a second, for the end of a transition that the server is about to tell",
 	}
@@ -262,7 +305,10 @@ func wordsOf(n ast.Node, function string) []string {
 }
 
 // speakers are the functions that return the words of a wait.
-func speakers() []string { return []string{"vmi.waiting", "vm.rest"} }
+func speakers() []string {
+	return []string{"vmi.waiting", "vm.rest", "migration.waiting", "migration.waitingForPod", "migration.waitingForEnd",
+		"migration.text", "admission.waitingFor", "drain.waiting"}
+}
 
 // blockOf names what blocks, if a node of the syntax does.
 func blockOf(n ast.Node) string {
