@@ -360,21 +360,29 @@ func (s *State) adoptClaim(state *contract.MigrationState) {
 	case mine && state.Ended() && !m.over():
 		m.Stage, m.State = endStage(state), state
 		m.Written = m.Stage
+	case mine && !m.over() && m.State == nil: // it was further than this memory, an older copy, has it
+		m.Stage, m.State = openStage(state), state
+		m.Written = m.Stage
 	case mine:
 	case state.Ended() && (m == nil || m.State == nil):
 		s.MigrationState = state
 	case state.Ended() || m != nil && m.over():
 	default:
-		stage := contract.StageHandOff
-		if !state.Start.IsZero() {
-			stage = contract.StageCopying
-		}
+		stage := openStage(state)
 		s.Migration = &Claim{
 			Migration: contract.Object{Namespace: s.Object.Namespace, UID: state.MigrationUID}, Stage: stage,
 			State: state, Written: stage, SourceNode: state.SourceNode,
 			Source: contract.Object{Namespace: s.Object.Namespace, Name: state.SourcePod},
 		}
 	}
+}
+
+// openStage is that of a migration which a status calls under way.
+func openStage(state *contract.MigrationState) contract.MigrationStage {
+	if state.Start.IsZero() {
+		return contract.StageHandOff
+	}
+	return contract.StageCopying
 }
 
 // migrationState is what status.migrationState is to be.
