@@ -63,6 +63,9 @@ func (s *State) read(r contract.ReadMigrationResult) {
 		state = nil
 	}
 	s.findPods(r, state)
+	if s.Claim.Stage == "" && !s.VMIGone { // an earlier run may have told the instance, which waits for its end then
+		s.Claim.Stage = contract.StageClaim
+	}
 	if again {
 		s.recall(state)
 	}
