@@ -39,6 +39,8 @@ func (s *State) cause(now time.Time) string {
 		return wordTargetRemoved
 	case s.Doubt != "" || s.Proof != nil: // both ends have the say first
 		return ""
+	case s.Target.Pod == nil && !s.Begun && s.Phase != PhaseUnset && s.Phase != PhasePending && !s.Phase.Final():
+		return wordTargetRemoved // an earlier run has made it, and there is none any more
 	case s.Claim.State == contract.ClaimRefused && !s.Claim.Again:
 		if s.Claim.Why == "" {
 			return wordInProgress
