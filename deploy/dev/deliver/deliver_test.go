@@ -61,3 +61,12 @@ func TestMarkerLineIsTheLastBoot(t *testing.T) {
 	_, ok = markerLine([]byte("still booting"))
 	require.False(t, ok)
 }
+
+func TestWhatToTryNextNamesTheMachine(t *testing.T) {
+	text := next("shop", "web")
+	require.Contains(t, text, "/workflows/vm%2Fshop%2Fweb ")
+	require.Contains(t, text, "virtctl -n shop migrate web ")
+	require.Contains(t, text, "kubectl -n shop patch vm web ")
+	require.Contains(t, text, "the virtual machine shop/web runs.")
+	require.NotContains(t, text, "%!")
+}

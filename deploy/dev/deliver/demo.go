@@ -146,16 +146,20 @@ func (d Delivery) show(ctx context.Context, vm virtualMachine) error {
 		return err
 	}
 	d.say("\n$ kubectl -n %s get vm,vmi,pods -o wide\n%s", vm.Metadata.Namespace, out)
-	d.say(`Where to look next:
-  eval "$(make env)"                     kubectl, and Temporal's clients, on this cluster
-  http://%s/namespaces/%s/workflows/vm%%2F%s%%2F%s    its story in Temporal's web interface
-  kubectl -n %s patch vm %s --type merge -p '{"spec":{"runStrategy":"Halted"}}'    an orderly shutdown
-  make status                            every process, and where its log is
-The demonstration has succeeded: the virtual machine %s/%s runs.`,
-		layout.UI, layout.TemporalNamespace, vm.Metadata.Namespace, vm.Metadata.Name, vm.Metadata.Namespace,
-		vm.Metadata.Name,
-		vm.Metadata.Namespace, vm.Metadata.Name)
+	d.say("%s", next(vm.Metadata.Namespace, vm.Metadata.Name))
 	return nil
+}
+
+// next is what to try with the machine that runs.
+func next(namespace, name string) string {
+	return fmt.Sprintf(`Where to look next:
+  eval "$(make env)"                     kubectl, and Temporal's clients, on this cluster
+  http://%[1]s/namespaces/%[2]s/workflows/vm%%2F%[3]s%%2F%[4]s    its story in Temporal's web interface
+  make tools && virtctl -n %[3]s migrate %[4]s    its guest moves to the other node and runs on
+  kubectl -n %[3]s patch vm %[4]s --type merge -p '{"spec":{"runStrategy":"Halted"}}'    an orderly shutdown
+  make status                            every process, and where its log is
+The demonstration has succeeded: the virtual machine %[3]s/%[4]s runs.`,
+		layout.UI, layout.TemporalNamespace, namespace, name)
 }
 
 // story is what there is to see of a machine that does not get on.
