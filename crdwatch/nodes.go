@@ -23,8 +23,8 @@ func (d *differ) nodeForVMIs(node *corev1.Node, _ contract.NodeObservation, _ bo
 }
 
 // nodeForVMI sends to a VMI, and to its migrations, how the node of its pod is. Who has heard nothing takes the node
-// for ready, so that the first observation of a well one is worth a signal only to an entity that may remember something
-// else (resync).
+// for ready, so that the first observation of a well one is worth a signal only to an entity that may remember
+// something else (resync).
 func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
 	node, ok := get[*corev1.Node](d.informers.Nodes, pod.Spec.NodeName)
 	if !ok {

@@ -19,9 +19,9 @@ import (
 const maxFields = 16
 
 // SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what
-// can change while it runs, and says whether the rest needs a restart. What cannot change while the guest is moved is an
-// error, once the rest is done. Idempotent: it patches what differs, and the patch tests that the instance is as it was
-// read.
+// can change while it runs, and says whether the rest needs a restart. What cannot change while the guest is moved is
+// an error, once the rest is done. Idempotent: it patches what differs, and the patch tests that the instance is as it
+// was read.
 func (a *Activities) SyncInstance(
 	ctx context.Context, in contract.SyncInstanceInput,
 ) (contract.SyncInstanceResult, error) {

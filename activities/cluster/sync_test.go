@@ -93,7 +93,7 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 		w.fake.Calls()
 	}
 	stored.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m"}
-	stored, err = w.kubevirt.VMIs(w.ns).Update(ctx, stored, metav1.UpdateOptions{})
+	_, err = w.kubevirt.VMIs(w.ns).Update(ctx, stored, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	w.calls(t, "PUT virtualmachineinstances")
 	in.Generation = w.change(t, vm, 4, `{"spec": {"template": {

@@ -49,8 +49,8 @@ func MigrationPolicy(old, policy *v1alpha1.MigrationPolicy, cluster defaults.Clu
 	return causes
 }
 
-// MigrationConfiguration applies virtflow's own rules for how the cluster's guests move: what makes no sense is refused,
-// and not passed over.
+// MigrationConfiguration applies virtflow's own rules for how the cluster's guests move: what makes no sense is
+// refused, and not passed over.
 func MigrationConfiguration(c *kubevirtv1.MigrationConfiguration) []metav1.StatusCause {
 	if c == nil {
 		return nil

@@ -17,13 +17,13 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// slowMigrations has the guests of a namespace moved at a snail's pace, so that there is time to do something meanwhile.
-// A guest of 128 MiB has some 40 MiB that are not empty.
+// slowMigrations has the guests of a namespace moved slowly, so that there is time to do something meanwhile. A guest
+// of 128 MiB has some 40 MiB that are not empty.
 func slowMigrations(t *testing.T, namespace string) {
 	t.Helper()
-	kubectl(t, "label", "namespace", namespace, "pace=slow")
+	kubectl(t, "label", "namespace", namespace, "bandwidth=low")
 	apply(t, "{apiVersion: migrations.kubevirt.io/v1alpha1, kind: MigrationPolicy, metadata: {name: "+namespace+
-		"}, spec: {bandwidthPerMigration: 4Mi, selectors: {namespaceSelector: {pace: slow}, "+
+		"}, spec: {bandwidthPerMigration: 4Mi, selectors: {namespaceSelector: {bandwidth: low}, "+
 		"virtualMachineInstanceSelector: {}}}}")
 	t.Cleanup(func() { _, _ = try("delete", "migrationpolicy", namespace, "--ignore-not-found") })
 }

@@ -271,7 +271,8 @@ func (r *attempts) one(attempt int) (any, error) {
 		limit = r.expires
 	}
 	r.limit = limit
-	lost := func(kind enumspb.TimeoutType) error {
+	lost := func() error {
+		kind := enumspb.TIMEOUT_TYPE_START_TO_CLOSE
 		if silent := r.now().Add(r.heartbeat); r.heartbeat > 0 && silent.Before(limit) {
 			limit, kind = silent, enumspb.TIMEOUT_TYPE_HEARTBEAT
 		}
@@ -281,7 +282,7 @@ func (r *attempts) one(attempt int) (any, error) {
 	process := r.world.process(r.queue)
 	r.pause(toStart + toEffect)
 	if process.died() {
-		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+		return nil, lost()
 	}
 	v := r.world.judge(r.name, r.ordinal, attempt)
 	var value any
@@ -289,7 +290,7 @@ func (r *attempts) one(attempt int) (any, error) {
 	if v.effect {
 		done, failure := r.perform()
 		if errors.Is(failure, errDied) {
-			return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+			return nil, lost()
 		}
 		if err == nil {
 			value, err = done, failure
@@ -297,11 +298,11 @@ func (r *attempts) one(attempt int) (any, error) {
 		r.world.strike(r.name, r.ordinal)
 	}
 	if v.late {
-		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+		return nil, lost()
 	}
 	r.pause(toAnswer)
 	if process.died() {
-		return nil, lost(enumspb.TIMEOUT_TYPE_START_TO_CLOSE)
+		return nil, lost()
 	}
 	return value, err
 }

@@ -112,7 +112,7 @@ func waitsOf() map[string]map[string]bound {
 			"what is true at both ends: ":      {deadline: "the next look, a minute at most"},
 			"node ":                            {condition: "the NodeLost condition: nothing may be decided before it is back or fenced"},
 			"a person: the guest seems to run at both ends, and nothing is touched": {
-				condition: "the condition of a migration in doubt: nobody but a person can tell"},
+				condition: "the OutcomeUnknown condition: nobody but a person can tell"},
 			"the target's node to withdraw it": {deadline: "the activity's own: a minute"},
 			"pod  to end":                      {deadline: "the next look for the pod"},
 			"the object to go":                 deleting,

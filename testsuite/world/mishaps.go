@@ -22,7 +22,7 @@ const (
 	HistoryLost        Mode = "history-lost"      // Temporal's database is empty
 	HistoryBack        Mode = "history-back"      // it is put back to what it was a few calls before
 	HistoryLate        Mode = "history-back-late" // it is copied then, and put back a while later
-	EtcdBack           Mode = "etcd-back"         // etcd is put back to what it was when somebody last asked for something
+	EtcdBack           Mode = "etcd-back"         // etcd is put back to when somebody last asked for something
 	SignalLost         Mode = "signal-lost"       // the next observation is acknowledged and lost
 )
 

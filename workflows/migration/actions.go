@@ -83,7 +83,7 @@ func (e *migration) claim(ctx workflow.Context) error {
 	}
 	s.Claim.Stage = c.Stage
 	s.Claim.Tries++
-	s.Claim.AskAt = now.Add(pause(s.Claim.Tries, claimPause, claimLongest))
+	s.Claim.AskAt = now.Add(pause(s.Claim.Tries, claimPause))
 	there, err := entity.SignalOther(ctx, contract.VMIID(s.VMI.Namespace, s.VMI.Name), contract.SignalClaim, c)
 	// Whether there is such an instance is read, though not each time.
 	s.Claim.Missing = err == nil && !there && s.Claim.Tries%missingEach == 1
@@ -98,9 +98,9 @@ func (e *migration) request(ctx workflow.Context, a action) error {
 	p.Asked = true
 	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
 	p.Tries++
-	next := pause(p.Tries, claimPause, claimLongest)
+	next := pause(p.Tries, claimPause)
 	if there && p.Sequence > 0 {
-		next = placeLongest // who has answered tells what changes
+		next = placePause // who has answered tells what changes
 	}
 	p.AskAt = workflow.Now(ctx).Add(next)
 	return e.settle(ctx, a, err)
@@ -181,7 +181,7 @@ func (e *migration) releasePod(ctx workflow.Context) error {
 		end.Released = true
 	}
 	if err == nil {
-		end.LookAt = end.LookAt.Add(pause(end.Looks+1, endFirst, endLongest))
+		end.LookAt = end.LookAt.Add(pause(end.Looks+1, endFirst))
 	}
 	return e.settle(ctx, actReleasePod, err)
 }

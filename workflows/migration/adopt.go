@@ -146,7 +146,7 @@ func (s *State) recall(state *contract.MigrationState) {
 			s.Reason = state.FailureReason
 		}
 	case s.Target.Pod != nil && (s.Target.Pod.ComputeRunning || s.Target.ended()), state != nil && s.Target.Pod == nil:
-		s.Doubt = "nothing is remembered of it"
+		s.MoveUnknown = "nothing is remembered of it"
 	}
 	if s.Target.Pod != nil {
 		s.Admission.Admitted, s.PrepareSent = true, true

@@ -37,7 +37,7 @@ func (s *State) cause(now time.Time) string {
 		return wordTargetEnded
 	case s.Target.Pod != nil && s.Target.Pod.DeletionTimestamp != nil && !s.Begun:
 		return wordTargetRemoved
-	case s.Doubt != "" || s.Proof != nil: // both ends have the say first
+	case s.MoveUnknown != "" || s.Proof != nil: // both ends have the say first
 		return ""
 	case s.Target.Pod == nil && !s.Begun && s.Phase != PhaseUnset && s.Phase != PhasePending && !s.Phase.Final():
 		return wordTargetRemoved // an earlier run has made it, and there is none any more

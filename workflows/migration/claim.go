@@ -30,22 +30,24 @@ type Claim struct {
 	Deleting bool   `json:"deleting,omitempty"`
 }
 
-// How often something is said again while no answer comes: first after claimPause, doubled each time. What has no
-// answer for longer is asked each minute, or, of the cluster's limits, each five.
+// How often something is said again while no answer comes: first after claimPause, doubled each time. The cluster's
+// limits, once they have answered, are asked again after placePause.
 const (
-	claimPause   = 5 * time.Second
-	claimLongest = time.Minute
-	placeLongest = 5 * time.Minute
+	claimPause = 5 * time.Second
+	placePause = 5 * time.Minute
+	// pauseLongest is the longest of pauses that are doubled each time.
+	pauseLongest = time.Minute
 	// missingEach of the times that an instance has no workflow it is looked whether there is one.
 	missingEach = 4
 )
 
-func pause(tries int, first, longest time.Duration) time.Duration {
+// pause is doubled with each try.
+func pause(tries int, first time.Duration) time.Duration {
 	d := first
-	for i := 1; i < tries && d < longest; i++ {
+	for i := 1; i < tries && d < pauseLongest; i++ {
 		d *= 2
 	}
-	return min(d, longest)
+	return min(d, pauseLongest)
 }
 
 // rank orders stages.

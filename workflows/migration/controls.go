@@ -65,7 +65,7 @@ func (s *State) checkHold() error {
 	if err := s.unended(); err != nil {
 		return err
 	}
-	if s.handedOff() || s.Doubt != "" {
+	if s.handedOff() || s.MoveUnknown != "" {
 		return errors.New("the guest is being moved already; the control cancel ends that")
 	}
 	return nil
@@ -102,14 +102,14 @@ func (s *State) checkForce(contract.ControlRequest) error {
 // waits says that a back-off lasts, or that a place is waited for.
 func (s *State) waits() bool {
 	return s.VMIM != nil && s.Result == ResultNone && (s.given() && !s.Admission.Admitted ||
-		s.Claim.State == contract.ClaimRefused || s.Doubt != "")
+		s.Claim.State == contract.ClaimRefused || s.MoveUnknown != "")
 }
 
 // hurry ends the back-off, and asks whoever is waited for once more.
 func (s *State) hurry(now time.Time) {
 	s.NotBefore = time.Time{}
 	s.Admission.AskAt, s.Claim.AskAt = now, now
-	if s.Doubt != "" {
+	if s.MoveUnknown != "" {
 		s.Look.Count = 0
 	}
 }
@@ -123,11 +123,11 @@ func sound(was, now *State) error {
 	case !entity.Same(was.Proof, now.Proof) && now.Proof != nil:
 		return errors.New("proof: is for the source to give")
 	case now.Result != was.Result && now.Result != ResultNone:
-		return errors.New("result: is for both ends to say; set doubt to have them looked at")
+		return errors.New("result: is for both ends to say; set moveUnknown to have them looked at")
 	case !entity.Same(was.Outcome, now.Outcome) && now.Outcome != nil:
-		return errors.New("outcome: is for the source to say; set doubt to have both ends looked at")
+		return errors.New("outcome: is for the source to say; set moveUnknown to have both ends looked at")
 	case was.Begun && !now.Begun:
-		return errors.New("begun: cannot be undone; set doubt to have both ends looked at")
+		return errors.New("begun: cannot be undone; set moveUnknown to have both ends looked at")
 	case !samePod(was.Source.Pod, now.Source.Pod), !samePod(was.Target.Pod, now.Target.Pod):
 		return errors.New("a repair cannot make a pod another one; set stale to have them looked for")
 	}

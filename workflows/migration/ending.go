@@ -7,11 +7,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// The end of a pod of which nobody tells is looked for after endFirst, doubled each time, at most endLongest.
-const (
-	endFirst   = 2 * time.Second
-	endLongest = time.Minute
-)
+// endFirst is after what time the end of a pod of which nobody tells is looked for, doubled each time.
+const endFirst = 2 * time.Second
 
 // leftOver is the end whose pod is to go: the target's of a migration that failed, the source's of one that was done.
 func (s *State) leftOver() *End {
@@ -105,9 +102,9 @@ func (s *State) refreshEnd(now time.Time) {
 	if e.LookAt.IsZero() {
 		first := endFirst
 		if s.Result == ResultStayed {
-			first = endLongest // its end is observed
+			first = pauseLongest // its end is observed
 		}
-		e.LookAt = now.Add(pause(e.Looks+1, first, endLongest))
+		e.LookAt = now.Add(pause(e.Looks+1, first))
 	}
 }
 

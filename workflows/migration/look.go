@@ -27,7 +27,7 @@ func (l Look) at() time.Time {
 	case l.News:
 		return l.At.Add(lookNews)
 	default:
-		return l.At.Add(pause(l.Count, lookFirst, lookLongest))
+		return l.At.Add(pause(l.Count, lookFirst))
 	}
 }
 
@@ -36,10 +36,10 @@ func (l Look) text(s *State) string {
 	switch l.Verdict {
 	case VerdictWait:
 		return fmt.Sprintf("node %s: %s (source: %s, target: %s)", s.silentNode(), l.Why, l.Source, l.Target)
-	case VerdictDoubt:
+	case VerdictRunsTwice:
 		return "a person: the guest seems to run at both ends, and nothing is touched"
 	default:
-		return "what is true at both ends: " + s.Doubt
+		return "what is true at both ends: " + s.MoveUnknown
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *State) looked(now time.Time, source, target *contract.MigrationTruth) {
 	}
 	switch r.Verdict {
 	case VerdictNotBegun:
-		if s.Doubt = ""; s.Begun {
+		if s.MoveUnknown = ""; s.Begun {
 			s.fails(wordNotBegun)
 		} else if s.handedOff() {
 			s.HandOffAt = now // the instance is asked once more
@@ -81,10 +81,10 @@ func (s *State) looked(now time.Time, source, target *contract.MigrationTruth) {
 	case VerdictLost:
 		s.fails(wordGuestLost)
 	case VerdictAttach:
-		s.Doubt = ""
+		s.MoveUnknown = ""
 		s.begin(now)
 	case VerdictFinish:
-		s.Doubt, s.Proof = "", proof(source, s.Source.Pod)
+		s.MoveUnknown, s.Proof = "", proof(source, s.Source.Pod)
 	case VerdictMoved:
 		if target != nil {
 			s.Domain = &target.Domain
@@ -92,7 +92,7 @@ func (s *State) looked(now time.Time, source, target *contract.MigrationTruth) {
 		s.moves(now)
 	case VerdictAbort:
 		s.AbortSent = false // once after each look
-	case VerdictAgain, VerdictWait, VerdictDoubt:
+	case VerdictAgain, VerdictWait, VerdictRunsTwice:
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *State) begin(now time.Time) {
 
 // moves notes that the guest goes on at the target.
 func (s *State) moves(now time.Time) {
-	s.Doubt, s.Result = "", ResultMoved
+	s.MoveUnknown, s.Result = "", ResultMoved
 	if s.End.IsZero() {
 		s.End = now
 	}
@@ -118,7 +118,7 @@ func (s *State) moves(now time.Time) {
 
 // stays notes that it does not, and why, where that is known.
 func (s *State) stays(reason string) {
-	s.Doubt, s.Result, s.Proof = "", ResultStayed, nil
+	s.MoveUnknown, s.Result, s.Proof = "", ResultStayed, nil
 	if s.Reason == "" {
 		s.Reason = reason
 	}
@@ -138,30 +138,30 @@ func (s *State) ended(now time.Time, o contract.MigrationOutcome) {
 	switch o.Result {
 	case contract.ResultMoved:
 		if o.Target != nil && s.Target.Pod != nil && o.Target.PodUID != s.Target.Pod.UID {
-			s.doubts(now, "the source tells of a move to another pod") // before etcd was put back, with the same UID
+			s.unknown(now, "the source tells of a move to another pod") // before etcd was put back, with the same UID
 			return
 		}
 		s.Domain = o.Target
 		s.moves(now)
 	case contract.ResultSourceOff:
 		if s.Proof = o.Proof; s.Proof == nil {
-			s.doubts(now, o.Reason)
+			s.unknown(now, o.Reason)
 		}
 	case contract.ResultStayed:
 		s.stays(o.Reason)
 	case contract.ResultGuestEnded:
 		s.fails(wordEnded)
 	default:
-		s.doubts(now, o.Reason)
+		s.unknown(now, o.Reason)
 	}
 }
 
-// doubts has both ends looked at.
-// What has led to doubt before may do so again: then they are looked at after a pause.
-func (s *State) doubts(now time.Time, why string) {
+// unknown has both ends looked at, because the outcome of the move is unknown.
+// What has led to that before may do so again: then they are looked at after a pause.
+func (s *State) unknown(now time.Time, why string) {
 	if why == "" {
 		why = "its outcome is not known"
 	}
-	s.Doubt, s.Look, s.Proof = why, Look{At: now, Count: s.Doubts}, nil
-	s.Doubts++
+	s.MoveUnknown, s.Look, s.Proof = why, Look{At: now, Count: s.UnknownCount}, nil
+	s.UnknownCount++
 }

@@ -20,12 +20,12 @@ func lostRig(t *testing.T) *rig {
 	return r
 }
 
-var proven = &contract.MigrationOutcome{Result: contract.ResultSourceOff,
+var withProof = &contract.MigrationOutcome{Result: contract.ResultSourceOff,
 	Proof: &contract.MigrationProof{By: contract.ProofProcess}}
 
-// left is a source whose guest has left it for good.
+// leftTruth is a source whose guest has left it for good.
 func leftTruth() *contract.MigrationTruth {
-	return &contract.MigrationTruth{Reached: true, Known: true, Outcome: proven,
+	return &contract.MigrationTruth{Reached: true, Known: true, Outcome: withProof,
 		Domain: domain(contract.DomainShutoff, contract.ReasonMigrated)}
 }
 
@@ -152,12 +152,12 @@ func TestAFencedSource(t *testing.T) {
 	require.Empty(t, r.finished)
 }
 
-// TestAGuestAtBothEndsIsLeftAlone: it cannot be, so a person decides.
-func TestAGuestAtBothEndsIsLeftAlone(t *testing.T) {
+// TestAGuestAtBothEndsIsNotTouched: it cannot be, so a person decides.
+func TestAGuestAtBothEndsIsNotTouched(t *testing.T) {
 	r := lostRig(t)
 	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
 	r.at(time.Hour, func() {
-		require.True(t, conditions.Is(r.status.Conditions, ConditionDoubt, "True"))
+		require.True(t, conditions.Is(r.status.Conditions, ConditionOutcomeUnknown, "True"))
 		require.Zero(t, r.count(contract.ActivityWithdrawTarget)+r.count(contract.ActivityDeleteMigrationPod)+
 			r.count(contract.ActivityAbortMigration)+r.count(contract.ActivityFinishTarget))
 		r.end("t", contract.ReasonNotReceived, false)
@@ -170,7 +170,7 @@ func TestAGuestAtBothEndsIsLeftAlone(t *testing.T) {
 // TestALeftGuestGoesOn: the source says that it is off, and the target has not heard of it.
 func TestALeftGuestGoesOn(t *testing.T) {
 	r := newRig(t)
-	r.outcome = *proven
+	r.outcome = *withProof
 	r.run()
 	r.succeeded()
 	require.Len(t, r.finished, 1)
@@ -180,7 +180,7 @@ func TestALeftGuestGoesOn(t *testing.T) {
 // TestALeftGuestThatCannotGoOn is looked for when the time for it is over.
 func TestALeftGuestThatCannotGoOn(t *testing.T) {
 	r := newRig(t)
-	r.outcome, r.source = *proven, leftTruth()
+	r.outcome, r.source = *withProof, leftTruth()
 	r.target = &contract.MigrationTruth{Reached: true, Known: true, Held: true}
 	until := r.env.Now().Add(7 * time.Minute)
 	r.fail = func(name string) error {
@@ -223,8 +223,8 @@ func TestATargetOnALostNode(t *testing.T) {
 	r.failed(wordFailed)
 }
 
-// TestDoubtThatComesBackIsNotInAHurry: what each end says contradicts the other for an hour.
-func TestDoubtThatComesBackIsNotInAHurry(t *testing.T) {
+// TestAnOutcomeUnknownOnceMoreIsNotHurried: what each end says contradicts the other for an hour.
+func TestAnOutcomeUnknownOnceMoreIsNotHurried(t *testing.T) {
 	for name, setUp := range map[string]func(*rig){
 		"target is not withdrawn": func(r *rig) { r.refuse = "no guest of that migration is expected here" },
 		"target does not go on": func(r *rig) {

@@ -199,7 +199,7 @@ func (e *migration) finish(ctx workflow.Context) error {
 	in := contract.FinishTargetInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(&s.Target), Proof: *s.Proof}
 	r, err := at[contract.FinishTargetResult](ctx, &s.Target, actFinish, contract.ActivityFinishTarget, in)
 	if err != nil {
-		s.doubts(workflow.Now(ctx), entity.Message(err))
+		s.unknown(workflow.Now(ctx), entity.Message(err))
 		return nil
 	}
 	s.Domain = &r.Domain
@@ -239,7 +239,7 @@ func (e *migration) withdraw(ctx workflow.Context) error {
 	r, err := at[contract.WithdrawTargetResult](ctx, &s.Target, actWithdraw, contract.ActivityWithdrawTarget, in)
 	if err == nil && r.Refused != "" && !s.vmiEnded() {
 		s.Result, s.End = ResultNone, time.Time{}
-		s.doubts(workflow.Now(ctx), r.Refused)
+		s.unknown(workflow.Now(ctx), r.Refused)
 		return nil
 	}
 	if err != nil && !temporal.IsCanceledError(err) {

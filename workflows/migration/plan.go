@@ -21,11 +21,10 @@ const (
 	keySpare = 25 * time.Hour
 )
 
-// Both ends are looked at again after lookFirst, doubled each time, at most lookLongest, or when there is news.
+// Both ends are looked at again after lookFirst, doubled each time, or after lookNews when there is news.
 const (
-	lookFirst   = 2 * time.Second
-	lookLongest = time.Minute
-	lookNews    = time.Second
+	lookFirst = 2 * time.Second
+	lookNews  = time.Second
 )
 
 type (
@@ -82,8 +81,8 @@ func (s *State) choose(now time.Time) decision {
 		return decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}
 	case s.Result != ResultNone:
 		return s.decideEnd(now)
-	case s.Doubt != "":
-		return s.decideDoubt(now)
+	case s.MoveUnknown != "":
+		return s.decideUnknown(now)
 	case s.Proof != nil:
 		return s.decideFinish(now)
 	case s.Begun:
@@ -183,14 +182,14 @@ func (s *State) decideFinish(now time.Time) decision {
 	return s.decideStatus(now)
 }
 
-// decideDoubt looks at both ends until they say whose the guest is.
-func (s *State) decideDoubt(now time.Time) decision {
+// decideUnknown looks at both ends until they say whose the guest is.
+func (s *State) decideUnknown(now time.Time) decision {
 	switch {
 	case s.open(actInspect) || s.open(actAbort):
 	case s.Look.Verdict == VerdictAbort && !s.AbortSent && !s.Failure.Holds(string(actAbort), now):
 		return decision{Action: actAbort, Why: s.Look.Why}
 	case !now.Before(s.Look.at()):
-		return decision{Action: actInspect, Why: s.Doubt}
+		return decision{Action: actInspect, Why: s.MoveUnknown}
 	}
 	return s.decideStatus(now)
 }
@@ -215,7 +214,7 @@ func (s *State) alarm(now time.Time) time.Time {
 			at = t
 		}
 	}
-	if !s.answered() && (s.Doubt == "" || s.Result != ResultNone) {
+	if !s.answered() && (s.MoveUnknown == "" || s.Result != ResultNone) {
 		earlier(s.Claim.AskAt)
 	}
 	if s.Failure != nil {
@@ -225,7 +224,7 @@ func (s *State) alarm(now time.Time) time.Time {
 		earlier(s.leftOver().LookAt)
 		return at
 	}
-	if s.Doubt != "" {
+	if s.MoveUnknown != "" {
 		earlier(s.Look.at())
 		return at
 	}
@@ -246,7 +245,7 @@ func (s *State) waiting() string {
 	switch {
 	case s.Result != ResultNone:
 		return s.waitingForEnd()
-	case s.Doubt != "":
+	case s.MoveUnknown != "":
 		return s.Look.text(s)
 	case s.Proof != nil:
 		return "the guest to go on at " + s.Target.node()

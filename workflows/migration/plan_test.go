@@ -244,6 +244,6 @@ func TestRepairsThatCannotBeMeant(t *testing.T) {
 	begun, now := was, was
 	begun.Begun = true
 	require.ErrorContains(t, sound(&begun, &now), "begun")
-	now.Doubt, now.Stale, now.Failure = "a person wants to know", true, nil
+	now.MoveUnknown, now.Stale, now.Failure = "a person wants to know", true, nil
 	require.NoError(t, sound(&was, &now))
 }

@@ -60,12 +60,12 @@ type State struct {
 	// Domain is the target's, when the guest went on there.
 	Domain *contract.DomainObservation `json:"domain,omitempty"`
 
-	// Doubt is why both ends have to be looked at before anything is decided ("": they have not), and Look is what was
-	// seen last.
-	Doubt string `json:"doubt,omitempty"`
-	Look  Look   `json:"look,omitzero"`
-	// Doubts counts how often an outcome was not known.
-	Doubts int `json:"doubts,omitempty"`
+	// MoveUnknown is why the outcome of the move is unknown, so that both ends have to be looked at before anything is
+	// decided ("": it is not), and Look is what was seen last.
+	MoveUnknown string `json:"moveUnknown,omitempty"`
+	Look        Look   `json:"look,omitzero"`
+	// UnknownCount is how often the outcome was unknown.
+	UnknownCount int `json:"unknownCount,omitempty"`
 
 	// Cause is why the guest is not to be moved ("": it is), and Result how the migration has ended ("": it has not).
 	Cause  string `json:"cause,omitempty"`

@@ -43,9 +43,9 @@ func (s *State) refreshResult(now time.Time) {
 	}
 	switch {
 	case s.Result != ResultNone:
-	case s.Doubt != "" && (s.VMIGone || contract.VMIObservation{Phase: s.Claim.Phase}.Ended()):
+	case s.MoveUnknown != "" && (s.VMIGone || contract.VMIObservation{Phase: s.Claim.Phase}.Ended()):
 		s.fails(wordVMIEnded) // its own entity has found out how the guest ended
-	case s.Cause != "" && !s.Begun && s.Doubt == "" && s.Proof == nil:
+	case s.Cause != "" && !s.Begun && s.MoveUnknown == "" && s.Proof == nil:
 		s.stays("")
 	}
 	if s.Result == ResultNone {
@@ -74,11 +74,12 @@ func (s *State) refreshConditions(now time.Time) {
 	p := s.Admission
 	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0, "True", "Limits",
 		fmt.Sprintf("place %d of %d: %s", p.Position, p.Waiting, p.Why))
-	waits := open && s.Doubt != "" && s.Look.Verdict == VerdictWait
+	waits := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictWait
 	show(contract.ConditionNodeLost, waits, "True", contract.ReasonNodeUnresponsive, fmt.Sprintf(
 		"node %s does not answer, and nothing proves where the guest is: nothing is done until it does, or its pod has "+
 			"ended", s.silentNode()))
-	show(ConditionDoubt, open && s.Doubt != "" && s.Look.Verdict == VerdictDoubt, "True", "RunsTwice",
+	twice := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictRunsTwice
+	show(ConditionOutcomeUnknown, twice, "True", "RunsTwice",
 		fmt.Sprintf("the guest seems to run in pod %s and in pod %s: nothing is touched until a person has ended one",
 			s.Source.name(), s.Target.name()))
 	f := s.Failure

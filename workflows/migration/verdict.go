@@ -50,17 +50,17 @@ type Verdict string
 
 // The verdicts.
 const (
-	VerdictNotBegun Verdict = "not begun: go on with the steps"
-	VerdictStayed   Verdict = "stayed: withdraw the target"
-	VerdictAttach   Verdict = "under way: follow it"
-	VerdictAbort    Verdict = "cut off: abort, and look again"
-	VerdictFinish   Verdict = "left: let the target go on"
-	VerdictMoved    Verdict = "moved"
-	VerdictEnded    Verdict = "the guest has ended: withdraw the target"
-	VerdictLost     Verdict = "the guest is lost"
-	VerdictAgain    Verdict = "changing: look again"
-	VerdictWait     Verdict = "not known: wait for the node"
-	VerdictDoubt    Verdict = "it runs at both ends: touch nothing"
+	VerdictNotBegun  Verdict = "not begun: go on with the steps"
+	VerdictStayed    Verdict = "stayed: withdraw the target"
+	VerdictAttach    Verdict = "under way: follow it"
+	VerdictAbort     Verdict = "cut off: abort, and look again"
+	VerdictFinish    Verdict = "left: resume the target"
+	VerdictMoved     Verdict = "moved"
+	VerdictEnded     Verdict = "the guest has ended: withdraw the target"
+	VerdictLost      Verdict = "the guest is lost"
+	VerdictAgain     Verdict = "changing: look again"
+	VerdictWait      Verdict = "not known: wait for the node"
+	VerdictRunsTwice Verdict = "it runs at both ends: touch nothing"
 )
 
 // Ruling is one row of the table of verdicts. Rows are tried in order.
@@ -78,10 +78,10 @@ func Rulings() []Ruling {
 	never := []TargetIs{TargetAbsent, TargetOff}
 	any := Targets()
 	return []Ruling{
-		{here, []TargetIs{TargetGoesOn}, VerdictDoubt, "a guest that was let go on has left its source for good"},
+		{here, []TargetIs{TargetGoesOn}, VerdictRunsTwice, "a guest that was resumed there has left its source for good"},
 		{[]SourceIs{SourceUntouched}, []TargetIs{TargetAbsent, TargetIncoming, TargetOff, TargetUnknown},
 			VerdictNotBegun, "nobody has asked the source to move it"},
-		{here, any, VerdictStayed, "the source has given no proof, so the target was not let go on, and will not be"},
+		{here, any, VerdictStayed, "the source has given no proof, so the target was not resumed, and will not be"},
 		{[]SourceIs{SourceMoves}, any, VerdictAttach, "the node workers carry it on, whoever looks"},
 		{[]SourceIs{SourceCut}, []TargetIs{TargetGoesOn}, VerdictAgain, "the source has not heard of its end yet"},
 		{[]SourceIs{SourceCut}, any, VerdictAbort, "nobody carries its streams"},
@@ -91,7 +91,7 @@ func Rulings() []Ruling {
 		{[]SourceIs{SourceProof}, never, VerdictLost, "it has left the source, and the target ended before it went on"},
 		{[]SourceIs{SourceProof, SourceGone}, []TargetIs{TargetUnknown}, VerdictWait, "it may go on at the target"},
 		{[]SourceIs{SourceOff, SourceGone, SourceUnknown}, []TargetIs{TargetGoesOn}, VerdictMoved,
-			"it was let go on, so there was proof"},
+			"it was resumed, so there was proof"},
 		{[]SourceIs{SourceOff, SourceGone}, any, VerdictEnded, "it ended at the source, and never left it"},
 		{[]SourceIs{SourceUnknown}, never, VerdictStayed, "it is not at the target, and will not be"},
 		{[]SourceIs{SourceUnknown}, any, VerdictWait, "it may run at the source"},

@@ -14,13 +14,13 @@ func TestEveryPairHasAVerdict(t *testing.T) {
 	const (
 		notBegun, stayed, attach, abort = VerdictNotBegun, VerdictStayed, VerdictAttach, VerdictAbort
 		finish, moved, ended, lost      = VerdictFinish, VerdictMoved, VerdictEnded, VerdictLost
-		again, wait, doubt              = VerdictAgain, VerdictWait, VerdictDoubt
+		again, wait, twice              = VerdictAgain, VerdictWait, VerdictRunsTwice
 	)
 	for source, row := range map[SourceIs][]Verdict{
 		//                absent    incoming  held    goes on ended     unknown
-		SourceUntouched: {notBegun, notBegun, stayed, doubt, notBegun, notBegun},
-		SourceRuns:      {stayed, stayed, stayed, doubt, stayed, stayed},
-		SourceWaits:     {stayed, stayed, stayed, doubt, stayed, stayed},
+		SourceUntouched: {notBegun, notBegun, stayed, twice, notBegun, notBegun},
+		SourceRuns:      {stayed, stayed, stayed, twice, stayed, stayed},
+		SourceWaits:     {stayed, stayed, stayed, twice, stayed, stayed},
 		SourceMoves:     {attach, attach, attach, attach, attach, attach},
 		SourceCut:       {abort, abort, abort, again, abort, abort},
 		SourceProof:     {lost, again, finish, moved, lost, wait},
@@ -76,7 +76,7 @@ func domain(state contract.DomainState, reason string) contract.DomainObservatio
 
 func TestWhatIsTrueAtTheSource(t *testing.T) {
 	type truth = contract.MigrationTruth
-	proven := &contract.MigrationOutcome{Result: contract.ResultSourceOff,
+	withProof := &contract.MigrationOutcome{Result: contract.ResultSourceOff,
 		Proof: &contract.MigrationProof{By: contract.ProofProcess}}
 	stayed := &contract.MigrationOutcome{Result: contract.ResultStayed}
 	running := &contract.PodObservation{UID: "s", Phase: "Running"}
@@ -102,10 +102,10 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 		"session alone": {&truth{Session: true}, running, SourceMoves},
 		"cut": {&truth{Reached: true, Known: true, UnderWay: true,
 			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceCut},
-		"proof": {&truth{Reached: true, Known: true, Outcome: proven, Domain: domain(contract.DomainPaused,
+		"proof": {&truth{Reached: true, Known: true, Outcome: withProof, Domain: domain(contract.DomainPaused,
 			contract.PausedMigration)}, running, SourceProof},
 		"proof while it is tidied up": {&truth{Reached: true, Known: true, UnderWay: true, Session: true,
-			Outcome: proven}, running, SourceProof},
+			Outcome: withProof}, running, SourceProof},
 		"libvirt's proof": {&truth{Reached: true, Domain: domain(contract.DomainShutoff, contract.ReasonMigrated)}, running,
 			SourceProof},
 		"last words":               {nil, ranOut(contract.ReasonMigrated, true), SourceProof},

@@ -38,7 +38,7 @@ const (
 	ConditionAbortRequested = "migrationAbortRequested"
 	ConditionQuota          = "migrationRejectedByResourceQuota"
 	ConditionQueued         = "virtflow.io/Queued"
-	ConditionDoubt          = "virtflow.io/MigrationDoubt"
+	ConditionOutcomeUnknown = "virtflow.io/OutcomeUnknown"
 	ConditionSynchronized   = "Synchronized"
 )
 

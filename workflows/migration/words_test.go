@@ -55,7 +55,7 @@ func TestWords(t *testing.T) {
 		wordNotBegun, wordEnded} {
 		fmt.Fprintf(&b, "failed: %s\n", word)
 	}
-	for _, c := range []string{ConditionAbortRequested, ConditionQuota, ConditionQueued, ConditionDoubt} {
+	for _, c := range []string{ConditionAbortRequested, ConditionQuota, ConditionQueued, ConditionOutcomeUnknown} {
 		fmt.Fprintf(&b, "condition: %s\n", c)
 	}
 	require.Equal(t, `instance: Warning MigrationBackoff: backoff migrating vmi d/v
@@ -91,6 +91,6 @@ failed: Migration failed because the guest has ended
 condition: migrationAbortRequested
 condition: migrationRejectedByResourceQuota
 condition: virtflow.io/Queued
-condition: virtflow.io/MigrationDoubt
+condition: virtflow.io/OutcomeUnknown
 `, b.String())
 }

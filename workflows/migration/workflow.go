@@ -83,7 +83,9 @@ func (e *migration) Details(p entity.Plan) string {
 		}
 		b.WriteString(".")
 	}
-	for _, kind := range []string{ConditionDoubt, contract.ConditionNodeLost, ConditionQueued, ConditionQuota} {
+	for _, kind := range []string{
+		ConditionOutcomeUnknown, contract.ConditionNodeLost, ConditionQueued, ConditionQuota,
+	} {
 		if c, ok := conditions.Get(s.Conditions, kind); ok {
 			fmt.Fprintf(&b, "\n\n**%s**: %s.", c.Type, strings.TrimRight(c.Message, ". "))
 		}

@@ -13,8 +13,8 @@ const (
 	// askAgain is how long nothing is heard from the migration that has claimed the instance before it is asked whether
 	// it is still there.
 	askAgain = 5 * time.Minute
-	// unwindLimit is how long a migration may take to end when its instance is to go.
-	unwindLimit = time.Minute
+	// migrationEndTime is how long a migration may take to end when its instance is to go.
+	migrationEndTime = time.Minute
 )
 
 // Claim is a migration that has claimed the instance: no other begins before it has ended.

@@ -165,9 +165,9 @@ func (s *State) claimAlarm() []time.Time {
 	return at
 }
 
-// unwinding says until when the pods stay although the instance is to go: its migration ends first. Zero: they go.
-func (s *State) unwinding(now time.Time) time.Time {
-	until := s.EndingSince.Add(unwindLimit)
+// migrationEndBy is until when the pods stay although the instance is to go: its migration ends first. Zero: they go.
+func (s *State) migrationEndBy(now time.Time) time.Time {
+	until := s.EndingSince.Add(migrationEndTime)
 	if !s.moving() || !now.Before(until) {
 		return time.Time{}
 	}

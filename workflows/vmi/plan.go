@@ -133,7 +133,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 	if !s.deleting() {
 		return decision{}, false
 	}
-	if until := s.unwinding(now); !until.IsZero() {
+	if until := s.migrationEndBy(now); !until.IsZero() {
 		d := s.decideStatus(now).Or("migration " + s.Migration.Migration.Name + " to end")
 		return d.By(until), true
 	}
