@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ type pod struct {
 	t      *testing.T
 	dir    string
 	cmd    *exec.Cmd
-	exited chan error
+	exited chan struct{}
 	client rpc.LauncherClient
 	// namespace is the network namespace that it runs in; empty: this process's.
 	namespace string
@@ -54,9 +55,10 @@ type pod struct {
 func vmi(change func(spec map[string]any)) string {
 	spec := map[string]any{}
 	base := `{"terminationGracePeriodSeconds":60,"domain":{"memory":{"guest":"128Mi"},"cpu":{"cores":1},
-	 "devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},{"name":"scratch","disk":{"bus":"virtio"}},
-	 {"name":"seed","disk":{"bus":"virtio"}}]}},
-	 "volumes":[{"name":"root","containerDisk":{"image":"guest"}},{"name":"scratch","emptyDisk":{"capacity":"16Mi"}},{"name":"seed","cloudInitNoCloud":{}}]}`
+	 "devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},
+	 {"name":"scratch","disk":{"bus":"virtio"}},{"name":"seed","disk":{"bus":"virtio"}}]}},
+	 "volumes":[{"name":"root","containerDisk":{"image":"guest"}},{"name":"scratch","emptyDisk":{"capacity":"16Mi"}},
+	 {"name":"seed","cloudInitNoCloud":{}}]}`
 	if err := json.Unmarshal([]byte(base), &spec); err != nil {
 		panic(err)
 	}
@@ -87,7 +89,7 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 	dir, err := os.MkdirTemp("", "vf")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &pod{t: t, dir: dir, namespace: namespace, mount: mount, exited: make(chan error, 1),
+	p := &pod{t: t, dir: dir, namespace: namespace, mount: mount, exited: make(chan struct{}),
 		logPath: filepath.Join(dir, "log")}
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
@@ -137,18 +139,22 @@ func (p *pod) start() {
 			`mount --bind "$0" "$1" && mount --bind "$0/hosts" /etc/hosts && hostname "$2" && shift 2 && exec "$@"`,
 			p.dir, p.mount, name)
 	}
-	command := append(before, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+	command := slices.Concat(before, []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
 		"--no-new-privs",
 		launcherBinary(p.t), "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
-		"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"), "--disks-dir", p.inside("disks"),
+		"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"),
+		"--disks-dir", p.inside("disks"),
 		"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"), "--allow-emulation",
-		"--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString())
+		"--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString()})
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.inside("tmp"))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	require.NoError(p.t, p.cmd.Start())
-	go func() { p.exited <- p.cmd.Wait() }()
+	go func() {
+		_ = p.cmd.Wait() // ends reads the exit code
+		close(p.exited)
+	}()
 	p.t.Cleanup(func() {
 		// The namespace ends with its first process; changing the user took the parent's death signal from it.
 		if pid, found := p.process("launcher"); found {
