@@ -74,7 +74,9 @@ func waitsOf() map[string]map[string]bound {
 				condition: "Synchronized is False"},
 			"the kubelet to call the pod ready": {
 				condition: "Ready is False with the kubelet's reason"},
-			"migration  to end":    {deadline: "the migration's own: it is aborted, because its instance is to go"},
+			"migration  to end": {deadline: "the migration's own: it is aborted, because its instance is to go"},
+			"the migration to say where the guest is": {deadline: "five minutes where no migration answers",
+				condition: "the migration's own NodeLost condition"},
 			"the next observation": {deadline: "crdwatch's repair, every five minutes"},
 			"nothing: ":            {settled: true},
 		},

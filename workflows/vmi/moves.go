@@ -54,6 +54,33 @@ func (s *State) left() bool {
 	return s.podEnded() && s.termination().Reason == contract.ReasonMigrated
 }
 
+// mayHaveLeft says that the guest may go on at its target although its pod has ended without saying so: killed, or on a
+// node that is off. Its migration asks both ends. What the launcher says of a guest's end counts, unless the target is
+// known to go on.
+func (s *State) mayHaveLeft() bool {
+	m := s.Migration
+	crashed := s.domainIn(contract.DomainShutoff, contract.DomainCrashed)
+	if m == nil || m.Stage == contract.StageClaim || m.Stage == contract.StageStayed || s.Pod == nil ||
+		s.Pod.Migration == m.Migration.UID || !s.podEnded() && !crashed {
+		return false
+	}
+	l := s.target()
+	if l == nil {
+		return s.targetUnseen() && (s.Stale || !m.SoughtTarget)
+	}
+	return l.arrived() || !crashed && s.termination().Reason == ""
+}
+
+// targetUnseen says that no pod of the migration in hand is known, not even one that has ended.
+func (s *State) targetUnseen() bool {
+	return !slices.ContainsFunc(s.launchers(), func(l *Launcher) bool {
+		return l.Pod.Migration == s.Migration.Migration.UID
+	})
+}
+
+// departed says that the guest has left the pod in hand, or that its migration is to find out whether it has.
+func (s *State) departed() bool { return s.left() || s.mayHaveLeft() }
+
 // refreshClaim brings the migration in hand up to what is known.
 func (s *State) refreshClaim(now time.Time) {
 	m := s.Migration
@@ -66,12 +93,18 @@ func (s *State) refreshClaim(now time.Time) {
 			s.takeOver()
 		}
 	}
-	if s.Phase != PhaseRunning || !s.left() || m != nil && m.Stage == contract.StageMoved && s.target() != nil {
+	if s.Phase == PhaseRunning && s.mayHaveLeft() && s.targetUnseen() && !m.SoughtTarget {
+		m.SoughtTarget, s.Stale = true, true
+	}
+	if s.Phase != PhaseRunning || !s.departed() || m != nil && m.Stage == contract.StageMoved && s.target() != nil {
 		s.LeftSince, s.SoughtGuest = time.Time{}, false
 		return
 	}
 	if s.LeftSince.IsZero() {
 		s.LeftSince = now
+		if m != nil && !s.left() {
+			m.Asked = true // it may not know yet that there is something to be found out
+		}
 	}
 	l := s.target()
 	missing := m == nil || !m.MissingSince.IsZero() && !now.Before(m.MissingSince.Add(askAgain))
@@ -120,7 +153,7 @@ func (s *State) refreshHolder(now time.Time) {
 		s.Migration = nil
 	case l == nil && !s.left():
 		s.stay(now, "the migration is gone, and so is its target")
-	case l != nil && s.left() && l.arrived():
+	case l != nil && s.departed() && l.arrived():
 		m.Stage = contract.StageMoved
 		m.end(now, "")
 	}

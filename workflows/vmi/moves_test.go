@@ -28,6 +28,7 @@ type mover struct {
 	told map[string][]contract.ClaimObservation // by the migration's name
 	gone bool                                   // nobody hears
 	from time.Time                              // when it began to copy
+	pod  string                                 // the source's
 }
 
 // newMover listens in the world's present run.
@@ -75,7 +76,10 @@ func (m *mover) leave(gone bool) {
 
 // state is the status.migrationState at a stage.
 func (m *mover) state(stage contract.MigrationStage) *contract.MigrationState {
-	s := &contract.MigrationState{MigrationUID: job.UID, SourceNode: cluster.NodeName, SourcePod: m.w.Pod().Name,
+	if p := m.w.Pod(); p != nil {
+		m.pod = p.Name
+	}
+	s := &contract.MigrationState{MigrationUID: job.UID, SourceNode: cluster.NodeName, SourcePod: m.pod,
 		TargetNode: "node2", TargetPod: second, Configuration: &contract.MigrationConfiguration{Progress: 150}}
 	if m.from.IsZero() {
 		m.from = m.w.env.Now().UTC().Truncate(time.Second)

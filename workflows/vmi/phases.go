@@ -110,7 +110,7 @@ const (
 func (s *State) end() ending {
 	reason := ""
 	switch {
-	case s.left():
+	case s.departed():
 		return endNone
 	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
 		reason = s.Domain.Reason

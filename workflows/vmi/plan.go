@@ -190,7 +190,7 @@ func (s *State) decideBoot() (decision, bool) {
 		if !s.booted() {
 			return decision{}, false
 		}
-		if s.Domain == nil && !s.Starting && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
+		if s.Domain == nil && !s.Starting && !s.podEnded() && s.Pod.ComputeRunning && s.Pod.DeletionTimestamp == nil {
 			return decision{Action: actStartDomain,
 				Why: "its guest runs on " + s.Pod.NodeName + ", but nothing is known of its domain"}, true
 		}
@@ -278,6 +278,9 @@ func (s *State) waiting() string {
 	case PhaseScheduled:
 		return "the node's worker to start the domain"
 	case PhaseRunning:
+		if s.departed() {
+			return "the migration to say where the guest is"
+		}
 		if !s.podReady() {
 			return "the kubelet to call the pod ready"
 		}
