@@ -40,6 +40,10 @@ func migrationStories() []Scenario {
 			migrating(w, "copying")
 			w.RestartWorker(home)
 		}, Want: goesOnSomewhere},
+		{Name: "migrate-finish-lost", Story: func(w *World) {
+			migrating(w, "departed")
+			w.RestartWorker(away)
+		}, Want: goesOnSomewhere},
 	}
 }
 
@@ -54,10 +58,6 @@ func Migrations() []Scenario {
 			migrating(w, "copying")
 			w.CancelMigrations()
 		}, Want: cancelled},
-		{Name: "migrate-finish-lost", Story: func(w *World) {
-			migrating(w, "departed")
-			w.RestartWorker(away)
-		}, Want: goesOnSomewhere},
 		{Name: "migrate-and-back", Story: func(w *World) {
 			up(w)
 			for range 3 {

@@ -67,6 +67,7 @@ func (e *migration) read(ctx workflow.Context) error {
 	if in.Migration.UID == "" && s.Target.Pod != nil {
 		in.Migration.UID = s.Target.Pod.Migration
 	}
+	s.countRead(workflow.Now(ctx))
 	r, err := entity.Call[contract.ReadMigrationResult](ctx, contract.ActivityReadMigration, string(entity.ActRead), in)
 	if err == nil {
 		s.read(r)

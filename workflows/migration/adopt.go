@@ -2,6 +2,7 @@ package migration
 
 import (
 	"slices"
+	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -71,12 +72,20 @@ func (s *State) read(r contract.ReadMigrationResult) {
 	}
 }
 
+// countRead notes a read.
+func (s *State) countRead(now time.Time) {
+	if now.Sub(s.ReadAt) > 2*pauseLongest {
+		s.Reads = 0
+	}
+	s.Reads, s.ReadAt = s.Reads+1, now
+}
+
 // forget drops what was remembered, but for what people did, and for what was claimed: it may be old.
 func (s *State) forget(now *contract.MigrationObservation) {
 	n := State{
 		Object: s.Object, VMIM: s.VMIM, Next: s.Next, Manual: s.Manual, Memory: s.Memory, Prefer: s.Prefer,
 		Cancelled: s.Cancelled, Announced: s.Announced, Claim: Claim{Stage: s.Claim.Stage}, Failure: s.Failure,
-		Conflicts: s.Conflicts, Deleted: s.Deleted, VMI: s.VMI,
+		Conflicts: s.Conflicts, Deleted: s.Deleted, VMI: s.VMI, Reads: s.Reads, ReadAt: s.ReadAt,
 		Phase: s.Phase, PhaseTimes: s.PhaseTimes, Conditions: s.Conditions,
 	}
 	if now != nil {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // adopted is a migration that has come to a phase, and that no entity remembers.
@@ -213,4 +214,28 @@ func TestNothingIsContinuedWhileANodeIsAtWork(t *testing.T) {
 	r.succeeded()
 	require.Len(t, r.moves, 1)
 	require.Zero(t, r.count(contract.ActivityReadMigration))
+}
+
+// TestReadsThatLeadToNothingButReads have pauses: others have to change something first.
+func TestReadsThatLeadToNothingButReads(t *testing.T) {
+	s := State{VMIM: &contract.MigrationObservation{UID: "m"}, Memory: entity.Memory{Stale: true}}
+	now, reads := time.Unix(1000, 0), 0
+	for now.Before(time.Unix(1060, 0)) {
+		d := s.decide(now)
+		if d.Action != entity.ActRead {
+			require.True(t, d.WakeAt.After(now), "it must go on")
+			now = d.WakeAt
+			continue
+		}
+		s.countRead(now)
+		now, reads = now.Add(20*time.Millisecond), reads+1
+	}
+	require.Less(t, reads, 12)
+	require.Greater(t, reads, readsAtOnce)
+	s.forget(nil)
+	require.Equal(t, reads, s.Reads)
+	s.Stale = true
+	require.Equal(t, entity.ActRead, s.decide(now.Add(3*pauseLongest)).Action)
+	s.countRead(now.Add(3 * pauseLongest))
+	require.Equal(t, 1, s.Reads, "that is another matter")
 }

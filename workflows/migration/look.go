@@ -132,8 +132,12 @@ func (s *State) fails(word string) {
 	s.stays(word)
 }
 
-// ended takes in how the source says that it ended.
+// ended takes in how the source says that it ended. What proves that the guest has left it says more than anything but
+// that it goes on.
 func (s *State) ended(now time.Time, o contract.MigrationOutcome) {
+	if o.Result != contract.ResultMoved && (s.Proof != nil || s.Result != ResultNone) {
+		return
+	}
 	s.Outcome = &o
 	switch o.Result {
 	case contract.ResultMoved:
@@ -153,6 +157,25 @@ func (s *State) ended(now time.Time, o contract.MigrationOutcome) {
 		s.fails(wordEnded)
 	default:
 		s.unknown(now, o.Reason)
+	}
+}
+
+// leftPause is how long after the end of the source's pod its session may take to say how it went: it lets the target
+// go on itself.
+const leftPause = time.Second
+
+// sourceLeft says that the source's pod has ended with the guest's departure, and nobody has said yet how it went on.
+func (s *State) sourceLeft() bool {
+	return s.Begun && s.MoveUnknown == "" && s.Proof == nil && left(s.Source.Pod)
+}
+
+// refreshLeft takes the pod's last words for the source's proof: the node's worker that has to give it may be gone.
+func (s *State) refreshLeft(now time.Time) {
+	switch {
+	case s.LeftBy.IsZero():
+		s.LeftBy = now.Add(leftPause)
+	case !now.Before(s.LeftBy):
+		s.Proof = proof(nil, s.Source.Pod)
 	}
 }
 

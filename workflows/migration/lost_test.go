@@ -256,3 +256,57 @@ func TestAnOutcomeUnknownOnceMoreIsNotHurried(t *testing.T) {
 		})
 	}
 }
+
+// TestTheSourcesWorkerDiesAfterItsGuestHasLeft: the pod's last words are the proof, long before the heartbeats of the
+// copy are missed. What is heard of the copy then changes nothing.
+func TestTheSourcesWorkerDiesAfterItsGuestHasLeft(t *testing.T) {
+	for name, said := range map[string]contract.MigrationOutcome{
+		"no heartbeats": {Result: contract.ResultLost, Reason: "heartbeat"},
+		"no proof":      {Result: contract.ResultSourceOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.copies = time.Hour
+			r.at(5*time.Second, func() {
+				r.end("s", contract.ReasonMigrated, true)
+				r.env.SignalWorkflow(contract.SignalObservePod, *r.pods["s"])
+			})
+			r.at(8*time.Second, func() { require.Len(t, r.finished, 1, "the guest stands still") })
+			r.at(35*time.Second, func() { r.complete(said, nil) })
+			r.run()
+			r.succeeded()
+			require.Len(t, r.finished, 1)
+			require.Equal(t, contract.ProofProcess, r.finished[0].Proof.By)
+			require.Zero(t, r.count(contract.ActivityInspectMigration))
+		})
+	}
+}
+
+// TestTheSourceSaysHowItsGuestWentOn although its pod has ended before.
+func TestTheSourceSaysHowItsGuestWentOn(t *testing.T) {
+	r := newRig(t)
+	r.at(4900*time.Millisecond, func() {
+		r.end("s", contract.ReasonMigrated, true)
+		r.env.SignalWorkflow(contract.SignalObservePod, *r.pods["s"])
+	})
+	r.run()
+	r.succeeded()
+	require.Empty(t, r.finished)
+}
+
+// TestATargetThatHasEndedIsNotLetGoOn: nobody is there to answer.
+func TestATargetThatHasEndedIsNotLetGoOn(t *testing.T) {
+	r := newRig(t)
+	r.outcome, r.source = *withProof, leftTruth()
+	r.fail = func(name string) error {
+		if name == contract.ActivityAbortMigration {
+			return temporal.NewNonRetryableApplicationError("too late", "", nil)
+		}
+		return nil
+	}
+	r.at(4*time.Second, func() { r.end("t", contract.ReasonNotReceived, false) })
+	r.run()
+	r.failed(wordTargetEnded)
+	require.Equal(t, wordGuestLost, r.status.State.FailureReason)
+	require.Empty(t, r.finished)
+}

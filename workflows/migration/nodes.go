@@ -198,7 +198,10 @@ func (e *migration) finish(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.FinishTargetInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(&s.Target), Proof: *s.Proof}
 	r, err := at[contract.FinishTargetResult](ctx, &s.Target, actFinish, contract.ActivityFinishTarget, in)
-	if err != nil {
+	switch {
+	case s.Result != ResultNone: // the source has said it meanwhile
+		return nil
+	case err != nil:
 		s.unknown(workflow.Now(ctx), entity.Message(err))
 		return nil
 	}

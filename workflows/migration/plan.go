@@ -27,6 +27,12 @@ const (
 	lookNews  = time.Second
 )
 
+// What is true is read at once readsAtOnce times in a row, then after readPause, doubled each time.
+const (
+	readsAtOnce = 3
+	readPause   = time.Second
+)
+
 type (
 	action   = entity.Action
 	decision = entity.Decision
@@ -78,7 +84,7 @@ func (s *State) choose(now time.Time) decision {
 	case s.Over:
 		return decision{Action: entity.ActFinish, Why: "it has ended, and nothing of it is left"}
 	case s.Stale:
-		return decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}
+		return s.decideRead(now, "it may know less than there is, or something older")
 	case s.Result != ResultNone:
 		return s.decideEnd(now)
 	case s.MoveUnknown != "":
@@ -106,13 +112,22 @@ func (s *State) decideOrphan(now time.Time) decision {
 	}
 }
 
+// decideRead reads what is true. Where that leads to nothing but the next read, others have to change something first:
+// then there are pauses.
+func (s *State) decideRead(now time.Time, why string) decision {
+	if at := s.ReadAt.Add(pause(s.Reads-readsAtOnce, readPause)); s.Reads > readsAtOnce && now.Before(at) {
+		return decision{WakeAt: at, Waiting: "what is true to be read again"}
+	}
+	return decision{Action: entity.ActRead, Why: why}
+}
+
 // decideTold is what has to be said to the instance.
 func (s *State) decideTold(now time.Time) (decision, bool) {
 	if s.answered() {
 		return decision{}, false
 	}
 	if s.Claim.Missing {
-		return decision{Action: entity.ActRead, Why: "the instance has no workflow"}, true
+		return s.decideRead(now, "the instance has no workflow"), true
 	}
 	if stage := s.stage(); s.Claim.Stage != stage || !now.Before(s.Claim.AskAt) {
 		return decision{Action: actClaim, Why: string(stage)}, true
@@ -236,6 +251,7 @@ func (s *State) alarm(now time.Time) time.Time {
 	earlier(s.handOffBy())
 	if s.Begun {
 		earlier(s.CopyBy)
+		earlier(s.LeftBy)
 	}
 	return at
 }

@@ -21,6 +21,9 @@ type State struct {
 	Over   bool `json:"over,omitempty"`
 	// LookAt is when the object is looked for of which only a pod is known.
 	LookAt time.Time `json:"lookAt,omitzero"`
+	// Reads counts how often what is true was read, each time soon after the last, which was at ReadAt.
+	Reads  int       `json:"reads,omitempty"`
+	ReadAt time.Time `json:"readAt,omitzero"`
 
 	Phase      Phase                `json:"phase,omitempty"`
 	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
@@ -57,6 +60,8 @@ type State struct {
 	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Proof is the source's that the guest cannot run there any more: the target is to go on with it.
 	Proof *contract.MigrationProof `json:"proof,omitempty"`
+	// LeftBy is when the last words of the source's pod are that proof, if nobody has given it by then.
+	LeftBy time.Time `json:"leftBy,omitzero"`
 	// Domain is the target's, when the guest went on there.
 	Domain *contract.DomainObservation `json:"domain,omitempty"`
 

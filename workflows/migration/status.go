@@ -41,10 +41,15 @@ func (s *State) refreshResult(now time.Time) {
 	if s.Result == ResultNone && s.Cause == "" {
 		s.Cause = s.cause(now)
 	}
+	if s.Result == ResultNone && s.sourceLeft() {
+		s.refreshLeft(now)
+	}
 	switch {
 	case s.Result != ResultNone:
 	case s.MoveUnknown != "" && (s.VMIGone || contract.VMIObservation{Phase: s.Claim.Phase}.Ended()):
 		s.fails(wordVMIEnded) // its own entity has found out how the guest ended
+	case s.Proof != nil && s.Target.ended() && !s.open(actFinish):
+		s.unknown(now, "the target ended before it was let go on") // nobody there could answer
 	case s.Cause != "" && !s.Begun && s.MoveUnknown == "" && s.Proof == nil:
 		s.stays("")
 	}
