@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,13 +16,23 @@ import (
 	"kubevirt.io/api/migrations/v1alpha1"
 )
 
-// PoliciesListWatch feeds an informer with the cluster's MigrationPolicies.
+// PoliciesListWatch feeds an informer with the cluster's MigrationPolicies. Where nobody has defined what those are,
+// there are none.
 func PoliciesListWatch(config *rest.Config) (cache.ListerWatcher, error) {
 	r, _, err := restFor(config, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
-	return cache.NewListWatchFromClient(r, migrations.ResourceMigrationPolicies, "", fields.Everything()), nil
+	source := cache.NewListWatchFromClient(r, migrations.ResourceMigrationPolicies, "", fields.Everything())
+	list := source.ListWithContextFunc
+	source.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		found, err := list(ctx, o)
+		if apierrors.IsNotFound(err) {
+			return &v1alpha1.MigrationPolicyList{}, nil
+		}
+		return found, err
+	}
+	return source, nil
 }
 
 // restFor makes a client of an API group's version, whose objects are custom resources.

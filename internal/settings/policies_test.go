@@ -7,14 +7,45 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"kubevirt.io/api/migrations/v1alpha1"
 
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
+
+// TestPoliciesThatNobodyHasDefined: there are none, until somebody does.
+func TestPoliciesThatNobodyHasDefined(t *testing.T) {
+	fake := kube.New(kube.Options{})
+	status := apierrors.NewNotFound(schema.GroupResource{Resource: "migrationpolicies"}, "").Status()
+	fake.Intercept(func(r kube.Request) *kube.Fault {
+		if r.Resource != "migrationpolicies" {
+			return nil
+		}
+		return &kube.Fault{Status: &status}
+	})
+	policies, err := settings.NewPolicies(fake.Config())
+	require.NoError(t, err)
+	go policies.Run(t.Context())
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		all, err := policies.All()
+		require.NoError(c, err)
+		require.Empty(c, all)
+	}, 10*time.Second, 10*time.Millisecond)
+	fake.Intercept(nil)
+	_, err = kube.Put(fake, &v1alpha1.MigrationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "first"},
+		Spec: v1alpha1.MigrationPolicySpec{Selectors: &v1alpha1.Selectors{}}})
+	require.NoError(t, err)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		all, err := policies.All()
+		require.NoError(c, err)
+		require.Len(c, all, 1)
+	}, 20*time.Second, 10*time.Millisecond)
+}
 
 // TestPoliciesAreFollowed: what is made, changed and deleted is known without asking, and nothing is before they have
 // been read.

@@ -66,7 +66,7 @@ func judge(entries []Entry, limits contract.ReadLimitsResult, closed string, now
 		case closed != "":
 			v.why = closed
 		case now.Before(until):
-			v.why = "others of its instance have failed: not before " + until.UTC().Format(time.RFC3339)
+			v.why = "its back-off lasts: not before " + until.UTC().Format(time.RFC3339)
 		case running >= limits.Cluster:
 			v.why = fmt.Sprintf("no more than %d migrations may run at a time", limits.Cluster)
 		case e.Node != "" && from[e.Node] >= limits.Outbound:

@@ -86,7 +86,7 @@ func TestWhoIsAdmitted(t *testing.T) {
 				"what: 2, " + full}},
 		"a back-off": {
 			entries: []Entry{waiter("x", "n1", 1, notBefore(130)), waiter("y", "n1", 2, notBefore(now))},
-			want: []string{"x: 1, others of its instance have failed: not before 2026-01-01T00:02:10Z",
+			want: []string{"x: 1, its back-off lasts: not before 2026-01-01T00:02:10Z",
 				"y: admitted"}},
 		"a back-off that a person has ended": {
 			entries: []Entry{waiter("x", "n1", 1, notBefore(130), func(e *Entry) { e.Hurried = true })},

@@ -120,6 +120,10 @@ func (s *State) request(r contract.AdmissionRequest, now time.Time) {
 	e := s.entry(r.Migration)
 	e.Asked, e.Answer, e.Heard, e.Lost = true, true, now, time.Time{}
 	e.Priority, e.NotBefore = r.Priority, r.NotBefore
+	if r.Returned {
+		s.recorded(e, now, "it could not use its place, and gave it back")
+		e.Admitted, e.Begun, e.Hurried = time.Time{}, false, false
+	}
 	if r.Node != "" {
 		e.Node = r.Node
 	}

@@ -364,6 +364,22 @@ func TestABackOff(t *testing.T) {
 		"40 y admitted"}, r.heard(), "each request is answered")
 }
 
+// TestAPlaceIsGivenBack: others have it, and whoever gave it back asks for another after its back-off.
+func TestAPlaceIsGivenBack(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	returned := func(q *contract.AdmissionRequest) {
+		q.Returned, q.NotBefore = true, r.env.Now().Add(20*time.Second)
+	}
+	r.at(0, func() { r.see("x", "n1", 2, 1); r.see("y", "n2", 2, 1); r.ask("x", "n1") })
+	r.at(1, func() { r.ask("y", "n2") })
+	r.at(10, func() { r.ask("x", "n1", returned) })
+	r.at(15, func() { r.ask("y", "n2", done) })
+	r.run(100, contract.EntityInput{})
+	require.Equal(t, []string{"0 x admitted", "1 y 1/1", "10 y admitted", "10 x 1/1", "30 x admitted"}, r.heard())
+	require.Contains(t, r.told[3].o.Why, "back-off")
+}
+
 // TestOneWithoutAWorkflowTakesNoPlace: it has not heard that it is admitted. When it is back it asks again.
 func TestOneWithoutAWorkflowTakesNoPlace(t *testing.T) {
 	r := newRig(t)

@@ -216,6 +216,8 @@ type AdmissionRequest struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Begun says that it was admitted already: it counts, whatever the limits.
 	Begun bool `json:"begun,omitempty"`
+	// Returned says that it gives back the position that it had, and asks for another: it could not use it now.
+	Returned bool `json:"returned,omitempty"`
 }
 
 // AdmissionObservation is what WorkflowAdmission says to a migration.

@@ -3,6 +3,7 @@ package migration
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -98,6 +99,7 @@ func (e *migration) request(ctx workflow.Context, a action) error {
 	p := &s.Admission
 	p.Asked = true
 	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
+	p.Returns = p.Returns && err != nil
 	p.Tries++
 	next := pause(p.Tries, claimPause)
 	if there && p.Sequence > 0 {
@@ -119,15 +121,39 @@ func (e *migration) createPod(ctx workflow.Context) error {
 	case r.Refused != "":
 		s.Stale, err = true, errors.New(r.Refused)
 	case r.Quota != "":
-		s.Quota, err = r.Quota, errors.New(r.Quota)
+		s.quotaRefuses(r.Quota, workflow.Now(ctx))
 	default:
-		s.Quota = ""
+		s.Quota, s.QuotaCount, s.QuotaUntil = "", 0, time.Time{}
 		if s.Target.Pod == nil {
 			s.Target = End{NodeState: s.nodeOf(r.Pod.UID)}
 		}
 		s.Target.see(r.Pod)
 	}
-	return e.settle(ctx, actCreatePod, err)
+	err = e.settle(ctx, actCreatePod, err)
+	if s.refusedForGood(err) {
+		s.fail(wordNoPod, err)
+	}
+	return err
+}
+
+// refusedForGood says that another attempt to create the target's pod would end as this one did.
+func (s *State) refusedForGood(err error) bool {
+	switch entity.ErrorType(err) {
+	case contract.ErrorInvalid, contract.ErrorConflict:
+		return true
+	case contract.ErrorForbidden: // somebody may just be changing what forbids it
+		return s.Failure.Of(string(actCreatePod)).Count >= forbiddenTries
+	default:
+		return false
+	}
+}
+
+// quotaRefuses gives the position back to those who can use it. It is asked for again after a back-off that grows.
+func (s *State) quotaRefuses(why string, now time.Time) {
+	s.Quota = why
+	s.QuotaCount++
+	s.QuotaUntil = now.Add(entity.Pause(s.QuotaCount))
+	s.Admission = Admission{Sequence: s.Admission.Sequence, Returns: true}
 }
 
 func (e *migration) configure(ctx workflow.Context) error {

@@ -6,11 +6,15 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// How long a migration waits. KubeVirt's numbers, but for the last three.
+// How long a migration waits. KubeVirt's numbers, where a constant says nothing else.
 const (
 	unschedulableTime = 300 * time.Second
 	pendingTime       = 900 * time.Second
-	// handOffTime is for the instance's answer to the hand-off.
+	// pendingLongest bounds what the annotation may ask for: other migrations wait for the position meanwhile.
+	pendingLongest = 30 * time.Minute
+	// forbiddenTries is how often the target's pod may be forbidden, for another reason than a quota.
+	forbiddenTries = 3
+	// handOffTime is for the instance's answer to the hand-off, and before that for the settings.
 	handOffTime = 2 * time.Minute
 	// copySlack is what a copy may take beyond its completion time-out, by which the source ends it itself.
 	copySlack = 2 * time.Minute
@@ -52,6 +56,8 @@ func (s *State) cause(now time.Time) string {
 		return wordUnschedulable
 	case at(s.pendingBy()):
 		return wordPending
+	case at(s.configureBy()):
+		return wordNoSettings + s.Failure.Of(string(actConfigure)).Message
 	case at(s.handOffBy()):
 		return wordNoAnswer
 	case s.Begun && at(s.CopyBy):
@@ -66,26 +72,41 @@ func (s *State) unschedulableBy() time.Time {
 	if p := s.Target.Pod; p == nil || p.Unschedulable == nil || p.NodeName != "" || s.Begun {
 		return time.Time{}
 	}
-	return s.scheduledBy(s.VMIM.UnschedulableSeconds, unschedulableTime)
+	return after(s.phaseTime(PhaseScheduling), s.VMIM.UnschedulableSeconds, unschedulableTime, pendingLongest)
 }
 
-// pendingBy is until when the target's pod has to run (zero: it does, or has).
+// pendingBy is until when the target has to have a pod that runs (zero: it has, or had). It counts from the admission
+// on: what has a position and no pod keeps others from theirs as well.
 func (s *State) pendingBy() time.Time {
-	if s.Target.Pod == nil || s.Target.Pod.ComputeRunning || s.Begun || !s.phaseTime(PhaseScheduled).IsZero() {
+	p := s.Target.Pod
+	if !s.Admission.Admitted || p != nil && p.ComputeRunning || s.Begun || !s.phaseTime(PhaseScheduled).IsZero() {
 		return time.Time{}
 	}
-	return s.scheduledBy(s.VMIM.PendingSeconds, pendingTime)
+	since := s.Admission.At
+	if t := s.phaseTime(PhaseScheduling); since.IsZero() || !t.IsZero() && t.Before(since) {
+		since = t
+	}
+	return after(since, s.VMIM.PendingSeconds, pendingTime, pendingLongest)
 }
 
-func (s *State) scheduledBy(seconds *int64, usual time.Duration) time.Time {
-	since := s.phaseTime(PhaseScheduling)
+// after is the end of a wait; seconds are an annotation's (nil: there is none).
+func after(since time.Time, seconds *int64, usual, longest time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}
 	}
 	if seconds != nil {
-		usual = time.Duration(min(max(*seconds, 0), int64(copyLongest/time.Second))) * time.Second
+		usual = time.Duration(min(max(*seconds, 0), int64(longest/time.Second))) * time.Second
 	}
 	return since.Add(usual)
+}
+
+// configureBy is until when it has to be known how the guest is to be moved (zero: it is, or nobody has failed to say).
+func (s *State) configureBy() time.Time {
+	since := s.phaseTime(PhaseScheduled)
+	if since.IsZero() || s.Settings != nil || s.Begun || s.Failure.Of(string(actConfigure)) == nil {
+		return time.Time{}
+	}
+	return since.Add(handOffTime)
 }
 
 // handOffBy is until when the instance has to answer (zero: it has, or was not asked).

@@ -150,28 +150,40 @@ type Admission struct {
 	Tries int       `json:"tries,omitempty"`
 	AskAt time.Time `json:"askAt,omitzero"`
 	Done  bool      `json:"done,omitempty"`
+	// Returns says that the position is to be given back, and another one asked for.
+	Returns bool `json:"returns,omitempty"`
 
 	Sequence int64  `json:"sequence,omitempty"`
 	Admitted bool   `json:"admitted,omitempty"`
 	Position int    `json:"position,omitempty"`
 	Waiting  int    `json:"waiting,omitempty"`
 	Why      string `json:"why,omitempty"`
+	// At is since when it has been admitted.
+	At time.Time `json:"at,omitzero"`
 }
 
 // observeAdmission folds what the cluster's limits say. Who was admitted stays so.
 func (s *State) observeAdmission(o contract.AdmissionObservation) {
 	p := &s.Admission
-	if o.Migration == "" || o.Migration != s.Object.UID || !o.Admitted && (p.Admitted || o.Sequence <= p.Sequence) {
+	if o.Migration == "" || o.Migration != s.Object.UID || o.Sequence <= p.Sequence || p.Admitted && !o.Admitted {
 		return
 	}
-	p.Sequence = max(p.Sequence, o.Sequence)
+	if !o.Admitted {
+		p.At = time.Time{}
+	}
+	p.Sequence = o.Sequence
 	p.Admitted, p.Position, p.Waiting, p.Why = o.Admitted, o.Position, o.Waiting, o.Why
 }
 
 // request is what is said to the cluster's limits.
 func (s *State) request() contract.AdmissionRequest {
-	return contract.AdmissionRequest{
+	r := contract.AdmissionRequest{
 		Migration: s.Object, Done: s.Result != ResultNone, VMIUID: s.VMI.UID, Node: s.Source.node(),
 		Priority: s.VMIM.Priority, Since: s.VMIM.CreatedAt, NotBefore: s.NotBefore, Begun: s.Admission.Admitted,
+		Returned: s.Admission.Returns,
 	}
+	if r.NotBefore.Before(s.QuotaUntil) {
+		r.NotBefore = s.QuotaUntil
+	}
+	return r
 }

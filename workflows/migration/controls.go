@@ -107,7 +107,7 @@ func (s *State) waits() bool {
 
 // hurry ends the back-off, and asks whoever is waited for once more.
 func (s *State) hurry(now time.Time) {
-	s.NotBefore = time.Time{}
+	s.NotBefore, s.QuotaUntil = time.Time{}, time.Time{}
 	s.Admission.AskAt, s.Claim.AskAt = now, now
 	if s.MoveUnknown != "" {
 		s.Look.Count = 0

@@ -25,7 +25,9 @@ func (s *State) cleared() bool {
 }
 
 // gaveBack says that the cluster's limits know of its end, if they were ever asked.
-func (s *State) gaveBack() bool { return !s.Admission.Asked || s.Admission.Done }
+func (s *State) gaveBack() bool {
+	return !s.Admission.Asked && !s.Admission.Returns || s.Admission.Done
+}
 
 // mayWithdraw says that the target was asked to be ready, and is to be told that nobody comes.
 func (s *State) mayWithdraw() bool {

@@ -224,12 +224,20 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, contract.MigrationPending, r.status.Phase)
 		c, ok := conditions.Get(r.status.Conditions, ConditionQueued)
 		require.True(t, ok)
-		require.Equal(t, "place 2 of 3: 5 are moved", c.Message)
+		require.Equal(t, "5 are moved", c.Message)
+		patches := r.patches
+		r.env.SignalWorkflow(contract.SignalObserveAdmission,
+			contract.AdmissionObservation{Migration: "m", Sequence: 2, Position: 1, Waiting: 2, Why: "5 are moved"})
+		r.after(time.Minute, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			require.Equal(t, patches, r.patches, "another place is no news for the API server")
+		})
 		require.Zero(t, r.count(contract.ActivityCreateTargetPod)+r.count(contract.ActivityOfferMigration))
 		require.LessOrEqual(t, len(r.requests), 13, "each five minutes")
-		r.after(0, func() {
+		r.after(2*time.Minute, func() {
 			r.env.SignalWorkflow(contract.SignalObserveAdmission,
-				contract.AdmissionObservation{Migration: "m", Sequence: 2, Admitted: true})
+				contract.AdmissionObservation{Migration: "m", Sequence: 3, Admitted: true})
 		})
 	})
 	r.run()
@@ -246,10 +254,82 @@ func TestAQuotaIsWaitedFor(t *testing.T) {
 		c, ok := conditions.Get(r.status.Conditions, ConditionQuota)
 		require.True(t, ok)
 		require.Equal(t, r.quota, c.Message)
+		_, ok = conditions.Get(r.status.Conditions, ConditionQueued)
+		require.False(t, ok)
+		require.LessOrEqual(t, len(r.created), 12, "with a pause that grows")
 		r.quota = ""
 	})
 	r.run()
 	r.succeeded()
+	require.Len(t, r.requests, len(r.created)+1, "a position for each attempt, and the end")
+	for i, q := range r.requests {
+		require.Equal(t, i > 0 && i < len(r.created), q.Returned, "%d", i)
+		if q.Returned {
+			require.False(t, q.Begun)
+			require.False(t, q.NotBefore.IsZero())
+		}
+	}
+}
+
+// TestCancelledWhileAQuotaRefuses: who counts the positions hears of the end.
+func TestCancelledWhileAQuotaRefuses(t *testing.T) {
+	r := newRig(t)
+	r.quota = "exceeded quota: pods=2"
+	r.at(time.Minute, func() { r.control(contract.ControlCancel, contract.ControlRequest{Actor: "alice"}) })
+	r.run()
+	r.failed(wordCanceled + ", by alice (claimed)")
+	require.True(t, r.requests[len(r.requests)-1].Done)
+}
+
+// TestNoPositionIsHeldForNothing: whatever keeps a migration that was admitted from its pod, or from being handed off,
+// others have its position in time.
+func TestNoPositionIsHeldForNothing(t *testing.T) {
+	refuse := func(activity, kind string) func(string) error {
+		return func(name string) error {
+			if name == activity {
+				return temporal.NewApplicationError("not so", kind)
+			}
+			return nil
+		}
+	}
+	day := int64(24 * 60 * 60)
+	for name, c := range map[string]struct {
+		fail   func(string) error
+		change func(*rig)
+		within time.Duration
+		why    string
+	}{
+		"pod cannot be rendered": {refuse(contract.ActivityCreateTargetPod, contract.ErrorInvalid), nil,
+			10 * time.Second, wordNoPod + "not so"},
+		"name is taken": {refuse(contract.ActivityCreateTargetPod, contract.ErrorConflict), nil,
+			10 * time.Second, wordNoPod + "not so"},
+		"pod is forbidden": {refuse(contract.ActivityCreateTargetPod, contract.ErrorForbidden), nil,
+			5 * time.Minute, wordNoPod + "not so"},
+		"pod cannot be created": {refuse(contract.ActivityCreateTargetPod, "Kubernetes"), nil,
+			pendingTime + 2*time.Minute, wordPending},
+		"annotation asks for a day": {nil, func(r *rig) { r.boots, r.vmim.PendingSeconds = 0, &day },
+			pendingLongest + time.Minute, wordPending},
+		"annotation asks for a day without a node": {nil, func(r *rig) {
+			r.boots, r.vmim.PendingSeconds, r.vmim.UnschedulableSeconds = 0, &day, &day
+			r.at(time.Second, r.unschedulable)
+		}, pendingLongest + time.Minute, wordUnschedulable},
+		"settings cannot be read": {refuse(contract.ActivityConfigureMigration, "Kubernetes"), nil,
+			handOffTime + 2*time.Minute, wordNoSettings + "not so"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.fail = c.fail
+			if c.change != nil {
+				c.change(r)
+			}
+			r.at(c.within, func() {
+				require.Equal(t, contract.MigrationFailed, r.status.Phase)
+				require.True(t, r.requests[len(r.requests)-1].Done)
+			})
+			r.run()
+			r.failed(c.why)
+		})
+	}
 }
 
 // TestBackOffIsPassedOn: who limits migrations waits, and its instance says so.

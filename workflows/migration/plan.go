@@ -153,10 +153,10 @@ func (s *State) decideSteps(now time.Time) decision {
 		return decision{Action: actCreatePod, Why: "it has none"}
 	case !s.Target.runs():
 		return s.decideStatus(now)
-	case s.handedOff() && !s.answered(), s.Hold != nil && !s.handedOff():
-		return s.decideStatus(now)
 	case s.Settings == nil:
 		return decision{Action: actConfigure, Why: "the target's pod runs"}
+	case s.handedOff() && !s.answered(), s.Hold != nil && !s.handedOff():
+		return s.decideStatus(now)
 	case !s.handedOff():
 		return decision{Action: actHandOff, Why: "the target's pod runs on " + s.Target.node()}
 	case s.Offer == nil || s.open(actOffer) || s.open(actPrepare):
@@ -248,6 +248,7 @@ func (s *State) alarm(now time.Time) time.Time {
 	}
 	earlier(s.unschedulableBy())
 	earlier(s.pendingBy())
+	earlier(s.configureBy())
 	earlier(s.handOffBy())
 	if s.Begun {
 		earlier(s.CopyBy)
@@ -273,6 +274,8 @@ func (s *State) waiting() string {
 		return "the instance: " + s.Claim.Why
 	case !s.given():
 		return "the instance to agree"
+	case s.Quota != "" && !s.Admission.Admitted:
+		return "a resource quota to have room: " + s.Quota
 	case !s.Admission.Admitted && s.Admission.Position > 0:
 		return fmt.Sprintf("the cluster's limits: place %d of %d: %s", s.Admission.Position, s.Admission.Waiting, s.Admission.Why)
 	case !s.Admission.Admitted:

@@ -90,7 +90,7 @@ func newRig(t *testing.T) *rig {
 		Finalizers: []string{contract.FinalizerMigration}}
 	r.answer = r.agree
 	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
-		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Admitted: true}
+		return &contract.AdmissionObservation{Migration: "m", Sequence: int64(len(r.requests)), Admitted: true}
 	}
 	r.outcome = contract.MigrationOutcome{Result: contract.ResultMoved, Mode: "PreCopy",
 		Stats:  contract.MigrationStats{TotalMs: 3000, DowntimeMs: 140, Bytes: 1 << 20},
@@ -141,7 +141,11 @@ func (r *rig) signalled(_, id, _, signal string, arg any) error {
 		require.Equal(r.t, contract.AdmissionID, id)
 		r.requests = append(r.requests, c)
 		if o := r.admit(c); o != nil && !c.Done {
-			r.after(50*time.Millisecond, func() { r.env.SignalWorkflow(contract.SignalObserveAdmission, *o) })
+			wait := 50 * time.Millisecond
+			if o.Admitted {
+				wait = max(wait, c.NotBefore.Sub(r.env.Now()))
+			}
+			r.after(wait, func() { r.env.SignalWorkflow(contract.SignalObserveAdmission, *o) })
 		}
 	default:
 		require.Failf(r.t, "what is that", "%s %T", signal, arg)

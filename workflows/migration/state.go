@@ -79,9 +79,13 @@ type State struct {
 	Reason string    `json:"reason,omitempty"`
 	End    time.Time `json:"end,omitzero"`
 
-	// NotBefore is the end of the back-off. Quota is why no pod could be made, where a resource quota refused it.
+	// NotBefore is the end of the back-off after others of the instance.
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	Quota     string    `json:"quota,omitempty"`
+	// Quota is why no pod could be made, where a resource quota refused it, QuotaCount how often in a row, and QuotaUntil
+	// the end of the back-off after that.
+	Quota      string    `json:"quota,omitempty"`
+	QuotaCount int       `json:"quotaCount,omitempty"`
+	QuotaUntil time.Time `json:"quotaUntil,omitzero"`
 	// Cancelled says by whom ("": nobody has), Prefer is the node that a person would have, and Pause says that the
 	// guest is to be paused, Paused that it was.
 	Cancelled string `json:"cancelled,omitempty"`

@@ -22,6 +22,9 @@ func (s *State) refresh(now time.Time) {
 	if s.Over {
 		return
 	}
+	if s.Admission.Admitted && s.Admission.At.IsZero() {
+		s.Admission.At = now
+	}
 	if !s.Stale {
 		s.refreshResult(now)
 		s.advance(now)
@@ -76,9 +79,9 @@ func (s *State) refreshConditions(now time.Time) {
 		show(ConditionAbortRequested, true, "True", "", "")
 	}
 	show(ConditionQuota, s.Quota != "" && open, "True", "", s.Quota)
+	// Without the place: that changes for all that wait whenever one of them is admitted.
 	p := s.Admission
-	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0, "True", "Limits",
-		fmt.Sprintf("place %d of %d: %s", p.Position, p.Waiting, p.Why))
+	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits", p.Why)
 	waits := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictWait
 	show(contract.ConditionNodeLost, waits, "True", contract.ReasonNodeUnresponsive, fmt.Sprintf(
 		"node %s does not answer, and nothing proves where the guest is: nothing is done until it does, or its pod has "+

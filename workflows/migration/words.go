@@ -19,13 +19,15 @@ const (
 	wordUnschedulable = "Migration target pod was unschedulable for too long: unschedulable pod timeout period exceeded"
 	wordPending       = "Migration target pod was pending for too long: pending pod timeout period exceeded"
 	// KubeVirt has no words for those below.
-	wordNoAnswer  = "Migration failed because the instance did not answer in time"
-	wordNoOffer   = "Migration failed because the source could not offer its guest: "
-	wordNotReady  = "Migration failed because the target could not be prepared: "
-	wordTooLong   = "Migration failed because it took longer than completionTimeoutPerGiB allows"
-	wordGuestLost = "Migration failed because the guest was lost: it had left the source, and the target ended first"
-	wordNotBegun  = "Migration failed because the source was never asked to move its guest"
-	wordEnded     = "Migration failed because the guest has ended"
+	wordNoAnswer   = "Migration failed because the instance did not answer in time"
+	wordNoPod      = "Migration failed because the target's pod could not be created: "
+	wordNoSettings = "Migration failed because its settings could not be read: "
+	wordNoOffer    = "Migration failed because the source could not offer its guest: "
+	wordNotReady   = "Migration failed because the target could not be prepared: "
+	wordTooLong    = "Migration failed because it took longer than completionTimeoutPerGiB allows"
+	wordGuestLost  = "Migration failed because the guest was lost: it had left the source, and the target ended first"
+	wordNotBegun   = "Migration failed because the source was never asked to move its guest"
+	wordEnded      = "Migration failed because the guest has ended"
 )
 
 // What the instance's status says.
