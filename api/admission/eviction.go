@@ -55,7 +55,7 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 		return tooMany("%s", problem)
 	case !leave:
 		return admission.Allowed("")
-	case vmi.Status.EvacuationNodeName != "":
+	case vmi.Status.EvacuationNodeName != "" && vmi.Status.EvacuationNodeName == vmi.Status.NodeName:
 		return tooMany("Evacuation in progress: Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace,
 			vmi.Name)
 	case vmi.Status.NodeName != pod.Spec.NodeName:
@@ -102,8 +102,10 @@ func (h *handler) evacuate(
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	// Another instance of its name is not meant.
-	ops := []op{{"test", "/metadata/uid", vmi.UID}, {"add", "/status/evacuationNodeName", node}}
+	// Another instance of its name is not meant, nor one that has left the node meanwhile. A mark of another node is of
+	// before it was moved, and is replaced.
+	ops := []op{{"test", "/metadata/uid", vmi.UID}, {"test", "/status/nodeName", node},
+		{"add", "/status/evacuationNodeName", node}}
 	if eviction.Annotations[askedBy] == descheduler {
 		if len(vmi.Annotations) == 0 {
 			ops = append(ops, op{"add", "/metadata/annotations", map[string]string{evictionSource: fromScheduler}})

@@ -32,6 +32,7 @@ func TestEvictions(t *testing.T) {
 		pod      func(*corev1.Pod)
 		vmi      func(*kubevirtv1.VirtualMachineInstance)
 		gone     bool
+		moves    string // to this node, while it is marked
 		object   string
 		message  string // ""; the eviction may go ahead
 		marked   string
@@ -78,6 +79,17 @@ func TestEvictions(t *testing.T) {
 			},
 			message: `Evacuation in progress: Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
 		},
+		"of one that has moved here, marked for where it was": {
+			vmi: func(v *kubevirtv1.VirtualMachineInstance) {
+				strategy(kubevirtv1.EvictionStrategyExternal)(v)
+				v.Status.EvacuationNodeName = "node0"
+			},
+			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
+		},
+		"of one that moves away at that moment": {
+			vmi: strategy(kubevirtv1.EvictionStrategyExternal), moves: "node2",
+			message: "kubevirt failed marking the vmi for eviction: testing value /status/nodeName failed: test failed",
+		},
 		"of the pod that it moves to": {
 			vmi: func(v *kubevirtv1.VirtualMachineInstance) {
 				strategy(kubevirtv1.EvictionStrategyExternal)(v)
@@ -114,7 +126,7 @@ func TestEvictions(t *testing.T) {
 				objects = objects.WithObjects(vmi)
 			}
 			cluster := objects.Build()
-			writer := &patches{t: t, vmi: vmi}
+			writer := &patches{t: t, vmi: vmi, moves: c.moves}
 			object := c.object
 			if object == "" {
 				object = evictionObject
@@ -143,8 +155,9 @@ func TestEvictions(t *testing.T) {
 // status.
 type patches struct {
 	client.Writer
-	t   *testing.T
-	vmi *kubevirtv1.VirtualMachineInstance
+	t     *testing.T
+	vmi   *kubevirtv1.VirtualMachineInstance
+	moves string
 }
 
 func (p *patches) Patch(_ context.Context, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -153,9 +166,15 @@ func (p *patches) Patch(_ context.Context, o client.Object, patch client.Patch, 
 	require.NoError(p.t, err)
 	operations, err := jsonpatch.DecodePatch(raw)
 	require.NoError(p.t, err)
+	if p.moves != "" {
+		o.(*kubevirtv1.VirtualMachineInstance).Status.NodeName = p.moves
+	}
 	before, err := json.Marshal(o)
 	require.NoError(p.t, err)
 	after, err := operations.Apply(before)
+	if p.moves != "" && err != nil {
+		return err
+	}
 	require.NoError(p.t, err)
 	if len((&client.PatchOptions{}).ApplyOptions(options).DryRun) > 0 {
 		return nil
