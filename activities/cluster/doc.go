@@ -26,7 +26,7 @@
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create
-//	""            nodes                               get, patch
+//	""            nodes                               get, patch   (read before a drain moves or evicts)
 //	""            namespaces                          get      (where a MigrationPolicy asks for labels)
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
 //	kubevirt.io   kubevirts/status (the same)         patch    (by workers/control: condition Available)

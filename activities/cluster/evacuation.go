@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
@@ -34,7 +35,7 @@ func (a *Activities) FindEvacuees(
 		return out, err
 	}
 	there = slices.DeleteFunc(there, func(vmi kubevirt.VirtualMachineInstance) bool {
-		return in.Scope == contract.ScopeMarked && vmi.Status.EvacuationNodeName != in.Node
+		return in.Scope == contract.ScopeMarked && !marked(&vmi, in.Node)
 	})
 	migrations, err := a.migrationsOf(ctx, there)
 	if err != nil {
@@ -94,13 +95,15 @@ func (a *Activities) migrationsOf(
 ) (map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration, error) {
 	names := map[string][]string{}
 	for _, vmi := range of {
-		names[vmi.Namespace] = append(names[vmi.Namespace], vmi.Name)
+		if len(validation.IsValidLabelValue(vmi.Name)) == 0 { // otherwise no migration has it as label
+			names[vmi.Namespace] = append(names[vmi.Namespace], vmi.Name)
+		}
 	}
 	out := map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration{}
 	for namespace, in := range names {
 		which, err := labels.NewRequirement(kubevirt.MigrationSelectorLabel, selection.In, in)
-		if err != nil { // a name that is no label: nothing has it
-			continue
+		if err != nil {
+			return nil, fmt.Errorf("selecting the migrations of instances: %w", err)
 		}
 		list, err := a.KubeVirt.Migrations(namespace).
 			List(ctx, metav1.ListOptions{LabelSelector: labels.NewSelector().Add(*which).String()})
@@ -122,7 +125,7 @@ func evacuee(
 	e := contract.Evacuee{
 		VMI:         contract.Object{Namespace: vmi.Namespace, Name: vmi.Name, UID: string(vmi.UID)},
 		Strategy:    strategy,
-		Marked:      vmi.Status.EvacuationNodeName == node,
+		Marked:      marked(vmi, node),
 		Descheduled: vmi.Annotations[kubevirt.EvictionSourceAnnotation] == "descheduler",
 		Running:     vmi.Status.Phase == kubevirt.Running && len(vmi.Status.ActivePods) <= 1,
 		Deleting:    vmi.DeletionTimestamp != nil,
@@ -149,8 +152,8 @@ func evacuee(
 	return e
 }
 
-// CreateMigrations makes a migration for each of the instances that are on the node yet, and have none. Idempotent: its
-// name is derived from the instance, the node and the one before.
+// CreateMigrations makes a migration for each of the instances that are on the node yet, are to leave it as things are
+// now, and have none. Idempotent: its name is derived from the instance, the node and the one before.
 func (a *Activities) CreateMigrations(
 	ctx context.Context, in contract.CreateMigrationsInput,
 ) (contract.CreateMigrationsResult, error) {
@@ -169,8 +172,18 @@ func (a *Activities) CreateMigrations(
 	if err != nil {
 		return out, err
 	}
+	stay := ""
+	if slices.ContainsFunc(there, func(vmi kubevirt.VirtualMachineInstance) bool { return !marked(&vmi, in.Node) }) {
+		if stay, err = a.notDrained(ctx, in.Node); err != nil {
+			return out, err
+		}
+	}
 	for i := range there {
 		vmi := &there[i]
+		if stay != "" && !marked(vmi, in.Node) {
+			out.Refused = append(out.Refused, contract.EvacueeRefusal{UID: string(vmi.UID), Why: stay})
+			continue
+		}
 		all := migrations[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}]
 		why, err := a.createEvacuation(ctx, vmi, in, all)
 		switch {
@@ -183,6 +196,26 @@ func (a *Activities) CreateMigrations(
 		}
 	}
 	return out, nil
+}
+
+// marked says that an instance is asked to leave a node, whatever becomes of the others.
+func marked(vmi *kubevirt.VirtualMachineInstance, node string) bool {
+	return vmi.Status.EvacuationNodeName == node
+}
+
+// notDrained is why not all guests are to leave a node, as the API server knows it now; "" when they are.
+func (a *Activities) notDrained(ctx context.Context, name string) (string, error) {
+	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "node " + name + " exists no more", nil
+	case err != nil:
+		return "", failure("reading node "+name, err)
+	}
+	if o := observe.Node(node, false); !o.Unschedulable && !o.Drain {
+		return "node " + name + " is neither cordoned nor tainted " + contract.TaintDrain + " now", nil
+	}
+	return "", nil
 }
 
 // createEvacuation makes one. What the API server refuses is a result.
@@ -210,6 +243,9 @@ func (a *Activities) createEvacuation(
 			Labels:      map[string]string{kubevirt.MigrationSelectorLabel: vmi.Name},
 			Annotations: map[string]string{contract.AnnotationEvacuation: in.Node},
 			Finalizers:  []string{contract.FinalizerMigration},
+			// It goes with the instance.
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: kubevirt.GroupVersion.String(),
+				Kind: kindVMI, Name: vmi.Name, UID: vmi.UID}},
 		},
 		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmi.Name, Priority: &priority},
 	}
@@ -270,8 +306,8 @@ func (a *Activities) DeleteMigrations(ctx context.Context, in contract.DeleteMig
 }
 
 // EvictPod evicts the launcher pods of an instance on a node, as whoever drains the node would, unless the instance is
-// to be moved, as things are now. Disruption budgets are asked. Idempotent: a pod that is being deleted is left as it
-// is.
+// to be moved, or the node is not drained, as things are now. Disruption budgets are asked. Idempotent: a pod that is
+// being deleted is left as it is.
 func (a *Activities) EvictPod(ctx context.Context, in contract.EvictPodInput) (contract.EvictPodResult, error) {
 	vmi, err := a.onNode(ctx, in.VMI, in.Node)
 	if err != nil || vmi == nil {
@@ -286,6 +322,9 @@ func (a *Activities) EvictPod(ctx context.Context, in contract.EvictPodInput) (c
 			return contract.EvictPodResult{Refused: "it can be moved now"}, nil
 		}
 	default:
+	}
+	if stay, err := a.notDrained(ctx, in.Node); err != nil || stay != "" {
+		return contract.EvictPodResult{Refused: stay}, err
 	}
 	pods, err := a.launchers(ctx, in.VMI, nil)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,30 @@ func (w *world) evacuee(
 	made, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), vmi, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return contract.Object{Namespace: w.ns, Name: name, UID: string(made.UID)}
+}
+
+// node makes the node, or changes it.
+func (w *world) node(t *testing.T, change func(*corev1.Node)) {
+	t.Helper()
+	nodes := w.kubernetes.CoreV1().Nodes()
+	node, err := nodes.Get(t.Context(), drained, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		node, err = nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: drained}},
+			metav1.CreateOptions{})
+	}
+	require.NoError(t, err)
+	node.Spec = corev1.NodeSpec{}
+	if change != nil {
+		change(node)
+	}
+	_, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+func cordon(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func taint(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoSchedule}}
 }
 
 func (w *world) migrations(t *testing.T) []kubevirt.VirtualMachineInstanceMigration {
@@ -139,6 +164,10 @@ func TestCreateMigrations(t *testing.T) {
 			contract.AnnotationRequestedBy: "alice"}, m.Annotations)
 		require.Equal(t, map[string]string{kubevirt.MigrationSelectorLabel: m.Spec.VMIName}, m.Labels)
 		require.Equal(t, []string{contract.FinalizerMigration}, m.Finalizers)
+		vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), m.Spec.VMIName, metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
+			Name: vmi.Name, UID: vmi.UID}}, m.OwnerReferences, "it goes with the instance")
 		want := kubevirt.PrioritySystemCritical
 		if m.Spec.VMIName == "low" {
 			want = kubevirt.PrioritySystemMaintenance
@@ -165,11 +194,54 @@ func TestCreateMigrations(t *testing.T) {
 	}
 }
 
+// TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained as the Node is now, whatever the drain believes.
+func TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a node of its own")
+	}
+	made := func(name string, change func(*kubevirt.VirtualMachineInstance)) contract.CreateMigrationsResult {
+		t.Helper()
+		out, err := w.CreateMigrations(t.Context(), contract.CreateMigrationsInput{Node: drained,
+			Instances: []contract.Evacuee{{VMI: w.evacuee(t, name, change)}}})
+		require.NoError(t, err)
+		return out
+	}
+	unmarked := func(v *kubevirt.VirtualMachineInstance) { v.Status.EvacuationNodeName = "" }
+	require.Equal(t, "node node-1 exists no more", made("no-node", unmarked).Refused[0].Why)
+	w.node(t, nil)
+	require.Equal(t, "node node-1 is neither cordoned nor tainted kubevirt.io/drain now",
+		made("stays", unmarked).Refused[0].Why)
+	require.Empty(t, w.migrations(t))
+	require.Equal(t, 1, made("marked", nil).Made)
+	w.node(t, cordon)
+	require.Equal(t, 1, made("cordoned", unmarked).Made)
+	w.node(t, taint)
+	require.Equal(t, 1, made("tainted", unmarked).Made)
+}
+
+// TestANameThatIsNoLabelHidesNoOther instance's migrations.
+func TestANameThatIsNoLabelHidesNoOther(t *testing.T) {
+	w := newWorld(t)
+	web := w.evacuee(t, "web", nil)
+	w.evacuee(t, strings.Repeat("long", 20), nil)
+	_, err := w.CreateMigrations(t.Context(), contract.CreateMigrationsInput{Node: drained,
+		Instances: []contract.Evacuee{{VMI: web}}})
+	require.NoError(t, err)
+	out, err := w.FindEvacuees(t.Context(), contract.FindEvacueesInput{Node: drained, Scope: contract.ScopeMarked})
+	require.NoError(t, err)
+	require.Len(t, out.Evacuees, 2)
+	for _, e := range out.Evacuees {
+		require.Equal(t, e.VMI == web, e.Migration.UID != "", e.VMI.Name)
+	}
+}
+
 func TestEvictPod(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a pod has to be on a node that there is not")
 	}
+	w.node(t, taint)
 	launcher := func(vmi contract.Object, node string) contract.Object {
 		return w.another(t, vmi, func(p *corev1.Pod) { p.Spec.NodeName = node })
 	}
@@ -195,7 +267,10 @@ func TestEvictPod(t *testing.T) {
 	})
 	require.Contains(t, evict(vmi), "a budget protects it")
 	w.fake.Intercept(nil)
+	w.node(t, nil)
+	require.Contains(t, evict(vmi), "neither cordoned nor tainted")
 	require.False(t, goes(here))
+	w.node(t, cordon)
 	for range 2 {
 		require.Empty(t, evict(vmi))
 		require.True(t, goes(here))

@@ -15,7 +15,7 @@ func DrainID(node string, n int) string {
 
 // Controls of drains, with a ControlRequest each.
 const (
-	ControlDrain       = "drain"        // node: begin to move all guests away; Parallelism at a time
+	ControlDrain       = "drain"        // node, cordoned or tainted: move all guests away; Parallelism at a time
 	ControlPauseDrain  = "pause-drain"  // drain: begin no other move; those under way go on
 	ControlResumeDrain = "resume-drain" // drain: go on
 	ControlCancelDrain = "cancel-drain" // drain: cancel its moves, and let those that are left stay
@@ -45,7 +45,8 @@ type DrainScope string
 const (
 	// ScopeMarked: those whose pods somebody wanted to evict (status.evacuationNodeName).
 	ScopeMarked DrainScope = "marked"
-	// ScopeAll: all of them; those that are not to be moved are evicted when the others have left.
+	// ScopeAll: all of them; those that are not to be moved are evicted when the others have left. Only while the node
+	// is cordoned or has TaintDrain.
 	ScopeAll DrainScope = "all"
 )
 
@@ -81,9 +82,11 @@ type DrainResult struct {
 	Summary string `json:"summary"`
 	// CancelledBy is the person who cancelled it, as claimed ("": nobody did).
 	CancelledBy string `json:"cancelledBy,omitempty"`
-	Moved       int    `json:"moved,omitempty"`
-	Evicted     int    `json:"evicted,omitempty"`
-	Left        int    `json:"left,omitempty"` // in other ways
+	// Scope is whom it was about when it ended: the taint may have come or gone since.
+	Scope   DrainScope `json:"scope,omitempty"`
+	Moved   int        `json:"moved,omitempty"`
+	Evicted int        `json:"evicted,omitempty"`
+	Left    int        `json:"left,omitempty"` // in other ways
 }
 
 // Activities of drains (package activities/cluster).
@@ -138,8 +141,8 @@ type Evacuee struct {
 	LastFailure time.Time `json:"lastFailure,omitzero"`
 }
 
-// CreateMigrationsInput asks for migrations of instances away from a node. Event SuccessfulCreate or FailedCreate on
-// each instance.
+// CreateMigrationsInput asks for migrations of instances away from a node: of any of them while the node is cordoned or
+// has TaintDrain, otherwise of marked ones only. Event SuccessfulCreate or FailedCreate on each instance.
 type CreateMigrationsInput struct {
 	Node      string    `json:"node"`
 	Instances []Evacuee `json:"instances"` // VMI and Descheduled count
@@ -163,7 +166,8 @@ type DeleteMigrationsInput struct {
 	Migrations []Object `json:"migrations"`
 }
 
-// EvictPodInput evicts the launcher pod of an instance that is not to be moved. PodDisruptionBudgets are asked.
+// EvictPodInput evicts the launcher pod of an instance that is not to be moved, while the node is cordoned or has
+// TaintDrain. PodDisruptionBudgets are asked.
 type EvictPodInput struct {
 	Node string `json:"node"`
 	VMI  Object `json:"vmi"`

@@ -238,14 +238,23 @@ func TestAPersonEndsABackOff(t *testing.T) {
 	require.True(t, s.backsOff(), "it has failed again")
 }
 
-func TestTheScopeGrowsOnly(t *testing.T) {
-	s := seen(contract.ScopeMarked)
+func TestTheScopeFollowsTheNode(t *testing.T) {
+	s := seen(contract.ScopeMarked, guest("a"))
 	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked})
 	require.False(t, s.Look)
 	s.tell(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
 	require.True(t, s.Look)
 	require.Equal(t, contract.ScopeAll, s.Scope)
+	stays := func(e *contract.Evacuee) { e.Marked = false }
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a"), guest("b", stays, fixed),
+		guest("c", stays, strategy("None"))}})
 	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 2})
-	require.Equal(t, contract.ScopeAll, s.Scope)
+	require.Equal(t, contract.ScopeMarked, s.Scope)
 	require.Equal(t, 3, s.Parallelism)
+	require.Equal(t, entity.ActRead, s.decide(now).Action)
+	s.see(now, contract.FindEvacueesResult{})
+	require.Equal(t, entity.ActFinish, s.decide(now).Action)
+	require.Equal(t, contract.DrainResult{Scope: contract.ScopeMarked, Left: 1,
+		Summary: "The node is neither tainted nor cordoned any more, so other guests stay: 0 moved, 1 left in " +
+			"other ways."}, s.result(), "those that stay have not left")
 }

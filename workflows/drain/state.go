@@ -88,6 +88,8 @@ type State struct {
 	// Deleted and Cleared say what was done since it was cancelled.
 	Deleted bool `json:"deleted,omitempty"`
 	Cleared bool `json:"cleared,omitempty"`
+	// Withdrawn says that not all guests are to leave any more: the node's taint and cordon are gone.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Gone says that the node exists no more.
 	Gone bool `json:"gone,omitempty"`
 	// Detached says that a run of the node's entity before this one has opened it.
@@ -105,12 +107,13 @@ type Request struct {
 
 // tell takes in what the node's entity says.
 func (s *State) tell(p contract.DrainProgress) {
-	if p.Scope == contract.ScopeAll && s.Scope != p.Scope || p.Marked != s.Marked {
+	if s.Scope != p.Scope {
+		s.Withdrawn = p.Scope == contract.ScopeMarked
+	}
+	if s.Scope != p.Scope || p.Marked != s.Marked {
 		s.Look = true
 	}
-	if p.Scope == contract.ScopeAll { // it is not taken back: who wanted that, cancels
-		s.Scope = p.Scope
-	}
+	s.Scope = p.Scope
 	if p.Parallelism > 0 {
 		s.Parallelism = p.Parallelism
 	}
@@ -144,6 +147,7 @@ func (s *State) see(now time.Time, r contract.FindEvacueesResult) {
 		switch {
 		case b.Evicted:
 			s.Evicted++
+		case !b.Marked && s.Scope == contract.ScopeMarked: // it is not to leave any more
 		case b.Standing == Migrating:
 			s.Moved++
 		default:

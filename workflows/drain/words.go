@@ -33,13 +33,15 @@ func (s *State) summary() string {
 // result is what the drain returns.
 func (s *State) result() contract.DrainResult {
 	r := contract.DrainResult{Summary: "The guests have left: " + s.summary(), Moved: s.Moved, Evicted: s.Evicted,
-		Left: s.Left}
+		Left: s.Left, Scope: s.Scope}
 	switch {
 	case s.Gone:
 		r.Summary = "The node exists no more: " + s.summary()
 	case s.Cancelled != nil:
 		r.CancelledBy = s.Cancelled.Actor
 		r.Summary = fmt.Sprintf("Cancelled by %s (claimed): %s", s.Cancelled.Actor, s.summary())
+	case s.Withdrawn:
+		r.Summary = "The node is neither tainted nor cordoned any more, so other guests stay: " + s.summary()
 	}
 	return r
 }

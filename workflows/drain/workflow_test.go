@@ -42,8 +42,11 @@ func newNode(t *testing.T, guests ...contract.Evacuee) *node {
 	return n
 }
 
-func (n *node) find(context.Context, contract.FindEvacueesInput) (contract.FindEvacueesResult, error) {
+func (n *node) find(_ context.Context, in contract.FindEvacueesInput) (contract.FindEvacueesResult, error) {
 	out := contract.FindEvacueesResult{Evacuees: slices.Clone(n.guests), Outbound: 2}
+	if in.Scope == contract.ScopeMarked {
+		out.Evacuees = slices.DeleteFunc(out.Evacuees, func(e contract.Evacuee) bool { return !e.Marked })
+	}
 	if !n.stuck { // who moves has left by the next look
 		n.guests = slices.DeleteFunc(n.guests, func(e contract.Evacuee) bool { return e.Migration.UID != "" })
 	}
@@ -123,7 +126,7 @@ func TestADrainMovesAllAndEvictsTheRest(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, n.made)
 	require.Equal(t, []string{"d", "e"}, n.evicted)
 	require.Equal(t, 2, n.most)
-	require.Equal(t, contract.DrainResult{Moved: 3, Evicted: 2,
+	require.Equal(t, contract.DrainResult{Scope: contract.ScopeAll, Moved: 3, Evicted: 2,
 		Summary: "The guests have left: 3 moved, 2 evicted, 1 left to others."}, r)
 }
 
@@ -170,6 +173,18 @@ func TestWhatIsBlockedWaitsForSomebody(t *testing.T) {
 	}, time.Hour)
 	require.Equal(t, 2, n.drain(t, contract.ScopeAll).Moved)
 	require.Equal(t, []string{"b", "a"}, n.made)
+}
+
+// TestADrainEndsWithTheTaint: one that is blocked does not keep it open, and who comes later stays.
+func TestADrainEndsWithTheTaint(t *testing.T) {
+	unmarked := func(e *contract.Evacuee) { e.Marked = false }
+	n := newNode(t, guest("a", fixed, unmarked))
+	n.RegisterDelayedCallback(func() {
+		n.guests = append(n.guests, guest("b", strategy("None"), unmarked), guest("c", unmarked))
+		n.SignalWorkflow(contract.SignalProgress, contract.DrainProgress{Scope: contract.ScopeMarked})
+	}, time.Hour+10*time.Second)
+	require.Zero(t, n.drain(t, contract.ScopeAll).Left)
+	require.Empty(t, append(n.made, n.evicted...))
 }
 
 func TestWhatIsRefusedIsTriedAgain(t *testing.T) {

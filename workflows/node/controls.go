@@ -27,15 +27,20 @@ func (s *State) holdable() entity.Holdable {
 	}
 }
 
-// drainControl begins a drain, whatever there is to ask for one.
+// drainControl begins a drain of a node that is cordoned or tainted. On another one, guests that are evicted would
+// start again, and be evicted again.
 func (s *State) drainControl() entity.Control {
 	return entity.Control{
 		Name: contract.ControlDrain,
-		Does: "Move all guests away, and evict those that are not to be moved. It does not cordon the node.",
+		Does: "Move all guests away, and evict those that are not to be moved. The node has to be cordoned, or " +
+			"to have the taint " + contract.TaintDrain + "; when it is neither any more, the other guests stay.",
 		Check: func(r contract.ControlRequest) error {
 			switch {
 			case s.Node == nil || s.Node.Gone:
 				return errors.New("there is no such node")
+			case !s.Node.Unschedulable && !s.Node.Drain:
+				return errors.New("the node is neither cordoned nor tainted " + contract.TaintDrain +
+					", so guests would start on it again: cordon it first")
 			case r.Parallelism < 0 || r.Parallelism > maxParallelism:
 				return fmt.Errorf("parallelism: has to be between 0 and %d", maxParallelism)
 			case s.Wanted != nil:

@@ -73,13 +73,19 @@ func (s *State) open() *entity.Transition {
 	return &s.Open.Transition
 }
 
-// follow forgets what is over with the node's cordon and taint: a taint that was acted on, and the hold that a
-// cancelled drain has left.
+// follow ends what is over with the node's cordon and taint: a taint that was acted on, a drain of all guests, and the
+// hold that a cancelled drain has left.
 func (s *State) follow() {
-	if s.Node == nil || s.Node.Drain {
+	if s.Node == nil || s.Node.Gone || s.Node.Drain {
 		return
 	}
 	s.Tainted = false
+	if !s.Node.Unschedulable {
+		s.Wanted = nil
+		if s.Open != nil {
+			s.Open.Scope = contract.ScopeMarked
+		}
+	}
 	if s.Hold != nil && !s.Node.Unschedulable && s.marked() == 0 && s.Open == nil {
 		s.Hold = nil
 	}
@@ -191,7 +197,8 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed) {
 	}
 	s.Idle = min(s.Idle+1, mostIdle)
 	s.Again = now.Add(firstAgain << (s.Idle - 1))
-	s.Tainted = s.Node != nil && s.Node.Drain
+	// A taint that came too late for it is still to be acted on.
+	s.Tainted = s.Node != nil && s.Node.Drain && r.Scope != contract.ScopeMarked
 	if r.CancelledBy != "" {
 		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now,
 			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another "+

@@ -154,9 +154,50 @@ func TestACancelledDrainHoldsOthers(t *testing.T) {
 	}
 }
 
+// TestADrainOfAllEndsWithTaintAndCordon, and a later cordon alone does not bring it back.
+func TestADrainOfAllEndsWithTaintAndCordon(t *testing.T) {
+	d := newDrains(t)
+	d.node(0, "1", tainted)
+	d.node(10*time.Second, "2", cordoned)
+	d.node(20*time.Second, "3", nil)
+	d.node(30*time.Second, "4", cordoned)
+	d.node(40*time.Second, "5", tainted)
+	d.run(t, 50*time.Second)
+	require.Len(t, d.began, 1)
+	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeMarked}, {Scope: contract.ScopeAll},
+		{Scope: contract.ScopeAll, Gone: true}}, d.told)
+}
+
+// TestATaintThatComesTooLateForADrain of marked instances begins another one.
+func TestATaintThatComesTooLateForADrain(t *testing.T) {
+	d := newDrains(t)
+	d.result.Scope = contract.ScopeMarked
+	d.node(0, "1", nil)
+	d.marked(0, "10", 1)
+	d.node(50*time.Second, "2", tainted)
+	d.marked(55*time.Second, "11", 0)
+	d.RegisterDelayedCallback(func() { d.result.Scope = contract.ScopeAll }, 90*time.Second)
+	d.run(t, time.Hour)
+	require.Len(t, d.began, 2)
+	require.Equal(t, contract.ScopeAll, d.began[1].Scope)
+}
+
+func TestTheControlNeedsACordonOrTaint(t *testing.T) {
+	check := func(change func(*contract.NodeObservation)) error {
+		s := State{Name: "n", Node: &contract.NodeObservation{}}
+		if change != nil {
+			change(s.Node)
+		}
+		return s.drainControl().Check(contract.ControlRequest{})
+	}
+	require.ErrorContains(t, check(nil), "neither cordoned nor tainted kubevirt.io/drain")
+	require.NoError(t, check(cordoned))
+	require.NoError(t, check(tainted))
+}
+
 func TestTheControlDrains(t *testing.T) {
 	d := newDrains(t)
-	d.node(0, "1", nil)
+	d.node(0, "1", cordoned)
 	d.control(time.Second, contract.ControlDrain, contract.ControlRequest{Parallelism: 3, Reason: "a new kernel"})
 	d.control(2*time.Second, contract.ControlDrain, contract.ControlRequest{Parallelism: 5})
 	d.run(t, 30*time.Second)
