@@ -102,6 +102,7 @@ func waitsOf() map[string]map[string]bound {
 			"the cluster's limits": {deadline: "each five minutes it is asked again",
 				condition: "the Queued condition; the details have the place"},
 			"a resource quota to have room: ":  {condition: "the condition migrationRejectedByResourceQuota"},
+			"what is true to be read again":    {deadline: "the next read, a minute at most"},
 			"a pod for the target":             {deadline: "fifteen minutes, or what the annotation says"},
 			"a node for the target: ":          {deadline: "five minutes, or what the annotation says"},
 			"the images of the target's pod: ": {deadline: "fifteen minutes, or what the annotation says"},

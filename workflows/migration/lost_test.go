@@ -294,8 +294,8 @@ func TestTheSourceSaysHowItsGuestWentOn(t *testing.T) {
 	require.Empty(t, r.finished)
 }
 
-// TestATargetThatHasEndedIsNotLetGoOn: nobody is there to answer.
-func TestATargetThatHasEndedIsNotLetGoOn(t *testing.T) {
+// TestATargetThatHasEndedIsNotAskedToGoOn: nobody is there to answer.
+func TestATargetThatHasEndedIsNotAskedToGoOn(t *testing.T) {
 	r := newRig(t)
 	r.outcome, r.source = *withProof, leftTruth()
 	r.fail = func(name string) error {

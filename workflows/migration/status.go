@@ -52,7 +52,7 @@ func (s *State) refreshResult(now time.Time) {
 	case s.MoveUnknown != "" && (s.VMIGone || contract.VMIObservation{Phase: s.Claim.Phase}.Ended()):
 		s.fails(wordVMIEnded) // its own entity has found out how the guest ended
 	case s.Proof != nil && s.Target.ended() && !s.open(actFinish):
-		s.unknown(now, "the target ended before it was let go on") // nobody there could answer
+		s.unknown(now, "the target ended before the guest went on there") // nobody there could answer
 	case s.Cause != "" && !s.Begun && s.MoveUnknown == "" && s.Proof == nil:
 		s.stays("")
 	}
