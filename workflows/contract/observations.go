@@ -269,6 +269,8 @@ type TerminationMessage struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 	Ran     bool   `json:"ran"` // a domain has been running in this pod
+	// Paused says, with ReasonMigrated, that the user had paused the guest: it stays so where it goes on.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // NodeObservation is what crdwatch tells a node entity about the Node object and the node worker's pod on it.

@@ -223,6 +223,55 @@ func TestATargetOnALostNode(t *testing.T) {
 	r.failed(wordFailed)
 }
 
+// TestATargetIsNotTakenAwayWhileASessionMayPrepareIt: its source does not answer, and neither does it when it is told
+// that nobody comes. Then both ends are looked at again.
+func TestATargetIsNotTakenAwayWhileASessionMayPrepareIt(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = nil, &contract.MigrationTruth{Reached: true}
+	away := true
+	r.fail = func(name string) error {
+		if away && name == contract.ActivityWithdrawTarget {
+			return temporal.NewNonRetryableApplicationError("no answer", contract.ErrorNoLauncher, nil)
+		}
+		return nil
+	}
+	r.at(time.Hour, func() {
+		require.Greater(t, r.count(contract.ActivityWithdrawTarget), 1)
+		require.Zero(t, r.count(contract.ActivityDeleteMigrationPod))
+		require.Equal(t, contract.MigrationRunning, r.status.Phase)
+		away, r.source = false, leftTruth()
+		r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
+	})
+	r.run()
+	r.succeeded()
+}
+
+// TestASourceThatWasKilled says nothing of its guest: the target's node is waited for.
+func TestASourceThatWasKilled(t *testing.T) {
+	r := lostRig(t)
+	r.source, r.target = nil, nil
+	code := int32(137)
+	r.at(5*time.Second, func() {
+		r.pod("s", func(p *contract.PodObservation) { p.Phase, p.ExitCode, p.ComputeRunning = "Failed", &code, false })
+		r.env.SignalWorkflow(contract.SignalObservePod, *r.pods["s"])
+	})
+	r.at(time.Hour, func() {
+		require.Equal(t, contract.MigrationRunning, r.status.Phase)
+		require.Zero(t, r.count(contract.ActivityDeleteMigrationPod))
+		r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
+	})
+	r.run()
+	r.succeeded()
+}
+
+// TestAGuestPausedByItsUser stays so where the pod's last words are the proof.
+func TestAGuestPausedByItsUser(t *testing.T) {
+	words := ranOut(contract.ReasonMigrated, true)
+	require.False(t, proof(nil, words).Paused)
+	words.TerminationMessage = `{"reason":"Migrated","ran":true,"paused":true}`
+	require.True(t, proof(nil, words).Paused)
+}
+
 // TestAnOutcomeUnknownOnceMoreIsNotHurried: what each end says contradicts the other for an hour.
 func TestAnOutcomeUnknownOnceMoreIsNotHurried(t *testing.T) {
 	for name, setUp := range map[string]func(*rig){

@@ -235,7 +235,7 @@ func (e *migration) inspect(ctx workflow.Context) error {
 }
 
 // withdraw tells the target that nobody comes. One whose node does not answer ends with its pod: without proof nothing
-// goes on there.
+// goes on there. Where nobody knows how its source is, it may get that yet: then both ends are looked at again.
 func (e *migration) withdraw(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.WithdrawTargetInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(&s.Target)}
@@ -243,6 +243,11 @@ func (e *migration) withdraw(ctx workflow.Context) error {
 	if err == nil && r.Refused != "" && !s.vmiEnded() {
 		s.Result, s.End = ResultNone, time.Time{}
 		s.unknown(workflow.Now(ctx), r.Refused)
+		return nil
+	}
+	if err != nil && s.Look.Source == SourceUnknown && !s.vmiEnded() && !s.Target.ended() {
+		s.Result, s.End = ResultNone, time.Time{}
+		s.unknown(workflow.Now(ctx), entity.Message(err))
 		return nil
 	}
 	if err != nil && !temporal.IsCanceledError(err) {

@@ -89,7 +89,8 @@ func Rulings() []Ruling {
 		{[]SourceIs{SourceProof}, []TargetIs{TargetGoesOn}, VerdictMoved, "it goes on at the target"},
 		{[]SourceIs{SourceProof}, []TargetIs{TargetIncoming}, VerdictAgain, "the target has not heard of its end yet"},
 		{[]SourceIs{SourceProof}, never, VerdictLost, "it has left the source, and the target ended before it went on"},
-		{[]SourceIs{SourceProof, SourceGone}, []TargetIs{TargetUnknown}, VerdictWait, "it may go on at the target"},
+		{[]SourceIs{SourceProof, SourceOff, SourceGone}, []TargetIs{TargetUnknown}, VerdictWait,
+			"it may go on at the target"},
 		{[]SourceIs{SourceOff, SourceGone, SourceUnknown}, []TargetIs{TargetGoesOn}, VerdictMoved,
 			"it was resumed, so there was proof"},
 		{[]SourceIs{SourceOff, SourceGone}, any, VerdictEnded, "it ended at the source, and never left it"},
@@ -136,7 +137,7 @@ func sourceIs(t *contract.MigrationTruth, pod *contract.PodObservation) SourceIs
 	switch {
 	case pod == nil:
 		return SourceUnknown
-	case pod.Gone && pod.ExitCode == nil:
+	case (pod.Gone || pod.Ended()) && termination(pod).Reason == "": // killed, or nobody has seen its end
 		return SourceGone
 	case pod.Gone || pod.Ended():
 		return SourceOff
@@ -193,7 +194,7 @@ func proof(t *contract.MigrationTruth, pod *contract.PodObservation) *contract.M
 	case t != nil && t.Domain.State == contract.DomainShutoff && t.Domain.Reason == contract.ReasonMigrated:
 		return &contract.MigrationProof{By: contract.ProofLibvirt}
 	case left(pod):
-		return &contract.MigrationProof{By: contract.ProofProcess}
+		return &contract.MigrationProof{By: contract.ProofProcess, Paused: termination(pod).Paused}
 	default:
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestEveryPairHasAVerdict(t *testing.T) {
 		SourceMoves:     {attach, attach, attach, attach, attach, attach},
 		SourceCut:       {abort, abort, abort, again, abort, abort},
 		SourceProof:     {lost, again, finish, moved, lost, wait},
-		SourceOff:       {ended, ended, ended, moved, ended, ended},
+		SourceOff:       {ended, ended, ended, moved, ended, wait},
 		SourceGone:      {ended, ended, ended, moved, ended, wait},
 		SourceUnknown:   {stayed, wait, wait, moved, stayed, wait},
 	} {
@@ -82,6 +82,8 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 	running := &contract.PodObservation{UID: "s", Phase: "Running"}
 	gone := ranOut(contract.ReasonShutdown, true)
 	gone.Gone = true
+	code := int32(137)
+	killed := &contract.PodObservation{UID: "s", Phase: "Failed", ExitCode: &code}
 	unproven := ranOut(contract.ReasonShutdown, true)
 	unproven.Unproven, unproven.ExitCode = true, nil
 	for name, c := range map[string]struct {
@@ -114,6 +116,7 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 		"ended":                    {nil, ranOut(contract.ReasonShutdown, true), SourceOff},
 		"ended and gone":           {nil, gone, SourceOff},
 		"gone":                     {nil, &contract.PodObservation{UID: "s", Gone: true, Phase: "Running"}, SourceGone},
+		"killed":                   {nil, killed, SourceGone},
 		"called failed by others":  {nil, unproven, SourceUnknown},
 		"launcher says no domain":  {&truth{Reached: true}, running, SourceUnknown},
 		"node away":                {nil, running, SourceUnknown},
