@@ -377,6 +377,14 @@ func rpcPauseReason(r guest.PauseReason) rpc.PauseReason {
 	return rpc.PauseReason_PAUSE_REASON_UNSPECIFIED
 }
 
+// lastWords are what the launcher leaves for the kubelet. Where its guest has left, who lets it go on at its target has
+// to know whether its user had paused it.
+func (l *Launcher) lastWords(reason string) contract.TerminationMessage {
+	moved := l.lastSession()
+	return contract.TerminationMessage{Reason: reason, Message: l.message, Ran: l.machine.Ran(),
+		Paused: reason == contract.ReasonMigrated && moved != nil && moved.Paused()}
+}
+
 // finish reports why, to the watchers, to the kubelet, and to whoever reads the exit code.
 func (l *Launcher) finish() error {
 	reason := l.machine.Reason()
@@ -393,7 +401,7 @@ func (l *Launcher) finish() error {
 		}
 	})
 	l.answer()
-	message := contract.TerminationMessage{Reason: reason, Message: l.message, Ran: l.machine.Ran()}
+	message := l.lastWords(reason)
 	l.log.Info().Str("reason", reason).Bool("ran", message.Ran).Str("message", message.Message).Msg("ending")
 	if err := writeTermination(l.cfg.TerminationMessage, message); err != nil {
 		l.log.Error().Err(err).Msg("the reason is lost")

@@ -11,6 +11,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func TestDisksThatDoNotSuit(t *testing.T) {
@@ -80,6 +81,18 @@ func TestTheEndOfAGuestThatMovesWaitsForTheSession(t *testing.T) {
 	require.Equal(t, lifecycle.Left, moving(t).whileMoving(lifecycle.Left), "libvirt's word is proof")
 	require.Empty(t, moving(t).whileMoving(""))
 	require.Equal(t, lifecycle.GuestGone, moving(t).leaveEnded(crashed), "nobody has seen how it ended")
+}
+
+// TestLastWordsOfAGuestThatHasLeft: one that its user has paused stays so, also where nobody else could say it.
+func TestLastWordsOfAGuestThatHasLeft(t *testing.T) {
+	l := moving(t)
+	require.False(t, l.lastWords(contract.ReasonMigrated).Paused)
+	l.session = migration.NewSession("uid", nil, guest.Move{}, nil, true, zerolog.Nop())
+	require.True(t, l.lastWords(contract.ReasonMigrated).Paused)
+	require.False(t, l.lastWords(contract.ReasonShutdown).Paused)
+	l.session = nil
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonMigrated, Ran: true},
+		l.lastWords(contract.ReasonMigrated))
 }
 
 // TestNothingElseIsDoneToAGuestThatMoves, nor to one that was not received yet.

@@ -343,6 +343,9 @@ func (s *Session) wake() {
 	s.changed = make(chan struct{})
 }
 
+// Paused says that the user had paused the guest before.
+func (s *Session) Paused() bool { return s.paused }
+
 func (s *Session) left(proof rpc.MigrationProof) *rpc.MigrationEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -250,7 +250,7 @@ func (l *launcher) exit() {
 	l.dead = true
 	l.ends()
 	m, err := json.Marshal(contract.TerminationMessage{Reason: l.machine.Reason(), Message: l.message,
-		Ran: l.machine.Ran()})
+		Ran: l.machine.Ran(), Paused: l.machine.Reason() == contract.ReasonMigrated && l.move != nil && l.move.paused})
 	if err != nil {
 		panic(err)
 	}
