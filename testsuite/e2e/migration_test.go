@@ -110,7 +110,6 @@ func TestMigrate(t *testing.T) {
 		require.Equal(t, kubevirt.Running, now.Status.Phase)
 		require.True(t, now.Status.MigrationState.Completed)
 		require.False(t, now.Status.MigrationState.Failed)
-		require.Len(t, now.Status.ActivePods, 1)
 		pod = m.onePod()
 		ip := m.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
 		until(t, time.Minute, "the guest counts on where it is now", func() error {
@@ -120,6 +119,9 @@ func TestMigrate(t *testing.T) {
 			}
 			if len(vmi.Status.Interfaces) != 1 || vmi.Status.Interfaces[0].IP != ip {
 				return fmt.Errorf("its interfaces are %+v, its pod has %s", vmi.Status.Interfaces, ip)
+			}
+			if len(vmi.Status.ActivePods) != 1 {
+				return fmt.Errorf("its pods are %v", vmi.Status.ActivePods)
 			}
 			here := m.counted(pod)
 			if len(here) < 2 {
