@@ -42,6 +42,7 @@ const (
 	longestRequest = 1024
 	requestLimit   = 5 * time.Second
 	dialLimit      = 5 * time.Second
+	fetchLimit     = 5 * time.Second
 )
 
 // Request is the one line, as JSON, that the node's worker writes to the socket. The answer is one byte with the
@@ -65,6 +66,10 @@ var (
 // Handover passes connected streams to the node's worker: those that libvirt and QEMU open at the source, and fresh
 // ones to them at the target. So nothing is copied in the pod, and no socket of the pod's is reached from outside.
 type Handover struct {
+	// FetchLimit is how long a stream waits for the node's worker before it is cut. QEMU waits for the other end of a
+	// disk's stream with all else at a standstill, the guest included.
+	FetchLimit time.Duration
+
 	dir     string
 	libvirt string
 	log     zerolog.Logger
@@ -79,7 +84,7 @@ type Handover struct {
 
 // NewHandover makes one whose sockets are in dir, with libvirt's own at the given path.
 func NewHandover(dir, libvirt string, log zerolog.Logger) *Handover {
-	return &Handover{dir: dir, libvirt: libvirt, log: log, sides: map[string]string{}}
+	return &Handover{FetchLimit: fetchLimit, dir: dir, libvirt: libvirt, log: log, sides: map[string]string{}}
 }
 
 // Path of a channel's socket: at the source ours, which libvirt and QEMU connect to; at the target QEMU's.
@@ -108,7 +113,7 @@ func (h *Handover) Source(uid string) error {
 		}
 		context.AfterFunc(over, func() { _ = listener.Close() })
 		accepted[c] = make(chan *net.UnixConn, waiting)
-		go accept(over, listener, accepted[c])
+		go h.accept(over, listener, accepted[c])
 	}
 	h.sides, h.over, h.end, h.accepted = map[string]string{uid: SideSource}, over, end, accepted
 	return nil
@@ -137,13 +142,15 @@ func (h *Handover) Close() {
 	h.sides, h.accepted, h.end = map[string]string{}, nil, nil
 }
 
-func accept(over context.Context, listener *net.UnixListener, to chan<- *net.UnixConn) {
+func (h *Handover) accept(over context.Context, listener *net.UnixListener, to chan<- *net.UnixConn) {
 	for {
 		conn, err := listener.AcceptUnix()
 		if err != nil {
 			return
 		}
-		context.AfterFunc(over, func() { _ = conn.Close() }) // one that nobody fetched
+		// Where nobody fetches it, it ends. Who has fetched it has a descriptor of their own by then.
+		context.AfterFunc(over, func() { _ = conn.Close() })
+		time.AfterFunc(h.FetchLimit, func() { _ = conn.Close() })
 		select {
 		case to <- conn:
 		default:

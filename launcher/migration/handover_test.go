@@ -137,3 +137,25 @@ func TestAnUnknownChannelDoesNotWait(t *testing.T) {
 	_, refusal := fetch(t, socket, migration.Request{Migration: "uid", Channel: "other", Side: migration.SideSource})
 	require.Equal(t, `"other" is not a channel`, refusal.Error)
 }
+
+// TestNobodyFetches: what QEMU has opened ends soon where no node's worker fetches it. QEMU stands still meanwhile, and
+// the guest with it. What was fetched in time stays.
+func TestNobodyFetches(t *testing.T) {
+	h, socket, _ := handover(t)
+	h.FetchLimit = 200 * time.Millisecond
+	require.NoError(t, h.Source("m"))
+	fetched, err := net.Dial("unix", h.Path(migration.ChannelDisks))
+	require.NoError(t, err)
+	defer fetched.Close() //nolint:errcheck // a test's own
+	there, refusal := fetch(t, socket, migration.Request{Migration: "m", Channel: migration.ChannelDisks,
+		Side: migration.SideSource})
+	require.Empty(t, refusal)
+	defer there.Close() //nolint:errcheck // a test's own
+	left, err := net.Dial("unix", h.Path(migration.ChannelDisks))
+	require.NoError(t, err)
+	defer left.Close() //nolint:errcheck // a test's own
+	require.NoError(t, left.SetReadDeadline(time.Now().Add(5*time.Second)))
+	_, err = left.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	speaks(t, fetched, there)
+}

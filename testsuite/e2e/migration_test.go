@@ -189,7 +189,7 @@ func TestMigrationRefused(t *testing.T) {
 	m := newMachine(t, "stays", "Halted", "")
 	v := &virtctl{t, m.namespace}
 	m.untilStatus("Stopped")
-	v.refused("migrate "+m.name, "VM is not running")
+	v.refused("migrate "+m.name, `virtualmachineinstance.kubevirt.io "stays" not found`)
 	v.refused("migrate nobody", `virtualmachine.kubevirt.io "nobody" not found`)
 	m.strategy("Always")
 	before := m.untilBooted()

@@ -174,7 +174,15 @@ func (m *Mover) Migrate(
 		return none, err
 	}
 	defer release()
-	progress(contract.MigrationProgress{UID: in.Migration.UID})
+	stop := every(progressInterval, func() {
+		var p contract.MigrationProgress
+		if s := m.Sessions.Get(in.Migration.UID); s != nil {
+			p = s.Progress()
+		}
+		p.UID = in.Migration.UID
+		progress(p)
+	})
+	defer stop()
 	session := m.Sessions.Get(in.Migration.UID)
 	if session == nil {
 		var ended *contract.MigrationOutcome
@@ -185,22 +193,37 @@ func (m *Mover) Migrate(
 			return *ended, nil
 		}
 	}
-	tick := time.NewTicker(progressInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-session.Done():
+	select {
+	case <-session.Done():
+		return session.Outcome(), nil
+	case <-ctx.Done():
+		if !session.UnderWay() {
 			return session.Outcome(), nil
-		case <-tick.C:
-			p := session.Progress()
-			p.UID = in.Migration.UID
-			progress(p)
-		case <-ctx.Done():
-			if !session.UnderWay() {
-				return session.Outcome(), nil
-			}
-			return none, fmt.Errorf("the migration goes on, and is not followed any more: %w", context.Cause(ctx))
 		}
+		return none, fmt.Errorf("the migration goes on, and is not followed any more: %w", context.Cause(ctx))
+	}
+}
+
+// every does something at once, and then again and again until it is stopped; it is not under way any more then.
+func every(interval time.Duration, do func()) (stop func()) {
+	do()
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				do()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
 	}
 }
 

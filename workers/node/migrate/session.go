@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -372,15 +373,48 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 func (c *carried) carry(
 	ctx context.Context, s *Session, channel migration.Channel, stream *net.UnixConn, ended func(),
 ) {
-	conn, err := s.identity.Dial(ctx, s.target, channel)
+	dialing, cancel := context.WithTimeout(ctx, answerLimit)
+	conn, err := s.identity.Dial(dialing, s.target, channel)
+	cancel()
 	if err != nil {
 		s.log.Warn().Err(err).Str("channel", string(channel)).Msg("a stream of a migration does not reach the target")
 		migration.Cut(stream) // which libvirt notices
 		ended()
 		return
 	}
+	var to migration.Stream = conn
+	if channel == migration.Disks {
+		to = &prompt{Conn: conn, limit: answerLimit}
+	}
 	c.streams.Go(func() {
 		defer ended()
-		carry(ctx, s.log, channel, counted{stream, s.traffic}, conn)
+		carry(ctx, s.log, channel, counted{stream, s.traffic}, to)
 	})
+}
+
+// answerLimit is how long a target may take to take a stream, and to say the first word of a disk's. QEMU waits for that
+// with all else at a standstill, the guest included.
+const answerLimit = 5 * time.Second
+
+// prompt is a connection whose other end has to say something soon.
+type prompt struct {
+	*tls.Conn
+	limit time.Duration
+	said  bool
+}
+
+// Read fails when nothing has ever been said within the limit.
+func (p *prompt) Read(b []byte) (int, error) {
+	if p.said {
+		return p.Conn.Read(b)
+	}
+	if err := p.SetReadDeadline(time.Now().Add(p.limit)); err != nil {
+		return 0, err
+	}
+	n, err := p.Conn.Read(b)
+	if n > 0 {
+		p.said = true
+		err = errors.Join(err, p.SetReadDeadline(time.Time{}))
+	}
+	return n, err
 }
