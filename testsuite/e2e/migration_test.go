@@ -216,7 +216,7 @@ func TestMigrationRefused(t *testing.T) {
 	})
 	m.onePod()
 	require.Equal(t, qemu[0].pid, m.domains()[0].pid)
-	v.refused("migrate-cancel "+m.name, "No active migration found for "+m.name)
+	v.refused("migrate-cancel "+m.name, "Found no migration to cancel for "+m.name)
 
 	v.well("migrate", m.name)
 	require.NotEqual(t, before.Status.NodeName, m.untilMigrated().Status.NodeName)
