@@ -79,6 +79,7 @@ func untilHealthy(t *testing.T) {
 
 // TestKilledWhileAVMStarts: the start completes afterwards, with one domain, whatever was killed in its midst.
 func TestKilledWhileAVMStarts(t *testing.T) {
+	inTurn(t, 1)
 	for name, strike := range victims() {
 		t.Run(name, func(t *testing.T) {
 			untilHealthy(t)

@@ -271,6 +271,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 // TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
 // person says so of that VM, or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
+	inTurn(t, 2)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "fenced")
@@ -321,6 +322,7 @@ func TestNodeOutOfService(t *testing.T) {
 
 // TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
 func TestForcedDeletions(t *testing.T) {
+	inTurn(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "forced", "Always", "")
 	first := m.untilBooted()

@@ -27,6 +27,7 @@ const replayTime = 9 * time.Minute
 // TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
 // are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
 func TestUpdateUnderLoad(t *testing.T) {
+	inTurn(t, 0)
 	untilHealthy(t)
 	g := booted(t, "runs")
 	idle := newMachine(t, "idle", "Halted", "")
