@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/settings"
@@ -29,9 +28,6 @@ const healLimit = 2 * time.Minute
 func TestTheDatabaseIsLost(t *testing.T) {
 	s := startTemporal(t)
 	l := newLane(t, s, "lost")
-	_, err := kube.Put(l.kube,
-		&kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ObjectName}})
-	require.NoError(t, err)
 	l.startWorker(newWorker(t))
 	until(t, time.Minute, "a workflow runs", func() error { return l.runs("before") })
 	until(t, time.Minute, "the condition", func() error { return l.available(corev1.ConditionTrue) })

@@ -23,8 +23,10 @@ import (
 	"go.temporal.io/sdk/worker"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -69,6 +71,8 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go l.machine.run(ctx)
+	_, err = kube.Put(l.kube, configuration())
+	require.NoError(t, err)
 	for _, name := range []string{nodeName, otherNode} {
 		_, err = kube.Put(l.kube, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -80,6 +84,17 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	}
 	l.crdwatch = l.launchCrdwatch()
 	return l
+}
+
+// configuration is the cluster's: guests can be moved by it.
+func configuration() *kubevirt.KubeVirt {
+	return &kubevirt.KubeVirt{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ObjectName},
+		Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
+			DeveloperConfiguration: &kubevirt.DeveloperConfiguration{UseEmulation: true},
+			NetworkConfiguration:   &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"},
+		}},
+	}
 }
 
 // startNodeWorker runs the real activities of a node worker in front of launchers that are played.
