@@ -181,9 +181,9 @@ func (w *World) tidyInstance(v *kubevirt.VirtualMachineInstance) error {
 	if l == nil || v.Status.Phase != kubevirt.Running || !l.host.alive() {
 		return nil
 	}
-	if v.Status.NodeName != l.host.name || v.Labels[contract.LabelNodeName] != l.host.name {
-		return fmt.Errorf("says that it is on %q (%q), and is on %s", v.Status.NodeName,
-			v.Labels[contract.LabelNodeName], l.host.name)
+	// Some users take all labels away. Only a wrong one misleads.
+	if label, ok := v.Labels[contract.LabelNodeName]; v.Status.NodeName != l.host.name || ok && label != l.host.name {
+		return fmt.Errorf("says that it is on %q (%q), and is on %s", v.Status.NodeName, label, l.host.name)
 	}
 	if len(v.Status.ActivePods) != 1 || v.Status.ActivePods[types.UID(l.podUID)] != l.host.name {
 		return fmt.Errorf("has the active pods %v, and is in %s on %s", v.Status.ActivePods, l.podUID, l.host.name)
