@@ -174,7 +174,12 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
-	s.VMI = entity.Newest(s.VMI, o)
+	was := s.VMI
+	s.VMI = entity.Newest(was, o)
+	if s.VMI != was && s.VMI.Migration.Ended() && (was == nil || was.Migration == nil ||
+		was.Migration.MigrationUID != s.VMI.Migration.MigrationUID) {
+		s.OutcomeUnknown = true // that it was under way may be written by a run which is forgotten
+	}
 }
 
 // next moves on to the newer incarnation.

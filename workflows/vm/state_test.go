@@ -203,3 +203,26 @@ func TestATransitionThatEtcdHasForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestAMigrationThatWasNotSeenUnderWay: a run which is forgotten may have written that the guest is being moved.
+func TestAMigrationThatWasNotSeenUnderWay(t *testing.T) {
+	move := func(completed bool) contract.VMIObservation {
+		return contract.VMIObservation{UID: "vmi", ResourceVersion: "2",
+			Migration: &contract.MigrationState{MigrationUID: "m", Start: time.Unix(1, 0), Completed: completed}}
+	}
+	ended := move(true)
+	ended.ResourceVersion = "3"
+	for name, c := range map[string]struct {
+		before  contract.VMIObservation
+		unknown bool
+	}{
+		"seen":     {move(false), false},
+		"not seen": {contract.VMIObservation{UID: "vmi", ResourceVersion: "1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{VMI: &c.before}
+			s.observeVMI(ended)
+			require.Equal(t, c.unknown, s.OutcomeUnknown)
+		})
+	}
+}
