@@ -26,6 +26,7 @@ func migrationStories() []Scenario {
 			w.Until(w.patience(), func() bool { return staysPaused(w) == nil || !domainPaused(w) })
 			w.Migrate(vm)
 			w.migrated()
+			w.Until(w.patience(), func() bool { return staysPaused(w) == nil || !domainPaused(w) })
 			if w.fault == nil && (w.Moved[key] != 1 || staysPaused(w) != nil) {
 				w.breakf("a guest that was paused did not stay so: %v", staysPaused(w))
 			}
