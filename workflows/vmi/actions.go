@@ -113,8 +113,7 @@ func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
 	s.Starting, s.StartCancelled = true, false
 	pod := *s.Pod
-	in := contract.StartDomainInput{VMI: s.Object,
-		Pod: contract.Object{Namespace: s.Object.Namespace, Name: pod.Name, UID: pod.UID}}
+	in := contract.StartDomainInput{VMI: s.Object, Pod: e.pod()}
 	o := entity.NodeOptions(pod.NodeName)
 	o.Summary = "start the domain in " + pod.Name + " on " + pod.NodeName
 	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, o))
@@ -166,7 +165,7 @@ func (e *instance) markPod(ctx workflow.Context) error {
 
 func (e *instance) deletePod(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
-	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.podOf(l), Grace: l.graceOverride(e.state.VMI)}
+	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.state.podOf(l), Grace: l.graceOverride(e.state.VMI)}
 	if l == &e.state.Launcher {
 		e.cancelStarting()
 		in.Events = e.state.farewell()
@@ -194,7 +193,7 @@ func (e *instance) endLauncher(ctx workflow.Context, uid string) {
 	o := entity.NodeOptions(pod.NodeName)
 	o.ScheduleToCloseTimeout = contract.OperationLimit
 	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
-	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.podOf(l), Operation: contract.OperationEnd}
+	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.state.podOf(l), Operation: contract.OperationEnd}
 	e.ending++
 	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
 		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
@@ -213,7 +212,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 		e.cancelStarting()
 	}
 	none := int64(0)
-	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.podOf(l), Grace: &none, Fence: l.fence()}
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.state.podOf(l), Grace: &none, Fence: l.fence()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
 	switch {
 	case err != nil:
@@ -232,7 +231,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 
 func (e *instance) releasePod(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
-	in := contract.RemovePodFinalizerInput{Pod: e.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence()}
+	in := contract.RemovePodFinalizerInput{Pod: e.state.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence()}
 	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
 		string(actRemovePodFinalizer), in)
 	switch {
@@ -365,8 +364,4 @@ func (s *State) farewell() []contract.Event {
 }
 
 // pod is the one in hand.
-func (e *instance) pod() contract.Object { return e.podOf(&e.state.Launcher) }
-
-func (e *instance) podOf(l *Launcher) contract.Object {
-	return contract.Object{Namespace: e.state.Object.Namespace, Name: l.Pod.Name, UID: l.Pod.UID}
-}
+func (e *instance) pod() contract.Object { return e.state.podOf(&e.state.Launcher) }

@@ -41,11 +41,7 @@ type Launcher struct {
 // see takes a newer observation of the pod. A readiness gate that has become another than it was set to was set by
 // somebody else, or by what an older copy of Temporal's database does not remember: what is observed counts then.
 func (l *Launcher) see(o *contract.PodObservation) {
-	set := "True"
-	if l.PodPaused {
-		set = "False"
-	}
-	if o.Unpaused != l.Pod.Unpaused && o.Unpaused != set {
+	if o.Unpaused != l.Pod.Unpaused && o.Unpaused != gate(l.PodPaused) {
 		l.PodMarked = false
 	}
 	l.Pod = o
@@ -95,11 +91,15 @@ func (l *Launcher) unmarked(paused bool) bool {
 	if l.PodMarked {
 		return l.PodPaused != paused
 	}
-	want := "True"
+	return l.Pod.Unpaused != gate(paused)
+}
+
+// gate is the status of a readiness gate.
+func gate(paused bool) string {
 	if paused {
-		want = "False"
+		return "False"
 	}
-	return l.Pod.Unpaused != want
+	return "True"
 }
 
 // termination reads the launcher's last words. They come from inside the VM's own pod, so they decide about that VM

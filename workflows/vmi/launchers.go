@@ -135,8 +135,12 @@ func (s *State) known() []contract.Object {
 	var out []contract.Object
 	for _, l := range s.launchers() {
 		if l.Pod.Name != "" && !l.PodReleased {
-			out = append(out, contract.Object{Namespace: s.Object.Namespace, Name: l.Pod.Name, UID: l.Pod.UID})
+			out = append(out, s.podOf(l))
 		}
 	}
 	return out
+}
+
+func (s *State) podOf(l *Launcher) contract.Object {
+	return contract.Object{Namespace: s.Object.Namespace, Name: l.Pod.Name, UID: l.Pod.UID}
 }

@@ -268,10 +268,7 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 	}
 	w.at(0, func() {
 		w.Unseen(func() {
-			w.CreateVMI()
-			w.CreatePod()
-			w.RunPod()
-			w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) {
+			w.runs(func(vmi *kubevirt.VirtualMachineInstance) {
 				ran(vmi)
 				vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
 					{Type: "AgentConnected", Status: "True"}}

@@ -148,10 +148,7 @@ func TestAnEntityWithoutMemoryTellsItsPodsApart(t *testing.T) {
 			w := newWorld(t)
 			w.at(0, func() {
 				w.Unseen(func() {
-					w.CreateVMI()
-					w.CreatePod()
-					w.RunPod()
-					w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) {
+					w.runs(func(vmi *kubevirt.VirtualMachineInstance) {
 						vmi.Status.Phase, vmi.Status.NodeName = kubevirt.Running, at
 					})
 					w.addSecond(t)

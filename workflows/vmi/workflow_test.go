@@ -244,15 +244,20 @@ func ran(vmi *kubevirt.VirtualMachineInstance) {
 	}
 }
 
+// runs makes an instance with a pod that runs, and edits what the status says of it.
+func (w *world) runs(edit func(*kubevirt.VirtualMachineInstance)) {
+	w.CreateVMI()
+	w.CreatePod()
+	w.RunPod()
+	w.EditVMI(edit)
+}
+
 // TestAdoption: the entity's history is lost while the guest runs. It adopts what it finds.
 func TestAdoption(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.Unseen(func() {
-			w.CreateVMI()
-			w.CreatePod()
-			w.RunPod()
-			w.EditVMI(ran)
+			w.runs(ran)
 			w.EditPod(func(p *corev1.Pod) {
 				p.Status.Conditions = append(p.Status.Conditions,
 					corev1.PodCondition{Type: contract.ConditionUnpaused, Status: "True"})
