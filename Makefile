@@ -82,7 +82,7 @@ fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each
 test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 12 minutes.
 	@$(DEV) packages launcher
 	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
-	@go test -tags libvirt -count 1 -timeout 20m $(TEST_FLAGS) ./launcher/realtest
+	@go test -tags libvirt -count 1 -timeout 40m $(TEST_FLAGS) ./launcher/realtest
 
 .PHONY: test-crash
 test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 minutes.

@@ -51,8 +51,8 @@ func TestDrain(t *testing.T) {
 		`securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, namespace, node))
 	// drain is kubectl's, of the pods of this test.
 	drain := func(ctx context.Context) *exec.Cmd {
-		return exec.CommandContext(ctx, "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
-			"--timeout=5m", "--pod-selector", "app in ("+strings.Join(names, ",")+")")
+		return exec.CommandContext(ctx, "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data",
+			"--force", "--timeout=5m", "--pod-selector", "app in ("+strings.Join(names, ",")+")")
 	}
 	one := machines[names[0]]
 	open := func() (list []string) {

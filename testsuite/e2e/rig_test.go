@@ -29,8 +29,8 @@ const marker = "virtflow-guest ready"
 // turns is how many runs of CI it takes until each of the longest tests has had its turn.
 const turns = 3
 
-// inTurn skips a long test where VIRTFLOW_E2E_TURN, a number that grows with each run of CI, says that it is the turn of
-// others. Without it all tests run.
+// inTurn skips a long test where VIRTFLOW_E2E_TURN, a number that grows with each run of CI, says that it is the turn
+// of others. Without it all tests run.
 func inTurn(t *testing.T, turn int) {
 	t.Helper()
 	number := os.Getenv("VIRTFLOW_E2E_TURN")

@@ -81,8 +81,8 @@ type State struct {
 
 	// NotBefore is the end of the back-off after others of the instance.
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	// Quota is why no pod could be made, where a resource quota refused it, QuotaCount how often in a row, and QuotaUntil
-	// the end of the back-off after that.
+	// Quota is why no pod could be made, where a resource quota refused it, QuotaCount how often in a row, and
+	// QuotaUntil the end of the back-off after that.
 	Quota      string    `json:"quota,omitempty"`
 	QuotaCount int       `json:"quotaCount,omitempty"`
 	QuotaUntil time.Time `json:"quotaUntil,omitzero"`

@@ -231,7 +231,9 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 
 func (e *instance) releasePod(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
-	in := contract.RemovePodFinalizerInput{Pod: e.state.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence()}
+	in := contract.RemovePodFinalizerInput{
+		Pod: e.state.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence(),
+	}
 	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
 		string(actRemovePodFinalizer), in)
 	switch {

@@ -392,8 +392,8 @@ func (c *carried) carry(
 	})
 }
 
-// answerLimit is how long a target may take to take a stream, and to say the first word of a disk's. QEMU waits for that
-// with all else at a standstill, the guest included.
+// answerLimit is how long a target may take to take a stream, and to say the first word of a disk's. QEMU waits for
+// that with all else at a standstill, the guest included.
 const answerLimit = 5 * time.Second
 
 // prompt is a connection whose other end has to say something soon.
