@@ -114,14 +114,15 @@ func audited(t *testing.T, since time.Time, keep func(call) bool) []call {
 	return out
 }
 
-// own sums virtflow's calls up to then by user agent, verb and resource.
+// own sums virtflow's calls about a Kubernetes namespace, up to then, by user agent, verb and resource. Informers
+// list and watch all namespaces: a LIST of one namespace is an activity's, and counts.
 func own(list []call, before time.Time) (table string, total, events int) {
 	sums := map[string]int{}
 	for _, c := range list {
 		if c.Received.After(before) {
 			continue
 		}
-		if !strings.HasPrefix(c.UserAgent, "virtflow-") || c.Verb == "watch" || c.Verb == "list" {
+		if !strings.HasPrefix(c.UserAgent, "virtflow-") || c.Verb == "watch" {
 			continue
 		}
 		resource := c.Object.Resource
