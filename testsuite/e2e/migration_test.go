@@ -53,19 +53,29 @@ func (m *machine) migrations() []kubevirt.VirtualMachineInstanceMigration {
 	return list.Items
 }
 
+// newest is the VM's last migration, if there was one.
+func (m *machine) newest() *kubevirt.VirtualMachineInstanceMigration {
+	m.t.Helper()
+	all := m.migrations()
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Spec.VMIName == m.name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
 // untilMigrated waits until the newest migration of the VM has ended, and requires that it has done so well.
 func (m *machine) untilMigrated() *kubevirt.VirtualMachineInstance {
 	m.t.Helper()
 	until(m.t, migrationTime, "the migration of "+m.name+" has ended", func() error {
-		all := m.migrations()
-		for i := range all {
-			switch one := &all[i]; {
-			case one.Spec.VMIName != m.name:
-			case one.Status.Phase == kubevirt.MigrationFailed:
-				require.Fail(m.t, "the migration failed", "%s: %+v", one.Name, one.Status)
-			case one.Status.Phase != kubevirt.MigrationSucceeded:
-				return fmt.Errorf("%s is %q", one.Name, one.Status.Phase)
-			}
+		switch one := m.newest(); {
+		case one == nil:
+			return fmt.Errorf("there is none")
+		case one.Status.Phase == kubevirt.MigrationFailed:
+			require.Fail(m.t, "the migration failed", "%s: %+v", one.Name, one.Status)
+		case one.Status.Phase != kubevirt.MigrationSucceeded:
+			return fmt.Errorf("%s is %q", one.Name, one.Status.Phase)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,17 +73,38 @@ func (m *machine) target(source proc) []proc {
 	return slices.DeleteFunc(m.domains(), func(p proc) bool { return p.pid == source.pid })
 }
 
-// workersOn are the node worker's processes on a node: their control group names the pod.
+// inPod are the processes of a pod: their control group names it.
+func inPod(uid string) []proc {
+	return processes(func(p proc) bool {
+		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+		return strings.Contains(strings.ReplaceAll(string(group), "_", "-"), uid)
+	})
+}
+
+// workersOn are the node worker's processes on a node.
 func workersOn(t *testing.T, node string) []proc {
 	t.Helper()
 	uid := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-node-worker",
 		"--field-selector", "spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.uid}")
-	found := slices.DeleteFunc(program("node-worker"), func(p proc) bool {
-		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-		return !strings.Contains(strings.ReplaceAll(string(group), "_", "-"), uid)
-	})
+	found := slices.DeleteFunc(inPod(uid), func(p proc) bool { return p.comm != "node-worker" })
 	require.Len(t, found, 1)
 	return found
+}
+
+// freeze stops processes where they are: they answer nobody, and keep their connections. What the returned function
+// does is to let them go on.
+func freeze(t *testing.T, ps []proc) (thaw func()) {
+	t.Helper()
+	for _, p := range ps {
+		require.NoError(t, syscall.Kill(p.pid, syscall.SIGSTOP))
+	}
+	thaw = func() {
+		for _, p := range ps {
+			_ = syscall.Kill(p.pid, syscall.SIGCONT) // it may have been killed
+		}
+	}
+	t.Cleanup(thaw)
+	return thaw
 }
 
 // onlyOnce is what has to hold of every migration that somebody has disturbed, when it is over: one guest, in one pod,

@@ -61,15 +61,21 @@ func uncordon(t *testing.T, node string) {
 	t.Cleanup(func() { _, _ = try("uncordon", node) })
 }
 
+// kubelet is a node's.
+func kubelet(t *testing.T, node string) proc {
+	t.Helper()
+	found := processes(func(p proc) bool {
+		return strings.Contains(p.args, " kubelet ") && strings.Contains(p.args, "--hostname-override "+node+" ")
+	})
+	require.Len(t, found, 1, "the kubelet of %s", node)
+	return found[0]
+}
+
 // silence stops a node's kubelet for good: frozen, it neither reports nor ends anything. What the returned function
 // does is a restart of it.
 func silence(t *testing.T, node string) (restart func()) {
 	t.Helper()
-	kubelets := processes(func(p proc) bool {
-		return strings.Contains(p.args, " kubelet ") && strings.Contains(p.args, "--hostname-override "+node+" ")
-	})
-	require.Len(t, kubelets, 1, "the kubelet of %s", node)
-	require.NoError(t, syscall.Kill(kubelets[0].pid, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(kubelet(t, node).pid, syscall.SIGSTOP))
 	done := false
 	restart = func() {
 		if !done {

@@ -95,7 +95,7 @@ func until(t *testing.T, limit time.Duration, what string, check func() error) {
 func landscape() string {
 	var b strings.Builder
 	for _, args := range [][]string{
-		{"get", "vm,vmi,pods", "-A", "-o", "wide"},
+		{"get", "vm,vmi,vmim,pods", "-A", "-o", "wide"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 	} {
 		out, _ := try(args...)

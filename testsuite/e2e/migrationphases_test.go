@@ -1,0 +1,257 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const alice = `{"actor": "alice", "reason": "a test"}`
+
+// asks creates a migration of that name. more is added to its metadata and spec, as YAML in braces.
+func (m *machine) asks(name, metadata, spec string) {
+	m.t.Helper()
+	apply(m.t, fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceMigration, metadata: {name: %s, "+
+		"namespace: %s%s}, spec: {vmiName: %s%s}}", name, m.namespace, metadata, m.name, spec))
+}
+
+// nowhere is in the spec of a migration that no node takes.
+const nowhere = ", addedNodeSelector: {no: such-node}"
+
+// untilPhase waits until the newest migration is in a phase, or past it.
+func (m *machine) untilPhase(want kubevirt.VirtualMachineInstanceMigrationPhase) {
+	m.t.Helper()
+	until(m.t, time.Minute, "the migration of "+m.name+" is "+string(want), func() error {
+		one := m.newest()
+		if one == nil {
+			return fmt.Errorf("there is none")
+		}
+		if one.Status.Phase != want {
+			require.False(m.t, one.IsFinal(), "%s: %+v", one.Name, one.Status)
+			return fmt.Errorf("%s is %q: %+v", one.Name, one.Status.Phase, one.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// untilQueued waits until the newest migration says that it waits for the others.
+func (m *machine) untilQueued() {
+	m.t.Helper()
+	until(m.t, time.Minute, "the migration is in the queue", func() error {
+		one := m.newest()
+		require.NotNil(m.t, one)
+		if !slices.ContainsFunc(one.Status.Conditions, func(c kubevirt.VirtualMachineInstanceMigrationCondition) bool {
+			return c.Type == "virtflow.io/Queued"
+		}) {
+			return fmt.Errorf("%s is %q: %+v", one.Name, one.Status.Phase, one.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// holdsQueue lets no migration begin until the returned function is called.
+func holdsQueue(t *testing.T) (release func()) {
+	t.Helper()
+	_, err := control(contract.AdmissionID, contract.ControlHold, alice)
+	require.NoError(t, err)
+	done := false
+	release = func() {
+		if !done {
+			done = true
+			_, err := control(contract.AdmissionID, contract.ControlRelease, alice)
+			require.NoError(t, err)
+		}
+	}
+	t.Cleanup(release)
+	return release
+}
+
+// askedAndHeld creates a migration that goes no further than to a target's pod that runs.
+func (m *machine) askedAndHeld(name string) {
+	m.t.Helper()
+	release := holdsQueue(m.t)
+	m.asks(name, "", "")
+	m.untilQueued()
+	_, err := control(contract.MigrationID(m.namespace, name), contract.ControlHold, alice)
+	require.NoError(m.t, err)
+	release()
+	m.untilPhase(kubevirt.MigrationScheduled)
+}
+
+// stopsAt has a migration that is held at Scheduled go on, while the node worker of one node stands still.
+func (m *machine) stopsAt(name, node string, phase kubevirt.VirtualMachineInstanceMigrationPhase) (thaw func()) {
+	m.t.Helper()
+	id := contract.MigrationID(m.namespace, name)
+	until(m.t, time.Minute, "the source has made its offer", func() error {
+		var state struct {
+			Offer *contract.MigrationOffer `json:"offer"`
+		}
+		if err := queried(id, contract.QueryState, &state); err != nil {
+			return err
+		}
+		if state.Offer == nil {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	thaw = freeze(m.t, workersOn(m.t, node))
+	_, err := control(id, contract.ControlRelease, alice)
+	require.NoError(m.t, err)
+	m.untilPhase(phase)
+	return thaw
+}
+
+// otherNode is the one of two where the guest is not.
+func (m *machine) otherNode() string {
+	m.t.Helper()
+	here := m.mustVMI().Status.NodeName
+	nodes := strings.Fields(strings.ReplaceAll(kubectl(m.t, "get", "nodes", "-o", "name"), "node/", ""))
+	i := slices.IndexFunc(nodes, func(n string) bool { return n != here })
+	require.GreaterOrEqual(m.t, i, 0)
+	return nodes[i]
+}
+
+// expectsGuests says that the node worker of a node listens for other nodes' streams.
+func expectsGuests(t *testing.T, node string) bool {
+	t.Helper()
+	listens := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, migration.Port))
+	for _, file := range []string{"tcp", "tcp6"} {
+		sockets, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", workersOn(t, node)[0].pid, file))
+		require.NoError(t, err)
+		if listens.Match(sockets) {
+			return true
+		}
+	}
+	return false
+}
+
+// nothingOfIt is what has to hold when a migration has come to nothing: the guest is where it was, in the same QEMU,
+// and nothing of the target is left, nor of the migration in the instance's status.
+func (m *machine) nothingOfIt(source []proc, target string) {
+	m.t.Helper()
+	pod := m.onePod()
+	until(m.t, time.Minute, "nothing is left of the migration", func() error {
+		if ps := m.domains(); !slices.Equal(ps, source) {
+			return fmt.Errorf("there are %v, and was %v", ps, source)
+		}
+		if expectsGuests(m.t, target) {
+			return fmt.Errorf("the node worker of %s listens for guests", target)
+		}
+		vmi, err := m.vmi()
+		if err != nil {
+			return err
+		}
+		if s := vmi.Status.MigrationState; s != nil && (!s.Completed || !s.Failed) {
+			return fmt.Errorf("the instance's status has %+v", s)
+		}
+		if to := vmi.Labels[kubevirt.MigrationTargetNodeNameLabel]; to != "" {
+			return fmt.Errorf("the instance is labelled as on its way to %s", to)
+		}
+		if len(vmi.Status.ActivePods) != 1 || vmi.Status.NodeName == target {
+			return fmt.Errorf("the instance is on %s, in %v", vmi.Status.NodeName, vmi.Status.ActivePods)
+		}
+		return nil
+	})
+	count := len(m.counted(pod))
+	until(m.t, time.Minute, "the guest counts on", func() error {
+		if now := m.counted(pod); len(now) <= count {
+			return fmt.Errorf("counted: %v", now)
+		}
+		return nil
+	})
+}
+
+// TestMigrationDeletedInEachPhase: a migration that is deleted, however far it is, leaves the guest where it was and
+// nothing else, and the next one may begin at once. TargetReady has no case: the source is asked to begin in the moment
+// in which the target is ready, so the one after PreparingTarget is Running, before the source has heard of it.
+func TestMigrationDeletedInEachPhase(t *testing.T) {
+	inTurn(t, 2)
+	untilHealthy(t)
+	m := newMachine(t, "deleted", "Always", "")
+	before := m.untilBooted()
+	m.counts()
+	source := m.domains()
+	require.Len(t, source, 1)
+	target := m.otherNode()
+	slowMigrations(t, m.namespace)
+	// Each brings a migration of that name so far, and returns what is to be undone when its deletion has been noticed.
+	// The first needs no queue: there is one only from a cluster's first migration on.
+	for _, c := range []struct {
+		name  string
+		reach func(name string) (undo func())
+	}{
+		{"scheduling", func(name string) func() {
+			m.asks(name, "", nowhere)
+			m.untilPhase(kubevirt.MigrationScheduling)
+			return func() {}
+		}},
+		{"pending", func(name string) func() {
+			release := holdsQueue(t)
+			m.asks(name, "", "")
+			m.untilPhase(kubevirt.MigrationPending)
+			m.untilQueued()
+			return release
+		}},
+		{"scheduled", func(name string) func() {
+			m.askedAndHeld(name)
+			return func() {}
+		}},
+		{"preparing-target", func(name string) func() {
+			m.askedAndHeld(name)
+			return m.stopsAt(name, target, kubevirt.MigrationPreparingTarget)
+		}},
+		{"running-unheard", func(name string) func() {
+			m.askedAndHeld(name)
+			return m.stopsAt(name, before.Status.NodeName, kubevirt.MigrationRunning)
+		}},
+		{"running", func(name string) func() {
+			m.asks(name, "", "")
+			m.untilCopying()
+			return func() {}
+		}},
+	} {
+		if !t.Run(c.name, func(t *testing.T) {
+			undo := c.reach(c.name)
+			m.kubectl("delete", "vmim", c.name, "--wait=false")
+			until(t, time.Minute, "its deletion has been noticed", func() error {
+				one := m.newest()
+				if one == nil || slices.ContainsFunc(one.Status.Conditions,
+					func(c kubevirt.VirtualMachineInstanceMigrationCondition) bool {
+						return c.Type == kubevirt.VirtualMachineInstanceMigrationAbortRequested
+					}) {
+					return nil
+				}
+				return fmt.Errorf("%s, deleted at %v: %+v", one.Status.Phase, one.DeletionTimestamp,
+					one.Status.Conditions)
+			})
+			undo()
+			until(t, 2*time.Minute, "it is gone", func() error {
+				if one := m.newest(); one != nil {
+					return fmt.Errorf("%s: %+v", one.Status.Phase, one.Status)
+				}
+				return nil
+			})
+			m.nothingOfIt(source, target)
+		}) {
+			return
+		}
+	}
+	untilHealthy(t)
+	kubectl(t, "delete", "migrationpolicy", m.namespace)
+	m.asks("next", "", "")
+	require.Equal(t, target, m.untilMigrated().Status.NodeName)
+	m.onlyOnce(string(before.UID))
+	m.remove()
+}
