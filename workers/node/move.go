@@ -26,6 +26,8 @@ const (
 	endTimeout = time.Minute
 	// abortTimeout is how long a move is waited for that was to abort.
 	abortTimeout = 20 * time.Second
+	// withdrawnFor is how long it is remembered that a target was withdrawn.
+	withdrawnFor = 10 * time.Minute
 )
 
 // Mover moves guests away from this node, and lets them in. It is safe for concurrent use.
@@ -35,6 +37,8 @@ type Mover struct {
 
 	starter                    *Starter // by whose rules launchers are reached and pods prepared
 	moves, preparations, calls quota
+	// withdrawn has the UIDs of pods that nobody comes to any more: a call to prepare one may still be under way.
+	withdrawn sync.Map
 }
 
 var _ activities.Mover = (*Mover)(nil)
@@ -138,6 +142,10 @@ func (m *Mover) PrepareTarget(
 	prepared, err := m.Targets.Prepare(p)
 	if err != nil {
 		return none, err
+	}
+	if _, gone := m.withdrawn.Load(in.Pod.UID); gone {
+		m.Targets.Remove(in.Migration.UID)
+		return none, &activities.RefusedError{Message: "the target was withdrawn meanwhile"}
 	}
 	log.Info().Str("address", prepared.Address).Msg("prepared a target")
 	return contract.PreparedTarget{
@@ -342,6 +350,8 @@ func (m *Mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetIn
 	if err != nil {
 		return refusal(err)
 	}
+	m.withdrawn.Store(in.Pod.UID, nil)
+	time.AfterFunc(withdrawnFor, func() { m.withdrawn.Delete(in.Pod.UID) })
 	m.Targets.Remove(in.Migration.UID)
 	return nil
 }

@@ -543,6 +543,20 @@ func TestWithdraw(t *testing.T) {
 	require.Empty(t, r.Refused, "where there is no launcher there is no guest")
 }
 
+// TestPreparedTooLate: a call to prepare a target that comes when that was withdrawn leaves no port open.
+func TestPreparedTooLate(t *testing.T) {
+	m := newMove(t)
+	m.prepare()
+	_, err := m.to.activities.WithdrawTarget(t.Context(),
+		contract.WithdrawTargetInput{Migration: moved, VMI: input.VMI, Pod: m.to.pod})
+	require.NoError(t, err)
+	_, err = m.to.activities.PrepareTarget(t.Context(), contract.PrepareTargetInput{Migration: moved, VMI: input.VMI,
+		Pod: m.to.pod, Offer: m.offer, Expires: m.expires})
+	require.ErrorContains(t, err, "the target was withdrawn meanwhile")
+	_, err = net.Dial("tcp", m.target.Address)
+	require.ErrorContains(t, err, "connection refused", "nothing is expected any more")
+}
+
 // TestUnsuitable ends: no other try helps.
 func TestUnsuitable(t *testing.T) {
 	for name, c := range map[string]struct {
