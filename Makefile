@@ -97,6 +97,16 @@ test-temporal: ## The local cluster's Temporal server by itself, on SQLite and o
 bench-temporal: ## Measure what the settings of temporal-dev.yaml are worth. 5 minutes.
 	@go run -C testsuite/temporal ./bench --server "$$($(DEV) build temporal)/virtflow-temporal" --config ../../temporal-dev.yaml
 
+MOVES ?= 10
+
+.PHONY: bench-migration
+bench-migration: up deploy tools ## Measure migrations beside libvirt alone, plain TCP and a plain pod, as rows for docs/performance.md (MOVES=10). 10 minutes.
+	@$(DEV) packages launcher
+	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
+	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 20m -v -run '^TestMigrationCost$$' ./testsuite/e2e
+	@VIRTFLOW_BENCH_MOVES=$(MOVES) go test -tags libvirt -count 1 -timeout 60m -v -run '^TestMovesBesideLibvirt$$' ./launcher/realtest
+	@go test -count 1 -run '^$$' -bench '^BenchmarkMigrationStream$$' -benchtime $(MOVES)x ./testsuite/bench
+
 .PHONY: e2e
 e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 55 minutes.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
