@@ -159,34 +159,46 @@ func (a *Activities) targetRefused(migration contract.Object, err error) error {
 // keeps the record. It is refused while the VMI is there and has not ended, and the pod is where the VMI's status says
 // that the guest is, unless the pod has ended. Where the status does not say where the guest is, only a pod that was
 // made for this migration is deleted. Idempotent: the UID is a precondition.
+//
+// The finalizer of a pod whose end was seen is removed first, in the version in which it was: that is the proof that it
+// has ended, and the deletion is the last that anybody hears of the pod. Where the pod has changed since, the finalizer
+// stays.
 func (a *Activities) DeleteMigrationPod(
 	ctx context.Context, in contract.DeleteMigrationPodInput,
 ) (contract.DeleteMigrationPodResult, error) {
+	var out contract.DeleteMigrationPodResult
 	pods := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace)
-	found, err := pods.Get(ctx, in.Pod.Name, metav1.GetOptions{})
+	found, err := a.removePodFinalizer(ctx, in.Pod, in.ResourceVersion)
+	out.Released = err == nil
+	if apierrors.IsConflict(err) {
+		found, err = pods.Get(ctx, in.Pod.Name, metav1.GetOptions{})
+	}
 	switch {
-	case apierrors.IsNotFound(err), err == nil && string(found.UID) != in.Pod.UID:
-		return contract.DeleteMigrationPodResult{Absent: true}, nil
+	case otherObject(err), err == nil && string(found.UID) != in.Pod.UID:
+		out.Absent = true
+		return out, nil
 	case err != nil:
-		return contract.DeleteMigrationPodResult{}, failure("reading pod "+in.Pod.Name, err)
+		return out, failure("looking at pod "+in.Pod.Name, err)
 	}
 	pod := observe.Pod(found)
 	if !pod.Ended() {
 		vmi, err := a.vmi(ctx, in.VMI)
 		if err != nil {
-			return contract.DeleteMigrationPodResult{}, err
+			return out, err
 		}
 		if vmi != nil {
 			o := observe.VMI(vmi)
 			if why := mayHaveGuest(o, pod, in.Migration.UID); why != "" {
-				return contract.DeleteMigrationPodResult{Refused: why, VMI: &o}, nil
+				out.Refused, out.VMI = why, &o
+				return out, nil
 			}
 		}
 	}
 	err = pods.Delete(ctx, in.Pod.Name,
 		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uidOf(in.Pod.UID)}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return contract.DeleteMigrationPodResult{Absent: true}, nil
+		out.Absent = true
+		return out, nil
 	}
 	role := "source"
 	if pod.Migration == in.Migration.UID {
@@ -200,7 +212,7 @@ func (a *Activities) DeleteMigrationPod(
 	}
 	a.tell(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),
 		in.Pod.UID)
-	return contract.DeleteMigrationPodResult{}, nil
+	return out, nil
 }
 
 // mayHaveGuest says why a pod that has not ended may have the guest of a VMI ("": it has not).

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -247,6 +248,65 @@ func TestThePodWithTheGuestStays(t *testing.T) {
 			out, err = w.DeleteMigrationPod(t.Context(), in)
 			require.NoError(t, err)
 			require.Empty(t, out.Refused)
+		})
+	}
+}
+
+// TestAPodWhoseEndWasSeenGoesAtOnce, unless it has changed since: then its finalizer keeps the record until its end is
+// seen in it.
+func TestAPodWhoseEndWasSeenGoesAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*testing.T, *world, string)
+		want   contract.DeleteMigrationPodResult
+		calls  []string
+		gone   bool
+	}{
+		"as it was seen": {
+			want: contract.DeleteMigrationPodResult{Released: true}, gone: true,
+			calls: []string{"PATCH pods", "DELETE pods", "POST events"},
+		},
+		"it has changed": {
+			change: func(t *testing.T, w *world, pod string) { w.podIs(t, pod, corev1.PodFailed) },
+			calls:  []string{"PATCH pods", "GET pods", "DELETE pods", "POST events"},
+		},
+		"somebody else keeps it": {
+			change: func(t *testing.T, w *world, pod string) {
+				_, err := fakekube.Edit(w.fake, w.ns, pod, "", func(p *corev1.Pod) {
+					p.Finalizers = append(p.Finalizers, "example.com/kept")
+				})
+				require.NoError(t, err)
+			},
+			calls: []string{"PATCH pods", "GET pods", "DELETE pods", "POST events"},
+		},
+		"somebody else has deleted it": {
+			change: func(t *testing.T, w *world, pod string) {
+				_, err := fakekube.Edit(w.fake, w.ns, pod, "", func(p *corev1.Pod) { p.Finalizers = nil })
+				require.NoError(t, err)
+				require.NoError(t, w.kubernetes.CoreV1().Pods(w.ns).Delete(t.Context(), pod, metav1.DeleteOptions{}))
+			},
+			want: contract.DeleteMigrationPodResult{Absent: true}, gone: true,
+			calls: []string{"PATCH pods"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			made := w.moving(t)
+			in := contract.DeleteMigrationPodInput{VMI: made.VMI, Migration: made.Migration, Pod: made.Source}
+			w.podIs(t, in.Pod.Name, corev1.PodSucceeded)
+			pods := w.kubernetes.CoreV1().Pods(w.ns)
+			pod, err := pods.Get(t.Context(), in.Pod.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			in.ResourceVersion = pod.ResourceVersion
+			if c.change != nil {
+				c.change(t, w, in.Pod.Name)
+			}
+			w.fake.Calls()
+			out, err := w.DeleteMigrationPod(t.Context(), in)
+			require.NoError(t, err)
+			require.Equal(t, c.want, out)
+			require.Equal(t, c.calls, w.fake.Calls())
+			_, err = pods.Get(t.Context(), in.Pod.Name, metav1.GetOptions{})
+			require.Equal(t, c.gone, apierrors.IsNotFound(err), "%v", err)
 		})
 	}
 }

@@ -116,7 +116,7 @@ func (a *Activities) RemovePodFinalizer(
 	}
 	pods := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace)
 	for version := in.ResourceVersion; ; {
-		err := a.removePodFinalizer(ctx, in.Pod, version)
+		_, err := a.removePodFinalizer(ctx, in.Pod, version)
 		switch {
 		case err == nil:
 			return contract.RemovePodFinalizerResult{}, nil
@@ -145,22 +145,23 @@ func (a *Activities) RemovePodFinalizer(
 	}
 }
 
-// removePodFinalizer does it in that version of the pod. Errors are the API server's; no version is like one that has
-// changed.
-func (a *Activities) removePodFinalizer(ctx context.Context, pod contract.Object, version string) error {
+// removePodFinalizer does it in that version of the pod, and returns the pod as it is then. Errors are the API server's;
+// no version is like one that has changed.
+func (a *Activities) removePodFinalizer(
+	ctx context.Context, pod contract.Object, version string,
+) (*corev1.Pod, error) {
 	if version == "" {
-		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errUnsettled)
+		return nil, apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errUnsettled)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": version,
 		"$deleteFromPrimitiveList/finalizers": []string{contract.FinalizerPod},
 	}})
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return nil, fmt.Errorf("encoding a patch: %w", err)
 	}
-	_, err = a.Kubernetes.CoreV1().Pods(pod.Namespace).
+	return a.Kubernetes.CoreV1().Pods(pod.Namespace).
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	return err
 }
 
 // unended is a pod of an instance that has not ended now, or nil.

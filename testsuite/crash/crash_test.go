@@ -120,6 +120,9 @@ type suite struct {
 	broken atomic.Int64
 }
 
+// mostEvents is how long the history of a migration's own workflow may be that goes well.
+const mostEvents = 150
+
 // undisturbed runs a scenario to see where processes can be killed, and what must be at the end.
 func (s *suite) undisturbed(l *lane, sc scenario) {
 	undisturbed, want, err := l.play(sc, slug(sc.name), func() {
@@ -138,6 +141,9 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 		s.migration = fmt.Sprintf("a migration: events %d in its workflow, %d in its instance's, calls of the API server: "+
 			"%d reads, %d writes with events", n, undisturbed.events[contract.VMIID(undisturbed.namespace, vmName)],
 			undisturbed.reads, undisturbed.writes)
+		if n > mostEvents {
+			s.Errorf("%s: a migration's workflow has a history of %d events, more than %d", sc.name, n, mostEvents)
+		}
 	}
 	s.events += undisturbed.total()
 	s.writes += undisturbed.writes

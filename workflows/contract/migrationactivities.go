@@ -125,10 +125,18 @@ type DeleteMigrationPodInput struct {
 	Migration Object `json:"migration"`
 	VMI       Object `json:"vmi"`
 	Pod       Object `json:"pod"`
+	// ResourceVersion is that of the pod in which its end was seen ("": it was not). Its finalizer then goes with it.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// DeleteMigrationPodResult is that of DeletePodInput.
-type DeleteMigrationPodResult = DeletePodResult
+// DeleteMigrationPodResult: Absent says that there was nothing to delete (any more), Released that the finalizer was
+// removed, too. Refused says why nothing was deleted ("": it was), as the VMI is now.
+type DeleteMigrationPodResult struct {
+	Absent   bool            `json:"absent,omitempty"`
+	Released bool            `json:"released,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+	VMI      *VMIObservation `json:"vmi,omitempty"`
+}
 
 // MigrationOffer is what a source's node says of a guest that is to leave it.
 type MigrationOffer struct {

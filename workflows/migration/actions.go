@@ -169,10 +169,14 @@ func (e *migration) configure(ctx workflow.Context) error {
 
 func (e *migration) deletePod(ctx workflow.Context) error {
 	s := &e.state
-	in := contract.DeleteMigrationPodInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(s.leftOver())}
+	end := s.leftOver()
+	in := contract.DeleteMigrationPodInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(end)}
+	if end.Pod.Ended() {
+		in.ResourceVersion = end.Pod.ResourceVersion
+	}
 	r, err := entity.Call[contract.DeleteMigrationPodResult](ctx, contract.ActivityDeleteMigrationPod,
 		string(actDeletePod), in)
-	end := s.leftOver()
+	end = s.leftOver()
 	switch {
 	case err != nil:
 	case r.Refused != "":
@@ -180,7 +184,7 @@ func (e *migration) deletePod(ctx workflow.Context) error {
 	case r.Absent:
 		end.Deleted, end.Pod = true, entity.Gone(end.Pod)
 	default:
-		end.Deleted = true
+		end.Deleted, end.Released = true, r.Released
 	}
 	return e.settle(ctx, actDeletePod, err)
 }

@@ -237,6 +237,7 @@ func (s *State) alarm(now time.Time) time.Time {
 	}
 	if s.Result != ResultNone {
 		earlier(s.leftOver().LookAt)
+		earlier(s.endsBy())
 		return at
 	}
 	if s.MoveUnknown != "" {

@@ -69,8 +69,11 @@ func stages() []func(*State) {
 			given(s, contract.StageMoved)
 			s.Claim.State = contract.ClaimReleased
 		},
-		func(s *State) { s.Source.Deleted = true },
 		func(s *State) { s.Admission.Done = true },
+		func(s *State) {
+			s.Source.see(contract.PodObservation{UID: "s", Name: "pod-s", ResourceVersion: "30", Phase: "Succeeded"})
+		},
+		func(s *State) { s.Source.Deleted = true },
 		func(s *State) { s.Source.Released = true },
 		func(s *State) { s.VMIM.Finalizers = nil },
 	}
@@ -89,8 +92,8 @@ func TestEachStageHasItsStep(t *testing.T) {
 		{PhaseScheduled, entity.ActNone}, {PhasePreparingTarget, entity.ActNone}, {PhasePreparingTarget, actPrepare},
 		{PhasePreparingTarget, entity.ActNone}, {PhaseTargetReady, actBegin}, {PhaseRunning, actMigrate},
 		{PhaseRunning, actClaim}, {PhaseRunning, entity.ActNone}, {PhaseRunning, actClaim},
-		{PhaseSucceeded, actDeletePod}, {PhaseSucceeded, actGiveBack}, {PhaseSucceeded, entity.ActNone},
-		{PhaseSucceeded, actRemoveFinalizer}, {PhaseSucceeded, entity.ActNone},
+		{PhaseSucceeded, actGiveBack}, {PhaseSucceeded, entity.ActNone}, {PhaseSucceeded, actDeletePod},
+		{PhaseSucceeded, actReleasePod}, {PhaseSucceeded, actRemoveFinalizer}, {PhaseSucceeded, entity.ActNone},
 	}
 	s := seen()
 	steps := append([]func(*State){func(*State) {}}, stages()...)
@@ -109,6 +112,37 @@ func TestEachStageHasItsStep(t *testing.T) {
 	st := s.status()
 	s.Written = &st
 	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
+}
+
+// TestTheSourcesPodEndsByItself, or is deleted when it has not in time. One that failed leaves a pod that nobody waits
+// for.
+func TestTheSourcesPodEndsByItself(t *testing.T) {
+	s := seen()
+	for _, change := range stages()[:20] {
+		change(&s)
+		s.refresh(noon)
+	}
+	require.Equal(t, ResultMoved, s.Result)
+	d := s.decide(noon)
+	require.Equal(t, entity.ActNone, d.Action)
+	require.False(t, d.WakeAt.After(noon.Add(endFirst)), "%s", d.WakeAt)
+	s.refresh(noon.Add(endFirst))
+	require.Equal(t, actDeletePod, s.decide(noon.Add(endFirst)).Action)
+
+	s.Source.Pod.DeletionTimestamp = &noon
+	s.refresh(noon)
+	require.NotEqual(t, actDeletePod, s.decide(noon).Action, "somebody else has deleted it")
+
+	failed := seen()
+	for _, change := range stages()[:7] {
+		change(&failed)
+		failed.refresh(noon)
+	}
+	failed.Cause = "enough"
+	failed.refresh(noon)
+	failed.Claim.Stage, failed.Claim.State = contract.StageStayed, contract.ClaimReleased
+	require.Equal(t, ResultStayed, failed.Result)
+	require.Equal(t, actDeletePod, failed.decide(noon).Action)
 }
 
 // TestCancelledInEachStage: whatever it was at, the guest stays, and nothing is begun any more.

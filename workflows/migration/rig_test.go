@@ -413,10 +413,17 @@ func (r *rig) deletePod(
 	if r.vmi != nil && p.NodeName != "" && r.vmi.NodeName == p.NodeName {
 		return contract.DeleteMigrationPodResult{Refused: "the guest is there"}, nil
 	}
+	released := p.Ended() && in.ResourceVersion == p.ResourceVersion
 	r.pod(p.UID, func(p *contract.PodObservation) {
 		now := r.env.Now()
 		p.DeletionTimestamp = &now
+		if released {
+			p.Finalizers = nil
+		}
 	})
+	if released {
+		return contract.DeleteMigrationPodResult{Released: true}, nil
+	}
 	r.after(r.ends, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

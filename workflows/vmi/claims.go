@@ -42,6 +42,8 @@ type Claim struct {
 	HeardAt      time.Time `json:"heardAt,omitzero"`
 	AskAt        time.Time `json:"askAt,omitzero"`
 	MissingSince time.Time `json:"missingSince,omitzero"`
+	// CopyingBy is until when it is not written yet that the guest is being copied.
+	CopyingBy time.Time `json:"copyingBy,omitzero"`
 	// SoughtTarget says that the pods were read because that of the target was not known.
 	SoughtTarget bool `json:"soughtTarget,omitempty"`
 }
@@ -80,6 +82,8 @@ type Moves struct {
 	LeftSince    time.Time `json:"leftSince,omitzero"`
 	SoughtGuest  bool      `json:"soughtGuest,omitempty"`
 	NeverArrived bool      `json:"neverArrived,omitempty"`
+	// Arriving says that the guest has just been moved, and not everything about it has caught up.
+	Arriving bool `json:"arriving,omitempty"`
 }
 
 // over says that the migration has ended.

@@ -89,6 +89,9 @@ func (s *State) refreshClaim(now time.Time) {
 		if s.VMI.Gone && m.over() {
 			m.Written = m.Stage // there is nothing to write it to
 		}
+		if m.Stage == contract.StageCopying && m.CopyingBy.IsZero() {
+			m.CopyingBy = now.Add(copySettle)
+		}
 		if m.Stage == contract.StageMoved {
 			s.takeOver()
 		}
@@ -184,6 +187,9 @@ func (s *State) claimAlarm() []time.Time {
 	var at []time.Time
 	if m := s.Migration; m != nil && !m.over() {
 		at = append(at, m.AskAt)
+	}
+	if s.Arriving {
+		at = append(at, s.arrivalBy())
 	}
 	held := func(l Launcher) bool { return l.podHeld() }
 	if last := s.MigrationState; last.Ended() && slices.ContainsFunc(s.Others, held) {

@@ -202,12 +202,15 @@ func TestAGuestMoves(t *testing.T) {
 		require.Equal(t, kubevirt.BlockMigration, w.vmi().Status.MigrationMethod)
 		require.Equal(t, kubevirt.MigrationTransportUnix, w.vmi().Status.MigrationTransport)
 	})
-	w.at(13*time.Second+500*time.Millisecond, func() {
+	w.at(14*time.Second+500*time.Millisecond, func() {
+		require.Nil(t, w.vmi().Status.MigrationState.StartTimestamp, "most copies are through by then")
+	})
+	w.at(15*time.Second+500*time.Millisecond, func() {
 		require.Equal(t, contract.StageCopying, m.last().Stage)
 		require.NotNil(t, w.vmi().Status.MigrationState.StartTimestamp)
 		w.DomainChanges(contract.DomainPaused, contract.PausedMigration)
 	})
-	w.at(14*time.Second, func() {
+	w.at(16*time.Second, func() {
 		require.Equal(t, "True", w.Pod().Unpaused, "the moment between two pods is no pause")
 		require.Empty(t, w.condition("Paused").Type)
 		w.leaves()
@@ -410,14 +413,14 @@ func TestMemoryIsLostDuringAMigration(t *testing.T) {
 					}
 					m.say(contract.StageCopying)
 				})
-				w.at(6*time.Second, func() {
+				w.at(8*time.Second, func() {
 					require.Equal(t, contract.StageCopying, m.last().Stage)
 					if end == contract.StageMoved {
 						w.leaves()
 					}
 					m.say(end)
 				})
-				w.at(8*time.Second, func() {
+				w.at(10*time.Second, func() {
 					require.Equal(t, contract.ClaimReleased, m.last().State)
 					require.Equal(t, end, m.last().Stage)
 					require.Equal(t, end == contract.StageMoved, w.vmi().Status.NodeName == "node2")

@@ -230,6 +230,9 @@ func (s *State) decideStatus(now time.Time) decision {
 	if s.settling() && now.Before(s.SettleBy) {
 		return decision{WakeAt: s.SettleBy, Waiting: s.waiting()}
 	}
+	if by := s.moveSettles(); now.Before(by) {
+		return decision{WakeAt: by, Waiting: s.waiting()}
+	}
 	if now.Before(s.PodsBy) {
 		return decision{WakeAt: s.PodsBy, Waiting: s.waiting()}
 	}

@@ -28,6 +28,7 @@ func (s *State) refresh(now time.Time) {
 	for _, r := range s.advance() {
 		s.enter(r, now)
 	}
+	s.refreshArrival(now)
 	s.refreshConditions(now)
 	s.track(now)
 	switch {
@@ -68,7 +69,9 @@ func (s *State) enter(r Rule, now time.Time) {
 
 func (s *State) refreshConditions(now time.Time) {
 	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second)) }
-	set(s.readyCondition())
+	if c := s.readyCondition(); !s.staysReady(c) {
+		set(c)
+	}
 	switch {
 	case s.trouble():
 		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason,
@@ -100,7 +103,7 @@ func (s *State) refreshConditions(now time.Time) {
 	}
 	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected {
 		set(contract.Condition{Type: "AgentConnected", Status: "True"})
-	} else {
+	} else if !s.Arriving || !s.agentReturns() {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
 	}
 	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected && s.Domain.Guest != nil &&
@@ -231,6 +234,9 @@ func (s *State) status() contract.VMIStatus {
 		st.AgentConnected, st.Guest = d.AgentConnected, d.Guest
 		st.Frozen = d.Frozen && s.Phase == PhaseRunning
 		st.IPs = s.Pod.IPs
+		if s.Arriving && s.agentReturns() {
+			st.AgentConnected, st.Guest = true, s.Written.Guest
+		}
 	}
 	return st
 }
