@@ -151,12 +151,13 @@ func (s *story) createVM(strategy kubevirt.VirtualMachineRunStrategy) error {
 }
 
 func (s *story) template() *kubevirt.VirtualMachineInstanceTemplateSpec {
-	memory := resource.MustParse("128Mi")
+	memory, strategy := resource.MustParse("128Mi"), kubevirt.EvictionStrategyLiveMigrate
 	return &kubevirt.VirtualMachineInstanceTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": vmName},
 			Finalizers: []string{contract.FinalizerVMI}},
 		Spec: kubevirt.VirtualMachineInstanceSpec{
-			Domain: kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
+			EvictionStrategy: &strategy,
+			Domain:           kubevirt.DomainSpec{Memory: &kubevirt.Memory{Guest: &memory}},
 			Volumes: []kubevirt.Volume{
 				{Name: "root", VolumeSource: kubevirt.VolumeSource{
 					ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/guest:1"}}},

@@ -129,7 +129,9 @@ func (s *story) settled() error {
 func (s *story) clean() error {
 	_ = kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
 	_ = kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName, nil)
-	_ = kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName, nil)
+	for _, m := range kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace) {
+		_ = kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, m.Name, nil)
+	}
 	_ = kube.Remove[corev1.Node](s.kube, "", s.namespace, nil)
 	if err := await(patience, s.gone); err != nil {
 		return fmt.Errorf("no clean slate: %w", err)

@@ -5,5 +5,6 @@
 // cluster may still run. It says as well how many histories each workflow type has at least. From its floor on the
 // folder only grows.
 //
-// `make record-histories RELEASE=v0.1.0` adds those of the local cluster.
+// `make record-histories RELEASE=v0.1.0` adds those of the local cluster; TestRecord of testsuite/crash those of
+// migrations and of a drain, without one.
 package replay

@@ -1,0 +1,112 @@
+//go:build crash
+
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestRecord plays migrations and a drain undisturbed, and writes their histories for testsuite/replay, with those of
+// the queue that admitted them. VIRTFLOW_CRASH_RECORD names the release. Those of real nodes come from make
+// record-histories; these need no cluster.
+func TestRecord(t *testing.T) {
+	release := os.Getenv("VIRTFLOW_CRASH_RECORD")
+	if release == "" {
+		t.Skip("VIRTFLOW_CRASH_RECORD names no release")
+	}
+	temporal := startTemporal(t)
+	l := newLane(t, temporal, "recorded")
+	l.startWorker(newWorker(t))
+	for _, sc := range []scenario{
+		{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, false},
+		{"migrate to nowhere", running, (*story).cancelled, (*story).stayed, counts{1, 2, 1}, false},
+		{"drain", running, (*story).mark, (*story).drained, counts{1, 2, 1}, false},
+	} {
+		s, summary, err := l.play(sc, slug(sc.name), func() {}, func(int) {}, "")
+		require.NoError(t, err, "%s: %s\n%s\n%s", sc.name, s.tail(60), s.says(), l.log())
+		t.Logf("%s: %s", sc.name, summary)
+	}
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s')", contract.WorkflowMigration,
+		contract.WorkflowAdmission, contract.WorkflowDrain)
+	until(t, time.Minute, "Temporal lists all that has ended", func() error {
+		n, err := l.temporal.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: l.name, Query: query + " AND ExecutionStatus = 'Completed'"})
+		if err == nil && n.GetCount() < 4 {
+			err = fmt.Errorf("%d", n.GetCount())
+		}
+		return err
+	})
+	file := func(name string) string { return filepath.Join(temporal.tls, name) }
+	t.Log(run(t, root(t), "go", "run", "-trimpath", "-buildvcs=false", "./testsuite/replay/record",
+		"--release", release, "--query", query, "--temporal-address", temporal.address, "--temporal-namespace", l.name,
+		"--temporal-tls-server-name", "localhost", "--temporal-tls-ca", file("ca.crt"),
+		"--temporal-tls-cert", file("client.crt"), "--temporal-tls-key", file("client.key")))
+}
+
+// cancelled asks for a migration, and deletes it while its target's pod finds no place.
+func (s *story) cancelled() error {
+	s.machine.setFull(s.namespace, true)
+	defer s.machine.setFull(s.namespace, false)
+	if err := s.migrate(); err != nil {
+		return err
+	}
+	if err := await(patience, func() error {
+		m := kube.Get[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName)
+		if m == nil || m.Status.Phase != kubevirt.MigrationScheduling {
+			return s.says()
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName, nil)
+}
+
+// stayed: the guest is where it was, and nothing is left of the migration.
+func (s *story) stayed() error {
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	if vmi == nil || vmi.Status.NodeName != nodeName || len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1 ||
+		len(kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace)) > 0 {
+		return s.says()
+	}
+	return s.running(1, 1)
+}
+
+// mark asks the guest to leave, as the eviction of its pod does.
+func (s *story) mark() error {
+	return persist(func() error {
+		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.EvacuationNodeName = nodeName
+		})
+		return err
+	})
+}
+
+// drained: the guest is at the other node, nobody is asked to leave any more, and the drain has ended.
+func (s *story) drained() error {
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	if vmi == nil || vmi.Status.NodeName != otherNode || vmi.Status.EvacuationNodeName != "" ||
+		len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1 {
+		return s.says()
+	}
+	drain, err := s.lane.temporal.DescribeWorkflowExecution(s.ctx, contract.DrainID(nodeName, 1), "")
+	if err != nil {
+		return err
+	}
+	if drain.GetWorkflowExecutionInfo().GetCloseTime() == nil {
+		return fmt.Errorf("the drain goes on: %w", s.says())
+	}
+	return s.running(1, 1)
+}
