@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -263,6 +264,7 @@ func booted(t *testing.T) *pod {
 }
 
 func TestAGuestMovesTenTimes(t *testing.T) {
+	turns.Take(t, 0)
 	at := booted(t)
 	before := at.counted()
 	for range 10 {
@@ -276,6 +278,7 @@ func TestAGuestMovesTenTimes(t *testing.T) {
 }
 
 func TestAPausedGuestStaysPaused(t *testing.T) {
+	turns.Take(t, 1)
 	from := booted(t)
 	from.operate(rpc.Operation_OPERATION_PAUSE)
 	to := newTwin(t)
@@ -287,6 +290,7 @@ func TestAPausedGuestStaysPaused(t *testing.T) {
 }
 
 func TestAGuestMovesThroughParallelConnections(t *testing.T) {
+	turns.Take(t, 2)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options.Parallel = 4
@@ -294,6 +298,7 @@ func TestAGuestMovesThroughParallelConnections(t *testing.T) {
 }
 
 func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
+	turns.Take(t, 1)
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
 	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")
 	from := newPodAt(t, vmi(masquerade), here, mountPoint)

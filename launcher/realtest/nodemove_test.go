@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -37,6 +38,7 @@ func TestAGuestMovesByNodeWorkers(t *testing.T) {
 }
 
 func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
+	turns.Take(t, 2)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration.Parallel = 4
@@ -77,6 +79,7 @@ func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
 }
 
 func TestAMoveByNodeWorkersIsAborted(t *testing.T) {
+	turns.Take(t, 0)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration.Bandwidth = slow
@@ -104,6 +107,7 @@ func (p *pod) dirties() {
 
 // TestAGuestIsPausedToMove: one that would never arrive does when somebody has it paused for that.
 func TestAGuestIsPausedToMove(t *testing.T) {
+	turns.Take(t, 1)
 	from := booted(t)
 	from.dirties()
 	m := newWorkersMove(t, from, newTwin(t))
@@ -128,6 +132,7 @@ func TestAGuestIsPausedToMove(t *testing.T) {
 
 // TestAGuestNeverConverges: it stays, and its move does not go on for ever.
 func TestAGuestNeverConverges(t *testing.T) {
+	turns.Take(t, 2)
 	from := booted(t)
 	from.dirties()
 	m := newWorkersMove(t, from, newTwin(t))
@@ -144,6 +149,7 @@ func TestAGuestNeverConverges(t *testing.T) {
 
 // TestTheTargetsDiskIsFull: what the guest has written does not fit there. It stays, and can write on.
 func TestTheTargetsDiskIsFull(t *testing.T) {
+	turns.Take(t, 0)
 	from, to := booted(t), newTwin(t)
 	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=12; sync")
 	to.smallDisks()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // victims are the processes that may be killed at any time. The first four run as pods and are restarted by the
@@ -79,7 +81,7 @@ func untilHealthy(t *testing.T) {
 
 // TestKilledWhileAVMStarts: the start completes afterwards, with one domain, whatever was killed in its midst.
 func TestKilledWhileAVMStarts(t *testing.T) {
-	inTurn(t, 1)
+	turns.Take(t, 1)
 	for name, strike := range victims() {
 		t.Run(name, func(t *testing.T) {
 			untilHealthy(t)

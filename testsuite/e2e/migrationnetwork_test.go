@@ -14,6 +14,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // inNetworkOf runs a command in the network namespace of a node of the local cluster.
@@ -82,7 +83,7 @@ func slowLink(t *testing.T, node, rate string) (end func() string) {
 // TestMigrationOnABadNetwork: a network between the nodes that swallows what is large, which nobody else would notice,
 // or that ends connections, ends the migration, and the guest stays. One that is slow takes its time.
 func TestMigrationOnABadNetwork(t *testing.T) {
-	inTurn(t, 1)
+	turns.Take(t, 1)
 	untilHealthy(t)
 	m := newMachine(t, "remote", "Always", "")
 	v := &virtctl{t, m.namespace}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // lose has a node vanish as far as the cluster can tell: its kubelet and its node worker stand still, so that they
@@ -44,7 +46,7 @@ func (m *machine) podUID(name string) string {
 // what has come to the target never runs; the VM is started again only when a person calls the node out of service. If
 // it is the target's, the guest runs on. Neither is in the way of the next migration.
 func TestMigrationNodeLost(t *testing.T) {
-	inTurn(t, 0)
+	turns.Take(t, 0)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "between")

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -277,7 +278,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 // TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
 // person says so of that VM, or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
-	inTurn(t, 2)
+	turns.Take(t, 2)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "fenced")
@@ -328,7 +329,7 @@ func TestNodeOutOfService(t *testing.T) {
 
 // TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
 func TestForcedDeletions(t *testing.T) {
-	inTurn(t, 2)
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "forced", "Always", "")
 	first := m.untilBooted()

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,24 +24,6 @@ const bootTime = 3 * time.Minute
 
 // marker is what the test guest writes on its serial line when it is up.
 const marker = "virtflow-guest ready"
-
-// turns is how many runs of CI it takes until each of the longest tests has had its turn.
-const turns = 3
-
-// inTurn skips a long test where VIRTFLOW_E2E_TURN, a number that grows with each run of CI, says that it is the turn
-// of others. Without it all tests run.
-func inTurn(t *testing.T, turn int) {
-	t.Helper()
-	number := os.Getenv("VIRTFLOW_E2E_TURN")
-	if number == "" {
-		return
-	}
-	n, err := strconv.Atoi(number)
-	require.NoError(t, err, "VIRTFLOW_E2E_TURN")
-	if n%turns != turn {
-		t.Skipf("runs when VIRTFLOW_E2E_TURN is %d modulo %d; it is %d", turn, turns, n)
-	}
-}
 
 // kubectl runs the unmodified client and fails the test when it fails.
 func kubectl(t *testing.T, args ...string) string {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility
@@ -27,7 +29,7 @@ const replayTime = 9 * time.Minute
 // TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
 // are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
 func TestUpdateUnderLoad(t *testing.T) {
-	inTurn(t, 0)
+	turns.Take(t, 0)
 	untilHealthy(t)
 	g := booted(t, "runs")
 	idle := newMachine(t, "idle", "Halted", "")
