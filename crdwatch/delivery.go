@@ -21,6 +21,8 @@ type Delivery struct {
 	Merge func(before, after any) any
 	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
 	Hold time.Duration
+	// Known says that its workflow knows it, and is not told. It is kept, as what was sent is: the workflow may forget.
+	Known bool
 	// Resync says that it is sent although nothing has changed: it goes behind all changes.
 	Resync bool
 
@@ -56,9 +58,10 @@ func (d *Delivery) subject() subject { return subject{d.Workflow, d.Signal, d.UI
 // Supersede says that a delivery has the same subject as one that was put before; then it takes over what it must keep
 // of that one.
 func (d *Delivery) Supersede(old *Delivery) bool {
-	if d.subject() != old.subject() {
+	if d.subject() != old.subject() || d.Known && old.sending {
 		return false
 	}
+	d.Known = d.Known && old.Known
 	if !old.sending {
 		d.since = old.since
 		d.Resync = d.Resync && old.Resync
@@ -69,10 +72,13 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 	return true
 }
 
-// At is a delivery as it is sent in an epoch.
-func (d *Delivery) At(epoch int64) *Delivery {
+// At is a delivery as it is sent in an epoch. Again: one with its subject may have been lost.
+func (d *Delivery) At(epoch int64, again bool) *Delivery {
 	out := *d
-	if o, ok := d.Payload.(contract.Observation); ok {
+	if o, ok := d.Payload.(contract.Repeatable); ok && again {
+		out.Payload = o.SentAgain()
+	}
+	if o, ok := out.Payload.(contract.Observation); ok {
 		out.Payload = o.At(epoch)
 	}
 	return &out

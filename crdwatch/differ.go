@@ -90,12 +90,16 @@ func (e *entity[T, O]) changed(d *differ, key string, from origin) {
 	}
 	namespace, name, uid := object.GetNamespace(), object.GetName(), string(object.GetUID())
 	last, known := recall(d, e.kind, uid)
-	if now := e.observe(object); news(d, e.kind, uid, now) {
-		start := e.start(namespace, name, uid)
-		if !e.open(object) {
-			start = nil
-		}
+	start := e.start(namespace, name, uid)
+	if !e.open(object) {
+		start = nil
+	}
+	now := e.observe(object)
+	if _, writes := any(now).(contract.Repeatable); news(d, e.kind, uid, now) {
 		put(d, e.kind, e.id(namespace, name), uid, now, start, from)
+	} else if writes && from == change {
+		d.queue.Put(Delivery{Workflow: e.id(namespace, name), Signal: e.signal, UID: uid, Kind: e.name, Payload: now,
+			Start: start, Known: true})
 	}
 	if e.also != nil {
 		e.also(d, object, last, known, from)

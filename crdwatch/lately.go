@@ -10,22 +10,28 @@ import (
 // againPause lies between two times that all of that is sent again.
 const againPause = 10 * time.Second
 
-// Lately is what was sent in the last minutes, the last of each subject.
+// Lately is what was sent in the last minutes, or was known, the last of each subject.
 type Lately map[subject]sending
 
 type sending struct {
 	delivery *Delivery
 	at       time.Time
+	// lost says that Temporal may have lost it.
+	lost bool
 }
 
 // Add keeps a delivery, and drops what is too old by now.
 func (l Lately) Add(d *Delivery, now time.Time) {
-	if old, ok := l[d.subject()]; ok && d.Merge != nil && now.Sub(old.at) < temporalclient.Forgotten {
+	old, ok := l[d.subject()]
+	if ok && d.Merge != nil && now.Sub(old.at) < temporalclient.Forgotten {
 		merged := *d
 		merged.Payload = d.Merge(old.delivery.Payload, d.Payload)
 		d = &merged
 	}
-	l[d.subject()] = sending{delivery: d, at: now}
+	if ok && old.delivery.Known && old.delivery.since.After(d.since) {
+		d = old.delivery // it came while the other one was on its way
+	}
+	l[d.subject()] = sending{delivery: d, at: now, lost: old.lost && d.Known}
 	if len(l)%256 == 0 { // now and then is enough
 		for s, x := range l {
 			if now.Sub(x.at) > 2*temporalclient.Forgotten {
@@ -35,12 +41,18 @@ func (l Lately) Add(d *Delivery, now time.Time) {
 	}
 }
 
+// MayBeLost says that Temporal may have lost what was kept last with the subject of a delivery, and that nothing was
+// sent since.
+func (l Lately) MayBeLost(d *Delivery) bool { return l[d.subject()].lost }
+
 // Lost lists what a server may have forgotten to which the connection was lost then, oldest first.
 func (l Lately) Lost(at time.Time) []*Delivery {
 	from := at.Add(-temporalclient.Forgotten)
 	var found []sending
-	for _, x := range l {
+	for s, x := range l {
 		if !x.at.Before(from) {
+			x.lost = true
+			l[s] = x
 			found = append(found, x)
 		}
 	}

@@ -68,13 +68,16 @@ func (o *Outbox) changed(workflow string) bool {
 	return slices.ContainsFunc(o.pending[workflow], func(d *Delivery) bool { return !d.Resync })
 }
 
-// Put takes a delivery. One with the same subject that still waits is replaced, in its place.
+// Put takes a delivery. One with the same subject that still waits is replaced, in its place. What is known is only
+// kept.
 func (o *Outbox) Put(d Delivery) {
 	d.since = time.Now()
 	o.mu.Lock()
 	o.put(&d)
 	o.mu.Unlock()
-	o.turn(&d)
+	if !d.Known {
+		o.turn(&d)
+	}
 }
 
 // put is Put under the lock.
@@ -82,6 +85,10 @@ func (o *Outbox) put(d *Delivery) {
 	list := o.pending[d.Workflow]
 	if i := slices.IndexFunc(list, d.Supersede); i >= 0 {
 		list[i] = d
+		return
+	}
+	if d.Known {
+		o.lately.Add(d, d.since)
 		return
 	}
 	o.pending[d.Workflow] = append(list, d)
@@ -185,7 +192,10 @@ func (o *Outbox) suspects() bool {
 func (o *Outbox) send(ctx context.Context, d *Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return o.sender.Send(ctx, d.At(o.epoch()))
+	o.mu.Lock()
+	again := o.lately.MayBeLost(d)
+	o.mu.Unlock()
+	return o.sender.Send(ctx, d.At(o.epoch(), again))
 }
 
 // first is the delivery whose turn it is, or how long it may still wait for others to be merged with it.
@@ -269,12 +279,14 @@ func (o *Outbox) sentBefore(lost time.Time) []*Delivery {
 // again queues what was sent before, unless something newer with that subject was sent since or waits.
 func (o *Outbox) again(d *Delivery) bool {
 	o.mu.Lock()
-	if o.lately[d.subject()].delivery != d {
+	last := o.lately[d.subject()]
+	if !last.lost {
 		o.mu.Unlock()
 		return false
 	}
+	d = last.delivery
 	again := *d
-	again.Resync, again.sending, again.Hold, again.since = true, false, 0, time.Now()
+	again.Resync, again.Known, again.sending, again.Hold, again.since = true, false, false, 0, time.Now()
 	for i, waits := range o.pending[d.Workflow] {
 		if waits.subject() != d.subject() {
 			continue

@@ -243,6 +243,50 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.Equal(t, "third", r.all()[7].Payload)
 }
 
+// TestWhatAnEntityKnowsIsSentAfterALoss: it may have forgotten what it wrote itself.
+func TestWhatAnEntityKnowsIsSentAfterALoss(t *testing.T) {
+	r := &recording{}
+	o := newOutbox(r, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
+	vm := func(version string, known bool) Delivery {
+		return Delivery{Workflow: "w", Signal: "vm", UID: "u", Known: known,
+			Payload: contract.VMObservation{UID: "u", ResourceVersion: version}}
+	}
+	sent := func() []string {
+		for o.queue.Len() > 0 {
+			require.True(t, o.step(t.Context()))
+		}
+		var out []string
+		for _, d := range r.all() {
+			p, ok := d.Payload.(contract.VMObservation)
+			require.True(t, ok)
+			out = append(out, fmt.Sprintf("%s %t", p.ResourceVersion, p.Again))
+		}
+		return out
+	}
+	o.Put(vm("1", false))
+	require.Equal(t, []string{"1 false"}, sent())
+	o.Put(vm("2", true))
+	require.Equal(t, []string{"1 false"}, sent(), "its entity knows it")
+	o.Put(vm("3", false))
+	o.Put(vm("4", true))
+	require.Equal(t, []string{"1 false", "4 false"}, sent(), "the newest of what waits")
+	o.Put(vm("5", true))
+
+	lost := o.sentBefore(time.Now())
+	require.Len(t, lost, 1)
+	o.Put(vm("6", true))
+	require.True(t, o.again(lost[0]))
+	require.Equal(t, "6 true", sent()[2], "the newest, also of what was known")
+	require.False(t, o.again(lost[0]), "it was sent since")
+	o.Put(vm("7", false))
+	require.Equal(t, "7 false", sent()[3], "Temporal has it")
+
+	lost = o.sentBefore(time.Now())
+	o.Put(vm("8", false))
+	require.Equal(t, "8 true", sent()[4], "a change that comes first says it as well")
+	require.False(t, o.again(lost[0]))
+}
+
 // TestNothingIsSentToASuspectedTemporal before somebody has looked whether it is an older copy; but it does not wait
 // for ever.
 func TestNothingIsSentToASuspectedTemporal(t *testing.T) {

@@ -117,6 +117,29 @@ func TestWhatIsSentToWhom(t *testing.T) {
 
 // TestTheEndOfAnOrphanIsSent to a VM of its name, which may be waiting for it: the garbage collector has taken the
 // reference away.
+// TestWhatAnEntityWritesItself is not sent to it, and kept for when it may have forgotten.
+func TestWhatAnEntityWritesItself(t *testing.T) {
+	e := newTestDiffer(t)
+	vm := &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
+	changed := func(edit func(*kubevirt.VirtualMachine)) {
+		vm = vm.DeepCopy()
+		edit(vm)
+		require.NoError(t, e.informers.VMs.GetStore().Add(vm))
+		e.entities.vm.changed(e, "a/web", change)
+	}
+	changed(func(*kubevirt.VirtualMachine) {})
+	require.Equal(t, []string{"observe-vm+ v"}, waiting(e, "vm/a/web"))
+	changed(func(vm *kubevirt.VirtualMachine) {
+		vm.ResourceVersion, vm.Status.PrintableStatus = "2", kubevirt.VirtualMachineStatusMigrating
+	})
+	require.Empty(t, waiting(e, "vm/a/web"))
+	lost := outbox(e).lately.Lost(time.Now())
+	require.Len(t, lost, 1)
+	require.Equal(t, observe.VM(vm), lost[0].Payload)
+	require.NotNil(t, lost[0].Start)
+}
+
 func TestTheEndOfAnOrphanIsSent(t *testing.T) {
 	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}

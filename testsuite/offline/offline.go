@@ -96,7 +96,7 @@ func (w *Watcher) Restored(lost time.Time) {
 	w.pending = nil
 	for _, d := range w.lately.Lost(lost) {
 		again := *d
-		again.Resync = true
+		again.Resync, again.Known = true, false
 		w.pending.Put(again)
 	}
 	for _, d := range waits {
@@ -154,12 +154,16 @@ func (w *Watcher) Remove(o metav1.Object) {
 // Take are the deliveries that wait, in an order that depends on nothing but what was put: by workflow, then as they
 // were put. Temporal takes them at that time.
 func (w *Watcher) Take(now time.Time) []*crdwatch.Delivery {
-	out := w.pending
+	taken := w.pending
 	w.pending = nil
-	slices.SortStableFunc(out, func(a, b *crdwatch.Delivery) int { return strings.Compare(a.Workflow, b.Workflow) })
-	for i, d := range out {
+	slices.SortStableFunc(taken, func(a, b *crdwatch.Delivery) int { return strings.Compare(a.Workflow, b.Workflow) })
+	var out []*crdwatch.Delivery
+	for _, d := range taken {
+		again := w.lately.MayBeLost(d)
 		w.lately.Add(d, now)
-		out[i] = d.At(w.epoch)
+		if !d.Known {
+			out = append(out, d.At(w.epoch, again))
+		}
 	}
 	return out
 }

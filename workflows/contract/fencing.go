@@ -48,6 +48,20 @@ type Observation interface {
 	At(epoch int64) Observation
 }
 
+// Repeatable is an Observation of an object to the entity that writes its status. What the entity itself has written
+// there it is not sent: it knows, unless Temporal has lost that.
+type Repeatable interface {
+	Observation
+	// SentAgain is the observation as it is sent where Temporal may have lost one that it took shortly before.
+	SentAgain() Observation
+}
+
+// SentAgain implements Repeatable.
+func (o VMObservation) SentAgain() Observation { o.Again = true; return o }
+
+// SentAgain implements Repeatable.
+func (o VMIObservation) SentAgain() Observation { o.Again = true; return o }
+
 // At implements Observation.
 func (o VMObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }
 

@@ -71,7 +71,9 @@ type VMObservation struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
-	Epoch      int64 `json:"epoch,omitempty"`
+	Epoch int64 `json:"epoch,omitempty"`
+	// Again says that Temporal took an observation of the VM shortly before the connection to it was lost.
+	Again      bool  `json:"again,omitempty"`
 	Generation int64 `json:"generation,omitempty"`
 	// Gone says that the object no longer exists; only UID is set beside it.
 	Gone              bool       `json:"gone,omitempty"`
@@ -106,7 +108,9 @@ type VMIObservation struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
-	Epoch             int64       `json:"epoch,omitempty"`
+	Epoch int64 `json:"epoch,omitempty"`
+	// Again says that Temporal took an observation of the VMI shortly before the connection to it was lost.
+	Again             bool        `json:"again,omitempty"`
 	Gone              bool        `json:"gone,omitempty"`
 	DeletionTimestamp *time.Time  `json:"deletionTimestamp,omitempty"`
 	Finalizers        []string    `json:"finalizers,omitempty"`

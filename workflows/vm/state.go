@@ -119,7 +119,7 @@ func (s *State) believe(o *contract.VMObservation) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
-	if o != s.VM && !o.Gone && s.Forgot(o.Held) {
+	if o != s.VM && !o.Gone && (o.Again || s.Forgot(o.Held)) {
 		s.Stale = true
 	}
 	s.VM = o
@@ -174,12 +174,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
-	was := s.VMI
-	s.VMI = entity.Newest(was, o)
-	if s.VMI != was && s.VMI.Migration.Ended() && (was == nil || was.Migration == nil ||
-		was.Migration.MigrationUID != s.VMI.Migration.MigrationUID) {
-		s.OutcomeUnknown = true // that it was under way may be written by a run which is forgotten
-	}
+	s.VMI = entity.Newest(s.VMI, o)
 }
 
 // next moves on to the newer incarnation.

@@ -204,25 +204,32 @@ func TestATransitionThatEtcdHasForgotten(t *testing.T) {
 	}
 }
 
-// TestAMigrationThatWasNotSeenUnderWay: a run which is forgotten may have written that the guest is being moved.
-func TestAMigrationThatWasNotSeenUnderWay(t *testing.T) {
-	move := func(completed bool) contract.VMIObservation {
-		return contract.VMIObservation{UID: "vmi", ResourceVersion: "2",
-			Migration: &contract.MigrationState{MigrationUID: "m", Start: time.Unix(1, 0), Completed: completed}}
-	}
-	ended := move(true)
-	ended.ResourceVersion = "3"
+// TestWhatIsSentAgain: a version of the VM that this run does not know although Temporal has taken news of it, or the
+// entity itself has written it, is one that Temporal has lost. What the status says has to be read.
+func TestWhatIsSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		before  contract.VMIObservation
-		unknown bool
+		version string
+		again   bool
+		stale   bool
 	}{
-		"seen":     {move(false), false},
-		"not seen": {contract.VMIObservation{UID: "vmi", ResourceVersion: "1"}, true},
+		"as known":           {"2", true, false},
+		"older":              {"1", true, false},
+		"newer":              {"3", true, true},
+		"newer, and no news": {"3", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := State{VMI: &c.before}
-			s.observeVMI(ended)
-			require.Equal(t, c.unknown, s.OutcomeUnknown)
+			vm := contract.VMObservation{UID: "u", ResourceVersion: "2", RunStrategy: "Always"}
+			s := State{Object: contract.Object{UID: "u"}, VM: &vm, Written: &contract.VMStatus{PrintableStatus: "Running"}}
+			o := vm
+			o.ResourceVersion, o.Again = c.version, c.again
+			s.observeVM(o)
+			require.Equal(t, c.stale, s.Stale)
+			if !c.stale {
+				return
+			}
+			require.Equal(t, entity.ActRead, s.decide(time.Unix(1, 0)).Action)
+			s.read(contract.ReadVMResult{VM: &vm})
+			require.True(t, s.OutcomeUnknown, "the status is written anew")
 		})
 	}
 }

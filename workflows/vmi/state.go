@@ -80,7 +80,9 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		}
 		return
 	}
-	s.VMI, s.Next = entity.Track(s.VMI, s.Next, o)
+	was := s.VMI
+	s.VMI, s.Next = entity.Track(was, s.Next, o)
+	s.Stale = s.Stale || s.VMI != was && s.VMI.Again && !s.VMI.Gone
 }
 
 // podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.

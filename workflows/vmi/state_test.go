@@ -37,6 +37,17 @@ func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 	require.Equal(t, entity.ActNext, s.decide(time.Unix(1000, 0)).Action)
 }
 
+// TestWhatIsSentAgain: a version of the VMI that this run does not know is one that Temporal has lost.
+func TestWhatIsSentAgain(t *testing.T) {
+	for version, stale := range map[string]bool{"1": false, "2": false, "3": true} {
+		s := State{}
+		s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "2"})
+		s.Stale = false
+		s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: version, Again: true})
+		require.Equal(t, stale, s.Stale, version)
+	}
+}
+
 // TestAnEarlierPodEndsFirst: a pod whose VMI nobody saw is there when an object of the same name appears.
 func TestAnEarlierPodEndsFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
