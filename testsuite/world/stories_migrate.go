@@ -41,12 +41,6 @@ func migrationStories() []Scenario {
 			migrating(w, "departed")
 			w.RestartWorker(away)
 		}, Want: goesOnSomewhere},
-	}
-}
-
-// Migrations are the stories of migrations that are told without faults only, or nearly so.
-func Migrations() []Scenario {
-	all := []Scenario{
 		{Name: "migrate-source-worker-dies", Story: func(w *World) {
 			migrating(w, "copying")
 			w.RestartWorker(home)
@@ -59,6 +53,12 @@ func Migrations() []Scenario {
 			migrating(w, "copying")
 			w.CancelMigrations()
 		}, Want: cancelled},
+	}
+}
+
+// Migrations are the stories of migrations that are told without faults only, or nearly so.
+func Migrations() []Scenario {
+	all := []Scenario{
 		{Name: "migrate-and-back", Story: func(w *World) {
 			up(w)
 			for range 3 {
