@@ -152,7 +152,7 @@ func (m *move) goes() time.Duration {
 	// A target that libvirt resumes by itself would go on when it is held here.
 	m.t.Logf("moved in %d ms; stop → held %d ms → %s %d ms → goes on %d ms; %s", ms(begun, resumed),
 		ms(stopped, <-held), e.GetLeft().GetProof(), ms(stopped, dead), ms(stopped, resumed), e.GetLeft().GetStats())
-	m.left()
+	m.left(e.GetLeft().GetPaused())
 	m.to.eventually("the guest runs at the target", func() bool {
 		d, err := m.to.client.GetDomain(m.to.context(), &rpc.GetDomainRequest{})
 		return err == nil && (d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING || e.GetLeft().GetPaused())
@@ -160,11 +160,12 @@ func (m *move) goes() time.Duration {
 	return resumed.Sub(stopped)
 }
 
-// left checks how the source ended.
-func (m *move) left() {
+// left checks how the source ended, whose guest may have been paused.
+func (m *move) left(paused bool) {
 	m.t.Helper()
 	message, code := m.from.ends()
-	require.Equal(m.t, contract.TerminationMessage{Reason: contract.ReasonMigrated, Ran: true}, message)
+	require.Equal(m.t,
+		contract.TerminationMessage{Reason: contract.ReasonMigrated, Ran: true, Paused: paused}, message)
 	require.Zero(m.t, code)
 }
 

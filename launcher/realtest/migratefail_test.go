@@ -300,7 +300,7 @@ func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
 			case e.GetLeft() != nil:
 				require.NotContains(t, m.to.log(), `\"resumed\"`)
 				m.finish(e.GetLeft())
-				m.left()
+				m.left(false)
 				at = m.to
 			case e.GetStayed() != nil:
 				m.withdraws()
@@ -328,7 +328,7 @@ func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
 	require.Equal(t, rpc.MigrationMode_MIGRATION_MODE_PAUSED, e.GetLeft().GetStats().GetMode())
 	require.False(t, e.GetLeft().GetPaused())
 	m.finish(e.GetLeft())
-	m.left()
+	m.left(false)
 	n := m.to.counted()
 	m.to.eventually("it counts on", func() bool { return m.to.counted() > n })
 }

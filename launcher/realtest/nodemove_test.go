@@ -30,7 +30,7 @@ func TestAGuestMovesByNodeWorkers(t *testing.T) {
 	truth := m.inspects(m.target)
 	require.True(t, truth.Known && truth.Granted && truth.Resumed)
 	require.Equal(t, contract.DomainRunning, truth.Domain.State)
-	m.left()
+	m.left(false)
 	require.Greater(t, m.to.counted(), before)
 	require.Equal(t, written, m.to.run("sha256sum < /dev/vdb"))
 	require.Equal(t, seed, m.to.run("sha256sum < /dev/vdc"))
@@ -44,7 +44,7 @@ func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
 	m.in.Configuration.Parallel = 4
 	outcome := m.outcome(m.migrates())
 	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
-	m.left()
+	m.left(false)
 }
 
 // TestANodeWorkerIsKilledMidCopy: the guest stays where it is, which its launcher says, and nothing of the target is
@@ -125,7 +125,7 @@ func TestAGuestIsPausedToMove(t *testing.T) {
 	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
 	require.Equal(t, "Paused", outcome.Mode)
 	require.False(t, outcome.Proof.Paused, "nobody but the migration has paused it")
-	m.left()
+	m.left(false)
 	n := m.to.counted()
 	m.to.eventually("it goes on there", func() bool { return m.to.counted() > n })
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"net"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,6 +38,7 @@ func newGauge(r prometheus.Registerer, side launchers.Side, count func() int) {
 type counted struct {
 	*net.UnixConn
 	traffic
+	sum *atomic.Int64 // of the bytes that one guest's streams have sent; nil: nobody asks
 }
 
 // NetConn is the connection itself.
@@ -45,6 +47,9 @@ func (c counted) NetConn() net.Conn { return c.UnixConn }
 func (c counted) Read(p []byte) (int, error) {
 	n, err := c.UnixConn.Read(p)
 	c.sent.Add(float64(n))
+	if c.sum != nil {
+		c.sum.Add(int64(n))
+	}
 	return n, err //nolint:wrapcheck // what the connection says
 }
 

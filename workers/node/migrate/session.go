@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,7 @@ type Session struct {
 	target   migration.Peer
 	source   Source
 	traffic  traffic
+	sent     atomic.Int64  // bytes
 	patience time.Duration // how long libvirt may take to abort
 	log      zerolog.Logger
 	ctx      context.Context //nolint:containedctx // that of the session's own life
@@ -210,6 +212,8 @@ func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy f
 		return o, func() { carried.end(lingering) }
 	}
 	o.Result, o.Target, o.Stats.DowntimeMs = contract.ResultMoved, &resumed.Domain, downtime
+	// What has been sent and not what libvirt has counted: a copy may have ended before it was asked once.
+	o.Stats.Bytes = max(o.Stats.Bytes, s.sent.Load())
 	return o, func() {
 		carried.end(lingering)
 		control.Close() // and the target cuts what is left
@@ -388,7 +392,7 @@ func (c *carried) carry(
 	}
 	c.streams.Go(func() {
 		defer ended()
-		carry(ctx, s.log, channel, counted{stream, s.traffic}, to)
+		carry(ctx, s.log, channel, counted{stream, s.traffic, &s.sent}, to)
 	})
 }
 

@@ -113,7 +113,7 @@ func (t *target) serve(conn *tls.Conn, c migration.Channel) (over bool) {
 		migration.Cut(stream)
 		return false
 	}
-	carry(t.ctx, t.log, c, conn, counted{stream, t.traffic})
+	carry(t.ctx, t.log, c, conn, counted{stream, t.traffic, nil})
 	return false
 }
 
