@@ -21,7 +21,7 @@ import (
 
 const alice = `{"actor": "alice", "reason": "a test"}`
 
-// asks creates a migration of that name. more is added to its metadata and spec, as YAML in braces.
+// asks creates a migration of that name. What is said of metadata and spec is added to them, with a comma before it.
 func (m *machine) asks(name, metadata, spec string) {
 	m.t.Helper()
 	apply(m.t, fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceMigration, metadata: {name: %s, "+
