@@ -104,7 +104,7 @@ func TestFindEvacuees(t *testing.T) {
 	w.evacuee(t, "elsewhere", func(v *kubevirt.VirtualMachineInstance) {
 		v.Labels[contract.LabelNodeName], v.Status.NodeName = "node-2", "node-2"
 	})
-	find := func(scope contract.DrainScope) (names []string, all []contract.Evacuee) {
+	find := func(scope contract.DrainScope) (names []string, all []contract.Movable) {
 		t.Helper()
 		out, err := w.FindEvacuees(t.Context(), contract.FindEvacueesInput{Node: drained, Scope: scope})
 		require.NoError(t, err)
@@ -141,16 +141,16 @@ func TestFindEvacuees(t *testing.T) {
 
 func TestCreateMigrations(t *testing.T) {
 	w := newWorld(t)
-	web := contract.Evacuee{VMI: w.evacuee(t, "web", nil)}
-	low := contract.Evacuee{VMI: w.evacuee(t, "low", func(v *kubevirt.VirtualMachineInstance) {
+	web := contract.Movable{VMI: w.evacuee(t, "web", nil)}
+	low := contract.Movable{VMI: w.evacuee(t, "low", func(v *kubevirt.VirtualMachineInstance) {
 		v.Annotations = map[string]string{kubevirt.EvictionSourceAnnotation: "descheduler"}
 	})}
-	moved := contract.Evacuee{VMI: w.evacuee(t, "moved", func(v *kubevirt.VirtualMachineInstance) {
+	moved := contract.Movable{VMI: w.evacuee(t, "moved", func(v *kubevirt.VirtualMachineInstance) {
 		v.Status.NodeName = "node-2"
 	})}
-	other := contract.Evacuee{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}}
+	other := contract.Movable{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: "another"}}
 	in := contract.CreateMigrationsInput{Node: drained, Actor: "alice",
-		Instances: []contract.Evacuee{web, low, moved, other}}
+		Instances: []contract.Movable{web, low, moved, other}}
 	for range 2 {
 		out, err := w.CreateMigrations(t.Context(), in)
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestCreateMigrations(t *testing.T) {
 		w.ends(t, m.Name, kubevirt.MigrationFailed)
 	}
 	_, err := w.CreateMigrations(t.Context(), contract.CreateMigrationsInput{Node: drained,
-		Instances: []contract.Evacuee{web}})
+		Instances: []contract.Movable{web}})
 	require.NoError(t, err)
 	require.Len(t, w.migrations(t), 3)
 
@@ -203,7 +203,7 @@ func TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained(t *testing.T) {
 	made := func(name string, change func(*kubevirt.VirtualMachineInstance)) contract.CreateMigrationsResult {
 		t.Helper()
 		out, err := w.CreateMigrations(t.Context(), contract.CreateMigrationsInput{Node: drained,
-			Instances: []contract.Evacuee{{VMI: w.evacuee(t, name, change)}}})
+			Instances: []contract.Movable{{VMI: w.evacuee(t, name, change)}}})
 		require.NoError(t, err)
 		return out
 	}
@@ -226,7 +226,7 @@ func TestANameThatIsNoLabelHidesNoOther(t *testing.T) {
 	web := w.evacuee(t, "web", nil)
 	w.evacuee(t, strings.Repeat("long", 20), nil)
 	_, err := w.CreateMigrations(t.Context(), contract.CreateMigrationsInput{Node: drained,
-		Instances: []contract.Evacuee{{VMI: web}}})
+		Instances: []contract.Movable{{VMI: web}}})
 	require.NoError(t, err)
 	out, err := w.FindEvacuees(t.Context(), contract.FindEvacueesInput{Node: drained, Scope: contract.ScopeMarked})
 	require.NoError(t, err)

@@ -105,14 +105,14 @@ func (a *Activities) failures(
 	if err != nil {
 		return 0, time.Time{}, failure("listing the migrations of VirtualMachineInstance "+vmi.Name, err)
 	}
-	failed, last := failedSince(list.Items, vmi, than)
+	failed, last := failedSince(list.Items, vmi.Name, vmi.CreationTimestamp, than)
 	return failed, last, nil
 }
 
-// failedSince counts them among migrations, and says when the last of them failed. Those that are not before than (nil:
-// none is left out) do not count.
+// failedSince counts them among migrations of a VMI that was created then, and says when the last of them failed. Those
+// that are not before than (nil: none is left out) do not count.
 func failedSince(
-	all []kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance,
+	all []kubevirt.VirtualMachineInstanceMigration, vmi string, created metav1.Time,
 	than *kubevirt.VirtualMachineInstanceMigration,
 ) (failed int, last time.Time) {
 	all = slices.Clone(all)
@@ -122,8 +122,8 @@ func failedSince(
 	for i := range all {
 		m := &all[i]
 		switch {
-		case m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi.Name,
-			m.CreationTimestamp.Before(&vmi.CreationTimestamp),
+		case m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi,
+			m.CreationTimestamp.Before(&created),
 			than != nil && (m.UID == than.UID || m.CreationTimestamp.After(than.CreationTimestamp.Time)):
 		case m.Status.Phase == kubevirt.MigrationSucceeded:
 			return failed, last

@@ -98,8 +98,8 @@ const (
 	ActivityClearEvacuation  = "ClearEvacuation"
 )
 
-// MaxEvacuees is how many instances a drain looks at, at once.
-const MaxEvacuees = 100
+// MaxMovables is how many instances a drain looks at, at once.
+const MaxMovables = 100
 
 // FindEvacueesInput asks for the instances on a node that have not ended.
 type FindEvacueesInput struct {
@@ -107,18 +107,19 @@ type FindEvacueesInput struct {
 	Scope DrainScope `json:"scope"`
 }
 
-// FindEvacueesResult has at most MaxEvacuees of them: those that can be moved first, and of these the smallest.
+// FindEvacueesResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.
 type FindEvacueesResult struct {
-	Evacuees []Evacuee `json:"evacuees,omitempty"`
+	Evacuees []Movable `json:"evacuees,omitempty"`
 	More     int       `json:"more,omitempty"`
 	// Outbound is how many migrations away from one node the cluster's configuration allows at a time.
 	Outbound int `json:"outbound"`
 }
 
-// Evacuee is what a drain needs to know of an instance.
-type Evacuee struct {
+// Movable is what a drain or a workload update needs to know of an instance.
+type Movable struct {
 	VMI Object `json:"vmi"`
-	// Strategy is its eviction strategy, or the cluster's where it has none.
+	// Strategy is its eviction strategy, or the cluster's where it has none; only drains ask for it, and for whether it
+	// is Marked.
 	Strategy string `json:"strategy,omitempty"`
 	// Marked says that it is asked to leave the node, and Descheduled that the descheduler did.
 	Marked      bool `json:"marked,omitempty"`
@@ -145,18 +146,18 @@ type Evacuee struct {
 // has TaintDrain, otherwise of marked ones only. Event SuccessfulCreate or FailedCreate on each instance.
 type CreateMigrationsInput struct {
 	Node      string    `json:"node"`
-	Instances []Evacuee `json:"instances"` // VMI and Descheduled count
+	Instances []Movable `json:"instances"` // VMI and Descheduled count
 	Actor     string    `json:"actor,omitempty"`
 }
 
 // CreateMigrationsResult says what became of each that has none now.
 type CreateMigrationsResult struct {
-	Made    int              `json:"made"`
-	Refused []EvacueeRefusal `json:"refused,omitempty"`
+	Made    int               `json:"made"`
+	Refused []InstanceRefusal `json:"refused,omitempty"`
 }
 
-// EvacueeRefusal is why nothing was done about an instance.
-type EvacueeRefusal struct {
+// InstanceRefusal is why nothing was done about an instance.
+type InstanceRefusal struct {
 	UID string `json:"uid"`
 	Why string `json:"why"`
 }

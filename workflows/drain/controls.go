@@ -2,7 +2,6 @@ package drain
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -56,7 +55,7 @@ func (d *drain) controls() []entity.Control {
 				return "Its migrations are cancelled, and the guests that are left stay.", nil
 			},
 		},
-		entity.RetryNow(&s.Failure, s.backsOff, s.hurry),
+		entity.RetryNow(&s.Failure, func() bool { return s.Guests.BacksOff() }, s.hurry),
 	}
 }
 
@@ -67,16 +66,5 @@ func (s *State) cancel(r Request) {
 	}
 }
 
-// backsOff says that a guest waits for another attempt.
-func (s *State) backsOff() bool {
-	return slices.ContainsFunc(s.Guests, func(g Guest) bool { return !g.notBefore().IsZero() })
-}
-
 // hurry ends the pauses before other attempts.
-func (s *State) hurry(time.Time) {
-	guests := slices.Clone(s.Guests)
-	for i := range guests {
-		guests[i].RetryAt, guests[i].Hurried = time.Time{}, guests[i].Failures
-	}
-	s.Guests, s.Look = guests, true
-}
+func (s *State) hurry(time.Time) { s.Guests, s.Look = s.Guests.Hurried(), true }

@@ -2,10 +2,12 @@ package drain
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/guests"
 )
 
 // The steps of a drain.
@@ -20,8 +22,6 @@ const (
 	// lookWhileMoving is how often the guests are looked at while some of them leave, lookWhileIdle while none does.
 	lookWhileMoving = 10 * time.Second
 	lookWhileIdle   = time.Minute
-	// leastPause is that between two attempts at what the API server refuses.
-	leastPause = 10 * time.Second
 )
 
 // decide says what is to be done next. It changes nothing.
@@ -38,7 +38,7 @@ func (s *State) next(now time.Time) entity.Decision {
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Cancelled != nil:
 		return s.undo()
-	case s.More == 0 && s.count(Waiting, Migrating, Leaving, Blocked) == 0:
+	case s.More == 0 && s.Guests.Count(guests.Waiting, guests.Migrating, guests.Leaving, guests.Blocked) == 0:
 		return entity.Decision{Action: entity.ActFinish, Why: "nobody is left"}
 	case s.Paused != nil:
 		return entity.Decision{WakeAt: look, Waiting: "the control " + contract.ControlResumeDrain}
@@ -59,7 +59,7 @@ func (s *State) lookAt() time.Time {
 	if s.Seen.IsZero() {
 		return s.Seen
 	}
-	if s.count(Migrating, Leaving) > 0 {
+	if s.Guests.Count(guests.Migrating, guests.Leaving) > 0 {
 		return s.Seen.Add(lookWhileMoving)
 	}
 	return s.Seen.Add(lookWhileIdle)
@@ -67,50 +67,27 @@ func (s *State) lookAt() time.Time {
 
 // movable are the guests whose migrations are to be made now, in their order, and when the next may be that waits for
 // its back-off (zero: none does).
-func (s *State) movable(now time.Time) (chosen []contract.Evacuee, at time.Time) {
-	free := cmp.Or(s.Parallelism, s.Outbound, 1) - s.count(Migrating)
-	for i := range s.Guests {
-		g := &s.Guests[i]
-		if !g.migrates() || g.Standing != Waiting && g.Standing != Blocked || !g.Running {
-			continue
-		}
-		switch before := g.notBefore(); {
-		case now.Before(before):
-			at = sooner(at, before)
-		case len(chosen) < free:
-			chosen = append(chosen, g.Evacuee)
-		}
-	}
-	return chosen, at
+func (s *State) movable(now time.Time) (chosen []contract.Movable, at time.Time) {
+	free := cmp.Or(s.Parallelism, s.Outbound, 1) - s.Guests.Count(guests.Migrating)
+	return s.Guests.Next(now, free, func(g *guests.Guest) bool { return migrates(g) && g.Running })
 }
 
 // evictable is the guest that is to be evicted now, by its UID: one after the other, when none is left that moves. ""
 // is none, and at is when the next may be that was refused (zero: none was).
 func (s *State) evictable(now time.Time) (uid string, at time.Time) {
-	if s.Scope != contract.ScopeAll || s.count(Migrating, Leaving) > 0 {
+	if s.Scope != contract.ScopeAll || s.Guests.Count(guests.Migrating, guests.Leaving) > 0 ||
+		slices.ContainsFunc(s.Guests, func(g guests.Guest) bool {
+			return migrates(&g) && g.Standing == guests.Waiting
+		}) {
 		return "", at
 	}
-	for i := range s.Guests {
-		g := &s.Guests[i]
-		switch {
-		case g.migrates() && g.Standing == Waiting:
-			return "", at
-		case g.Standing != Waiting && g.Standing != Blocked, g.migrates(), g.Strategy == strategyMigrate:
-		case now.Before(g.RetryAt):
-			at = sooner(at, g.RetryAt)
-		case uid == "":
-			uid = g.VMI.UID
-		}
+	chosen, at := s.Guests.Next(now, 1, func(g *guests.Guest) bool {
+		return !migrates(g) && g.Strategy != strategyMigrate
+	})
+	if len(chosen) > 0 {
+		uid = chosen[0].VMI.UID
 	}
 	return uid, at
-}
-
-// sooner is the earlier of two times, where zero is never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // undo is what is to be done of a drain that was cancelled: its migrations are cancelled, and those that are left are
@@ -141,7 +118,7 @@ func (s *State) migrations() []contract.Object {
 func (s *State) marked() []contract.Object {
 	var out []contract.Object
 	for _, g := range s.Guests {
-		if g.Marked && g.Standing != Others {
+		if g.Marked && g.Standing != guests.Others {
 			out = append(out, g.VMI)
 		}
 	}
@@ -150,9 +127,9 @@ func (s *State) marked() []contract.Object {
 
 func (s *State) waiting() string {
 	switch {
-	case s.count(Migrating, Leaving) > 0:
+	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
 		return "those that leave"
-	case s.count(Waiting) > 0:
+	case s.Guests.Count(guests.Waiting) > 0:
 		return "those whose turn comes later"
 	default:
 		return "somebody to change what blocks those that are left"

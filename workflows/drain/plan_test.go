@@ -8,13 +8,14 @@ import (
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/guests"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // guest is a running one that is marked and can be moved.
-func guest(name string, change ...func(*contract.Evacuee)) contract.Evacuee {
-	e := contract.Evacuee{VMI: contract.Object{Namespace: "ns", Name: name, UID: name}, Strategy: "LiveMigrate",
+func guest(name string, change ...func(*contract.Movable)) contract.Movable {
+	e := contract.Movable{VMI: contract.Object{Namespace: "ns", Name: name, UID: name}, Strategy: "LiveMigrate",
 		Marked: true, Migratable: true, Running: true}
 	for _, c := range change {
 		c(&e)
@@ -22,23 +23,23 @@ func guest(name string, change ...func(*contract.Evacuee)) contract.Evacuee {
 	return e
 }
 
-func strategy(s string) func(*contract.Evacuee) {
-	return func(e *contract.Evacuee) { e.Strategy = s }
+func strategy(s string) func(*contract.Movable) {
+	return func(e *contract.Movable) { e.Strategy = s }
 }
 
-func fixed(e *contract.Evacuee) { e.Migratable, e.Why = false, "it bridges" }
+func fixed(e *contract.Movable) { e.Migratable, e.Why = false, "it bridges" }
 
-func moving(e *contract.Evacuee) {
+func moving(e *contract.Movable) {
 	e.Migration, e.Evacuates = contract.Object{Namespace: "ns", Name: "m-" + e.VMI.Name, UID: "m-" + e.VMI.UID}, true
 }
 
-func idle(e *contract.Evacuee) { e.Running = false }
+func idle(e *contract.Movable) { e.Running = false }
 
-func failed(n int, ago time.Duration) func(*contract.Evacuee) {
-	return func(e *contract.Evacuee) { e.Failures, e.LastFailure = n, now.Add(-ago) }
+func failed(n int, ago time.Duration) func(*contract.Movable) {
+	return func(e *contract.Movable) { e.Failures, e.LastFailure = n, now.Add(-ago) }
 }
 
-func seen(scope contract.DrainScope, guests ...contract.Evacuee) *State {
+func seen(scope contract.DrainScope, guests ...contract.Movable) *State {
 	s := &State{Node: "n", Scope: scope}
 	s.see(now, contract.FindEvacueesResult{Evacuees: guests, Outbound: 2})
 	return s
@@ -48,26 +49,26 @@ func TestStandings(t *testing.T) {
 	const marked, all = contract.ScopeMarked, contract.ScopeAll
 	for name, c := range map[string]struct {
 		scope contract.DrainScope
-		guest contract.Evacuee
-		want  Standing
+		guest contract.Movable
+		want  guests.Standing
 	}{
-		"migratable":                         {marked, guest("a"), Waiting},
-		"migratable if possible":             {all, guest("a", strategy("LiveMigrateIfPossible")), Waiting},
-		"boots":                              {marked, guest("a", idle), Waiting},
-		"boots, and it is not known yet":     {marked, guest("a", fixed, idle), Waiting},
-		"moves":                              {marked, guest("a", moving), Migrating},
-		"moves, though nobody would have it": {all, guest("a", strategy("None"), moving), Migrating},
-		"cannot move":                        {all, guest("a", fixed), Blocked},
-		"goes": {all, guest("a", func(e *contract.Evacuee) {
+		"migratable":                         {marked, guest("a"), guests.Waiting},
+		"migratable if possible":             {all, guest("a", strategy("LiveMigrateIfPossible")), guests.Waiting},
+		"boots":                              {marked, guest("a", idle), guests.Waiting},
+		"boots, and it is not known yet":     {marked, guest("a", fixed, idle), guests.Waiting},
+		"moves":                              {marked, guest("a", moving), guests.Migrating},
+		"moves, though nobody would have it": {all, guest("a", strategy("None"), moving), guests.Migrating},
+		"cannot move":                        {all, guest("a", fixed), guests.Blocked},
+		"goes": {all, guest("a", func(e *contract.Movable) {
 			e.Deleting = true
-		}), Leaving},
-		"external":                   {all, guest("a", strategy("External")), Others},
-		"none":                       {all, guest("a", strategy("None")), Waiting},
-		"unset":                      {all, guest("a", strategy("")), Waiting},
-		"none, that somebody marked": {marked, guest("a", strategy("None")), Others},
+		}), guests.Leaving},
+		"external":                   {all, guest("a", strategy("External")), guests.Others},
+		"none":                       {all, guest("a", strategy("None")), guests.Waiting},
+		"unset":                      {all, guest("a", strategy("")), guests.Waiting},
+		"none, that somebody marked": {marked, guest("a", strategy("None")), guests.Others},
 		"cannot move, if possible": {all, guest("a", fixed, strategy("LiveMigrateIfPossible")),
-			Waiting},
-		"cannot move any more, if possible": {marked, guest("a", fixed, strategy("LiveMigrateIfPossible")), Others},
+			guests.Waiting},
+		"cannot move any more, if possible": {marked, guest("a", fixed, strategy("LiveMigrateIfPossible")), guests.Others},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := seen(c.scope, c.guest).Guests[0]
@@ -78,7 +79,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-func names(chosen []contract.Evacuee) []string {
+func names(chosen []contract.Movable) []string {
 	var out []string
 	for _, e := range chosen {
 		out = append(out, e.VMI.Name)
@@ -88,26 +89,26 @@ func names(chosen []contract.Evacuee) []string {
 
 func TestWhoMovesNext(t *testing.T) {
 	for name, c := range map[string]struct {
-		guests      []contract.Evacuee
+		guests      []contract.Movable
 		parallelism int
 		want        []string
 		at          time.Duration // from now; 0: never
 	}{
-		"as many as a node may send": {guests: []contract.Evacuee{guest("a"), guest("b"), guest("c")},
+		"as many as a node may send": {guests: []contract.Movable{guest("a"), guest("b"), guest("c")},
 			want: []string{"a", "b"}},
-		"as many as was asked for": {guests: []contract.Evacuee{guest("a"), guest("b"), guest("c")}, parallelism: 1,
+		"as many as was asked for": {guests: []contract.Movable{guest("a"), guest("b"), guest("c")}, parallelism: 1,
 			want: []string{"a"}},
-		"one moves": {guests: []contract.Evacuee{guest("a", moving), guest("b"), guest("c")}, want: []string{"b"}},
-		"two move":  {guests: []contract.Evacuee{guest("a", moving), guest("b", moving), guest("c")}},
-		"not those that boot": {guests: []contract.Evacuee{guest("a", idle), guest("b")},
+		"one moves": {guests: []contract.Movable{guest("a", moving), guest("b"), guest("c")}, want: []string{"b"}},
+		"two move":  {guests: []contract.Movable{guest("a", moving), guest("b", moving), guest("c")}},
+		"not those that boot": {guests: []contract.Movable{guest("a", idle), guest("b")},
 			want: []string{"b"}},
-		"not those that cannot": {guests: []contract.Evacuee{guest("a", fixed), guest("b", strategy("External")),
+		"not those that cannot": {guests: []contract.Movable{guest("a", fixed), guest("b", strategy("External")),
 			guest("c", strategy("None")), guest("d")}, want: []string{"d"}},
-		"one failed a moment ago": {guests: []contract.Evacuee{guest("a", failed(1, 5*time.Second)), guest("b")},
+		"one failed a moment ago": {guests: []contract.Movable{guest("a", failed(1, 5*time.Second)), guest("b")},
 			want: []string{"b"}, at: 15 * time.Second},
-		"one failed a while ago": {guests: []contract.Evacuee{guest("a", failed(1, 20*time.Second)), guest("b")},
+		"one failed a while ago": {guests: []contract.Movable{guest("a", failed(1, 20*time.Second)), guest("b")},
 			want: []string{"a", "b"}},
-		"one failed again and again": {guests: []contract.Evacuee{guest("a", failed(9, time.Minute))},
+		"one failed again and again": {guests: []contract.Movable{guest("a", failed(9, time.Minute))},
 			at: 260 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,13 +160,13 @@ func TestWhatIsDoneNext(t *testing.T) {
 		"none do not wait for what is blocked": {state: seen(all, guest("a", fixed), guest("b", strategy("None"))),
 			want: actEvict, object: "b"},
 		"none one after the other": {state: seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
-			change: func(s *State) { s.Guests[0].Evicted, s.Guests[0].Standing = true, Leaving },
+			change: func(s *State) { s.Guests[0].Evicted, s.Guests[0].Standing = true, guests.Leaving },
 			wake:   lookWhileMoving},
 		"none that a budget protects": {state: seen(all, guest("a", strategy("None"))),
-			change: func(s *State) { s.refused(now, "a", "a budget") }, wake: 10 * time.Second},
+			change: func(s *State) { s.Guests = s.Guests.Refused(now, "a", "a budget") }, wake: 10 * time.Second},
 		"none behind one that a budget protects": {
 			state:  seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
-			change: func(s *State) { s.refused(now, "a", "a budget") }, want: actEvict, object: "b"},
+			change: func(s *State) { s.Guests = s.Guests.Refused(now, "a", "a budget") }, want: actEvict, object: "b"},
 		"cancelled": {state: seen(marked, guest("a", moving)), change: func(s *State) { s.cancel(Request{}) },
 			want: entity.ActRead},
 		"cancelled, and looked": {state: seen(marked, guest("a", moving)), change: func(s *State) {
@@ -208,7 +209,7 @@ func TestHowTheyLeft(t *testing.T) {
 	s := seen(contract.ScopeAll, guest("a", moving), guest("b", strategy("None")), guest("c"), guest("d", fixed))
 	s.Guests[1].Evicted = true
 	later := now.Add(time.Minute)
-	s.see(later, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("d", fixed)}})
+	s.see(later, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("d", fixed)}})
 	require.Equal(t, []int{1, 1, 1}, []int{s.Moved, s.Evicted, s.Left})
 	require.Len(t, s.Guests, 1)
 	require.Equal(t, now, s.Guests[0].Since, "it is blocked since then")
@@ -217,25 +218,25 @@ func TestHowTheyLeft(t *testing.T) {
 
 func TestARefusalIsTriedAgainLaterAndForgottenWhenItWorks(t *testing.T) {
 	s := seen(contract.ScopeMarked, guest("a"))
-	s.refused(now, "a", "quota")
-	require.Equal(t, Blocked, s.Guests[0].Standing)
-	require.Equal(t, actMigrate, s.decide(now.Add(leastPause)).Action)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a")}})
+	s.Guests = s.Guests.Refused(now, "a", "quota")
+	require.Equal(t, guests.Blocked, s.Guests[0].Standing)
+	require.Equal(t, actMigrate, s.decide(now.Add(10*time.Second)).Action)
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a")}})
 	require.Equal(t, "quota", s.Guests[0].Reason)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a", moving)}})
-	require.Equal(t, Migrating, s.Guests[0].Standing)
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", moving)}})
+	require.Equal(t, guests.Migrating, s.Guests[0].Standing)
 	require.Zero(t, s.Guests[0].Tries)
 }
 
 func TestAPersonEndsABackOff(t *testing.T) {
 	s := seen(contract.ScopeMarked, guest("a", failed(3, 0)))
-	require.True(t, s.backsOff())
+	require.True(t, s.Guests.BacksOff())
 	s.hurry(now)
 	s.Look = false
-	require.False(t, s.backsOff())
+	require.False(t, s.Guests.BacksOff())
 	require.Equal(t, actMigrate, s.decide(now).Action)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a", failed(4, 0))}, Outbound: 2})
-	require.True(t, s.backsOff(), "it has failed again")
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", failed(4, 0))}, Outbound: 2})
+	require.True(t, s.Guests.BacksOff(), "it has failed again")
 }
 
 func TestTheScopeFollowsTheNode(t *testing.T) {
@@ -245,8 +246,8 @@ func TestTheScopeFollowsTheNode(t *testing.T) {
 	s.tell(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
 	require.True(t, s.Look)
 	require.Equal(t, contract.ScopeAll, s.Scope)
-	stays := func(e *contract.Evacuee) { e.Marked = false }
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Evacuee{guest("a"), guest("b", stays, fixed),
+	stays := func(e *contract.Movable) { e.Marked = false }
+	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a"), guest("b", stays, fixed),
 		guest("c", stays, strategy("None"))}})
 	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 2})
 	require.Equal(t, contract.ScopeMarked, s.Scope)

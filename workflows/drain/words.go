@@ -9,26 +9,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// listed is how many guests the details name, each of those that do not just wait.
-const listed = 20
-
 // summary is how far the drain is, in one sentence.
-func (s *State) summary() string {
-	parts := []string{fmt.Sprintf("%d moved", s.Moved)}
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	add(s.Evicted, "evicted")
-	add(s.Left, "left in other ways")
-	add(s.count(Migrating), "migrating")
-	add(s.count(Leaving), "shutting down")
-	add(s.count(Waiting)+s.More, "waiting")
-	add(s.count(Blocked), "blocked")
-	add(s.count(Others), "left to others")
-	return strings.Join(parts, ", ") + "."
-}
+func (s *State) summary() string { return s.Guests.Summary(s.Moved, s.Evicted, s.Left, s.More) }
 
 // result is what the drain returns.
 func (s *State) result() contract.DrainResult {
@@ -61,14 +43,7 @@ func (d *drain) Details(p entity.Plan) string {
 	if r := s.Cancelled; r != nil {
 		fmt.Fprintf(&b, "\n\nCancelled by %s (claimed) at %s: %s", r.Actor, since(r.Since), r.Reason)
 	}
-	b.WriteString("\n")
-	for i, g := range s.Guests {
-		if i == listed {
-			fmt.Fprintf(&b, "\n- and %d more", len(s.Guests)-listed)
-			break
-		}
-		fmt.Fprintf(&b, "\n- %s/%s: %s since %s: %s", g.VMI.Namespace, g.VMI.Name, g.Standing, since(g.Since), g.Reason)
-	}
+	b.WriteString("\n" + s.Guests.Lines())
 	if p.Waiting != "" {
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
 	}

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -125,7 +124,7 @@ func (d *drain) migrate(ctx workflow.Context) error {
 		return err
 	}
 	for _, refused := range r.Refused {
-		s.refused(workflow.Now(ctx), refused.UID, refused.Why)
+		s.Guests = s.Guests.Refused(workflow.Now(ctx), refused.UID, refused.Why)
 	}
 	s.Look = len(r.Refused) < len(chosen)
 	return nil
@@ -133,11 +132,11 @@ func (d *drain) migrate(ctx workflow.Context) error {
 
 func (d *drain) evict(ctx workflow.Context, uid string) error {
 	s := &d.state
-	i := slices.IndexFunc(s.Guests, func(g Guest) bool { return g.VMI.UID == uid })
-	if i < 0 {
+	g := s.Guests.Find(uid)
+	if g == nil {
 		return nil
 	}
-	vmi := s.Guests[i].VMI
+	vmi := g.VMI
 	r, err := entity.Call[contract.EvictPodResult](ctx, contract.ActivityEvictPod,
 		"evict the pod of "+vmi.Namespace+"/"+vmi.Name, contract.EvictPodInput{Node: s.Node, VMI: vmi})
 	now := workflow.Now(ctx)
@@ -145,14 +144,9 @@ func (d *drain) evict(ctx workflow.Context, uid string) error {
 	case err != nil:
 		return err
 	case r.Refused != "":
-		s.refused(now, uid, r.Refused)
-		return nil
+		s.Guests = s.Guests.Refused(now, uid, r.Refused)
+	default:
+		s.Guests = s.Guests.Evicted(now, uid, s.judge)
 	}
-	guests := slices.Clone(s.Guests)
-	g := &guests[i]
-	g.Evicted, g.Refused, g.Tries, g.RetryAt = true, "", 0, time.Time{}
-	g.Standing, g.Since = Leaving, now
-	_, g.Reason = s.judge(g)
-	s.Guests = guests
 	return nil
 }

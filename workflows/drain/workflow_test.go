@@ -19,7 +19,7 @@ import (
 // node plays a node, its guests, and what becomes of their migrations.
 type node struct {
 	*testsuite.TestWorkflowEnvironment
-	guests []contract.Evacuee
+	guests []contract.Movable
 	// made, evicted, deleted and cleared are the names of those that it was done to, in order.
 	made, evicted, deleted, cleared []string
 	most                            int // of migrations at once
@@ -27,7 +27,7 @@ type node struct {
 	stuck                           bool // migrations do not end
 }
 
-func newNode(t *testing.T, guests ...contract.Evacuee) *node {
+func newNode(t *testing.T, guests ...contract.Movable) *node {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	n := &node{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), guests: guests}
@@ -45,10 +45,10 @@ func newNode(t *testing.T, guests ...contract.Evacuee) *node {
 func (n *node) find(_ context.Context, in contract.FindEvacueesInput) (contract.FindEvacueesResult, error) {
 	out := contract.FindEvacueesResult{Evacuees: slices.Clone(n.guests), Outbound: 2}
 	if in.Scope == contract.ScopeMarked {
-		out.Evacuees = slices.DeleteFunc(out.Evacuees, func(e contract.Evacuee) bool { return !e.Marked })
+		out.Evacuees = slices.DeleteFunc(out.Evacuees, func(e contract.Movable) bool { return !e.Marked })
 	}
 	if !n.stuck { // who moves has left by the next look
-		n.guests = slices.DeleteFunc(n.guests, func(e contract.Evacuee) bool { return e.Migration.UID != "" })
+		n.guests = slices.DeleteFunc(n.guests, func(e contract.Movable) bool { return e.Migration.UID != "" })
 	}
 	return out, nil
 }
@@ -59,7 +59,7 @@ func (n *node) create(
 	var out contract.CreateMigrationsResult
 	for _, e := range in.Instances {
 		if e.VMI.Name == n.refuse {
-			out.Refused = append(out.Refused, contract.EvacueeRefusal{UID: e.VMI.UID, Why: "quota"})
+			out.Refused = append(out.Refused, contract.InstanceRefusal{UID: e.VMI.UID, Why: "quota"})
 			continue
 		}
 		n.made = append(n.made, e.VMI.Name)
@@ -92,7 +92,7 @@ func (n *node) evict(_ context.Context, in contract.EvictPodInput) (contract.Evi
 		return contract.EvictPodResult{Refused: "a budget"}, nil
 	}
 	n.evicted = append(n.evicted, in.VMI.Name)
-	n.guests = slices.DeleteFunc(n.guests, func(e contract.Evacuee) bool { return e.VMI == in.VMI })
+	n.guests = slices.DeleteFunc(n.guests, func(e contract.Movable) bool { return e.VMI == in.VMI })
 	return contract.EvictPodResult{}, nil
 }
 
@@ -177,7 +177,7 @@ func TestWhatIsBlockedWaitsForSomebody(t *testing.T) {
 
 // TestADrainEndsWithTheTaint: one that is blocked does not keep it open, and who comes later stays.
 func TestADrainEndsWithTheTaint(t *testing.T) {
-	unmarked := func(e *contract.Evacuee) { e.Marked = false }
+	unmarked := func(e *contract.Movable) { e.Marked = false }
 	n := newNode(t, guest("a", fixed, unmarked))
 	n.RegisterDelayedCallback(func() {
 		n.guests = append(n.guests, guest("b", strategy("None"), unmarked), guest("c", unmarked))

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// eachInstance does something with every instance of all namespaces that a selector of labels selects.
+func (a *Activities) eachInstance(
+	ctx context.Context, selector string, do func(*kubevirt.VirtualMachineInstance) error,
+) error {
+	for page := ""; ; {
+		list, err := a.KubeVirt.VMIs(metav1.NamespaceAll).
+			List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: pageSize, Continue: page})
+		if err != nil {
+			return failure("listing VirtualMachineInstances", err)
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if page = list.Continue; page == "" {
+			return nil
+		}
+	}
+}
+
+// movables are the first contract.MaxMovables of instances, with what there is to be known of their migrations, and how
+// many instances there are besides: those that can be moved first, the smallest of them first, since it is done soonest;
+// of the same size the oldest. About is called with each migration that has not ended.
+func (a *Activities) movables(
+	ctx context.Context, of []contract.Movable,
+	about func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration),
+) (out []contract.Movable, more int, err error) {
+	slices.SortFunc(of, func(a, b contract.Movable) int {
+		return cmp.Or(first(a.Migratable, b.Migratable), cmp.Compare(a.Memory, b.Memory), a.Created.Compare(b.Created),
+			cmp.Compare(a.VMI.UID, b.VMI.UID))
+	})
+	if more = max(0, len(of)-contract.MaxMovables); more > 0 {
+		of = of[:contract.MaxMovables]
+	}
+	var objects []contract.Object
+	for _, m := range of {
+		objects = append(objects, m.VMI)
+	}
+	migrations, err := a.migrationsOf(ctx, objects)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range of {
+		m := &of[i]
+		all := migrations[types.NamespacedName{Namespace: m.VMI.Namespace, Name: m.VMI.Name}]
+		for j := range all {
+			if one := &all[j]; !one.IsFinal() {
+				m.Migration = contract.Object{Namespace: one.Namespace, Name: one.Name, UID: string(one.UID)}
+				m.Phase = string(one.Status.Phase)
+				about(m, one)
+			}
+		}
+		m.Failures, m.LastFailure = failedSince(all, m.VMI.Name, metav1.NewTime(m.Created), nil)
+	}
+	return of, more, nil
+}
+
+// first orders what is so before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// migrationsOf are the migrations of instances, by the instance's name: one request for each namespace.
+func (a *Activities) migrationsOf(
+	ctx context.Context, of []contract.Object,
+) (map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration, error) {
+	names := map[string][]string{}
+	for _, vmi := range of {
+		if len(validation.IsValidLabelValue(vmi.Name)) == 0 { // otherwise no migration has it as label
+			names[vmi.Namespace] = append(names[vmi.Namespace], vmi.Name)
+		}
+	}
+	out := map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration{}
+	for namespace, in := range names {
+		which, err := labels.NewRequirement(kubevirt.MigrationSelectorLabel, selection.In, in)
+		if err != nil {
+			return nil, fmt.Errorf("selecting the migrations of instances: %w", err)
+		}
+		list, err := a.KubeVirt.Migrations(namespace).
+			List(ctx, metav1.ListOptions{LabelSelector: labels.NewSelector().Add(*which).String()})
+		if err != nil {
+			return nil, failure("listing the VirtualMachineInstanceMigrations of namespace "+namespace, err)
+		}
+		for _, m := range list.Items {
+			key := types.NamespacedName{Namespace: namespace, Name: m.Spec.VMIName}
+			out[key] = append(out[key], m)
+		}
+	}
+	return out, nil
+}
+
+// movable is what is to be known of an instance that is to leave its launcher, but for its migrations.
+func movable(vmi *kubevirt.VirtualMachineInstance) contract.Movable {
+	m := contract.Movable{
+		VMI:      contract.Object{Namespace: vmi.Namespace, Name: vmi.Name, UID: string(vmi.UID)},
+		Running:  vmi.Status.Phase == kubevirt.Running && len(vmi.Status.ActivePods) <= 1,
+		Deleting: vmi.DeletionTimestamp != nil,
+		Created:  vmi.CreationTimestamp.UTC(),
+	}
+	if g := vmi.Spec.Domain.Memory; g != nil && g.Guest != nil {
+		m.Memory = g.Guest.Value()
+	}
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == kubevirt.VirtualMachineInstanceIsMigratable {
+			m.Migratable, m.Why = c.Status == corev1.ConditionTrue, observe.Cut(c.Message, maxError)
+		}
+	}
+	return m
+}
+
+// automated is how a migration is made that no user has made.
+type automated struct {
+	// prefix of its name, the rest of which is derived from the instance, from key, and from the migration before:
+	// making it again finds it.
+	prefix, key string
+	annotations map[string]string
+	priority    kubevirt.MigrationPriority
+	// component is who tells of it, and of what is the end of the event's words.
+	component, of string
+}
+
+// createMigration makes a migration of an instance that has none which has not ended. What the API server refuses is a
+// result.
+func (a *Activities) createMigration(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, all []kubevirt.VirtualMachineInstanceMigration,
+	how automated,
+) (refused string, err error) {
+	var before types.UID
+	var latest metav1.Time
+	for _, m := range all {
+		if !m.IsFinal() {
+			return "", nil
+		}
+		if before == "" || latest.Before(&m.CreationTimestamp) {
+			before, latest = m.UID, m.CreationTimestamp
+		}
+	}
+	m := &kubevirt.VirtualMachineInstanceMigration{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: vmi.Namespace, Name: how.name(vmi.UID, before),
+			Labels:      map[string]string{kubevirt.MigrationSelectorLabel: vmi.Name},
+			Annotations: how.annotations,
+			Finalizers:  []string{contract.FinalizerMigration},
+			// It goes with the instance.
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: kubevirt.GroupVersion.String(),
+				Kind: kindVMI, Name: vmi.Name, UID: vmi.UID}},
+		},
+		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmi.Name, Priority: &how.priority},
+	}
+	object := contract.Object{Namespace: vmi.Namespace, Name: vmi.Name, UID: string(vmi.UID)}
+	_, err = a.KubeVirt.Migrations(vmi.Namespace).Create(ctx, m, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		a.tellBy(how.component, kindVMI, object, normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
+		return "", nil
+	case apierrors.IsAlreadyExists(err):
+		return "", nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		why := message(failure("creating VirtualMachineInstanceMigration "+m.Name, err))
+		a.tellBy(how.component, kindVMI, object,
+			warning("FailedCreate", "Error creating a Migration"+how.of+": "+why), why)
+		return why, nil
+	default:
+		return "", failure("creating VirtualMachineInstanceMigration "+m.Name, err)
+	}
+}
+
+func (how automated) name(vmi, before types.UID) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(vmi), how.key, string(before)}, "\x00")))
+	return how.prefix + hex.EncodeToString(sum[:5])
+}
+
+// evict evicts the launcher pods of an instance on a node, as whoever drains the node would: disruption budgets and the
+// webhook are asked. Words are those of the event about a pod. What is refused is a result. Idempotent: a pod that is
+// being deleted is left as it is.
+func (a *Activities) evict(
+	ctx context.Context, vmi contract.Object, node, component string, words func(pod string) string,
+) (refused string, err error) {
+	pods, err := a.launchers(ctx, vmi, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if pod.NodeName != node || pod.Ended() || pod.DeletionTimestamp != nil {
+			continue
+		}
+		uid := types.UID(pod.UID)
+		err := a.Kubernetes.PolicyV1().Evictions(vmi.Namespace).Evict(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: vmi.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+		})
+		switch {
+		case err == nil:
+			a.tellBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err):
+			return message(failure("evicting pod "+pod.Name, err)), nil
+		default:
+			return "", failure("evicting pod "+pod.Name, err)
+		}
+	}
+	return "", nil
+}
