@@ -11,6 +11,7 @@
 //	nodes.go        the same for nodes, of which VMIs hear too
 //	replicasets.go  the same for replica sets, which hear of many instances
 //	migrations.go   the same for migrations, which hear of launcher pods, and for their queue, which hears of migrations
+//	outdated.go     how many launchers are outdated, for their update
 //	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way

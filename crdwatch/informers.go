@@ -29,6 +29,7 @@ const (
 	byEnd   = "end"   // migrations that have not ended: all under one value, unended
 
 	byEvacuation = "evacuation" // instances by the node that they are asked to leave
+	byImage      = "image"      // instances that have not ended by the image of their launcher
 )
 
 // unended is the value of byEnd for migrations that have not ended.
@@ -39,10 +40,13 @@ type Informers struct {
 	VMs, VMIs, ReplicaSets, Migrations cache.SharedIndexInformer
 	// Pods are launcher pods, Workers the pods of node workers.
 	Pods, Nodes, Workers cache.SharedIndexInformer
+	// image is the one that new launchers get; "": nobody's launcher is outdated.
+	image string
 }
 
-// NewInformers prepares them; nothing is contacted before they run. Namespace is virtflow's own.
-func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace string) (*Informers, error) {
+// NewInformers prepares them; nothing is contacted before they run. Namespace is virtflow's own, and image the one that
+// new launchers get.
+func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, image string) (*Informers, error) {
 	launchers := informers.NewSharedInformerFactoryWithOptions(clients, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue
@@ -54,6 +58,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace strin
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
 	i := &Informers{
+		image:       image,
 		VMs:         custom(kube.ResourceVM, &kubevirt.VirtualMachine{}),
 		VMIs:        custom(kube.ResourceVMI, &kubevirt.VirtualMachineInstance{}),
 		ReplicaSets: custom(kube.ResourceVMIRS, &kubevirt.VirtualMachineInstanceReplicaSet{}),
@@ -71,7 +76,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace strin
 		i.Workers:    {byNode: nodeOf},
 		i.Pods:       {byNode: nodeOf, byOwner: ownerOf, byVMI: vmiOf},
 		i.Migrations: {byVMI: vmiOf, byEnd: endOf},
-		i.VMIs:       {byEvacuation: evacueeOf},
+		i.VMIs:       {byEvacuation: evacueeOf, byImage: imageOf},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("preparing an index: %w", err)

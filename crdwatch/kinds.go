@@ -99,22 +99,26 @@ type entities struct {
 	set  *entity[*kubevirt.VirtualMachineInstanceReplicaSet, contract.ReplicaSetObservation]
 	node *entity[*corev1.Node, contract.NodeObservation]
 	move *entity[*kubevirt.VirtualMachineInstanceMigration, contract.MigrationObservation]
-	// queue is of no kind of object: there is one workflow.
-	queue queueEntity
+	// queue and update are of no kind of object: there is one workflow each.
+	queue  queueEntity
+	update updateEntity
 }
 
 // each lists them without their types.
-func (e entities) each() []untyped { return []untyped{e.vm, e.set, e.vmi, e.node, e.move, e.queue} }
+func (e entities) each() []untyped {
+	return []untyped{e.vm, e.set, e.vmi, e.node, e.move, e.queue, e.update}
+}
 
 // workflowTypes are those of the entities' workflows.
 func (e entities) workflowTypes() []string {
 	return []string{e.vm.workflow, e.vmi.workflow, e.set.workflow, e.node.workflow, e.move.workflow,
-		contract.WorkflowAdmission}
+		contract.WorkflowAdmission, contract.WorkflowWorkloadUpdate}
 }
 
 func describe(i *Informers) entities {
 	return entities{
-		queue: queueEntity{i},
+		queue:  queueEntity{i},
+		update: updateEntity{i},
 		vm: &entity[*kubevirt.VirtualMachine, contract.VMObservation]{
 			kind:     kind[contract.VMObservation]{name: "vm", signal: contract.SignalObserveVM, same: observe.SameVM},
 			workflow: contract.WorkflowVM, title: "VirtualMachine", id: contract.VMID,
@@ -142,11 +146,13 @@ func describe(i *Informers) entities {
 				d.vmiForVM(vmi, from)
 				d.vmiForSets(vmi, from)
 				d.vmiForNodes(vmi, from)
+				d.sendOutdated(from)
 			},
 			alsoGone: func(d *differ, vmi *kubevirt.VirtualMachineInstance, from origin) {
 				d.vmiGoneForVM(vmi, from)
 				d.vmiGoneForSets(vmi, from)
 				d.vmiGoneForNodes(vmi, from)
+				d.sendOutdated(from)
 			},
 			forget: (*differ).forgetPodsOf, rest: (*differ).podsOf,
 			read: func(

@@ -90,7 +90,7 @@ func TestOlder(t *testing.T) {
 			t.Parallel()
 			kv, err := kube.New(&rest.Config{Host: "http://127.0.0.1:1"})
 			require.NoError(t, err)
-			i, err := NewInformers(fake.NewClientset(), kv, "virtflow")
+			i, err := NewInformers(fake.NewClientset(), kv, "virtflow", "launcher:new")
 			require.NoError(t, err)
 			h := &history{version: "6", vms: map[string]string{"one": "5", "gone": "6"}}
 			i.VMs = cache.NewSharedIndexInformer(

@@ -78,6 +78,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			PhaseTransitionTimestamps: vmi.Status.PhaseTransitionTimestamps, ActivePods: vmi.Status.ActivePods,
 			VirtualMachineRevisionName: vmi.Status.VirtualMachineRevisionName,
 			EvacuationNodeName:         vmi.Status.EvacuationNodeName, MigrationState: vmi.Status.MigrationState,
+			LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion,
 		},
 	}
 }

@@ -55,6 +55,8 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		less, err = Strip(vmi.DeepCopy())
 		require.NoError(t, err)
 		require.Equal(t, observe.VMI(&vmi), observe.VMI(less.(*kubevirt.VirtualMachineInstance)), "seed %d", seed)
+		require.Equal(t, vmi.Status.LauncherContainerImageVersion,
+			less.(*kubevirt.VirtualMachineInstance).Status.LauncherContainerImageVersion)
 
 		var vmim kubevirt.VirtualMachineInstanceMigration
 		fill.Fill(&vmim)

@@ -94,7 +94,7 @@ func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 	l := &listing{ids: []string{"vm/a/web", "closed", "vmi/a/web"}}
 	u, pass := updaterOf(l)
 	const entities = "IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node', 'Migration', " +
-		"'MigrationAdmission') AND "
+		"'MigrationAdmission', 'WorkloadUpdate') AND "
 	require.NoError(t, u.continueAsNew(t.Context(), nil))
 	require.True(t, strings.HasSuffix(l.query, entities+"TemporalChangeVersion IS NOT NULL"), l.query)
 	require.Equal(t, []string{

@@ -57,6 +57,8 @@ type Options struct {
 	Outages *temporalclient.Outages
 	// Namespace is virtflow's own: of the lease and of the node workers' pods.
 	Namespace string
+	// LauncherImage is the one that control workers give to new launchers; "": nobody looks for launchers of another one.
+	LauncherImage string
 	// Identity tells this process from others that want to lead.
 	Identity string
 	// Workers is how many workflows are sent something at once.
@@ -130,7 +132,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 func (w *Watcher) watch(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	i, err := NewInformers(w.options.Kubernetes, w.options.KubeVirt, w.options.Namespace)
+	i, err := NewInformers(w.options.Kubernetes, w.options.KubeVirt, w.options.Namespace,
+		w.options.LauncherImage)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func newTestDiffer(t *testing.T) *differ {
 	t.Helper()
 	kv, err := kube.New(&rest.Config{Host: "http://127.0.0.1:1"})
 	require.NoError(t, err)
-	i, err := NewInformers(fake.NewClientset(), kv, "virtflow")
+	i, err := NewInformers(fake.NewClientset(), kv, "virtflow", "launcher:new")
 	require.NoError(t, err)
 	m := NewMetrics(nil)
 	return newDiffer(i, newOutbox(nil, temporalclient.NewOutages(), m, zerolog.Nop()), m)

@@ -8,18 +8,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
+	kubevirt "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/migrations/v1alpha1"
 
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options are what the activities need; all but Policies, PullPolicy, Now and Migrates must be set.
+// Options are what the activities need; all but Object, Policies, PullPolicy, Now and Migrates must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
 	// Settings returns what the KubeVirt object says right now (settings.Watcher.Current).
 	Settings func() settings.Settings
+	// Object returns the KubeVirt object, or nil (settings.Watcher.Object); without it nothing is written there.
+	Object func() *kubevirt.KubeVirt
 	// Policies returns the cluster's MigrationPolicies; without it there are none.
 	Policies func() ([]*v1alpha1.MigrationPolicy, error)
 	// Record has an event written, and does not wait for it (events.Queue).

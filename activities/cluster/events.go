@@ -20,6 +20,7 @@ const (
 	componentNode       = "virt-handler"
 	componentReplicaSet = "virtualmachinereplicaset-controller"
 	componentEvacuation = "evacuation-controller"
+	componentUpdate     = "workload-update-controller"
 )
 
 // Kinds of objects that events are about.

@@ -89,8 +89,13 @@ func (a *Activities) podsOfMigration(ctx context.Context, m contract.Object) (co
 // do.
 func backsOff(m *kubevirt.VirtualMachineInstanceMigration) bool {
 	_, evacuates := m.Annotations[contract.AnnotationEvacuation]
+	return evacuates || updates(m)
+}
+
+// updates says that a migration is to bring a newer launcher.
+func updates(m *kubevirt.VirtualMachineInstanceMigration) bool {
 	_, updates := m.Annotations[contract.AnnotationWorkloadUpdate]
-	return evacuates || updates
+	return updates
 }
 
 // failures counts the evacuations and workload updates of a VMI before a migration that have failed since one

@@ -107,6 +107,8 @@ func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInp
 		why = "pod " + in.Source.Name + " does not belong to the VirtualMachineInstance"
 	case o.Ended():
 		why = "the pod that the guest was in has ended"
+	case updates(migration) && o.LauncherImage == a.LauncherImage:
+		why = "the guest's launcher is of the image already that this control worker gives new ones"
 	}
 	return migration, vmi, source, why, nil
 }

@@ -46,15 +46,21 @@ func (w *world) phaseIs(t *testing.T, phase kubevirt.VirtualMachineInstanceMigra
 	require.NoError(t, err)
 }
 
+// events are what was told of migrations.
 func (w *world) events(t *testing.T, reason string) []string {
+	t.Helper()
+	return w.eventsBy(t, "virtualmachine-controller", "VirtualMachineInstanceMigration", reason)
+}
+
+func (w *world) eventsBy(t *testing.T, component, kind, reason string) []string {
 	t.Helper()
 	list, err := w.kubernetes.CoreV1().Events(w.ns).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	var out []string
 	for _, e := range list.Items {
-		if e.Reason == reason && e.InvolvedObject.Kind == "VirtualMachineInstanceMigration" {
+		if e.Reason == reason && e.InvolvedObject.Kind == kind {
 			require.Equal(t, "kubevirt.io/v1", e.InvolvedObject.APIVersion)
-			require.Equal(t, "virtualmachine-controller", e.Source.Component)
+			require.Equal(t, component, e.Source.Component)
 			out = append(out, e.Message)
 		}
 	}
@@ -122,6 +128,12 @@ func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
 		"the source has ended": {func(t *testing.T, w *world, in *contract.CreateTargetPodInput) {
 			w.podIs(t, in.Source.Name, corev1.PodFailed)
 		}, "the pod that the guest was in has ended"},
+		"it would bring no newer launcher": {func(t *testing.T, w *world, _ *contract.CreateTargetPodInput) {
+			_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
+				m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: ""}
+			})
+			require.NoError(t, err)
+		}, "of the image already that this control worker gives"},
 		"the source is another one": {func(_ *testing.T, _ *world, in *contract.CreateTargetPodInput) {
 			in.Source.UID = "other"
 		}, "does not exist"},

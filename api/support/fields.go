@@ -50,6 +50,9 @@ func Configuration() []Field {
 		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
 		{Path: "configuration.vmRolloutStrategy", Values: []string{"LiveUpdate", "Stage"}},
 		{Path: "imagePullSecrets[].name"},
+		{Path: "workloadUpdateStrategy.batchEvictionInterval"},
+		{Path: "workloadUpdateStrategy.batchEvictionSize"},
+		{Path: "workloadUpdateStrategy.workloadUpdateMethods[]", Values: []string{"LiveMigrate", "Evict"}},
 		// Not pointers in the Go types: they are always there, and mean nothing while they are empty.
 		{Path: "certificateRotateStrategy"},
 		{Path: "workloadUpdateStrategy"},

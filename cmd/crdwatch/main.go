@@ -28,6 +28,7 @@ func command() *cobra.Command {
 		namespace  string
 		identity   string
 		workers    int
+		image      string
 	)
 	flags := func(f *pflag.FlagSet) {
 		temporal.AddFlags(f)
@@ -36,6 +37,8 @@ func command() *cobra.Command {
 		f.StringVar(&namespace, "namespace", "",
 			"namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
 		f.StringVar(&identity, "identity", "", "name of this process in the leader's lease; empty: the host name")
+		f.StringVar(&image, "launcher-image", "", "image of the launcher that each VM's pod runs, as the control "+
+			"workers' flag says; empty: nobody looks for launchers of another one")
 		f.IntVar(&workers, "workers", 16, "how many workflows are sent something at once")
 	}
 	run := func(ctx context.Context, p *process.Process) error {
@@ -72,7 +75,8 @@ func command() *cobra.Command {
 		w, err := crdwatch.New(crdwatch.Options{
 			Kubernetes: clients, KubeVirt: kubevirt, Leases: leases, Temporal: c, Outages: outages,
 			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
-			Registry: p.Registry, Log: p.Log,
+			LauncherImage: image,
+			Registry:      p.Registry, Log: p.Log,
 		})
 		if err != nil {
 			return err

@@ -70,6 +70,12 @@ func Evacuates(vmi *kubevirt.VirtualMachineInstance) string {
 	return vmi.Status.NodeName
 }
 
+// Outdated says that an instance which has not ended has a launcher of another image than new ones get.
+func Outdated(vmi *kubevirt.VirtualMachineInstance, image string) bool {
+	has := vmi.Status.LauncherContainerImageVersion
+	return has != "" && has != image && !vmi.IsFinal()
+}
+
 // GoneVMI observes that a VirtualMachineInstance of that UID exists no more.
 func GoneVMI(uid string) contract.VMIObservation {
 	return contract.VMIObservation{UID: uid, Gone: true}

@@ -36,6 +36,8 @@ type Settings struct {
 	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they
 	// are looked up in the namespace of the pod; the kubelet passes over one that is not there.
 	PullSecrets []corev1.LocalObjectReference
+	// WorkloadUpdates is what is done about guests whose launchers are not of the image that new ones get.
+	WorkloadUpdates WorkloadUpdates
 }
 
 // Default is what holds without a KubeVirt object.
@@ -43,6 +45,7 @@ func Default() Settings {
 	return Settings{
 		Cluster:            defaults.Cluster{Architecture: runtime.GOARCH},
 		CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1,
+		WorkloadUpdates: workloadUpdates(&kubevirt.KubeVirtWorkloadUpdateStrategy{}),
 	}
 }
 
@@ -53,6 +56,7 @@ func From(kv *kubevirt.KubeVirt) Settings {
 		return s
 	}
 	s.PullSecrets = kv.Spec.ImagePullSecrets
+	s.WorkloadUpdates = workloadUpdates(&kv.Spec.WorkloadUpdateStrategy)
 	c := &kv.Spec.Configuration
 	s.Configuration = *c
 	s.Architecture = cmp.Or(kv.Status.DefaultArchitecture, runtime.GOARCH)

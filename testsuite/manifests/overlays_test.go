@@ -86,8 +86,8 @@ func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
 		}
 		require.Len(t, launchers, 1, overlay)
 		for reference, uses := range launchers {
-			require.Equal(t, 3, uses,
-				"%s: the control worker's flag, the init container and the policy for launcher pods name %s", overlay, reference)
+			require.Equal(t, 4, uses, "%s: the flags of the control worker and of crdwatch, the init container and the policy "+
+				"for launcher pods name %s", overlay, reference)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type Watcher struct {
 
 // New makes one. Of the options it uses the clients, the namespace and the log.
 func New(o crdwatch.Options) (*Watcher, error) {
-	i, err := crdwatch.NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace)
+	i, err := crdwatch.NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace, o.LauncherImage)
 	if err != nil {
 		return nil, err
 	}

@@ -133,6 +133,14 @@ func waitsOf() map[string]map[string]bound {
 			"those whose turn comes later": {deadline: "the back-off, or the end of those before them"},
 			"somebody to change what blocks those that are left": {condition: "the current details say what blocks whom"},
 		},
+		"workloadupdate": {
+			"a person: the workload update is ": held,
+			"the release to be everywhere":      {deadline: "thirty seconds"},
+			"those that leave":                  {deadline: "their migrations' own, and the instances' grace periods"},
+			"those whose turn comes later":      {deadline: "the back-off, the batch, or the end of those before them"},
+			"somebody to change what blocks those that are left, or to restart them": {
+				condition: "the current details say what blocks whom; status.outdatedVirtualMachineInstanceWorkloads"},
+		},
 		"node": {
 			"the first observation of the Node": first,
 			"the drain":                         {deadline: "the drain's own waits"},
@@ -311,7 +319,8 @@ func wordsOf(n ast.Node, function string) []string {
 // speakers are the functions that return the words of a wait.
 func speakers() []string {
 	return []string{"vmi.waiting", "vm.rest", "migration.waiting", "migration.waitingForPod", "migration.waitingForEnd",
-		"migration.text", "admission.waitingFor", "drain.waiting"}
+		"migration.text", "admission.waitingFor", "drain.waiting",
+		"workloadupdate.waiting"}
 }
 
 // blockOf names what blocks, if a node of the syntax does.

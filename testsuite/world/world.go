@@ -347,5 +347,6 @@ func (silent) Error(string, ...any) {}
 
 func entityKinds() []string {
 	return slices.Clone([]string{contract.WorkflowVM, contract.WorkflowVMI, contract.WorkflowNode,
-		contract.WorkflowReplicaSet, contract.WorkflowMigration, contract.WorkflowAdmission})
+		contract.WorkflowReplicaSet, contract.WorkflowMigration, contract.WorkflowAdmission,
+		contract.WorkflowWorkloadUpdate})
 }

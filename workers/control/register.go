@@ -15,6 +15,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/replicaset"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
+	"github.com/virtflow/virtflow/workflows/workloadupdate"
 )
 
 // RegisterWorkflows registers every workflow under its contract name. The replay tests use it too: what is replayed is
@@ -36,6 +37,8 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 		contract.WorkflowMigration: migration.Workflow,
 		contract.WorkflowDrain:     drain.Workflow,
 		contract.WorkflowAdmission: admission.Workflow,
+
+		contract.WorkflowWorkloadUpdate: workloadupdate.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}
@@ -77,6 +80,10 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityDeleteMigrations: a.DeleteMigrations,
 		contract.ActivityEvictPod:         a.EvictPod,
 		contract.ActivityClearEvacuation:  a.ClearEvacuation,
+
+		contract.ActivityFindOutdated:  a.FindOutdated,
+		contract.ActivityMoveOutdated:  a.MoveOutdated,
+		contract.ActivityEvictOutdated: a.EvictOutdated,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

@@ -91,3 +91,6 @@ func (o MigrationObservation) At(epoch int64) Observation { o.Epoch = epoch; ret
 
 // At implements Observation.
 func (o QueuedMigration) At(epoch int64) Observation { o.Epoch = epoch; return o }
+
+// At implements Observation.
+func (o OutdatedObservation) At(epoch int64) Observation { o.Epoch = epoch; return o }

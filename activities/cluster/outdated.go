@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// FindOutdated lists the instances whose launchers are not of the image that new ones get, and says how many there are
+// in the status of the KubeVirt object.
+func (a *Activities) FindOutdated(
+	ctx context.Context, in contract.FindOutdatedInput,
+) (contract.FindOutdatedResult, error) {
+	out := contract.FindOutdatedResult{Strategy: a.updateStrategy()}
+	if err := a.gives(in.Image); err != nil {
+		return out, err
+	}
+	selector := contract.LabelOutdatedImage
+	if in.All {
+		selector = ""
+	}
+	var outdated []contract.Movable
+	written := 0
+	err := a.eachInstance(ctx, selector, func(vmi *kubevirt.VirtualMachineInstance) error {
+		is := observe.Outdated(vmi, in.Image)
+		if is {
+			outdated = append(outdated, movable(vmi))
+		}
+		switch _, marked := vmi.Labels[contract.LabelOutdatedImage]; {
+		case is == marked:
+			return nil
+		case written == contract.MaxMarked:
+			out.Unmarked++
+			return nil
+		}
+		written++
+		return a.markOutdated(ctx, vmi, is)
+	})
+	if err != nil {
+		return out, err
+	}
+	n := len(outdated)
+	out.Instances, out.More, err = a.movables(ctx, outdated,
+		func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration) {})
+	if err != nil {
+		return out, err
+	}
+	return out, a.countOutdated(ctx, n)
+}
+
+// gives refuses to work towards another image than this process gives to new launchers.
+func (a *Activities) gives(image string) error {
+	if image == a.LauncherImage {
+		return nil
+	}
+	return temporal.NewApplicationError(fmt.Sprintf("this control worker gives new launchers the image %s, and not %s, "+
+		"as crdwatch says: one of them is being updated, or their flags --launcher-image differ", a.LauncherImage, image),
+		contract.ErrorOtherLauncher)
+}
+
+func (a *Activities) updateStrategy() contract.UpdateStrategy {
+	s := a.Settings()
+	u := s.WorkloadUpdates
+	return contract.UpdateStrategy{Migrate: u.Migrate, Limit: s.Migrations().PerCluster, Evict: u.Evict, Batch: u.Batch,
+		IntervalSeconds: int64(u.Interval.Seconds())}
+}
+
+// markOutdated sets the label of an instance right. One that is gone needs none.
+func (a *Activities) markOutdated(ctx context.Context, vmi *kubevirt.VirtualMachineInstance, is bool) error {
+	metadata := locked(string(vmi.UID), "")
+	metadata["labels"] = merge{contract.LabelOutdatedImage: nil}
+	if is {
+		metadata["labels"] = merge{contract.LabelOutdatedImage: ""}
+	}
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return err
+	}
+	_, err = a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil && !otherObject(err) {
+		return failure("patching VirtualMachineInstance "+vmi.Name, err)
+	}
+	return nil
+}
+
+// countOutdated writes how many there are into the status of the KubeVirt object, if there is one and it says something
+// else.
+func (a *Activities) countOutdated(ctx context.Context, n int) error {
+	if a.Object == nil {
+		return nil
+	}
+	kv := a.Object()
+	if kv == nil {
+		return nil
+	}
+	if said := kv.Status.OutdatedVirtualMachineInstanceWorkloads; said != nil && *said == n || said == nil && n == 0 {
+		return nil
+	}
+	body, err := merge{"metadata": locked(string(kv.UID), ""),
+		"status": merge{"outdatedVirtualMachineInstanceWorkloads": n}}.encode()
+	if err != nil {
+		return err
+	}
+	_, err = a.KubeVirt.KubeVirts(kv.Namespace).
+		Patch(ctx, kv.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	if err != nil && !otherObject(err) {
+		return failure("patching the status of the KubeVirt object "+kv.Name, err)
+	}
+	return nil
+}
+
+// MoveOutdated makes a migration for each of the instances that are outdated yet, can be moved, and have none.
+// Idempotent: its name is derived from the instance, the image and the migration before.
+func (a *Activities) MoveOutdated(
+	ctx context.Context, in contract.UpdateInstancesInput,
+) (contract.UpdateInstancesResult, error) {
+	if !a.Settings().WorkloadUpdates.Migrate {
+		return refuseAll(in, "no guest is to be moved to a new launcher any more"), a.gives(in.Image)
+	}
+	migrations, err := a.migrationsOf(ctx, in.Instances)
+	if err != nil {
+		return contract.UpdateInstancesResult{}, err
+	}
+	return a.eachOutdated(ctx, in, func(vmi *kubevirt.VirtualMachineInstance, m contract.Movable) (string, error) {
+		if !m.Migratable {
+			return "it cannot be moved: " + m.Why, nil
+		}
+		return a.createMigration(ctx, vmi, migrations[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}],
+			automated{
+				prefix: "kubevirt-workload-update-", key: in.Image,
+				annotations: map[string]string{contract.AnnotationWorkloadUpdate: ""},
+				priority:    kubevirt.PrioritySystemCritical, component: componentUpdate,
+				of: " for automated workload update",
+			})
+	})
+}
+
+// EvictOutdated evicts the launcher pods of those of the instances that are outdated yet and not to be moved. The
+// webhook and disruption budgets are asked: who is to be moved instead is refused.
+func (a *Activities) EvictOutdated(
+	ctx context.Context, in contract.UpdateInstancesInput,
+) (contract.UpdateInstancesResult, error) {
+	updates := a.Settings().WorkloadUpdates
+	if !updates.Evict {
+		return refuseAll(in, "no guest is to be evicted for a new launcher any more"), a.gives(in.Image)
+	}
+	return a.eachOutdated(ctx, in, func(vmi *kubevirt.VirtualMachineInstance, m contract.Movable) (string, error) {
+		if m.Migratable && updates.Migrate {
+			return "it can be moved now", nil
+		}
+		return a.evict(ctx, m.VMI, vmi.Status.NodeName, componentUpdate, func(string) string {
+			return "Initiated eviction of VMI as part of automated workload update"
+		})
+	})
+}
+
+// eachOutdated does something with each of the instances that is outdated as it is now, and notes what that refuses.
+func (a *Activities) eachOutdated(
+	ctx context.Context, in contract.UpdateInstancesInput,
+	do func(*kubevirt.VirtualMachineInstance, contract.Movable) (refused string, err error),
+) (out contract.UpdateInstancesResult, err error) {
+	if err := a.gives(in.Image); err != nil {
+		return out, err
+	}
+	for _, o := range in.Instances {
+		vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return out, failure("reading VirtualMachineInstance "+o.Name, err)
+		case string(vmi.UID) != o.UID || vmi.DeletionTimestamp != nil || !observe.Outdated(vmi, in.Image):
+			continue
+		}
+		why, err := do(vmi, movable(vmi))
+		switch {
+		case err != nil:
+			return out, err
+		case why != "":
+			out.Refused = append(out.Refused, contract.InstanceRefusal{UID: o.UID, Why: why})
+		}
+	}
+	return out, nil
+}
+
+func refuseAll(in contract.UpdateInstancesInput, why string) contract.UpdateInstancesResult {
+	var out contract.UpdateInstancesResult
+	for _, o := range in.Instances {
+		out.Refused = append(out.Refused, contract.InstanceRefusal{UID: o.UID, Why: why})
+	}
+	return out
+}

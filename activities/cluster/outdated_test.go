@@ -1,0 +1,226 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/internal/settings"
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+const newLauncher = "localhost/virtflow/launcher:dev"
+
+// kubeVirt has activities that know this KubeVirt object, as it is whenever they look.
+func (w *world) kubeVirt(t *testing.T, spec kubevirt.KubeVirtSpec) func() *kubevirt.KubeVirt {
+	t.Helper()
+	_, err := fakekube.Put(w.fake, &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "kubevirt"},
+		Spec: spec})
+	require.NoError(t, err)
+	read := func() *kubevirt.KubeVirt { return fakekube.Get[kubevirt.KubeVirt](w.fake, w.ns, "kubevirt") }
+	w.Activities, err = cluster.New(cluster.Options{
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: newLauncher, Log: zerolog.Nop(),
+		Record: fakekube.Record(w.kubernetes), Object: read,
+		Settings: func() settings.Settings { return settings.From(read()) },
+	})
+	require.NoError(t, err)
+	return read
+}
+
+func methods(m ...kubevirt.WorkloadUpdateMethod) kubevirt.KubeVirtSpec {
+	return kubevirt.KubeVirtSpec{WorkloadUpdateStrategy: kubevirt.KubeVirtWorkloadUpdateStrategy{WorkloadUpdateMethods: m}}
+}
+
+// outdated makes an instance that runs in a launcher of an older image, and can be moved.
+func (w *world) outdated(t *testing.T, name string, change func(*kubevirt.VirtualMachineInstance)) contract.Object {
+	t.Helper()
+	return w.evacuee(t, name, func(v *kubevirt.VirtualMachineInstance) {
+		v.Spec.EvictionStrategy, v.Status.EvacuationNodeName = nil, ""
+		v.Status.LauncherContainerImageVersion = "localhost/virtflow/launcher:old"
+		if change != nil {
+			change(v)
+		}
+	})
+}
+
+func unmovable(v *kubevirt.VirtualMachineInstance) { v.Status.Conditions = nil }
+
+func (w *world) find(t *testing.T, all bool) contract.FindOutdatedResult {
+	t.Helper()
+	out, err := w.FindOutdated(t.Context(), contract.FindOutdatedInput{Image: newLauncher, All: all})
+	require.NoError(t, err)
+	return out
+}
+
+func vmiNames(list []contract.Movable) (names []string) {
+	for _, m := range list {
+		names = append(names, m.VMI.Name)
+	}
+	return names
+}
+
+func TestFindOutdated(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	spec := methods(kubevirt.WorkloadUpdateMethodLiveMigrate)
+	spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
+		ParallelMigrationsPerCluster: new(uint32(3))}
+	kv := w.kubeVirt(t, spec)
+	w.outdated(t, "fixed", unmovable)
+	w.outdated(t, "web", nil)
+	w.outdated(t, "current", func(v *kubevirt.VirtualMachineInstance) {
+		v.Status.LauncherContainerImageVersion = newLauncher
+		v.Labels[contract.LabelOutdatedImage] = "" // it is wrong
+	})
+	w.outdated(t, "ended", func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed })
+	w.outdated(t, "no-pod", func(v *kubevirt.VirtualMachineInstance) { v.Status.LauncherContainerImageVersion = "" })
+	require.Empty(t, w.find(t, false).Instances, "nobody has the label rightly")
+	out := w.find(t, true)
+	require.Equal(t, []string{"web", "fixed"}, vmiNames(out.Instances))
+	require.Equal(t, contract.UpdateStrategy{Migrate: true, Limit: 3, Batch: 10, IntervalSeconds: 60}, out.Strategy)
+	require.Zero(t, out.Unmarked+out.More)
+	require.Equal(t, 2, *kv().Status.OutdatedVirtualMachineInstanceWorkloads)
+	for name, want := range map[string]bool{"web": true, "fixed": true, "current": false, "ended": false,
+		"no-pod": false} {
+		vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		_, marked := vmi.Labels[contract.LabelOutdatedImage]
+		require.Equal(t, want, marked, name)
+	}
+	w.fake.Calls()
+	require.Len(t, w.find(t, false).Instances, 2)
+	w.calls(t, "GET virtualmachineinstances", "GET virtualmachineinstancemigrations")
+
+	_, err := w.FindOutdated(t.Context(), contract.FindOutdatedInput{Image: "localhost/virtflow/launcher:newer"})
+	require.Equal(t, contract.ErrorOtherLauncher, errorType(err), "it would work towards another image")
+}
+
+// TestLabelsAreWrittenInParts: with a new image every instance needs one at once.
+func TestLabelsAreWrittenInParts(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
+	for i := range contract.MaxMarked + 5 {
+		w.outdated(t, "vm-"+strings.Repeat("x", i/10)+string(rune('a'+i%10)), nil)
+	}
+	out := w.find(t, true)
+	require.Equal(t, []int{contract.MaxMovables, 5, 5}, []int{len(out.Instances), out.More, out.Unmarked})
+	out = w.find(t, true)
+	require.Zero(t, out.Unmarked)
+	require.Equal(t, 5, w.find(t, false).More)
+}
+
+func TestMoveOutdated(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	w.kubeVirt(t, methods(kubevirt.WorkloadUpdateMethodLiveMigrate))
+	web, fixed := w.outdated(t, "web", nil), w.outdated(t, "fixed", unmovable)
+	current := w.outdated(t, "current", func(v *kubevirt.VirtualMachineInstance) {
+		v.Status.LauncherContainerImageVersion = newLauncher
+	})
+	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{web, fixed, current,
+		{Namespace: w.ns, Name: "web", UID: "another"}, {Namespace: w.ns, Name: "nobody", UID: "u"}}}
+	for range 2 {
+		out, err := w.MoveOutdated(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, []contract.InstanceRefusal{{UID: fixed.UID, Why: "it cannot be moved: "}}, out.Refused)
+	}
+	all := w.migrations(t)
+	require.Len(t, all, 1)
+	m := all[0]
+	require.Regexp(t, "^kubevirt-workload-update-[0-9a-f]{10}$", m.Name)
+	require.Equal(t, "web", m.Spec.VMIName)
+	require.Equal(t, map[string]string{contract.AnnotationWorkloadUpdate: ""}, m.Annotations)
+	require.Equal(t, map[string]string{kubevirt.MigrationSelectorLabel: "web"}, m.Labels)
+	require.Equal(t, []string{contract.FinalizerMigration}, m.Finalizers)
+	require.Equal(t, kubevirt.PrioritySystemCritical, *m.Spec.Priority)
+	require.Equal(t, []string{"Created Migration " + m.Name + " for automated workload update"},
+		w.eventsBy(t, "workload-update-controller", "VirtualMachineInstance", "SuccessfulCreate"))
+	require.Equal(t, m.Name, w.find(t, true).Instances[0].Migration.Name)
+
+	// The next one waits for longer, and has another name.
+	w.ends(t, m.Name, kubevirt.MigrationFailed)
+	found := w.find(t, true).Instances[0]
+	require.Equal(t, 1, found.Failures)
+	require.WithinDuration(t, time.Now(), found.LastFailure, time.Minute)
+	_, err := w.MoveOutdated(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, w.migrations(t), 2)
+
+	in.Image = "localhost/virtflow/launcher:newer"
+	_, err = w.MoveOutdated(t.Context(), in)
+	require.Equal(t, contract.ErrorOtherLauncher, errorType(err))
+}
+
+func TestEvictOutdated(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	w.kubeVirt(t, methods(kubevirt.WorkloadUpdateMethodLiveMigrate, kubevirt.WorkloadUpdateMethodEvict))
+	on := func(vmi contract.Object) contract.Object {
+		return w.another(t, vmi, func(p *corev1.Pod) { p.Spec.NodeName = drained })
+	}
+	goes := func(pod contract.Object) bool {
+		now, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return now.DeletionTimestamp != nil
+	}
+	moves, fixed, guarded := w.outdated(t, "moves", nil), w.outdated(t, "fixed", unmovable),
+		w.outdated(t, "guarded", unmovable)
+	movesPod, fixedPod, guardedPod := on(moves), on(fixed), on(guarded)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Subresource != "eviction" || r.Name != guardedPod.Name {
+			return nil
+		}
+		status := apierrors.NewTooManyRequests("a budget protects it", 0).Status()
+		return &fakekube.Fault{Status: &status}
+	})
+	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{moves, fixed, guarded}}
+	for range 2 {
+		out, err := w.EvictOutdated(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, out.Refused, 2)
+		require.Equal(t, contract.InstanceRefusal{UID: moves.UID, Why: "it can be moved now"}, out.Refused[0])
+		require.Contains(t, out.Refused[1].Why, "a budget protects it")
+	}
+	require.True(t, goes(fixedPod))
+	require.False(t, goes(movesPod) || goes(guardedPod))
+	require.Equal(t, []string{"Initiated eviction of VMI as part of automated workload update"},
+		w.eventsBy(t, "workload-update-controller", "VirtualMachineInstance", "SuccessfulEvict"))
+}
+
+// TestNothingIsDoneThatTheStrategyDoesNotName, whatever the workflow believes.
+func TestNothingIsDoneThatTheStrategyDoesNotName(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
+	web := w.outdated(t, "web", nil)
+	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{web}}
+	for _, do := range []func() (contract.UpdateInstancesResult, error){
+		func() (contract.UpdateInstancesResult, error) { return w.MoveOutdated(t.Context(), in) },
+		func() (contract.UpdateInstancesResult, error) { return w.EvictOutdated(t.Context(), in) },
+	} {
+		out, err := do()
+		require.NoError(t, err)
+		require.Equal(t, web.UID, out.Refused[0].UID)
+	}
+	require.Empty(t, w.migrations(t))
+}

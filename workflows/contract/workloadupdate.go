@@ -1,0 +1,79 @@
+package contract
+
+// WorkflowWorkloadUpdate is the type of the workflow that has guests leave launchers whose image is not the one that
+// new ones get. It runs while there are any.
+const WorkflowWorkloadUpdate = "WorkloadUpdate"
+
+// WorkloadUpdateID is the workflow ID of the only workflow of type WorkflowWorkloadUpdate.
+const WorkloadUpdateID = "workload-update"
+
+// SignalObserveOutdated delivers an OutdatedObservation to WorkflowWorkloadUpdate.
+const SignalObserveOutdated = "observe-outdated"
+
+// OutdatedObservation is what crdwatch tells WorkflowWorkloadUpdate.
+type OutdatedObservation struct {
+	// Image is the one that new launchers get.
+	Image string `json:"image"`
+	// Epoch is crdwatch's at the time of sending: see FencingToken.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Outdated is how many instances have a launcher of another one.
+	Outdated int `json:"outdated"`
+}
+
+// Activities of workload updates (package activities/cluster). They fail, and may succeed later, in a control worker
+// that gives new launchers another image than the input says: one of two versions that run side by side.
+const (
+	ActivityFindOutdated  = "FindOutdated"
+	ActivityMoveOutdated  = "MoveOutdated"
+	ActivityEvictOutdated = "EvictOutdated"
+	ErrorOtherLauncher    = "OtherLauncher" // the type of that error
+	MaxMarked             = 100             // how many labels FindOutdated writes at once
+)
+
+// FindOutdatedInput asks for the instances that have not ended and whose launchers are not of that image. All looks at
+// every instance, and sets the label LabelOutdatedImage right; otherwise those are looked at that have it.
+type FindOutdatedInput struct {
+	Image string `json:"image"`
+	All   bool   `json:"all,omitempty"`
+}
+
+// FindOutdatedResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.
+type FindOutdatedResult struct {
+	Instances []Movable `json:"instances,omitempty"`
+	More      int       `json:"more,omitempty"`
+	// Unmarked is how many labels are still to be set right.
+	Unmarked int `json:"unmarked,omitempty"`
+	// Strategy is what is to be done about them.
+	Strategy UpdateStrategy `json:"strategy"`
+}
+
+// UpdateStrategy is spec.workloadUpdateStrategy of the KubeVirt object.
+type UpdateStrategy struct {
+	// Migrate: those that can be moved are, Limit of them at a time.
+	Migrate bool `json:"migrate,omitempty"`
+	Limit   int  `json:"limit,omitempty"`
+	// Evict: the others are evicted, Batch of them each IntervalSeconds.
+	Evict           bool  `json:"evict,omitempty"`
+	Batch           int   `json:"batch,omitempty"`
+	IntervalSeconds int64 `json:"intervalSeconds,omitempty"`
+}
+
+// UpdateInstancesInput has something done about instances, of those that are still outdated.
+type UpdateInstancesInput struct {
+	Image     string   `json:"image"`
+	Instances []Object `json:"instances"`
+}
+
+// UpdateInstancesResult says of which nothing could be done, and why.
+type UpdateInstancesResult struct {
+	Refused []InstanceRefusal `json:"refused,omitempty"`
+}
+
+// WorkloadUpdateResult is how a workload update went.
+type WorkloadUpdateResult struct {
+	// Summary is one plain sentence.
+	Summary string `json:"summary"`
+	Moved   int    `json:"moved,omitempty"`
+	Evicted int    `json:"evicted,omitempty"`
+	Left    int    `json:"left,omitempty"` // in other ways
+}

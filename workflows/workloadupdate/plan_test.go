@@ -1,0 +1,200 @@
+package workloadupdate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/guests"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// guest is a running one in an outdated launcher that can be moved.
+func guest(name string, change ...func(*contract.Movable)) contract.Movable {
+	m := contract.Movable{VMI: contract.Object{Namespace: "ns", Name: name, UID: name}, Migratable: true, Running: true}
+	for _, c := range change {
+		c(&m)
+	}
+	return m
+}
+
+func fixed(m *contract.Movable) { m.Migratable, m.Why = false, "it bridges" }
+
+func moving(m *contract.Movable) {
+	m.Migration = contract.Object{Name: "m-" + m.VMI.Name, UID: "m-" + m.VMI.UID}
+}
+
+func boots(m *contract.Movable) { m.Running = false }
+
+func failed(n int, ago time.Duration) func(*contract.Movable) {
+	return func(m *contract.Movable) { m.Failures, m.LastFailure = n, now.Add(-ago) }
+}
+
+func none() contract.UpdateStrategy {
+	return contract.UpdateStrategy{Limit: 2, Batch: 2, IntervalSeconds: 60}
+}
+
+func migrate() contract.UpdateStrategy { s := none(); s.Migrate = true; return s }
+
+func evict() contract.UpdateStrategy { s := none(); s.Evict = true; return s }
+
+func both() contract.UpdateStrategy { s := migrate(); s.Evict = true; return s }
+
+// seen is what a look at all has found.
+func seen(u contract.UpdateStrategy, found ...contract.Movable) *State {
+	s := &State{Told: contract.OutdatedObservation{Image: "new", Outdated: len(found)}}
+	s.see(now, true, contract.FindOutdatedResult{Instances: found, Strategy: u})
+	return s
+}
+
+func names(chosen []contract.Movable) []string {
+	var out []string
+	for _, m := range chosen {
+		out = append(out, m.VMI.Name)
+	}
+	return out
+}
+
+func TestStandings(t *testing.T) {
+	goes := func(m *contract.Movable) { m.Deleting = true }
+	for name, c := range map[string]struct {
+		strategy contract.UpdateStrategy
+		guest    contract.Movable
+		want     guests.Standing
+	}{
+		"moves next":                   {migrate(), guest("a"), guests.Waiting},
+		"boots":                        {migrate(), guest("a", boots), guests.Waiting},
+		"moves":                        {migrate(), guest("a", moving), guests.Migrating},
+		"moves though nothing is done": {none(), guest("a", moving), guests.Migrating},
+		"cannot be moved":              {migrate(), guest("a", fixed), guests.Blocked},
+		"cannot be moved, is evicted":  {both(), guest("a", fixed), guests.Waiting},
+		"can be moved, and is not":     {evict(), guest("a"), guests.Waiting},
+		"nothing is done":              {none(), guest("a"), guests.Others},
+		"goes":                         {none(), guest("a", goes), guests.Leaving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := seen(c.strategy, c.guest).Guests[0]
+			require.Equal(t, c.want, g.Standing, g.Reason)
+			require.NotEmpty(t, g.Reason)
+		})
+	}
+}
+
+func TestWhatIsDoneNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		state  *State
+		change func(*State)
+		want   entity.Action
+		who    []string
+		wake   time.Duration // from now; 0: never
+	}{
+		"at first":           {state: &State{}, want: entity.ActRead},
+		"nobody is outdated": {state: seen(migrate()), want: entity.ActFinish},
+		"nobody of those with the label is": {state: seen(migrate(), guest("a", moving)), change: func(s *State) {
+			s.see(now, false, contract.FindOutdatedResult{})
+		}, want: entity.ActRead},
+		"there are more": {state: seen(none()), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
+		"two at a time": {state: seen(migrate(), guest("a"), guest("b"), guest("c")), want: actMove,
+			who: []string{"a", "b"}},
+		"one moves": {state: seen(migrate(), guest("a", moving), guest("b"), guest("c")), want: actMove,
+			who: []string{"b"}},
+		"two move":        {state: seen(migrate(), guest("a", moving), guest("b", moving), guest("c")), wake: lookWhileMoving},
+		"nothing is done": {state: seen(none(), guest("a")), wake: lookWhileIdle},
+		"one boots":       {state: seen(migrate(), guest("a", boots)), wake: lookWhileIdle},
+		"one failed a moment ago": {state: seen(migrate(), guest("a", failed(1, 5*time.Second))),
+			wake: 15 * time.Second},
+		"others go on meanwhile": {state: seen(migrate(), guest("a", failed(1, 0)), guest("b")), want: actMove,
+			who: []string{"b"}},
+		"held": {state: seen(migrate(), guest("a")), change: func(s *State) { s.Hold = &entity.Hold{} },
+			wake: lookWhileIdle},
+		"held, and one moves": {state: seen(migrate(), guest("a", moving), guest("b")),
+			change: func(s *State) { s.Hold = &entity.Hold{} }, wake: lookWhileMoving},
+		"a new image settles": {state: seen(migrate(), guest("a")), change: func(s *State) {
+			s.Settles = now.Add(settleFor)
+		}, wake: settleFor},
+		"those that cannot be moved stay":     {state: seen(migrate(), guest("a", fixed)), wake: lookWhileIdle},
+		"those that cannot be moved are shut": {state: seen(both(), guest("a", fixed)), want: actEvict, who: []string{"a"}},
+		"moves come first": {state: seen(both(), guest("a"), guest("b", fixed)), want: actMove,
+			who: []string{"a"}},
+		"evictions do not wait for moves": {state: seen(both(), guest("a", moving), guest("b", fixed)), want: actEvict,
+			who: []string{"b"}},
+		"a batch": {state: seen(evict(), guest("a"), guest("b", fixed), guest("c")), want: actEvict,
+			who: []string{"a", "b"}},
+		"a batch at a time": {state: seen(evict(), guest("a"), guest("b")), change: func(s *State) {
+			s.Batch = now.Add(-20 * time.Second)
+		}, wake: 40 * time.Second},
+		"the next batch": {state: seen(evict(), guest("a")), change: func(s *State) { s.Batch = now.Add(-time.Minute) },
+			want: actEvict, who: []string{"a"}},
+		"one that a budget protects": {state: seen(evict(), guest("a")), change: func(s *State) {
+			s.Guests = s.Guests.Refused(now, "a", "a budget")
+		}, wake: 10 * time.Second},
+		"crdwatch tells something": {state: seen(none(), guest("a")), change: func(s *State) {
+			s.observe(now, s.Told)
+		}, want: entity.ActRead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.state
+			if c.change != nil {
+				c.change(s)
+			}
+			d := s.decide(now)
+			require.Equal(t, c.want, d.Action, "%+v", d)
+			switch c.want {
+			case entity.ActNone:
+				require.NotEmpty(t, d.Waiting)
+				require.Equal(t, c.wake, d.WakeAt.Sub(now))
+			case actMove:
+				chosen, _ := s.movable(now)
+				require.Equal(t, c.who, names(chosen))
+			case actEvict:
+				chosen, _ := s.evictable(now)
+				require.Equal(t, c.who, names(chosen))
+			default:
+				require.NotEmpty(t, d.Why)
+			}
+		})
+	}
+}
+
+// TestWhoIsLookedAt: all at first, now and then, and where the labels are behind what crdwatch says.
+func TestWhoIsLookedAt(t *testing.T) {
+	require.True(t, (&State{}).lookAtAll(now))
+	s := seen(migrate(), guest("a", moving), guest("b", moving))
+	require.False(t, s.lookAtAll(now.Add(lookWhileMoving)))
+	require.True(t, s.lookAtAll(now.Add(lookWhileIdle)))
+	look := func(r contract.FindOutdatedResult, whole bool) bool {
+		s.see(now, whole, r)
+		return s.Look && s.lookAtAll(now)
+	}
+	one := contract.FindOutdatedResult{Instances: []contract.Movable{guest("a")}}
+	require.True(t, look(one, false), "crdwatch knows of two")
+	require.False(t, look(one, true), "which was not so")
+	require.True(t, look(contract.FindOutdatedResult{}, false), "before it ends")
+	one.Unmarked = 3
+	require.True(t, look(one, true), "labels are still to be set")
+	s.observe(now, contract.OutdatedObservation{Image: "newer", Outdated: 1})
+	require.Equal(t, now.Add(settleFor), s.Settles)
+	require.True(t, s.Look && s.All)
+}
+
+// TestHowTheyLeft is counted by what was known of each before.
+func TestHowTheyLeft(t *testing.T) {
+	s := seen(both(), guest("a", moving), guest("b", fixed), guest("c"), guest("d", fixed))
+	s.Guests = s.Guests.Evicted(now, "b", s.judge)
+	s.see(now, true, contract.FindOutdatedResult{Instances: []contract.Movable{guest("d", fixed)}, Strategy: migrate()})
+	require.Equal(t, contract.WorkloadUpdateResult{Moved: 1, Evicted: 1, Left: 1,
+		Summary: "No launcher is outdated any more: 1 moved, 1 evicted, 1 left in other ways, 1 blocked."}, s.result())
+}
+
+func TestAPersonEndsABackOff(t *testing.T) {
+	s := seen(migrate(), guest("a", failed(3, 0)))
+	s.Settles = now.Add(settleFor)
+	s.hurry(now)
+	require.Equal(t, entity.ActRead, s.decide(now).Action)
+	s.Look = false
+	require.Equal(t, actMove, s.decide(now).Action)
+}

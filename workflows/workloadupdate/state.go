@@ -1,0 +1,93 @@
+package workloadupdate
+
+import (
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/guests"
+)
+
+// State is everything that a workload update knows. It is carried across Continue-As-New.
+type State struct {
+	Since time.Time `json:"since"`
+	// Told is what crdwatch said last, and Settles until when nobody is moved because of a new image.
+	Told    contract.OutdatedObservation `json:"told"`
+	Settles time.Time                    `json:"settles,omitzero"`
+	// Guests are those in outdated launchers, in the order in which they are to leave, as they were at Seen. More is how
+	// many there are besides.
+	Guests   guests.List             `json:"guests,omitempty"`
+	More     int                     `json:"more,omitempty"`
+	Strategy contract.UpdateStrategy `json:"strategy"`
+	Seen     time.Time               `json:"seen,omitzero"`
+	// Whole says that every instance was looked at then. All says that this is to be done next, and Look that there is
+	// something new to be read.
+	Whole bool `json:"whole,omitempty"`
+	All   bool `json:"all,omitempty"`
+	Look  bool `json:"look,omitempty"`
+	// Batch is when guests were evicted last.
+	Batch time.Time `json:"batch,omitzero"`
+	// Moved, Evicted and Left count those that are not outdated any more.
+	Moved   int `json:"moved,omitempty"`
+	Evicted int `json:"evicted,omitempty"`
+	Left    int `json:"left,omitempty"`
+
+	Failure *entity.Failure `json:"failure,omitempty"`
+	entity.Manual
+}
+
+// observe takes in what crdwatch says.
+func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
+	if o.Image != s.Told.Image {
+		s.Settles, s.All = now.Add(settleFor), true
+	}
+	s.Told, s.Look = o, true
+}
+
+// see takes in what was read. Where crdwatch knows of more than have the label, all are to be looked at.
+func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
+	s.Strategy = r.Strategy // before they are judged by it
+	next, gone := s.Guests.See(now, r.Instances, s.judge)
+	for _, b := range gone {
+		switch {
+		case b.Evicted:
+			s.Evicted++
+		case b.Standing == guests.Migrating:
+			s.Moved++
+		default:
+			s.Left++
+		}
+	}
+	s.Guests, s.More, s.Seen, s.Whole = next, r.More, now, all
+	found := len(next) + r.More
+	s.All = r.Unmarked > 0 || !all && (found == 0 || found < s.Told.Outdated)
+	s.Look = s.All
+}
+
+// judge says how a guest stands, and why.
+func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
+	u := s.Strategy
+	switch {
+	case g.Deleting:
+		return guests.Leaving, "it is being deleted"
+	case g.Evicted:
+		return guests.Leaving, "its pod was evicted"
+	case g.Migration.UID != "":
+		return guests.Migrating, "by " + g.Migration.Name
+	case !u.Migrate && !u.Evict:
+		return guests.Others, "spec.workloadUpdateStrategy of the KubeVirt object names no method"
+	case g.Refused != "":
+		return guests.Blocked, g.Refused
+	case !g.Running:
+		return guests.Waiting, "its guest does not run yet, or is in two pods"
+	case s.migrates(g):
+		return guests.Waiting, "its turn"
+	case u.Evict:
+		return guests.Waiting, "to be evicted with one of the next batches"
+	default:
+		return guests.Blocked, "it cannot be moved: " + g.Why
+	}
+}
+
+// migrates says that a migration is what a guest is to leave by.
+func (s *State) migrates(g *guests.Guest) bool { return s.Strategy.Migrate && g.Migratable }

@@ -1,0 +1,52 @@
+package workloadupdate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// summary is how far the update is, in one sentence.
+func (s *State) summary() string { return s.Guests.Summary(s.Moved, s.Evicted, s.Left, s.More) }
+
+// result is what the update returns.
+func (s *State) result() contract.WorkloadUpdateResult {
+	return contract.WorkloadUpdateResult{Summary: "No launcher is outdated any more: " + s.summary(), Moved: s.Moved,
+		Evicted: s.Evicted, Left: s.Left}
+}
+
+// method says what is done about outdated launchers.
+func method(u contract.UpdateStrategy) string {
+	var parts []string
+	if u.Migrate {
+		parts = append(parts, fmt.Sprintf("guests that can be moved are, %d at a time", u.Limit))
+	}
+	if u.Evict {
+		parts = append(parts, fmt.Sprintf("others are evicted, %d each %s", u.Batch,
+			time.Duration(u.IntervalSeconds)*time.Second))
+	}
+	if len(parts) == 0 {
+		return "nothing is done: `spec.workloadUpdateStrategy` of the KubeVirt object names no method"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Details are what the Temporal UI shows first.
+func (u *update) Details(p entity.Plan) string {
+	s := &u.state
+	var b strings.Builder
+	done := s.Moved + s.Evicted + s.Left
+	fmt.Fprintf(&b, "**%d of %d launchers updated: %s**\n\nThe image is now `%s`; %s.", done,
+		done+len(s.Guests)+s.More, s.summary(), s.Told.Image, method(s.Strategy))
+	b.WriteString("\n" + s.Guests.Lines())
+	if p.Waiting != "" {
+		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+	}
+	if f := s.Failure; f != nil {
+		b.WriteString("\n\n" + f.Text(true))
+	}
+	return b.String()
+}
