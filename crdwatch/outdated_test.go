@@ -37,7 +37,7 @@ func TestTheWorkloadUpdateHearsHowManyAreOutdated(t *testing.T) {
 	set := func(name, image string, phase kubevirt.VirtualMachineInstancePhase) {
 		vmi := &kubevirt.VirtualMachineInstance{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)},
-			Status: kubevirt.VirtualMachineInstanceStatus{Phase: phase, LauncherContainerImageVersion: image},
+			Status:     kubevirt.VirtualMachineInstanceStatus{Phase: phase, LauncherContainerImageVersion: image},
 		}
 		instances[name] = vmi
 		require.NoError(t, d.informers.VMIs.GetStore().Update(vmi))

@@ -57,7 +57,7 @@ type Options struct {
 	Outages *temporalclient.Outages
 	// Namespace is virtflow's own: of the lease and of the node workers' pods.
 	Namespace string
-	// LauncherImage is the one that control workers give to new launchers; "": nobody looks for launchers of another one.
+	// LauncherImage is the one that control workers give to new launchers; "": nobody looks for launchers of another.
 	LauncherImage string
 	// Identity tells this process from others that want to lead.
 	Identity string

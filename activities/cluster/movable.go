@@ -45,8 +45,8 @@ func (a *Activities) eachInstance(
 }
 
 // movables are the first contract.MaxMovables of instances, with what there is to be known of their migrations, and how
-// many instances there are besides: those that can be moved first, the smallest of them first, since it is done soonest;
-// of the same size the oldest. About is called with each migration that has not ended.
+// many instances there are besides. Those that can be moved are first, and of these the smallest, since it is done
+// soonest; of the same size the oldest. About is called with each migration that has not ended.
 func (a *Activities) movables(
 	ctx context.Context, of []contract.Movable,
 	about func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration),

@@ -37,7 +37,9 @@ func (w *world) kubeVirt(t *testing.T, spec kubevirt.KubeVirtSpec) func() *kubev
 }
 
 func methods(m ...kubevirt.WorkloadUpdateMethod) kubevirt.KubeVirtSpec {
-	return kubevirt.KubeVirtSpec{WorkloadUpdateStrategy: kubevirt.KubeVirtWorkloadUpdateStrategy{WorkloadUpdateMethods: m}}
+	var spec kubevirt.KubeVirtSpec
+	spec.WorkloadUpdateStrategy.WorkloadUpdateMethods = m
+	return spec
 }
 
 // outdated makes an instance that runs in a launcher of an older image, and can be moved.

@@ -19,8 +19,8 @@ const (
 	// how often all are while none does: crdwatch tells of every change but that of the strategy.
 	lookWhileMoving = 10 * time.Second
 	lookWhileIdle   = 5 * time.Minute
-	// settleFor is how long control workers and crdwatch of two releases may run side by side, each with an image of its
-	// own, before guests are moved. An image of before would bring them back.
+	// settleFor is how long nobody is moved after the image has changed. Meanwhile control workers and crdwatch of two
+	// releases may run side by side, and an image of before would bring guests back.
 	settleFor = 30 * time.Second
 )
 

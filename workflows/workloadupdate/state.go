@@ -14,8 +14,8 @@ type State struct {
 	// Told is what crdwatch said last, and Settles until when nobody is moved because of a new image.
 	Told    contract.OutdatedObservation `json:"told"`
 	Settles time.Time                    `json:"settles,omitzero"`
-	// Guests are those in outdated launchers, in the order in which they are to leave, as they were at Seen. More is how
-	// many there are besides.
+	// Guests are those in outdated launchers, in the order in which they are to leave, as they were at Seen. More is
+	// how many there are besides.
 	Guests   guests.List             `json:"guests,omitempty"`
 	More     int                     `json:"more,omitempty"`
 	Strategy contract.UpdateStrategy `json:"strategy"`
