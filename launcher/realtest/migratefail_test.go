@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -234,6 +235,28 @@ func TestTheGuestPowersOffWhileItMoves(t *testing.T) {
 	message, _ := m.from.ends()
 	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, message)
 	m.withdraws()
+}
+
+// TestTheGuestRebootsWhileItMoves: it is moved all the same, and comes up once more, at whichever end.
+func TestTheGuestRebootsWhileItMoves(t *testing.T) {
+	turns.Take(t, 2)
+	m, last := slowly(t)
+	up := func(p *pod) int { return strings.Count(p.log(), "guest console: virtflow-guest ready") }
+	_, _ = m.from.client.GuestExec(m.from.context(),
+		&rpc.GuestExecRequest{Command: "reboot", TimeoutSeconds: 5}) // the answer may not come any more
+	m.from.eventually("it boots", func() bool { return countLog(m.from, "guest console: SYSLINUX") == 2 })
+	_, err := m.from.client.AdjustMigration(m.from.context(), &rpc.AdjustMigrationRequest{
+		Migration: m.uid, Change: &rpc.AdjustMigrationRequest_Bandwidth{Bandwidth: 1 << 30}})
+	require.NoError(t, err)
+	e := m.wait(last)
+	require.NotNil(t, e.GetLeft(), "%s", e)
+	m.finish(e.GetLeft())
+	m.left(false)
+	m.to.eventually("it has come up once more", func() bool { return up(m.from)+up(m.to) == 2 })
+	m.to.agentUp()
+	m.to.count()
+	n := m.to.counted()
+	m.to.eventually("and counts", func() bool { return m.to.counted() > n })
 }
 
 func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
