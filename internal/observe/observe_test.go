@@ -90,6 +90,10 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	newer.Status.Phase = kubevirt.Running
 	require.False(t, SameCopy(copied, VMIForVM(VMI(newer))))
 	require.Equal(t, "node1", VMIForVM(VMI(newer)).NodeName)
+	copied = VMIForVM(VMI(newer))
+	newer.Status.Conditions = append(newer.Status.Conditions, kubevirt.VirtualMachineInstanceCondition{
+		Type: contract.ConditionMigrationProgress, Status: "True", Message: "50 %"})
+	require.True(t, SameCopy(copied, VMIForVM(VMI(newer))), "how far a copy is, is the VMI's to show")
 
 	moving := newer.DeepCopy()
 	moving.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "m", TargetPod: "p"}

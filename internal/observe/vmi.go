@@ -87,9 +87,12 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
 		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp,
 		OwnerUID: o.OwnerUID, Phase: o.Phase,
-		Conditions: o.Conditions, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
+		EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
 		GracePeriodSeconds: o.GracePeriodSeconds,
 	}
+	out.Conditions = slices.DeleteFunc(slices.Clone(o.Conditions), func(c contract.Condition) bool {
+		return c.Type == contract.ConditionMigrationProgress // it changes often, and is the VMI's to show
+	})
 	if m := o.Migration; m.UnderWay() {
 		out.Migration = &contract.MigrationState{MigrationUID: m.MigrationUID, Start: m.Start}
 	}

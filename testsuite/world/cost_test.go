@@ -21,7 +21,9 @@ func TestMigrationCosts(t *testing.T) {
 	}{
 		"that is copied at once": {0, 15},
 		// It shows that it is being copied: the instance once, its VM when it begins and ends.
-		"that is copied for 10 s": {10 * time.Second, 17},
+		"that is copied for 8 s": {8 * time.Second, 17},
+		// The instance says each ten seconds how far it is.
+		"that is copied for 65 s": {65 * time.Second, 17 + 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := New(Options{Guests: map[string]Guest{key: {Copies: c.copies}}})

@@ -201,7 +201,7 @@ func (l *launcher) report() {
 	}
 	d := l.domain
 	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason &&
-		l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen) {
+		l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen && l.told.Migration == d.Migration) {
 		return
 	}
 	l.told, l.toldAt = &d, l.world.Now()

@@ -64,6 +64,9 @@ func (m *move) over() bool {
 
 func (m *move) enter(s stage) {
 	m.stage = s
+	if m.over() {
+		m.from.domain.Migration = nil
+	}
 	m.world.tracef("libvirt: the move of %s from %s to %s: %s", m.from.key(), m.from.host.name, m.to.host.name, s)
 	if m.over() && m.follower != nil {
 		m.follower.follow(m)
@@ -83,6 +86,26 @@ func (m *move) begin(limit time.Duration) {
 		m.world.after(limit, func() { m.abort("Live migration has been aborted", false) })
 	}
 	m.world.after(takes, m.stop)
+	m.tell(takes, 0)
+}
+
+// tellEach is how often a launcher says how far it is.
+const tellEach = 10 * time.Second
+
+// tell has the source's launcher say how much is copied, from time to time.
+func (m *move) tell(takes, done time.Duration) {
+	m.world.after(tellEach, func() {
+		if m.over() {
+			return
+		}
+		done += tellEach
+		whole := m.from.domain.GuestMemory
+		copied := int64(float64(whole) * min(1, done.Seconds()/takes.Seconds()))
+		m.from.domain.Migration = &contract.MigrationProgress{UID: m.uid, Role: "source", Total: whole,
+			Processed: copied, Remaining: whole - copied, Rate: int64(float64(whole) / takes.Seconds()), Iteration: 1}
+		m.from.change(m.from.domain.State, m.from.domain.Reason)
+		m.tell(takes, done)
+	})
 }
 
 // stop has the guest stand still.

@@ -240,7 +240,7 @@ func (m *move) proof() *contract.MigrationProof {
 
 func (m *move) mode() string {
 	if m.disrupted {
-		return "Paused"
+		return contract.ModePaused
 	}
 	return "PreCopy"
 }

@@ -39,6 +39,9 @@ const (
 	AnnotationPendingTimeout       = "kubevirt.io/migrationPendingPodTimeoutSeconds"
 )
 
+// ConditionMigrationProgress on a VMI says how far the copy of its guest is. Its VM does not repeat it.
+const ConditionMigrationProgress = "virtflow.io/MigrationProgress"
+
 // Annotations of a VirtualMachineInstanceMigration that keep its MigrationStats.
 const (
 	AnnotationMigrationDowntime   = "virtflow.io/migration-downtime-ms"
@@ -201,6 +204,8 @@ type ClaimObservation struct {
 	// Phase of the VMI. Deleting says that it is to go.
 	Phase    string `json:"phase,omitempty"`
 	Deleting bool   `json:"deleting,omitempty"`
+	// Progress of the copy, as the VMI shows it; zero: none yet.
+	Progress MigrationProgress `json:"progress,omitzero"`
 }
 
 // AdmissionRequest is what a migration says to WorkflowAdmission.

@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // MigrationProgress is how far a guest's move has come, by libvirt's count. Sizes are in bytes, rates in bytes a
 // second.
@@ -16,6 +19,50 @@ type MigrationProgress struct {
 	Iteration  int       `json:"iteration,omitempty"`
 	DowntimeMs int64     `json:"downtimeMs,omitempty"` // that libvirt expects
 	Mode       string    `json:"mode,omitempty"`
+}
+
+// Copied is how much of the guest is at its target, in percent. It falls when the guest changes what was copied.
+func (p MigrationProgress) Copied() int64 {
+	if p.Total <= 0 {
+		return 0
+	}
+	const percent = 100
+	return int64(float64(p.Total-min(max(0, p.Remaining), p.Total)) / float64(p.Total) * percent)
+}
+
+// Text says it in words.
+func (p MigrationProgress) Text() string {
+	text := fmt.Sprintf("%d %% of %s copied, %s remaining, %s processed; iteration %d at %s/s, dirty rate %s/s, "+
+		"expected downtime %d ms", p.Copied(), size(p.Total), size(p.Remaining), size(p.Processed), p.Iteration,
+		size(p.Rate), size(p.DirtyRate), p.DowntimeMs)
+	if p.Mode == ModePaused {
+		text += "; the guest is paused until the rest is copied"
+	}
+	return text
+}
+
+// size is a number of bytes in words.
+func size(n int64) string {
+	const mi, gi = 1 << 20, 1 << 30
+	if n >= gi {
+		return fmt.Sprintf("%.1f GiB", float64(n)/gi)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/mi)
+}
+
+// ModePaused is KubeVirt's word for a migration that has paused its guest so that the rest is copied.
+const ModePaused = "Paused"
+
+// MigrationSummary is the result of a migration's workflow.
+type MigrationSummary struct {
+	// Phase is the last one; "": the object was gone before it was seen.
+	Phase  string `json:"phase,omitempty"`
+	Reason string `json:"reason,omitempty"` // why it failed
+	// SourceNode and TargetNode: from where to where.
+	SourceNode string         `json:"sourceNode,omitempty"`
+	TargetNode string         `json:"targetNode,omitempty"`
+	Mode       string         `json:"mode,omitempty"`
+	Stats      MigrationStats `json:"stats,omitzero"`
 }
 
 // MigrationStats are a move's measures, when it has ended.

@@ -71,6 +71,9 @@ func (s *State) observeClaim(o contract.ClaimObservation) {
 	if s.VMI.UID == "" {
 		s.VMI.UID = o.VMIUID
 	}
+	if s.Begun && o.Progress.UID == s.Object.UID {
+		s.Progress = o.Progress
+	}
 	if o.GuestMemory > 0 {
 		s.GuestMemory = o.GuestMemory
 	}

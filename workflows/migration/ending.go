@@ -8,7 +8,8 @@ import (
 )
 
 // endFirst is after what time the end of a pod of which nobody tells is looked for, doubled each time. For as long the
-// source's pod is left to end by itself when its guest has gone: one that has ended goes in two requests instead of five.
+// source's pod is left to end by itself when its guest has gone: one that has ended goes in two requests instead of
+// five.
 const endFirst = 2 * time.Second
 
 // leftOver is the end whose pod is to go: the target's of a migration that failed, the source's of one that was done.

@@ -55,6 +55,8 @@ type State struct {
 	Start   time.Time                  `json:"start,omitzero"`
 	CopyBy  time.Time                  `json:"copyBy,omitzero"`
 	Outcome *contract.MigrationOutcome `json:"outcome,omitempty"`
+	// Progress of the copy, as the instance said last.
+	Progress contract.MigrationProgress `json:"progress,omitzero"`
 	// AbortSent says that the source was asked to abort, and Withdrawn that the target was told that nobody comes.
 	AbortSent bool `json:"abortSent,omitempty"`
 	Withdrawn bool `json:"withdrawn,omitempty"`

@@ -190,6 +190,18 @@ func (s *State) stats() *contract.MigrationStats {
 	return &s.Outcome.Stats
 }
 
+// summary is the workflow's result.
+func (s *State) summary() contract.MigrationSummary {
+	out := contract.MigrationSummary{Phase: string(s.Phase), SourceNode: s.Source.node(), TargetNode: s.Target.node()}
+	if s.Phase == PhaseFailed {
+		out.Reason = s.reason()
+	}
+	if o := s.Outcome; o != nil {
+		out.Mode, out.Stats = o.Mode, o.Stats
+	}
+	return out
+}
+
 // track notes what the entity is about.
 func (s *State) track(now time.Time) {
 	going := s.Going()

@@ -20,14 +20,15 @@ type migration struct {
 }
 
 // Workflow is a migration's entity. It ends when the migration has, and nothing of it is left but the object.
-func Workflow(ctx workflow.Context, in contract.EntityInput) error {
+func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.MigrationSummary, error) {
+	var none contract.MigrationSummary
 	e := &migration{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
 	if in.Name == "" || in.Namespace == "" {
-		return temporal.NewNonRetryableApplicationError("a migration's entity needs namespace and name",
+		return none, temporal.NewNonRetryableApplicationError("a migration's entity needs namespace and name",
 			contract.ErrorInvalid, nil)
 	}
 	if err := entity.Decode(in.Carried, &e.state); err != nil {
-		return err
+		return none, err
 	}
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveMigration, func(o contract.MigrationObservation) {
@@ -40,12 +41,16 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		e.state.observeAdmission(o)
 	})
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
-		return err
+		return none, err
 	}
 	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, func(contract.RequestReport) {})
-	return e.loop.Run(contract.WorkflowMigration, func(carried []byte) any {
+	err := e.loop.Run(contract.WorkflowMigration, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
+	if err != nil {
+		return none, err
+	}
+	return e.state.summary(), nil
 }
 
 // State answers the state query.
@@ -89,6 +94,9 @@ func (e *migration) Details(p entity.Plan) string {
 		if c, ok := conditions.Get(s.Conditions, kind); ok {
 			fmt.Fprintf(&b, "\n\n**%s**: %s.", c.Type, strings.TrimRight(c.Message, ". "))
 		}
+	}
+	if s.Phase == PhaseRunning && s.Progress.Total > 0 {
+		fmt.Fprintf(&b, "\n\n%s.", s.Progress.Text())
 	}
 	if s.Phase == PhaseFailed {
 		fmt.Fprintf(&b, "\n\nIt failed: %s.", strings.TrimRight(s.reason(), ". "))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestAGuestIsMoved(t *testing.T) {
@@ -35,6 +36,10 @@ func TestAGuestIsMoved(t *testing.T) {
 		"Normal SuccessfulHandOver Migration target pod is ready for preparation by virt-handler.",
 		"Normal SuccessfulMigration Source node reported migration succeeded",
 	}, r.events)
+	var result contract.MigrationSummary
+	require.NoError(t, r.env.GetWorkflowResult(&result))
+	require.Equal(t, contract.MigrationSummary{Phase: "Succeeded", SourceNode: "n1", TargetNode: "n2", Mode: "PreCopy",
+		Stats: contract.MigrationStats{TotalMs: 3000, DowntimeMs: 140, Bytes: 1 << 20}}, result)
 	require.Equal(t, int64(7*150), r.moves[0].CompletionSeconds, "of 1 GiB and 5 GB, in gigabytes rounded up")
 	require.LessOrEqual(t, r.patches, 4)
 	require.Zero(t, r.count(contract.ActivityReadMigration), "nothing is read of a new one")
@@ -43,4 +48,34 @@ func TestAGuestIsMoved(t *testing.T) {
 		contract.ActivityDeleteMigrationPod} {
 		require.Equal(t, 1, r.count(once), once)
 	}
+}
+
+// TestDetailsSayHowFarTheCopyIs, by the instance's word, and no more when it has ended.
+func TestDetailsSayHowFarTheCopyIs(t *testing.T) {
+	s := seen()
+	all := stages()
+	for _, change := range all[:17] {
+		change(&s)
+		s.refresh(noon)
+	}
+	require.Equal(t, PhaseRunning, s.Phase)
+	tell := func(of string, remaining int64) {
+		s.observeClaim(contract.ClaimObservation{Migration: "m", VMIUID: "i", Sequence: s.Claim.Sequence + 1,
+			Stage: contract.StageCopying, State: contract.ClaimGiven, Phase: "Running",
+			Progress: contract.MigrationProgress{UID: of, Total: 4 << 30, Remaining: remaining}})
+	}
+	details := func() string { return (&migration{state: s}).Details(entity.Plan{}) }
+	require.NotContains(t, details(), "copied")
+	tell("other", 1<<30)
+	require.NotContains(t, details(), "copied")
+	tell("m", 3<<30)
+	require.Contains(t, details(), "25 % of 4.0 GiB copied, 3.0 GiB remaining")
+	tell("m", 1<<30)
+	require.Contains(t, details(), "75 % of 4.0 GiB copied")
+	for _, change := range all[17:19] {
+		change(&s)
+		s.refresh(noon)
+	}
+	require.Equal(t, PhaseSucceeded, s.Phase)
+	require.NotContains(t, details(), "copied")
 }

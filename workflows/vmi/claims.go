@@ -44,6 +44,11 @@ type Claim struct {
 	MissingSince time.Time `json:"missingSince,omitzero"`
 	// CopyingBy is until when it is not written yet that the guest is being copied.
 	CopyingBy time.Time `json:"copyingBy,omitzero"`
+	// Progress is how far the copy is, as it is shown, ProgressFrom since when it is, and ProgressAt when that changed
+	// last.
+	Progress     contract.MigrationProgress `json:"progress,omitzero"`
+	ProgressFrom time.Time                  `json:"progressFrom,omitzero"`
+	ProgressAt   time.Time                  `json:"progressAt,omitzero"`
 	// SoughtTarget says that the pods were read because that of the target was not known.
 	SoughtTarget bool `json:"soughtTarget,omitempty"`
 }
@@ -265,6 +270,9 @@ func (s *State) answer() contract.ClaimObservation {
 	}
 	if s.Domain != nil && s.Domain.GuestMemory > 0 {
 		o.GuestMemory = s.Domain.GuestMemory
+	}
+	if !m.over() {
+		o.Progress = m.Progress
 	}
 	if m.over() && m.Written == m.Stage {
 		o.State = contract.ClaimReleased

@@ -11,6 +11,7 @@
 //	claimed.go  the step that tells it
 //	moves.go    the guest on its way from one pod to another
 //	arrival.go  the guest that has just been moved, of which not everything has caught up
+//	progress.go how far a guest's copy is
 //	lost.go     a node that does not answer, and what proves that its guests are off
 //	controls.go what a person may ask of it
 //	operations.go what is done to a running guest: pause, reset and the like

@@ -29,6 +29,7 @@ func (s *State) refresh(now time.Time) {
 		s.enter(r, now)
 	}
 	s.refreshArrival(now)
+	s.refreshProgress(now)
 	s.refreshConditions(now)
 	s.track(now)
 	switch {
@@ -97,6 +98,7 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "EvictionRequested")
 	}
+	s.showProgress(now.Truncate(time.Second))
 	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {
 		return

@@ -274,7 +274,7 @@ func mode(m rpc.MigrationMode) string {
 	case rpc.MigrationMode_MIGRATION_MODE_PRE_COPY:
 		return "PreCopy"
 	case rpc.MigrationMode_MIGRATION_MODE_PAUSED:
-		return "Paused"
+		return contract.ModePaused
 	case rpc.MigrationMode_MIGRATION_MODE_POST_COPY:
 		return "PostCopy"
 	case rpc.MigrationMode_MIGRATION_MODE_UNSPECIFIED:
