@@ -201,7 +201,11 @@ func (f *follower) transitions() (open, closed []string) {
 		}
 	}
 	for _, s := range f.closed {
-		if parts := strings.Split(s, "/"); len(parts) > 3 {
+		parts := strings.Split(s, "/")
+		if drain := "node/" + nodeName + "/"; strings.HasPrefix(s, drain) && len(parts) > 3 {
+			_, how, _ := strings.Cut(parts[3], " ")
+			closed = append(closed, parts[2]+" "+how) // without its number
+		} else if len(parts) > 3 {
 			closed = append(closed, strings.Join(parts[len(parts)-2:], "/"))
 		}
 	}

@@ -32,7 +32,7 @@ func TestRecord(t *testing.T) {
 	for _, sc := range []scenario{
 		{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, false},
 		{"migrate to nowhere", running, (*story).cancelled, (*story).stayed, counts{1, 2, 1}, false},
-		{"drain", running, (*story).mark, (*story).drained, counts{1, 2, 1}, false},
+		{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false},
 	} {
 		s, summary, err := l.play(sc, slug(sc.name), func() {}, func(int) {}, "")
 		require.NoError(t, err, "%s: %s\n%s\n%s", sc.name, s.tail(60), s.says(), l.log())
@@ -80,33 +80,6 @@ func (s *story) stayed() error {
 	if vmi == nil || vmi.Status.NodeName != nodeName || len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1 ||
 		len(kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace)) > 0 {
 		return s.says()
-	}
-	return s.running(1, 1)
-}
-
-// mark asks the guest to leave, as the eviction of its pod does.
-func (s *story) mark() error {
-	return persist(func() error {
-		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(vmi *kubevirt.VirtualMachineInstance) {
-			vmi.Status.EvacuationNodeName = nodeName
-		})
-		return err
-	})
-}
-
-// drained: the guest is at the other node, nobody is asked to leave any more, and the drain has ended.
-func (s *story) drained() error {
-	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
-	if vmi == nil || vmi.Status.NodeName != otherNode || vmi.Status.EvacuationNodeName != "" ||
-		len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1 {
-		return s.says()
-	}
-	drain, err := s.lane.temporal.DescribeWorkflowExecution(s.ctx, contract.DrainID(nodeName, 1), "")
-	if err != nil {
-		return err
-	}
-	if drain.GetWorkflowExecutionInfo().GetCloseTime() == nil {
-		return fmt.Errorf("the drain goes on: %w", s.says())
 	}
 	return s.running(1, 1)
 }

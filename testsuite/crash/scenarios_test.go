@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,9 @@ func scenarios() []scenario {
 			heard(func(s *story) error { return s.replicas(2) }), counts{2, 2, 2}, false},
 	}
 	if migratable.Enabled {
-		all = append(all, scenario{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true})
+		all = append(all,
+			scenario{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true},
+			scenario{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false})
 	}
 	return all
 }
@@ -190,10 +193,11 @@ func (s *story) migrate() error {
 
 // moved: the guest is at the other node, and nothing is left where it was.
 func (s *story) moved() error {
-	m := kube.Get[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName)
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	all := kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace)
 	switch {
-	case m == nil || vmi == nil || m.Status.Phase != kubevirt.MigrationSucceeded || len(m.Finalizers) > 0:
+	case len(all) != 1 || vmi == nil || all[0].Status.Phase != kubevirt.MigrationSucceeded ||
+		len(all[0].Finalizers) > 0:
 		return s.says()
 	case vmi.Status.NodeName != otherNode || len(vmi.Status.ActivePods) != 1 || vmi.Status.MigrationState == nil ||
 		!vmi.Status.MigrationState.Completed:
@@ -202,6 +206,42 @@ func (s *story) moved() error {
 		return s.says()
 	}
 	return s.running(1, 1)
+}
+
+// evict asks the guest to leave, as the eviction of its pod does. Its node outlives the scenario, and counts its
+// drains.
+func (s *story) evict() error {
+	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+	defer cancel()
+	answer, err := s.lane.temporal.QueryWorkflow(ctx, contract.NodeID(nodeName), "", contract.QueryState)
+	if err != nil {
+		return err
+	}
+	var node struct {
+		Count int `json:"count"`
+	}
+	if err := answer.Get(&node); err != nil {
+		return err
+	}
+	s.follow(contract.DrainID(nodeName, node.Count+1))
+	return persist(func() error {
+		_, err := kube.Edit(s.kube, s.namespace, vmName, "", func(vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.EvacuationNodeName = nodeName
+		})
+		return err
+	})
+}
+
+// drained: the guest has moved, nobody is asked to leave any more, and the drain has ended.
+func (s *story) drained() error {
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	if _, closed := s.transitions(); !slices.Contains(closed, "drain Completed") {
+		return fmt.Errorf("closed: %v: %w", closed, s.says())
+	}
+	if vmi == nil || vmi.Status.EvacuationNodeName != "" {
+		return s.says()
+	}
+	return s.moved()
 }
 
 // createNode makes a node on which there is no node worker.
