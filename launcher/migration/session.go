@@ -265,6 +265,9 @@ func (s *Session) Abort(why string, asked bool) {
 	s.mu.Lock()
 	if s.aborted == "" {
 		s.aborted, s.asked = why, asked
+		s.progress = proto.CloneOf(s.progress)
+		s.progress.Aborting = why
+		s.wake()
 	}
 	busy := s.aborting || s.outcome != nil
 	s.aborting = true

@@ -174,6 +174,7 @@ func TestAbortIsAskedForOnce(t *testing.T) {
 	s := session(l, nil, false)
 	s.Abort("first", true)
 	s.Abort("second", false)
+	require.Equal(t, "first", s.Progress().GetAborting())
 	e := s.Run(t.Context())
 	require.Equal(t, "first", e.GetStayed().GetReason())
 	require.True(t, e.GetStayed().GetAborted())

@@ -2826,8 +2826,11 @@ type MigrationProgress struct {
 	// iteration of copying the memory.
 	Iteration int32 `protobuf:"varint,9,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	// downtime_ms that libvirt expects.
-	DowntimeMs    int64         `protobuf:"varint,10,opt,name=downtime_ms,json=downtimeMs,proto3" json:"downtime_ms,omitempty"`
-	Mode          MigrationMode `protobuf:"varint,11,opt,name=mode,proto3,enum=virtflow.launcher.v1.MigrationMode" json:"mode,omitempty"`
+	DowntimeMs int64         `protobuf:"varint,10,opt,name=downtime_ms,json=downtimeMs,proto3" json:"downtime_ms,omitempty"`
+	Mode       MigrationMode `protobuf:"varint,11,opt,name=mode,proto3,enum=virtflow.launcher.v1.MigrationMode" json:"mode,omitempty"`
+	// aborting is why libvirt was told to abort; empty: it was not. A libvirt that waits for a target that is gone ends only
+	// when its streams do.
+	Aborting      string `protobuf:"bytes,12,opt,name=aborting,proto3" json:"aborting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2937,6 +2940,13 @@ func (x *MigrationProgress) GetMode() MigrationMode {
 		return x.Mode
 	}
 	return MigrationMode_MIGRATION_MODE_UNSPECIFIED
+}
+
+func (x *MigrationProgress) GetAborting() string {
+	if x != nil {
+		return x.Aborting
+	}
+	return ""
 }
 
 type MigrationLeft struct {
@@ -3879,7 +3889,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x04left\x18\x02 \x01(\v2#.virtflow.launcher.v1.MigrationLeftH\x00R\x04left\x12?\n" +
 	"\x06stayed\x18\x03 \x01(\v2%.virtflow.launcher.v1.MigrationStayedH\x00R\x06stayed\x12A\n" +
 	"\x05ended\x18\x04 \x01(\v2).virtflow.launcher.v1.MigrationGuestEndedH\x00R\x05endedB\a\n" +
-	"\x05event\"\xfd\x02\n" +
+	"\x05event\"\x99\x03\n" +
 	"\x11MigrationProgress\x12\x1c\n" +
 	"\tmigration\x18\x01 \x01(\tR\tmigration\x127\n" +
 	"\x04role\x18\x02 \x01(\x0e2#.virtflow.launcher.v1.MigrationRoleR\x04role\x12\x14\n" +
@@ -3894,7 +3904,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\vdowntime_ms\x18\n" +
 	" \x01(\x03R\n" +
 	"downtimeMs\x127\n" +
-	"\x04mode\x18\v \x01(\x0e2#.virtflow.launcher.v1.MigrationModeR\x04mode\"\xbe\x01\n" +
+	"\x04mode\x18\v \x01(\x0e2#.virtflow.launcher.v1.MigrationModeR\x04mode\x12\x1a\n" +
+	"\baborting\x18\f \x01(\tR\baborting\"\xbe\x01\n" +
 	"\rMigrationLeft\x12:\n" +
 	"\x05proof\x18\x01 \x01(\x0e2$.virtflow.launcher.v1.MigrationProofR\x05proof\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x1d\n" +

@@ -19,6 +19,7 @@ type MigrationProgress struct {
 	Iteration  int       `json:"iteration,omitempty"`
 	DowntimeMs int64     `json:"downtimeMs,omitempty"` // that libvirt expects
 	Mode       string    `json:"mode,omitempty"`
+	Aborting   string    `json:"aborting,omitempty"` // why the launcher has libvirt abort it; "": it does not
 }
 
 // Copied is how much of the guest is at its target, in percent. It falls when the guest changes what was copied.

@@ -247,6 +247,7 @@ func migrationProgress(p *rpc.MigrationProgress) *contract.MigrationProgress {
 		Total: max(0, p.GetTotal()), Processed: max(0, p.GetProcessed()), Remaining: max(0, p.GetRemaining()),
 		DirtyRate: max(0, p.GetDirtyRate()), Rate: max(0, p.GetRate()),
 		Iteration: int(max(0, p.GetIteration())), DowntimeMs: max(0, p.GetDowntimeMs()),
+		Aborting: text(p.GetAborting(), maxText),
 	}
 	if p.GetSince() > 0 && p.GetSince() < maxTime {
 		out.Since = time.UnixMilli(p.GetSince()).UTC()

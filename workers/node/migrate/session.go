@@ -238,9 +238,15 @@ func (s *Session) mayMigrate() bool {
 	return s.migrating
 }
 
+// note takes what the launcher says. It aborts by itself, too; a libvirt that waits for a target that is gone ends then
+// only when its streams are cut.
 func (s *Session) note(p contract.MigrationProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.Aborting != "" && s.progress.Aborting == "" {
+		late := time.AfterFunc(s.patience, s.cut)
+		context.AfterFunc(s.ctx, func() { late.Stop() })
+	}
 	s.progress = p
 }
 
@@ -352,7 +358,8 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 			for asking.Err() == nil {
 				stream, err := s.source.Stream(asking, c)
 				if err != nil {
-					s.log.Debug().Err(err).Str("channel", string(c)).Msg("the launcher hands over no stream; asking again")
+					s.log.Debug().Err(err).Str("channel", string(c)).
+						Msg("the launcher hands over no stream; asking again")
 					select {
 					case <-asking.Done():
 					case <-time.After(streamInterval):

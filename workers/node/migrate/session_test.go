@@ -223,10 +223,12 @@ func TestTheGuestGoesOnThoughTheControlChannelWasCut(t *testing.T) {
 // TestAStreamIsCutInTheMiddle: QEMU at both ends is told, by whatever the stream was cut.
 func TestAStreamIsCutInTheMiddle(t *testing.T) {
 	for name, cut := range map[string]func(r *rig, n *network, s *Session){
-		"by the network":               func(_ *rig, n *network, _ *Session) { n.cut() },
-		"by the target's node worker":  func(r *rig, _ *network, _ *Session) { r.targets.Remove(first) },
-		"by the source's node worker":  func(_ *rig, _ *network, s *Session) { s.cancel(errGone) },
-		"by the end of the time there": func(r *rig, _ *network, _ *Session) { r.targets.remove(r.targets.byUID[first], errExpired) },
+		"by the network":              func(_ *rig, n *network, _ *Session) { n.cut() },
+		"by the target's node worker": func(r *rig, _ *network, _ *Session) { r.targets.Remove(first) },
+		"by the source's node worker": func(_ *rig, _ *network, s *Session) { s.cancel(errGone) },
+		"by the end of the time there": func(r *rig, _ *network, _ *Session) {
+			r.targets.remove(r.targets.byUID[first], errExpired)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -256,24 +258,32 @@ func TestAStreamIsCutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well.
+// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well. Who has it
+// abort makes no difference: somebody here, or the launcher by itself.
 func TestAnAbortThatHangs(t *testing.T) {
-	noLeaks(t)
-	r := newRig(t, first)
-	r.source.abort = func(string) (bool, error) { return true, nil }
-	r.prepare(t, time.Now().Add(soon))
-	begun, end := r.source.waits()
-	s := r.begin(t)
-	s.patience = 10 * time.Millisecond
-	<-begun
-	from := r.source.dial(t, migration.Memory)
-	r.receiver.accept(t, migration.Memory)
-	aborted := make(chan error)
-	go func() { aborted <- s.Abort(t.Context(), "somebody wants it") }()
-	gone(t, from)
-	end <- Departure{Reason: "somebody wants it", Aborted: true}
-	require.NoError(t, <-aborted)
-	require.Equal(t, contract.ResultStayed, ended(t, s).Result)
+	for name, abort := range map[string]func(*testing.T, *Session){
+		"that somebody wants": func(t *testing.T, s *Session) { require.NoError(t, s.Abort(t.Context(), "why")) },
+		"of the launcher's":   func(_ *testing.T, s *Session) { s.note(contract.MigrationProgress{Aborting: "why"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			r := newRig(t, first)
+			r.source.abort = func(string) (bool, error) { return true, nil }
+			r.prepare(t, time.Now().Add(soon))
+			begun, end := r.source.waits()
+			s := r.begin(t)
+			s.patience = 10 * time.Millisecond
+			<-begun
+			from := r.source.dial(t, migration.Memory)
+			r.receiver.accept(t, migration.Memory)
+			var aborted sync.WaitGroup
+			aborted.Go(func() { abort(t, s) })
+			gone(t, from)
+			end <- Departure{Reason: "why", Aborted: true}
+			aborted.Wait()
+			require.Equal(t, contract.ResultStayed, ended(t, s).Result)
+		})
+	}
 }
 
 // TestAStreamThatReachesNobody: QEMU at the source is told at once.
