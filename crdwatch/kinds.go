@@ -146,13 +146,13 @@ func describe(i *Informers) entities {
 				d.vmiForVM(vmi, from)
 				d.vmiForSets(vmi, from)
 				d.vmiForNodes(vmi, from)
-				d.sendOutdated(from)
+				d.outdatedChanged(from)
 			},
 			alsoGone: func(d *differ, vmi *kubevirt.VirtualMachineInstance, from origin) {
 				d.vmiGoneForVM(vmi, from)
 				d.vmiGoneForSets(vmi, from)
 				d.vmiGoneForNodes(vmi, from)
-				d.sendOutdated(from)
+				d.outdatedChanged(from)
 			},
 			forget: (*differ).forgetPodsOf, rest: (*differ).podsOf,
 			read: func(

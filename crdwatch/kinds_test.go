@@ -113,7 +113,7 @@ func TestAWorkflowThatIsStartedAgainGetsEverything(t *testing.T) {
 	l := NewLeader(Options{}, d.metrics, d.informers, d.queue, rate.Inf)
 	d = l.differ
 	require.NoError(t, l.SendAll(t.Context()))
-	for _, workflow := range []string{"vm/a/web", "vmi/a/web", "node/node1"} {
+	for _, workflow := range []string{"vm/a/web", "vmi/a/web", "node/node1", contract.WorkloadUpdateID} {
 		require.NotEmpty(t, waiting(d, workflow))
 	}
 	require.NoError(t, l.SendAll(t.Context()))

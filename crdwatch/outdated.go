@@ -17,10 +17,7 @@ const outdatedUID = "outdated"
 const outdatedHold = 500 * time.Millisecond
 
 func outdatedKind() kind[contract.OutdatedObservation] {
-	return kind[contract.OutdatedObservation]{
-		name: "outdated", signal: contract.SignalObserveOutdated,
-		same: func(last, now contract.OutdatedObservation) bool { return last == now },
-	}
+	return kind[contract.OutdatedObservation]{name: "outdated", signal: contract.SignalObserveOutdated}
 }
 
 // imageOf indexes the instances that have not ended by the image of their launcher.
@@ -46,13 +43,23 @@ func (i *Informers) outdated() int {
 	return n
 }
 
-// sendOutdated sends the workload update how many there are, if that has changed. It is started where there are any.
+// outdatedChanged sends the workload update how many there are, if that has changed.
+func (d *differ) outdatedChanged(from origin) {
+	last, known := recall(d, outdatedKind(), outdatedUID)
+	if n := d.informers.outdated(); known && n != last.Outdated || !known && n > 0 {
+		d.sendOutdated(from)
+	}
+}
+
+// sendOutdated sends the workload update how many there are. It is started where there are any.
 func (d *differ) sendOutdated(from origin) {
 	k := outdatedKind()
 	o := contract.OutdatedObservation{Image: d.informers.image, Outdated: d.informers.outdated()}
-	if last, known := recall(d, k, outdatedUID); !known && o.Outdated == 0 || known && k.same(last, o) {
+	if o.Image == "" {
 		return
 	}
+	last, _ := recall(d, k, outdatedUID)
+	o.Sequence = max(last.Sequence+1, time.Now().UnixMilli())
 	remember(d, k, outdatedUID, o)
 	delivery := Delivery{Workflow: contract.WorkloadUpdateID, Signal: k.signal, UID: outdatedUID, Kind: k.name,
 		Payload: o, Resync: from == resync, Hold: outdatedHold}
@@ -78,20 +85,27 @@ func (u updateEntity) missing(running int) int {
 	return 1 - running
 }
 
-func (updateEntity) sendAll(context.Context, *resyncer) error { return nil }
+// sendAll also tells one that none is outdated: it may go on from an older copy.
+func (updateEntity) sendAll(_ context.Context, r *resyncer) error {
+	r.differ.mu.Lock()
+	defer r.differ.mu.Unlock()
+	if _, known := recall(r.differ, outdatedKind(), outdatedUID); !known {
+		r.differ.sendOutdated(resync)
+	}
+	return nil
+}
 
 func (updateEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
 	return nil
 }
 
 // lostWorkflows starts one that is lost.
-func (updateEntity) lostWorkflows(_ context.Context, r *resyncer, open map[string]contract.Object) error {
-	if _, ok := open[contract.WorkloadUpdateID]; ok {
+func (u updateEntity) lostWorkflows(_ context.Context, r *resyncer, open map[string]contract.Object) error {
+	if _, ok := open[contract.WorkloadUpdateID]; ok || u.informers.outdated() == 0 {
 		return nil
 	}
 	r.differ.mu.Lock()
 	defer r.differ.mu.Unlock()
-	forget(r.differ, outdatedKind(), outdatedUID)
 	r.differ.sendOutdated(resync)
 	return nil
 }

@@ -88,6 +88,14 @@ func TestTheWorkloadUpdateHearsHowManyAreOutdated(t *testing.T) {
 	require.NoError(t, err)
 	hears(-1, false, "it runs again")
 
+	// Another leader tells it also that there is none: it may go on from an older copy.
+	set("a", "launcher:new", kubevirt.Running)
+	set("c", "launcher:new", kubevirt.Running)
+	hears(0, false, "none is left")
+	require.NoError(t, NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf).
+		SendAll(t.Context()))
+	hears(0, false, "a new leader says so again")
+
 	d.informers.image = ""
 	require.Zero(t, d.informers.outdated(), "nobody has said what new launchers get")
 }

@@ -11,6 +11,7 @@
 //	tenant_test.go    what a launcher pod may, and who may make one
 //	crash_test.go     kill -9 of every process while a VM starts and while it runs
 //	node_test.go      cordon, drain, node worker gone, kubelet gone and back, node out of service; deletions by force and of a namespace
+//	workloadupdate_test.go a new launcher image reaches running guests
 //	budget_test.go, deletion_test.go what a start, a stop and a deletion cost, counted
 //	conformance_test.go the real API server against the cases that testsuite/kube is held to
 //	rig_test.go, host_test.go what the stories share

@@ -134,10 +134,11 @@ func waitsOf() map[string]map[string]bound {
 			"somebody to change what blocks those that are left": {condition: "the current details say what blocks whom"},
 		},
 		"workloadupdate": {
-			"a person: the workload update is ": held,
-			"the release to be everywhere":      {deadline: "thirty seconds"},
-			"those that leave":                  {deadline: "their migrations' own, and the instances' grace periods"},
-			"those whose turn comes later":      {deadline: "the back-off, the batch, or the end of those before them"},
+			"a person: the workload update is ":               held,
+			"the first word of which image new launchers get": first,
+			"the release to be everywhere":                    {deadline: "thirty seconds"},
+			"those that leave":                                {deadline: "their migrations' own, and the instances' grace periods"},
+			"those whose turn comes later":                    {deadline: "the back-off, the batch, or the end of those before them"},
 			"somebody to change what blocks those that are left, or to restart them": {
 				condition: "the current details say what blocks whom; status.outdatedVirtualMachineInstanceWorkloads"},
 		},

@@ -70,15 +70,35 @@ func (h Happened) Plus(o Happened) Happened {
 func (w *World) Happened() Happened { return w.delivery.Happened }
 
 func newDelivery(w *World, chaos Chaos) (*delivery, error) {
+	watcher, err := newWatcher(w)
+	if err != nil {
+		return nil, err
+	}
+	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)),
+		down: true}, nil
+}
+
+// newWatcher is a crdwatch that has just started.
+func newWatcher(w *World) (*offline.Watcher, error) {
 	watcher, err := offline.New(crdwatch.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, Temporal: temporalClient{world: w}, Namespace: systemNamespace,
-		Log: w.log,
+		LauncherImage: w.image, Log: w.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making crdwatch: %w", err)
 	}
-	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)),
-		down: true}, nil
+	return watcher, nil
+}
+
+// replaced is another crdwatch, which begins to lead.
+func (d *delivery) replaced() error {
+	watcher, err := newWatcher(d.world)
+	if err != nil {
+		return err
+	}
+	d.offline = watcher
+	d.reread()
+	return nil
 }
 
 // changed is called for every change in Kubernetes.

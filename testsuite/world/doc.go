@@ -15,6 +15,7 @@
 //	user.go         what users do, through the real admission
 //	operate.go, operated.go, stories_operate.go   operations on guests: asking, doing, and their stories
 //	migrations.go, stories_migrate.go   migrations: asking for them, what must be when they have ended, and their stories
+//	release.go      a release with another launcher, and what must be when guests have left the older one
 //	invariants.go   what must hold at every change, and when all is over
 //	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories

@@ -36,6 +36,9 @@ func (w *World) staffed() error {
 	}
 	for _, m := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, "") {
 		missing[contract.VMIID(m.Namespace, m.Name)] = true
+		if observe.Outdated(m, w.image) {
+			missing[contract.WorkloadUpdateID] = true
+		}
 	}
 	for _, m := range kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, "") {
 		missing[contract.ReplicaSetID(m.Namespace, m.Name)] = true

@@ -16,9 +16,10 @@ const (
 	TerminateVMI  Mode = "vmi-terminated"
 	TerminateSet  Mode = "set-terminated"
 	TerminateNode Mode = "node-terminated"
-	// TerminateMigration and TerminateQueue are about migrations.
+	// TerminateMigration, TerminateQueue and TerminateUpdate are about migrations.
 	TerminateMigration Mode = "migration-terminated"
 	TerminateQueue     Mode = "queue-terminated"
+	TerminateUpdate    Mode = "workload-update-terminated"
 	HistoryLost        Mode = "history-lost"      // Temporal's database is empty
 	HistoryBack        Mode = "history-back"      // it is put back to what it was a few calls before
 	HistoryLate        Mode = "history-back-late" // it is copied then, and put back a while later
@@ -42,7 +43,7 @@ func EngineModes(kinds []string) []Mode {
 	for kind, m := range map[string]Mode{
 		contract.WorkflowVM: TerminateVM, contract.WorkflowVMI: TerminateVMI, contract.WorkflowReplicaSet: TerminateSet,
 		contract.WorkflowNode: TerminateNode, contract.WorkflowMigration: TerminateMigration,
-		contract.WorkflowAdmission: TerminateQueue,
+		contract.WorkflowAdmission: TerminateQueue, contract.WorkflowWorkloadUpdate: TerminateUpdate,
 	} {
 		if slices.Contains(kinds, kind) {
 			out = append(out, m)
@@ -67,6 +68,8 @@ func (m Mode) terminated() string {
 		return contract.WorkflowMigration
 	case TerminateQueue:
 		return contract.WorkflowAdmission
+	case TerminateUpdate:
+		return contract.WorkflowWorkloadUpdate
 	default:
 		return ""
 	}

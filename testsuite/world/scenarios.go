@@ -184,7 +184,8 @@ func (w *World) entities() int {
 
 // ofCluster says that workflows of a type are there without machines.
 func ofCluster(kind string) bool {
-	return kind == contract.WorkflowNode || kind == contract.WorkflowAdmission
+	return kind == contract.WorkflowNode || kind == contract.WorkflowAdmission ||
+		kind == contract.WorkflowWorkloadUpdate
 }
 
 // What may be wanted.

@@ -53,6 +53,7 @@ func migrationStories() []Scenario {
 			migrating(w, "copying")
 			w.CancelMigrations()
 		}, Want: cancelled},
+		{Name: "workload-update", Story: func(w *World) { up(w); w.Release() }, Want: updated},
 	}
 }
 

@@ -86,6 +86,7 @@ type World struct {
 	requests, migrations int
 	ghosts               map[string]string // guests that may still run on a node that was lost, by key
 	control              int               // epoch of the control worker
+	image                string            // that new launchers get
 	acting               bool              // a request of virtflow's is being answered
 	// released says that somebody has released what was held.
 	released bool
@@ -110,7 +111,7 @@ func New(o Options) (*World, error) {
 		Frozen:   map[string]int{},
 		orphans:  map[string]bool{},
 		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{},
-		ghosts: map[string]string{}, log: zerolog.Nop(),
+		ghosts: map[string]string{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
 		env: suite.NewTestWorkflowEnvironment(),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -148,11 +149,11 @@ func New(o Options) (*World, error) {
 // newProcess is a control worker that has just started: it remembers nothing.
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
-		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: "localhost/virtflow/launcher:dev", Log: w.log,
+		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: w.image, Log: w.log,
 		Now: w.Now, Record: kube.Record(w.kubernetes), Migrates: true,
 		Settings: func() settings.Settings {
 			return settings.Settings{Cluster: configuration(), UseEmulation: true, CPUAllocationRatio: 10,
-				MemoryOvercommit: 100, OverheadRatio: 1}
+				MemoryOvercommit: 100, OverheadRatio: 1, WorkloadUpdates: settings.WorkloadUpdates{Migrate: true}}
 		},
 	})
 	if err != nil {

@@ -16,6 +16,8 @@ type OutdatedObservation struct {
 	Image string `json:"image"`
 	// Epoch is crdwatch's at the time of sending: see FencingToken.
 	Epoch int64 `json:"epoch,omitempty"`
+	// Sequence grows with each observation of one epoch: it is crdwatch's time in milliseconds, at least.
+	Sequence int64 `json:"sequence"`
 	// Outdated is how many instances have a launcher of another one.
 	Outdated int `json:"outdated"`
 }

@@ -15,10 +15,11 @@ const (
 )
 
 const (
-	// lookWhileMoving is how often those that have the label are looked at while some of them leave, and lookWhileIdle
-	// how often all are while none does: crdwatch tells of every change but that of the strategy.
-	lookWhileMoving = 10 * time.Second
-	lookWhileIdle   = 5 * time.Minute
+	// lookWhileMoving is how often those that have the label are looked at while some of them leave, lookWhileWaiting
+	// while some are about to, and lookWhileIdle how often all are otherwise. crdwatch tells when others are outdated.
+	lookWhileMoving  = 10 * time.Second
+	lookWhileWaiting = time.Minute
+	lookWhileIdle    = 5 * time.Minute
 	// settleFor is how long nobody is moved after the image has changed. Meanwhile control workers and crdwatch of two
 	// releases may run side by side, and an image of before would bring guests back.
 	settleFor = 30 * time.Second
@@ -32,6 +33,8 @@ func (s *State) decide(now time.Time) entity.Decision {
 func (s *State) next(now time.Time) entity.Decision {
 	look := s.lookAt()
 	switch {
+	case s.Told.Image == "":
+		return entity.Decision{Waiting: "the first word of which image new launchers get"}
 	case s.Look, !now.Before(look):
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Whole && len(s.Guests)+s.More == 0:
@@ -59,6 +62,8 @@ func (s *State) lookAt() time.Time {
 		return s.Seen
 	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
 		return s.Seen.Add(lookWhileMoving)
+	case s.Hold == nil && s.Guests.Count(guests.Waiting) > 0:
+		return s.Seen.Add(lookWhileWaiting)
 	default:
 		return s.Seen.Add(lookWhileIdle)
 	}

@@ -92,7 +92,8 @@ func TestWhatIsDoneNext(t *testing.T) {
 		who    []string
 		wake   time.Duration // from now; 0: never
 	}{
-		"at first":           {state: &State{}, want: entity.ActRead},
+		"at first":           {state: &State{}},
+		"the image is known": {state: &State{Told: contract.OutdatedObservation{Image: "new"}}, want: entity.ActRead},
 		"nobody is outdated": {state: seen(migrate()), want: entity.ActFinish},
 		"nobody of those with the label is": {state: seen(migrate(), guest("a", moving)), change: func(s *State) {
 			s.see(now, false, contract.FindOutdatedResult{})
@@ -104,7 +105,7 @@ func TestWhatIsDoneNext(t *testing.T) {
 			who: []string{"b"}},
 		"two move":        {state: seen(migrate(), guest("a", moving), guest("b", moving), guest("c")), wake: lookWhileMoving},
 		"nothing is done": {state: seen(none(), guest("a")), wake: lookWhileIdle},
-		"one boots":       {state: seen(migrate(), guest("a", boots)), wake: lookWhileIdle},
+		"one boots":       {state: seen(migrate(), guest("a", boots)), wake: lookWhileWaiting},
 		"one failed a moment ago": {state: seen(migrate(), guest("a", failed(1, 5*time.Second))),
 			wake: 15 * time.Second},
 		"others go on meanwhile": {state: seen(migrate(), guest("a", failed(1, 0)), guest("b")), want: actMove,
@@ -133,8 +134,13 @@ func TestWhatIsDoneNext(t *testing.T) {
 			s.Guests = s.Guests.Refused(now, "a", "a budget")
 		}, wake: 10 * time.Second},
 		"crdwatch tells something": {state: seen(none(), guest("a")), change: func(s *State) {
-			s.observe(now, s.Told)
+			s.observe(now, contract.OutdatedObservation{Image: "new", Sequence: 7, Outdated: 1})
 		}, want: entity.ActRead},
+		"crdwatch has told it before": {state: seen(none(), guest("a")), change: func(s *State) {
+			s.Told.Sequence = 7
+			s.observe(now, contract.OutdatedObservation{Image: "old", Sequence: 6, Outdated: 5})
+			s.observe(now, s.Told)
+		}, wake: lookWhileIdle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.state
@@ -146,7 +152,11 @@ func TestWhatIsDoneNext(t *testing.T) {
 			switch c.want {
 			case entity.ActNone:
 				require.NotEmpty(t, d.Waiting)
-				require.Equal(t, c.wake, d.WakeAt.Sub(now))
+				if c.wake == 0 {
+					require.Zero(t, d.WakeAt)
+				} else {
+					require.Equal(t, c.wake, d.WakeAt.Sub(now))
+				}
 			case actMove:
 				chosen, _ := s.movable(now)
 				require.Equal(t, c.who, names(chosen))
@@ -176,9 +186,11 @@ func TestWhoIsLookedAt(t *testing.T) {
 	require.True(t, look(contract.FindOutdatedResult{}, false), "before it ends")
 	one.Unmarked = 3
 	require.True(t, look(one, true), "labels are still to be set")
-	s.observe(now, contract.OutdatedObservation{Image: "newer", Outdated: 1})
+	s.observe(now, contract.OutdatedObservation{Image: "newer", Sequence: 1, Outdated: 1})
 	require.Equal(t, now.Add(settleFor), s.Settles)
 	require.True(t, s.Look && s.All)
+	s.observe(now, contract.OutdatedObservation{Image: "older", Epoch: 1})
+	require.Equal(t, "older", s.Told.Image, "a newer epoch is believed")
 }
 
 // TestHowTheyLeft is counted by what was known of each before.

@@ -36,8 +36,11 @@ type State struct {
 	entity.Manual
 }
 
-// observe takes in what crdwatch says.
+// observe takes in what crdwatch says. What comes late or twice changes nothing.
 func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
+	if o.Epoch < s.Told.Epoch || o.Epoch == s.Told.Epoch && o.Sequence <= s.Told.Sequence {
+		return
+	}
 	if o.Image != s.Told.Image {
 		s.Settles, s.All = now.Add(settleFor), true
 	}

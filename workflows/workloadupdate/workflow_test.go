@@ -48,7 +48,7 @@ func newCluster(t *testing.T, u contract.UpdateStrategy, guests ...contract.Mova
 
 func (c *cluster) tell(image string) {
 	c.SignalWorkflow(contract.SignalObserveOutdated,
-		contract.OutdatedObservation{Image: image, Outdated: len(c.guests)})
+		contract.OutdatedObservation{Image: image, Sequence: c.Now().UnixMilli(), Outdated: len(c.guests)})
 }
 
 func (c *cluster) find(_ context.Context, in contract.FindOutdatedInput) (contract.FindOutdatedResult, error) {

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// newerLauncher is the deployed launcher under another name: every node has the newest images as "dev".
+const newerLauncher = "localhost/virtflow/launcher:dev"
+
+// TestWorkloadUpdate brings a new launcher image to three running guests, one after the other. Until somebody lets it
+// go on, it moves nobody.
+func TestWorkloadUpdate(t *testing.T) {
+	turns.Take(t, 2)
+	untilHealthy(t)
+	first := launcherImage(t)
+	require.NotEqual(t, newerLauncher, first)
+	t.Cleanup(func() {
+		launch(t, first)
+		untilHealthy(t)
+	})
+	strategy := func(methods, limit string) {
+		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":`+
+			`{"workloadUpdateStrategy":{"workloadUpdateMethods":`+methods+`},"configuration":{"migrations":`+
+			`{"parallelMigrationsPerCluster":`+limit+`}}}}`)
+	}
+	t.Cleanup(func() { strategy("null", "null") })
+	strategy(`["LiveMigrate"]`, "1")
+
+	namespace, names := newNamespace(t), []string{"first", "second", "third"}
+	machines, guests := map[string]*machine{}, map[string]*kubevirt.VirtualMachineInstance{}
+	for _, name := range names {
+		machines[name] = &machine{t: t, namespace: namespace, name: name}
+		machines[name].apply("Always", "")
+	}
+	for _, name := range names {
+		guests[name] = machines[name].untilBooted()
+		require.Equal(t, first, guests[name].Status.LauncherContainerImageVersion)
+	}
+	one := machines[names[0]]
+	one.counts()
+	counted := one.counted(one.pod())
+	require.NotEmpty(t, counted)
+
+	launch(t, newerLauncher)
+	until(t, 3*time.Minute, "the workload update has begun", func() error {
+		var state struct {
+			Guests []contract.Movable `json:"guests"`
+		}
+		if err := queried(contract.WorkloadUpdateID, contract.QueryState, &state); err != nil {
+			return err
+		}
+		if len(state.Guests) < len(names) {
+			return fmt.Errorf("it knows of %d guests", len(state.Guests))
+		}
+		_, err := control(contract.WorkloadUpdateID, contract.ControlHold, `{"actor": "alice", "reason": "a match"}`)
+		return err
+	})
+	untilOutdated(t, namespace, names, "3")
+	require.Empty(t, one.migrations(), "it is held")
+	_, err := control(contract.WorkloadUpdateID, contract.ControlRelease, `{"actor": "alice"}`)
+	require.NoError(t, err)
+	_, err = control(contract.WorkloadUpdateID, contract.ControlRetryNow, `{"actor": "alice"}`)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 3*migrationTime)
+	defer cancel()
+	var result contract.WorkloadUpdateResult
+	err = temporal(t).GetWorkflow(ctx, contract.WorkloadUpdateID, "").Get(ctx, &result)
+	require.NoError(t, err, landscape())
+	require.Equal(t, contract.WorkloadUpdateResult{Moved: 3,
+		Summary: "No launcher is outdated any more: 3 moved."}, result)
+	untilOutdated(t, namespace, nil, "0")
+	for _, name := range names {
+		vmi, err := machines[name].vmi()
+		require.NoError(t, err)
+		require.Equal(t, guests[name].UID, vmi.UID)
+		require.Equal(t, newerLauncher, vmi.Status.LauncherContainerImageVersion)
+		require.NotEqual(t, guests[name].Status.NodeName, vmi.Status.NodeName)
+		machines[name].onePod()
+		require.Len(t, machines[name].domains(), 1)
+	}
+	require.Equal(t, newerLauncher, one.kubectl("get", "pod", one.onePod(), "-o",
+		`jsonpath={.spec.containers[?(@.name=="compute")].image}`))
+	until(t, time.Minute, "the guest counts on in its new launcher", func() error {
+		here := one.counted(one.onePod())
+		if len(here) == 0 {
+			return fmt.Errorf("it has counted nothing yet")
+		}
+		require.Greater(t, here[0], counted[len(counted)-1], "it has begun anew")
+		return nil
+	})
+
+	var ended time.Time
+	moves := one.migrations()
+	require.Len(t, moves, len(names))
+	slices.SortFunc(moves, func(a, b kubevirt.VirtualMachineInstanceMigration) int {
+		return reached(t, a, kubevirt.MigrationRunning).Compare(reached(t, b, kubevirt.MigrationRunning))
+	})
+	for _, m := range moves {
+		require.True(t, strings.HasPrefix(m.Name, "kubevirt-workload-update-"), m.Name)
+		require.Contains(t, m.Annotations, contract.AnnotationWorkloadUpdate)
+		require.Equal(t, kubevirt.PrioritySystemCritical, *m.Spec.Priority)
+		require.False(t, reached(t, m, kubevirt.MigrationRunning).Before(ended), "two at a time: %+v", moves)
+		ended = reached(t, m, kubevirt.MigrationSucceeded)
+	}
+	for _, name := range names {
+		machines[name].remove()
+	}
+}
+
+// reached is when a migration came to a phase.
+func reached(
+	t *testing.T, m kubevirt.VirtualMachineInstanceMigration, phase kubevirt.VirtualMachineInstanceMigrationPhase,
+) time.Time {
+	t.Helper()
+	for _, at := range m.Status.PhaseTransitionTimestamps {
+		if at.Phase == phase {
+			return at.PhaseTransitionTimestamp.Time
+		}
+	}
+	require.Fail(t, "a phase was not reached", "%s of %s: %+v", phase, m.Name, m.Status)
+	return time.Time{}
+}
+
+// launcherImage is the image that new launchers get.
+func launcherImage(t *testing.T) string {
+	t.Helper()
+	flag := kubectl(t, "-n", "virtflow", "get", "deployment", "virtflow-control-worker", "-o",
+		"jsonpath={.spec.template.spec.containers[0].args[0]}")
+	image, ok := strings.CutPrefix(flag, "--launcher-image=")
+	require.True(t, ok, flag)
+	return image
+}
+
+// launch has new launchers get an image, and waits until everybody knows.
+func launch(t *testing.T, image string) {
+	t.Helper()
+	patch := `[{"op":"replace","path":"/spec/template/spec/containers/0/args/0","value":"--launcher-image=` + image + `"}]`
+	deployments := []string{"deployment/virtflow-control-worker", "deployment/virtflow-crdwatch"}
+	for _, d := range deployments {
+		kubectl(t, "-n", "virtflow", "patch", d, "--type=json", "-p", patch)
+	}
+	for _, d := range deployments {
+		kubectl(t, "-n", "virtflow", "rollout", "status", d, "--timeout=3m")
+	}
+}
+
+// untilOutdated waits until those instances of a namespace are labelled as outdated, and the KubeVirt object says how
+// many there are.
+func untilOutdated(t *testing.T, namespace string, names []string, count string) {
+	t.Helper()
+	until(t, time.Minute, "it shows who is outdated", func() error {
+		marked, err := try("-n", namespace, "get", "vmi", "-l", contract.LabelOutdatedImage, "-o",
+			"jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			return err
+		}
+		said, err := try("-n", "virtflow", "get", "kubevirt", "kubevirt", "-o",
+			"jsonpath={.status.outdatedVirtualMachineInstanceWorkloads}")
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(strings.Fields(marked), names) || said != count {
+			return fmt.Errorf("%s are labelled, and the KubeVirt object says %s", marked, said)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,50 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Release replaces control worker and crdwatch by those of a release with another launcher.
+func (w *World) Release() {
+	w.image = "localhost/virtflow/launcher:next"
+	w.tracef("user: a release whose launcher is %s", w.image)
+	w.Crash()
+	if err := w.delivery.replaced(); err != nil {
+		panic(err)
+	}
+	w.requested()
+}
+
+// updated wants the guest to be in a launcher of the release, in the domain that it had.
+func updated(w *World) error {
+	if err := settledAfterMoves(w); err != nil {
+		return err
+	}
+	if w.fault != nil && w.fault.Mode == Forever && w.failedOnly() {
+		return nil // each says why
+	}
+	v := w.VMI(vm)
+	if v == nil || v.Status.LauncherContainerImageVersion != w.image {
+		return fmt.Errorf("the guest has not come to a launcher of the release: %s", w.failures())
+	}
+	if _, outdated := v.Labels[contract.LabelOutdatedImage]; outdated {
+		return fmt.Errorf("the guest's launcher is said to be outdated")
+	}
+	if w.fault == nil && (w.Moved[key] != 1 || len(w.Migrations()) != 1) {
+		return fmt.Errorf("the guest was moved %d times: %s", w.Moved[key], w.failures())
+	}
+	return nil
+}
+
+// failedOnly says that there were migrations, all of which have failed.
+func (w *World) failedOnly() bool {
+	all := w.Migrations()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(m *kubevirt.VirtualMachineInstanceMigration) bool {
+		return m.Status.Phase != kubevirt.MigrationFailed
+	})
+}
