@@ -31,7 +31,7 @@ func (e *NotBegunError) Unwrap() error { return e.Err }
 type Starter interface {
 	// StartDomain prepares the network of the pod and has its launcher start the domain. It fails with a RefusedError
 	// when that cannot succeed.
-	StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error)
+	StartDomain(ctx context.Context, in contract.StartDomainInput) (contract.DomainObservation, error)
 }
 
 // Operator does operations on running domains on this node.
@@ -64,7 +64,7 @@ func (a *Activities) StartDomain(
 		return contract.StartDomainResult{}, temporal.NewNonRetryableApplicationError(
 			"starting a domain needs the VMI's namespace and name and the pod's UID", contract.ErrorInvalid, nil)
 	}
-	domain, err := a.Starter.StartDomain(ctx, in.VMI, in.Pod)
+	domain, err := a.Starter.StartDomain(ctx, in)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):

@@ -261,14 +261,14 @@ func (m *machine) confirmEnd(pod *corev1.Pod, l *launcher) {
 }
 
 // StartDomain is the node worker's part: it asks the launcher.
-func (m *machine) StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error) {
+func (m *machine) StartDomain(ctx context.Context, in contract.StartDomainInput) (contract.DomainObservation, error) {
 	type answer struct {
 		domain contract.DomainObservation
 		err    error
 	}
 	out := make(chan answer, 1)
 	m.work <- func() {
-		d, err := m.boot(vmi, pod)
+		d, err := m.boot(in.VMI, in.Pod)
 		out <- answer{d, err}
 	}
 	select {

@@ -264,7 +264,7 @@ type starter struct {
 }
 
 // StartDomain answers as the launcher did.
-func (s starter) StartDomain(context.Context, contract.Object, contract.Object) (contract.DomainObservation, error) {
+func (s starter) StartDomain(context.Context, contract.StartDomainInput) (contract.DomainObservation, error) {
 	return s.domain, s.err
 }
 
@@ -299,6 +299,11 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 	l.followed = true
 	if l.receives != "" && !l.granted {
 		return starter{err: &node.RefusedError{Message: "this launcher is to receive its guest from another node"}}
+	}
+	if in.Booted && l.machine.State() == lifecycle.Idle { // its container was started anew
+		l.input(lifecycle.Stop)
+		return starter{domain: contract.DomainObservation{PodUID: l.podUID, Sequence: 1, State: contract.DomainCrashed,
+			Reason: contract.ReasonCrashed}}
 	}
 	l.input(lifecycle.StartAsked)
 	for {

@@ -54,8 +54,11 @@ func NewStarter(
 }
 
 // StartDomain records whose launcher the pod has, prepares the pod's network and has the launcher start its domain.
-func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (contract.DomainObservation, error) {
+func (s *Starter) StartDomain(
+	ctx context.Context, in contract.StartDomainInput,
+) (contract.DomainObservation, error) {
 	var none contract.DomainObservation
+	vmi, pod := in.VMI, in.Pod
 	log := s.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).
 		Str("pod_uid", pod.UID).Logger()
 	if !launchers.ValidPodUID(pod.UID) {
@@ -81,7 +84,7 @@ func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (co
 	if err != nil {
 		return none, err
 	}
-	domain, err := s.start(ctx, launcher)
+	domain, err := s.start(ctx, launcher, in)
 	if err != nil || ctx.Err() != nil {
 		started(nil)
 		log.Warn().Err(err).Msg("the domain was not started")
@@ -92,7 +95,14 @@ func (s *Starter) StartDomain(ctx context.Context, vmi, pod contract.Object) (co
 	return domain, nil
 }
 
-func (s *Starter) start(ctx context.Context, launcher *launchers.Launcher) (contract.DomainObservation, error) {
+func (s *Starter) start(
+	ctx context.Context, launcher *launchers.Launcher, in contract.StartDomainInput,
+) (contract.DomainObservation, error) {
+	if in.Booted {
+		if domain, err := launcher.Domain(ctx); err != nil || domain.State == contract.DomainAbsent {
+			return s.lost(ctx, launcher, domain, err)
+		}
+	}
 	interfaces, err := s.Prepare(ctx, launcher.Peer)
 	if err != nil {
 		return contract.DomainObservation{}, err
@@ -103,6 +113,21 @@ func (s *Starter) start(ctx context.Context, launcher *launchers.Launcher) (cont
 		return domain, &activities.RefusedError{Message: refused.Message}
 	}
 	return domain, err
+}
+
+// lost ends a launcher that was started anew, without the guest that was booted in its pod.
+func (s *Starter) lost(
+	ctx context.Context, launcher *launchers.Launcher, domain contract.DomainObservation, err error,
+) (contract.DomainObservation, error) {
+	if err != nil {
+		return contract.DomainObservation{}, err
+	}
+	if _, err := launcher.Operate(ctx, contract.OperationEnd, 0); err != nil {
+		return contract.DomainObservation{}, err
+	}
+	domain.State, domain.Reason = contract.DomainCrashed, contract.ReasonCrashed
+	domain.Sequence++
+	return domain, nil
 }
 
 // reach connects to a launcher that may be just about to open its socket.

@@ -76,6 +76,32 @@ func TestStartDomain(t *testing.T) {
 	require.Len(t, s.prepared, 2)
 }
 
+// TestNoGuestIsBootedTwice: a launcher that was started anew in its pod ends; its guest may run elsewhere by now.
+func TestNoGuestIsBootedTwice(t *testing.T) {
+	s := newScene(t)
+	ended := 0
+	s.launcher.Operation = func(_ context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
+		require.Equal(t, rpc.Operation_OPERATION_END, r.GetOperation())
+		ended++
+		return &rpc.Domain{}, nil
+	}
+	launchertest.Serve(t, s.node.AddPod(t, pod), s.launcher)
+	again := input
+	again.Booted = true
+	r, err := s.activities.StartDomain(context.Background(), again)
+	require.NoError(t, err)
+	require.Equal(t, contract.DomainObservation{PodUID: pod, Sequence: 1, State: contract.DomainCrashed,
+		Reason: contract.ReasonCrashed}, r.Domain)
+	require.Equal(t, 1, ended)
+	require.Zero(t, s.launcher.Starts())
+
+	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_RUNNING)
+	r, err = s.activities.StartDomain(context.Background(), again)
+	require.NoError(t, err)
+	require.Equal(t, contract.DomainRunning, r.Domain.State)
+	require.Equal(t, 1, ended)
+}
+
 func TestStartDomainWaitsForTheSocket(t *testing.T) {
 	s := newScene(t)
 	socket := s.node.AddPod(t, pod)

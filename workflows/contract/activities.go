@@ -317,6 +317,10 @@ type PatchNodeInput struct {
 type StartDomainInput struct {
 	VMI Object `json:"vmi"`
 	Pod Object `json:"pod"`
+	// Booted says that the guest was started in this pod before. A launcher that does not know of it was started anew:
+	// etcd was put back to when its pod was there. It ends, and its domain is answered as crashed. The guest may have
+	// been moved since then, and is not booted a second time.
+	Booted bool `json:"booted,omitempty"`
 }
 
 // StartDomainResult is the domain as the launcher reports it once it runs (or is found ended).

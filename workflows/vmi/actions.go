@@ -113,7 +113,7 @@ func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
 	s.Starting, s.StartCancelled = true, false
 	pod := *s.Pod
-	in := contract.StartDomainInput{VMI: s.Object, Pod: e.pod()}
+	in := contract.StartDomainInput{VMI: s.Object, Pod: e.pod(), Booted: s.Phase == PhaseRunning}
 	o := entity.NodeOptions(pod.NodeName)
 	o.Summary = "start the domain in " + pod.Name + " on " + pod.NodeName
 	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, o))
