@@ -169,6 +169,16 @@ func (a *Activities) DeleteMigrationPod(
 	ctx context.Context, in contract.DeleteMigrationPodInput,
 ) (contract.DeleteMigrationPodResult, error) {
 	var out contract.DeleteMigrationPodResult
+	if in.Orphaned {
+		m, err := a.migration(ctx, in.Migration)
+		if err != nil {
+			return out, err
+		}
+		if m != nil && !observe.ClosedMigration(m) {
+			out.Refused = "migration " + m.Name + " is there, and sees to it"
+			return out, nil
+		}
+	}
 	pods := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace)
 	found, err := a.removePodFinalizer(ctx, in.Pod, in.ResourceVersion)
 	out.Released = err == nil

@@ -264,6 +264,29 @@ func TestThePodWithTheGuestStays(t *testing.T) {
 	}
 }
 
+// TestAnOrphanedPod is deleted once its migration is not there any more.
+func TestAnOrphanedPod(t *testing.T) {
+	w := newWorld(t)
+	made := w.moving(t)
+	pod := w.another(t, made.VMI, func(p *corev1.Pod) { p.Labels[contract.LabelMigration] = made.Migration.UID })
+	in := contract.DeleteMigrationPodInput{VMI: made.VMI, Migration: made.Migration, Pod: pod, Orphaned: true}
+	deleted := func() bool {
+		p, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return p.DeletionTimestamp != nil
+	}
+	out, err := w.DeleteMigrationPod(t.Context(), in)
+	require.NoError(t, err)
+	require.Contains(t, out.Refused, "is there, and sees to it")
+	require.False(t, deleted())
+
+	in.Migration.UID = "another"
+	out, err = w.DeleteMigrationPod(t.Context(), in)
+	require.NoError(t, err)
+	require.Empty(t, out.Refused)
+	require.True(t, deleted())
+}
+
 // TestAPodWhoseEndWasSeenGoesAtOnce, unless it has changed since: then its finalizer keeps the record until its end is
 // seen in it.
 func TestAPodWhoseEndWasSeenGoesAtOnce(t *testing.T) {

@@ -92,6 +92,18 @@ func (w *World) CancelMigrations() {
 	}
 }
 
+// forgetMigrations takes every migration away by hand, with its finalizer.
+func (w *World) forgetMigrations() {
+	for _, m := range w.Migrations() {
+		w.tracef("user: remove the finalizers of migration %s, and delete it", m.Name)
+		_, err := kube.Edit(w.Kube, m.Namespace, m.Name, "", func(m *kubevirt.VirtualMachineInstanceMigration) {
+			m.Finalizers = nil
+		})
+		w.userError(err)
+		w.userError(kube.Remove[kubevirt.VirtualMachineInstanceMigration](w.Kube, m.Namespace, m.Name, nil))
+	}
+}
+
 // Migrations are all there are.
 func (w *World) Migrations() []*kubevirt.VirtualMachineInstanceMigration {
 	return kube.List[kubevirt.VirtualMachineInstanceMigration](w.Kube, Namespace)

@@ -236,6 +236,10 @@ func at(point string) []Scenario {
 		story("target-fenced", fenced(away), whateverTheStrategyWants),
 		story("temporal-lost", (*World).LoseHistory, goesOnSomewhere),
 		story("terminated", func(w *World) { w.Terminate(contract.MigrationID(Namespace, "move-1")) }, goesOnSomewhere),
+		story("forgotten", func(w *World) {
+			w.Terminate(contract.MigrationID(Namespace, "move-1"))
+			w.forgetMigrations()
+		}, settledAfterMoves),
 		story("all-terminated", func(w *World) {
 			for _, id := range w.workflows.names() {
 				w.Terminate(id)

@@ -127,6 +127,8 @@ type DeleteMigrationPodInput struct {
 	Pod       Object `json:"pod"`
 	// ResourceVersion is that of the pod in which its end was seen ("": it was not). Its finalizer then goes with it.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Orphaned says that nothing is heard of the migration: where it is there, the pod stays.
+	Orphaned bool `json:"orphaned,omitempty"`
 }
 
 // DeleteMigrationPodResult: Absent says that there was nothing to delete (any more), Released that the finalizer was

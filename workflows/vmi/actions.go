@@ -36,6 +36,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.markPod(ctx)
 	case actDeletePod:
 		return e.deletePod(ctx, d.Object)
+	case actDeleteOrphan:
+		return e.deleteOrphan(ctx, d.Object)
 	case actEndLauncher:
 		e.endLauncher(ctx, d.Object)
 	case actForceDeletePod:

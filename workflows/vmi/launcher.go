@@ -34,6 +34,8 @@ type Launcher struct {
 	EndSent         bool `json:"endSent,omitempty"`
 	// MarkUnknown says that setting it failed, and may have been done all the same.
 	MarkUnknown bool `json:"markUnknown,omitempty"`
+	// OrphanedSince is since when Pod is one whose migration is not heard of.
+	OrphanedSince time.Time `json:"orphanedSince,omitzero"`
 	// PodGrace is the grace period that Pod was last deleted with, in seconds, where it was not the pod's own.
 	PodGrace *int64 `json:"podGrace,omitempty"`
 }

@@ -217,7 +217,7 @@ func (s *State) migrationEndBy(now time.Time) time.Time {
 func (s *State) tended(l *Launcher, now time.Time) bool {
 	m, last := s.Migration, s.MigrationState
 	switch {
-	case s.deleting():
+	case s.deleting(), l.PodDeleted:
 		return false
 	case l == &s.Launcher:
 		return s.Phase == PhaseRunning && s.left()

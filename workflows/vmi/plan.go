@@ -39,6 +39,7 @@ const (
 	actCancelStart        = action("cancel the start of the domain")
 	actMarkPod            = action("open the readiness gate")
 	actDeletePod          = action("delete the launcher pod")
+	actDeleteOrphan       = action("delete a launcher pod whose migration is gone")
 	actEndLauncher        = action("tell the launcher to end")
 	actForceDeletePod     = action("force-delete the pod on its fenced node")
 	actRemovePodFinalizer = action("remove the finalizer of the launcher pod")
@@ -82,6 +83,9 @@ func (s *State) urgent(now time.Time) decision {
 		return s.held(d, now)
 	}
 	if d, ok := s.decideBoot(); ok {
+		return s.held(d, now)
+	}
+	if d, ok := s.decideOrphans(now); ok {
 		return s.held(d, now)
 	}
 	return s.held(s.decideStatus(now), now)

@@ -25,6 +25,7 @@ func (s *State) refresh(now time.Time) {
 		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
 	s.refreshClaim(now)
+	s.refreshOrphans(now)
 	for _, r := range s.advance() {
 		s.enter(r, now)
 	}
@@ -198,7 +199,7 @@ func (s *State) readyCondition() contract.Condition {
 
 func failureReason(a action) string {
 	switch a {
-	case actDeletePod, actForceDeletePod, actRemovePodFinalizer:
+	case actDeletePod, actDeleteOrphan, actForceDeletePod, actRemovePodFinalizer:
 		return "FailedDelete"
 	case actStartDomain:
 		return "Synchronizing with the Domain failed."

@@ -130,6 +130,11 @@ func (s *State) alarm(now time.Time) time.Time {
 	if w := s.slowness(); w != nil {
 		earlier(w.Since)
 	}
+	for i := range s.Others {
+		if since := s.Others[i].OrphanedSince; !since.IsZero() {
+			earlier(since.Add(orphanTime))
+		}
+	}
 	for _, t := range s.claimAlarm() {
 		earlier(t)
 	}
