@@ -20,6 +20,7 @@
 //	lately.go       what was sent in the last minutes
 //	temporal.go     signals, and what follows from their errors
 //	older.go        whether an informer was told of an older version than it had read
+//	kubevirtmetrics.go KubeVirt's metrics of migrations
 //	fencing/        whether Temporal's database or etcd is an older copy
 //
 // Permissions used:

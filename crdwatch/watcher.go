@@ -73,6 +73,8 @@ type Watcher struct {
 	sender  Sender
 	fence   *fencing.Fence
 	metrics *Metrics
+	// migrations are KubeVirt's metrics of them.
+	migrations *migrationMetrics
 	// watched is what is watched at present.
 	watched atomic.Pointer[watch]
 }
@@ -104,10 +106,23 @@ func New(o Options) (*Watcher, error) {
 	if o.Outages == nil {
 		o.Outages = temporalclient.NewOutages()
 	}
-	return &Watcher{
+	w := &Watcher{
 		options: o, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry),
 		fence: fencing.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
-	}, nil
+	}
+	w.migrations = newMigrationMetrics(w.led)
+	if o.Registry != nil {
+		o.Registry.MustRegister(w.migrations)
+	}
+	return w, nil
+}
+
+// led is what the informers hold while this process leads; nil: it does not.
+func (w *Watcher) led() *Informers {
+	if v := w.watched.Load(); v != nil && v.leading.Load() != nil {
+		return v.informers
+	}
+	return nil
 }
 
 // Ready is a health check: leader or not, a watcher that has not seen everything yet could not take over.
@@ -142,6 +157,9 @@ func (w *Watcher) watch(ctx context.Context) error {
 		return err
 	}
 	if err := i.noticeOlder(v.suspectOlder); err != nil {
+		return err
+	}
+	if err := w.migrations.follow(i); err != nil {
 		return err
 	}
 	// The epoch is read first: what the informers hold is not older.

@@ -260,7 +260,7 @@ func (m *Mover) session(
 		}
 		return nil, &outcome, nil
 	}
-	session, err := m.Sessions.Begin(in.Migration.UID, migration.Peer{
+	session, err := m.Sessions.Begin(in.Migration.UID, in.VMI, migration.Peer{
 		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint),
 	}, leaving)
 	if errors.Is(err, migrate.ErrNotOffered) {

@@ -242,7 +242,8 @@ func (e *end) start() {
 		func(context.Context, *launchers.Peer) ([]launchers.Interface, error) {
 			return []launchers.Interface{{Tap: "tap0"}}, nil
 		})
-	mover := NewMover(starter, migrate.NewSessions(zerolog.Nop(), nil), migrate.NewTargets(migrate.TargetOptions{
+	sessions := migrate.NewSessions("node1", zerolog.Nop(), nil)
+	mover := NewMover(starter, sessions, migrate.NewTargets(migrate.TargetOptions{
 		Log: zerolog.Nop(), Pod: netip.MustParseAddr("127.0.0.1"),
 		Addresses: func(string) ([]netip.Prefix, error) { return nil, nil },
 	}))

@@ -167,7 +167,8 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	})
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
 	address, _ := o.podIP()
-	mover := NewMover(starter, migrate.NewSessions(p.Log, p.Registry), migrate.NewTargets(migrate.TargetOptions{
+	sessions := migrate.NewSessions(o.NodeName, p.Log, p.Registry)
+	mover := NewMover(starter, sessions, migrate.NewTargets(migrate.TargetOptions{
 		Log: p.Log, Pod: address, Port: o.MigrationPort, Registry: p.Registry,
 	}))
 	a := &activities.Activities{Starter: starter, Operator: starter, Mover: mover, Report: host.report}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // traffic counts what the streams of one side move.
@@ -57,4 +58,53 @@ func (c counted) Write(p []byte) (int, error) {
 	n, err := c.UnixConn.Write(p)
 	c.received.Add(float64(n))
 	return n, err //nolint:wrapcheck // what the connection says
+}
+
+// progress are KubeVirt's metrics of guests that leave this node, with its names and units. Each is there as long as
+// its guest is moved. The labels of the instance are not: a node worker does not know them.
+type progress struct {
+	sessions *Sessions
+	metrics  []progressMetric
+}
+
+type progressMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(contract.MigrationProgress) int64
+}
+
+func newProgress(s *Sessions) *progress {
+	p := &progress{sessions: s}
+	add := func(name, help string, kind prometheus.ValueType, of func(contract.MigrationProgress) int64) {
+		p.metrics = append(p.metrics, progressMetric{desc: prometheus.NewDesc("kubevirt_vmi_migration_"+name, help,
+			[]string{"node", "namespace", "name"}, nil), kind: kind, of: of})
+	}
+	add("data_bytes_total", "Bytes of a guest that are to be at its target.", prometheus.CounterValue,
+		func(p contract.MigrationProgress) int64 { return p.Total })
+	add("data_processed_bytes", "Bytes of a guest that were copied, some of them more than once.",
+		prometheus.GaugeValue, func(p contract.MigrationProgress) int64 { return p.Processed })
+	add("data_remaining_bytes", "Bytes of a guest that are still to be copied.", prometheus.GaugeValue,
+		func(p contract.MigrationProgress) int64 { return p.Remaining })
+	add("dirty_memory_rate_bytes", "Bytes of its memory that a guest changes in a second.", prometheus.GaugeValue,
+		func(p contract.MigrationProgress) int64 { return p.DirtyRate })
+	add("memory_transfer_rate_bytes", "Bytes of a guest's memory that are copied in a second.", prometheus.GaugeValue,
+		func(p contract.MigrationProgress) int64 { return p.Rate })
+	return p
+}
+
+// Describe is the prometheus.Collector's.
+func (p *progress) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range p.metrics {
+		out <- m.desc
+	}
+}
+
+// Collect is the prometheus.Collector's.
+func (p *progress) Collect(out chan<- prometheus.Metric) {
+	for vmi, now := range p.sessions.progress() {
+		for _, m := range p.metrics {
+			out <- prometheus.MustNewConstMetric(m.desc, m.kind, float64(m.of(now)), p.sessions.node, vmi.Namespace,
+				vmi.Name)
+		}
+	}
 }

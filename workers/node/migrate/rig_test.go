@@ -148,6 +148,9 @@ func (r *receiver) accept(t testing.TB, c migration.Channel) *net.UnixConn {
 	return conn
 }
 
+// web is the instance whose guest is moved.
+var web = contract.Object{Namespace: "a", Name: "web", UID: "i"} //nolint:gochecknoglobals // a constant
+
 // rig is two node workers and the launchers of one migration.
 type rig struct {
 	uid      string
@@ -160,7 +163,7 @@ type rig struct {
 
 func newRig(t testing.TB, uid string) *rig {
 	r := &rig{
-		uid: uid, sessions: NewSessions(zerolog.Nop(), nil),
+		uid: uid, sessions: NewSessions("node1", zerolog.Nop(), nil),
 		targets:  NewTargets(TargetOptions{Log: zerolog.Nop(), Pod: netip.MustParseAddr(ourAddress)}),
 		source:   &source{launcher: newLauncher(t, uid, launchers.SideSource)},
 		receiver: &receiver{launcher: newLauncher(t, uid, launchers.SideTarget)},
@@ -198,7 +201,7 @@ func (r *rig) prepare(t testing.TB, expires time.Time) Prepared {
 }
 
 func (r *rig) begin(t testing.TB) *Session {
-	s, err := r.sessions.Begin(r.uid, r.peer, r.source)
+	s, err := r.sessions.Begin(r.uid, web, r.peer, r.source)
 	require.NoError(t, err)
 	return s
 }

@@ -55,6 +55,7 @@ type Departure = launchers.Departure
 // Session is one guest's way to another node. It is safe for concurrent use.
 type Session struct {
 	uid      string
+	vmi      contract.Object
 	identity *migration.Identity
 	target   migration.Peer
 	source   Source

@@ -84,7 +84,7 @@ func left() Departure { return Departure{Left: &migration.Proof{By: contract.Pro
 func TestASessionIsNobodys(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
-	_, err := r.sessions.Begin(first, migration.Peer{}, r.source)
+	_, err := r.sessions.Begin(first, web, migration.Peer{}, r.source)
 	require.ErrorIs(t, err, ErrNotOffered)
 	require.Nil(t, r.sessions.Get(first))
 	expires := time.Now().Add(soon)
@@ -444,7 +444,7 @@ func TestSessionsShutDown(t *testing.T) {
 		_, err := r.sessions.Offer(second, time.Now().Add(soon))
 		return errors.Is(err, ErrStopping)
 	})
-	_, err := r.sessions.Begin(second, r.peer, r.source)
+	_, err := r.sessions.Begin(second, web, r.peer, r.source)
 	require.ErrorIs(t, err, ErrStopping)
 	require.Same(t, s, r.begin(t))
 	select {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -25,6 +26,7 @@ var ErrNotOffered = errors.New("the migration was not offered by this run of the
 
 // Sessions are the migrations of guests that leave this node. It is safe for concurrent use.
 type Sessions struct {
+	node    string
 	log     zerolog.Logger
 	traffic traffic
 	results *prometheus.CounterVec
@@ -36,15 +38,17 @@ type Sessions struct {
 	work     sync.WaitGroup
 }
 
-// NewSessions has none. r gets the metrics; it may be nil.
-func NewSessions(log zerolog.Logger, r prometheus.Registerer) *Sessions {
-	s := &Sessions{log: log, traffic: newTraffic(r, launchers.SideSource), offers: map[string]*migration.Identity{},
-		byUID: map[string]*Session{}, results: prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewSessions has none. Node is this node's name, for metrics. r gets them; it may be nil.
+func NewSessions(node string, log zerolog.Logger, r prometheus.Registerer) *Sessions {
+	s := &Sessions{node: node, log: log, traffic: newTraffic(r, launchers.SideSource),
+		offers: map[string]*migration.Identity{}, byUID: map[string]*Session{},
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_node_migrations_ended_total", Help: "Migrations that have ended at their source, by how.",
-		}, []string{"result"})}
+		}, []string{"result"}),
+	}
 	newGauge(r, launchers.SideSource, s.underWay)
 	if r != nil {
-		r.MustRegister(s.results)
+		r.MustRegister(s.results, newProgress(s))
 	}
 	return s
 }
@@ -59,6 +63,19 @@ func (s *Sessions) underWay() (n int) {
 		}
 	}
 	return n
+}
+
+// progress is how far those are that have not ended and of which the launcher has said so, by namespace and name.
+func (s *Sessions) progress() map[contract.Object]contract.MigrationProgress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[contract.Object]contract.MigrationProgress{}
+	for _, known := range s.byUID {
+		if p := known.Progress(); known.UnderWay() && p.Total > 0 {
+			out[contract.Object{Namespace: known.vmi.Namespace, Name: known.vmi.Name}] = p
+		}
+	}
+	return out
 }
 
 // Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again for
@@ -88,9 +105,11 @@ func (s *Sessions) Revoke(uid string) {
 	delete(s.offers, uid)
 }
 
-// Begin moves a guest to a target that is prepared, or finds the session that does so already; that may have ended. It
-// fails with ErrNotOffered or ErrStopping, and then nothing was begun.
-func (s *Sessions) Begin(uid string, target migration.Peer, source Source) (*Session, error) {
+// Begin moves the guest of a VMI to a target that is prepared, or finds the session that does so already; that may have
+// ended. It fails with ErrNotOffered or ErrStopping, and then nothing was begun.
+func (s *Sessions) Begin(
+	uid string, vmi contract.Object, target migration.Peer, source Source,
+) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(time.Now())
@@ -106,7 +125,7 @@ func (s *Sessions) Begin(uid string, target migration.Peer, source Source) (*Ses
 	}
 	delete(s.offers, uid)
 	begun := newSession(s.log, uid, identity, target, source)
-	begun.traffic = s.traffic
+	begun.traffic, begun.vmi = s.traffic, vmi
 	s.byUID[uid] = begun
 	s.work.Go(func() { begun.run(s.results) })
 	return begun, nil
