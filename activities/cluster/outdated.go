@@ -130,17 +130,42 @@ func (a *Activities) MoveOutdated(
 		return contract.UpdateInstancesResult{}, err
 	}
 	return a.eachOutdated(ctx, in, func(vmi *kubevirt.VirtualMachineInstance, m contract.Movable) (string, error) {
+		all := migrations[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}]
 		if !m.Migratable {
 			return "it cannot be moved: " + m.Why, nil
 		}
-		return a.createMigration(ctx, vmi, migrations[types.NamespacedName{Namespace: vmi.Namespace, Name: vmi.Name}],
-			automated{
-				prefix: "kubevirt-workload-update-", key: in.Image,
-				annotations: map[string]string{contract.AnnotationWorkloadUpdate: ""},
-				priority:    kubevirt.PrioritySystemCritical, component: componentUpdate,
-				of: " for automated workload update",
-			})
+		if by := updatedBy(vmi, all, in.Image); by != "" {
+			return fmt.Sprintf("%s has moved it, and its launcher is of the image %s: something else has changed that of "+
+				"the pod", by, vmi.Status.LauncherContainerImageVersion), nil
+		}
+		return a.createMigration(ctx, vmi, all, automated{
+			prefix: "kubevirt-workload-update-", key: in.Image,
+			annotations: map[string]string{contract.AnnotationWorkloadUpdate: "",
+				contract.AnnotationLauncherImage: in.Image},
+			priority: kubevirt.PrioritySystemCritical, component: componentUpdate,
+			of: " for automated workload update",
+		})
 	})
+}
+
+// updatedBy is the last migration that was to bring an instance a newer launcher, if it has succeeded and was for that
+// image; "" otherwise. Another one would bring no other launcher, and so on for ever.
+func updatedBy(
+	vmi *kubevirt.VirtualMachineInstance, all []kubevirt.VirtualMachineInstanceMigration, image string,
+) string {
+	var last *kubevirt.VirtualMachineInstanceMigration
+	for i := range all {
+		m := &all[i]
+		if updates(m) && !m.CreationTimestamp.Before(&vmi.CreationTimestamp) &&
+			(last == nil || last.CreationTimestamp.Before(&m.CreationTimestamp)) {
+			last = m
+		}
+	}
+	if last == nil || last.Status.Phase != kubevirt.MigrationSucceeded ||
+		last.Annotations[contract.AnnotationLauncherImage] != image {
+		return ""
+	}
+	return last.Name
 }
 
 // EvictOutdated evicts the launcher pods of those of the instances that are outdated yet and not to be moved. The

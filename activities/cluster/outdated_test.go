@@ -115,13 +115,15 @@ func TestLabelsAreWrittenInParts(t *testing.T) {
 		t.Skip("it needs a KubeVirt object of its own")
 	}
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
-	for i := range contract.MaxMarked + 5 {
+	for i := range contract.MaxMovables + 5 {
 		w.outdated(t, "vm-"+strings.Repeat("x", i/10)+string(rune('a'+i%10)), nil)
 	}
 	out := w.find(t, true)
-	require.Equal(t, []int{contract.MaxMovables, 5, 5}, []int{len(out.Instances), out.More, out.Unmarked})
-	out = w.find(t, true)
-	require.Zero(t, out.Unmarked)
+	require.Equal(t, []int{contract.MaxMovables, 5}, []int{len(out.Instances), out.More})
+	for left := contract.MaxMovables + 5 - contract.MaxMarked; out.Unmarked > 0; left -= contract.MaxMarked {
+		require.Equal(t, left, out.Unmarked)
+		out = w.find(t, true)
+	}
 	require.Equal(t, 5, w.find(t, false).More)
 }
 
@@ -147,7 +149,8 @@ func TestMoveOutdated(t *testing.T) {
 	m := all[0]
 	require.Regexp(t, "^kubevirt-workload-update-[0-9a-f]{10}$", m.Name)
 	require.Equal(t, "web", m.Spec.VMIName)
-	require.Equal(t, map[string]string{contract.AnnotationWorkloadUpdate: ""}, m.Annotations)
+	require.Equal(t, map[string]string{contract.AnnotationWorkloadUpdate: "",
+		contract.AnnotationLauncherImage: newLauncher}, m.Annotations)
 	require.Equal(t, map[string]string{kubevirt.MigrationSelectorLabel: "web"}, m.Labels)
 	require.Equal(t, []string{contract.FinalizerMigration}, m.Finalizers)
 	require.Equal(t, kubevirt.PrioritySystemCritical, *m.Spec.Priority)
@@ -160,8 +163,21 @@ func TestMoveOutdated(t *testing.T) {
 	found := w.find(t, true).Instances[0]
 	require.Equal(t, 1, found.Failures)
 	require.WithinDuration(t, time.Now(), found.LastFailure, time.Minute)
+	w.later += 2 * time.Second
 	_, err := w.MoveOutdated(t.Context(), in)
 	require.NoError(t, err)
+	all = w.migrations(t)
+	require.Len(t, all, 2)
+
+	// Something gives pods another image than was asked for: no guest moves for ever.
+	for _, one := range all {
+		if one.Name != m.Name {
+			w.ends(t, one.Name, kubevirt.MigrationSucceeded)
+		}
+	}
+	out, err := w.MoveOutdated(t.Context(), in)
+	require.NoError(t, err)
+	require.Contains(t, out.Refused[0].Why, "has moved it, and its launcher is of the image localhost/virtflow/launcher:old")
 	require.Len(t, w.migrations(t), 2)
 
 	in.Image = "localhost/virtflow/launcher:newer"

@@ -72,6 +72,13 @@ func TestAnEmptyConfigurationSaysNothing(t *testing.T) {
 		"spec.configuration.developerConfiguration.featureGates")
 }
 
+func TestHowOutdatedLaunchersAreLeft(t *testing.T) {
+	require.Empty(t, check(t, `{"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate", "Evict"],
+		"batchEvictionSize": 3, "batchEvictionInterval": "90s"}}`, Configuration(), &kubevirtv1.KubeVirtSpec{}))
+	require.Contains(t, check(t, `{"workloadUpdateStrategy": {"workloadUpdateMethods": ["Restart"]}}`,
+		Configuration(), &kubevirtv1.KubeVirtSpec{}), "spec.workloadUpdateStrategy.workloadUpdateMethods[0]")
+}
+
 // A path with a typing error would never match, and its field would stay refused.
 func TestEveryListedPathExists(t *testing.T) {
 	for name, list := range map[string]struct {

@@ -10,6 +10,9 @@ const WorkloadUpdateID = "workload-update"
 // SignalObserveOutdated delivers an OutdatedObservation to WorkflowWorkloadUpdate.
 const SignalObserveOutdated = "observe-outdated"
 
+// AnnotationLauncherImage on a VirtualMachineInstanceMigration is the image that its workload update is to bring.
+const AnnotationLauncherImage = "virtflow.io/launcher-image"
+
 // OutdatedObservation is what crdwatch tells WorkflowWorkloadUpdate.
 type OutdatedObservation struct {
 	// Image is the one that new launchers get.
@@ -29,7 +32,7 @@ const (
 	ActivityMoveOutdated  = "MoveOutdated"
 	ActivityEvictOutdated = "EvictOutdated"
 	ErrorOtherLauncher    = "OtherLauncher" // the type of that error
-	MaxMarked             = 100             // how many labels FindOutdated writes at once
+	MaxMarked             = 50              // how many labels FindOutdated writes at once
 )
 
 // FindOutdatedInput asks for the instances that have not ended and whose launchers are not of that image. All looks at
