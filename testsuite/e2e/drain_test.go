@@ -13,12 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestDrain drains a node with three guests and another pod. The first time it is paused and cancelled half-way, which
 // leaves each guest in one place; the second time all guests leave, and kubectl drain ends by itself.
 func TestDrain(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	node := idleNode(t)
 	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -163,6 +164,7 @@ func TestMigrate(t *testing.T) {
 
 // TestMigrateTwoAtOnce moves two guests at once, one of them paused: it stays so.
 func TestMigrateTwoAtOnce(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	a := newMachine(t, "one", "Always", "")
 	b := &machine{t: t, namespace: a.namespace, name: "two", taps: a.taps}

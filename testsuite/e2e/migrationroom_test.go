@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestMigrationWithoutRoom: a migration whose target's pod a quota refuses waits for the quota and says so; one whose
 // pod no node takes, or that does not run in time, fails. The guest does not notice.
 func TestMigrationWithoutRoom(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "crowded", "Always", "")
 	before := m.untilBooted()
