@@ -329,7 +329,7 @@ func TestNodeOutOfService(t *testing.T) {
 
 // TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
 func TestForcedDeletions(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "forced", "Always", "")
 	first := m.untilBooted()
