@@ -61,9 +61,9 @@ func (a *Activities) gives(image string) error {
 	if image == a.LauncherImage {
 		return nil
 	}
-	return temporal.NewApplicationError(fmt.Sprintf("this control worker gives new launchers the image %s, and not %s, "+
-		"as crdwatch says: one of them is being updated, or their flags --launcher-image differ", a.LauncherImage, image),
-		contract.ErrorOtherLauncher)
+	why := fmt.Sprintf("this control worker gives new launchers the image %s, and not %s, as crdwatch says: one of them "+
+		"is being updated, or their flags --launcher-image differ", a.LauncherImage, image)
+	return temporal.NewApplicationError(why, contract.ErrorOtherLauncher)
 }
 
 func (a *Activities) updateStrategy() contract.UpdateStrategy {
@@ -135,8 +135,8 @@ func (a *Activities) MoveOutdated(
 			return "it cannot be moved: " + m.Why, nil
 		}
 		if by := updatedBy(vmi, all, in.Image); by != "" {
-			return fmt.Sprintf("%s has moved it, and its launcher is of the image %s: something else has changed that of "+
-				"the pod", by, vmi.Status.LauncherContainerImageVersion), nil
+			return fmt.Sprintf("%s has moved it, and its launcher is of the image %s: something else has changed that "+
+				"of the pod", by, vmi.Status.LauncherContainerImageVersion), nil
 		}
 		return a.createMigration(ctx, vmi, all, automated{
 			prefix: "kubevirt-workload-update-", key: in.Image,

@@ -28,7 +28,8 @@ func TestWorkloadUpdate(t *testing.T) {
 	first := launcherImage(t)
 	require.NotEqual(t, newerLauncher, first)
 	t.Cleanup(func() {
-		launch(t, first)
+		launch(t, "control-worker", first)
+		launch(t, "crdwatch", first)
 		untilHealthy(t)
 	})
 	strategy := func(methods, limit string) {
@@ -54,7 +55,9 @@ func TestWorkloadUpdate(t *testing.T) {
 	counted := one.counted(one.pod())
 	require.NotEmpty(t, counted)
 
-	launch(t, newerLauncher)
+	launch(t, "control-worker", newerLauncher)
+	kubectl(t, "-n", "virtflow", "rollout", "status", "deployment/virtflow-control-worker", "--timeout=3m")
+	launch(t, "crdwatch", newerLauncher)
 	until(t, 3*time.Minute, "the workload update has begun", func() error {
 		var state struct {
 			Guests []contract.Movable `json:"guests"`
@@ -145,17 +148,11 @@ func launcherImage(t *testing.T) string {
 	return image
 }
 
-// launch has new launchers get an image, and waits until everybody knows.
-func launch(t *testing.T, image string) {
+// launch tells a process which image new launchers get. It is replaced by another one that knows.
+func launch(t *testing.T, process, image string) {
 	t.Helper()
-	patch := `[{"op":"replace","path":"/spec/template/spec/containers/0/args/0","value":"--launcher-image=` + image + `"}]`
-	deployments := []string{"deployment/virtflow-control-worker", "deployment/virtflow-crdwatch"}
-	for _, d := range deployments {
-		kubectl(t, "-n", "virtflow", "patch", d, "--type=json", "-p", patch)
-	}
-	for _, d := range deployments {
-		kubectl(t, "-n", "virtflow", "rollout", "status", d, "--timeout=3m")
-	}
+	kubectl(t, "-n", "virtflow", "patch", "deployment/virtflow-"+process, "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/template/spec/containers/0/args/0","value":"--launcher-image=`+image+`"}]`)
 }
 
 // untilOutdated waits until those instances of a namespace are labelled as outdated, and the KubeVirt object says how
