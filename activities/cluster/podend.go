@@ -145,8 +145,8 @@ func (a *Activities) RemovePodFinalizer(
 	}
 }
 
-// removePodFinalizer does it in that version of the pod, and returns the pod as it is then. Errors are the API server's;
-// no version is like one that has changed.
+// removePodFinalizer does it in that version of the pod, and returns the pod as it is then. Errors are the API
+// server's; no version is like one that has changed.
 func (a *Activities) removePodFinalizer(
 	ctx context.Context, pod contract.Object, version string,
 ) (*corev1.Pod, error) {
