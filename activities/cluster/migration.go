@@ -184,8 +184,14 @@ func (a *Activities) PatchMigration(
 	if in.Status != nil {
 		err = write(merge{}, migrationStatus(in.Status), "status")
 	}
+	read := func() (*kubevirt.VirtualMachineInstanceMigration, error) {
+		return migrations.Get(ctx, in.Migration.Name, metav1.GetOptions{})
+	}
 	if err == nil && (in.Finalizers != nil || in.Stats != nil) {
 		metadata := merge{}
+		if in.Finalizers != nil && in.Owner.UID != "" {
+			metadata.owner(current, in.Owner, read)
+		}
 		metadata.finalizers(in.Finalizers)
 		if in.Stats != nil {
 			metadata["annotations"] = migrationAnnotations(in.Stats)
@@ -195,10 +201,27 @@ func (a *Activities) PatchMigration(
 	if current == nil && err == nil { // nothing was asked for
 		return contract.PatchMigrationResult{}, nil
 	}
-	read := func() (*kubevirt.VirtualMachineInstanceMigration, error) {
-		return migrations.Get(ctx, in.Migration.Name, metav1.GetOptions{})
-	}
 	return patched("VirtualMachineInstanceMigration", in.Migration, current, err, read, observe.Migration)
+}
+
+// owner has a migration that has ended go with its VMI, unless something else owns it. Where that cannot be read, it
+// stays as it is: nothing waits for it. Current is the migration as it was written before; nil: it was not.
+func (m merge) owner(
+	current *kubevirt.VirtualMachineInstanceMigration, vmi contract.Object,
+	read func() (*kubevirt.VirtualMachineInstanceMigration, error),
+) {
+	var err error
+	if current == nil {
+		current, err = read()
+	}
+	if err == nil && len(current.OwnerReferences) == 0 {
+		m["ownerReferences"] = []metav1.OwnerReference{ownerOfMigration(vmi.Name, vmi.UID)}
+	}
+}
+
+func ownerOfMigration(vmi, uid string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: kubevirt.GroupVersion.String(), Kind: kindVMI, Name: vmi,
+		UID: types.UID(uid)}
 }
 
 // DeleteMigration deletes a migration of whose VMI there is nothing any more. Idempotent: the UID is a precondition.

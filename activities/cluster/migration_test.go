@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/migrations/v1alpha1"
 
@@ -207,6 +208,48 @@ func TestAMigrationIsPatched(t *testing.T) {
 	nothing, err := w.PatchMigration(t.Context(), contract.PatchMigrationInput{Migration: migration})
 	require.NoError(t, err)
 	require.Equal(t, contract.PatchMigrationResult{}, nothing)
+}
+
+// TestAMigrationThatHasEndedGoesWithItsVMI, unless it goes with something else.
+func TestAMigrationThatHasEndedGoesWithItsVMI(t *testing.T) {
+	vmi := contract.Object{Name: "web", UID: "vmi"}
+	for name, c := range map[string]struct {
+		owned  bool
+		status *contract.MigrationStatus
+		calls  []string
+	}{
+		"written before": {status: &contract.MigrationStatus{Phase: contract.MigrationFailed},
+			calls: []string{"PATCH virtualmachineinstancemigrations/status", "PATCH virtualmachineinstancemigrations"}},
+		"not written before": {
+			calls: []string{"GET virtualmachineinstancemigrations", "PATCH virtualmachineinstancemigrations"}},
+		"another owner": {owned: true,
+			calls: []string{"GET virtualmachineinstancemigrations", "PATCH virtualmachineinstancemigrations"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			plan, err := w.kubernetes.CoreV1().Secrets(w.ns).Create(t.Context(),
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "plan"}}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			want := types.UID(vmi.UID)
+			migration := w.migration(t, "move", func(m *kubevirt.VirtualMachineInstanceMigration) {
+				if c.owned {
+					want = plan.UID
+					m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "plan",
+						UID: plan.UID}}
+				}
+			})
+			in := contract.PatchMigrationInput{Migration: migration, Status: c.status, Owner: vmi,
+				ResourceVersion: w.migrationNow(t, "move").ResourceVersion, Finalizers: &[]string{"example.com/kept"}}
+			w.fake.Calls()
+			_, err = w.PatchMigration(t.Context(), in)
+			require.NoError(t, err)
+			w.calls(t, c.calls...)
+			owners := w.migrationNow(t, "move").OwnerReferences
+			require.Len(t, owners, 1)
+			require.Equal(t, want, owners[0].UID)
+			require.Nil(t, owners[0].Controller)
+		})
+	}
 }
 
 // TestAMigrationGoesWithItsFinalizer, and what is gone or another one by now is gone.

@@ -175,8 +175,7 @@ func (a *Activities) createMigration(
 			Annotations: how.annotations,
 			Finalizers:  []string{contract.FinalizerMigration},
 			// It goes with the instance.
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: kubevirt.GroupVersion.String(),
-				Kind: kindVMI, Name: vmi.Name, UID: vmi.UID}},
+			OwnerReferences: []metav1.OwnerReference{ownerOfMigration(vmi.Name, string(vmi.UID))},
 		},
 		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmi.Name, Priority: &how.priority},
 	}

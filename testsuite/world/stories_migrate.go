@@ -80,6 +80,18 @@ func Migrations() []Scenario {
 			w.migrated()
 			w.GuestPowersOff(vm)
 		}, Want: restarted},
+		{Name: "migrate-and-delete", Story: func(w *World) {
+			up(w)
+			w.Migrate(vm)
+			w.migrated()
+			w.Until(time.Minute, func() bool { return w.tidy() == nil })
+			w.Delete(vm)
+		}, Want: func(w *World) error {
+			if n := len(w.Migrations()); n > 0 {
+				return fmt.Errorf("%d migrations are left of a VM that is gone", n)
+			}
+			return gone(vm)(w)
+		}},
 		{Name: "migrate-and-delete-the-pod", Story: func(w *World) {
 			up(w)
 			w.Migrate(vm)

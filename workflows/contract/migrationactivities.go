@@ -58,6 +58,8 @@ type PatchMigrationInput struct {
 	ResourceVersion string           `json:"resourceVersion"`
 	Status          *MigrationStatus `json:"status,omitempty"`
 	Finalizers      *[]string        `json:"finalizers,omitempty"`
+	// Owner is the VMI that the migration goes with, once its finalizer has gone, where it has no other owner.
+	Owner Object `json:"owner,omitzero"`
 	// Stats, when not nil, are kept in annotations.
 	Stats  *MigrationStats `json:"stats,omitempty"`
 	Events []Event         `json:"events,omitempty"`

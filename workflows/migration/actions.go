@@ -239,7 +239,7 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	in := contract.PatchMigrationInput{Migration: s.Object, ResourceVersion: s.VMIM.ResourceVersion,
 		Finalizers: finalizers}
 	if finalizers != nil {
-		in.Stats = s.stats() // one request for both
+		in.Stats, in.Owner = s.stats(), s.VMI // one request for all
 	}
 	status := s.status()
 	if s.differs() {

@@ -387,3 +387,15 @@ func TestAnEvictionStrategyThatCannotBeKept(t *testing.T) {
 	s.Announced.Note(s.news())
 	require.False(t, warned())
 }
+
+// TestAMigrationThatIsNotWaitedFor: a guest that is given no time to shut down is not given any to be moved.
+func TestAMigrationThatIsNotWaitedFor(t *testing.T) {
+	s := movable()
+	s.observeClaim(claimOf("x", contract.StageHandOff), noon)
+	s.EndingSince = noon
+	require.Equal(t, noon.Add(migrationEndTime), s.migrationEndBy(noon))
+	for seconds, waits := range map[int64]bool{0: false, 1: true} {
+		s.VMI.GracePeriodSeconds = &seconds
+		require.Equal(t, waits, !s.migrationEndBy(noon).IsZero())
+	}
+}

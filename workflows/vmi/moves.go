@@ -204,10 +204,11 @@ func (s *State) claimAlarm() []time.Time {
 	return at
 }
 
-// migrationEndBy is until when the pods stay although the instance is to go: its migration ends first. Zero: they go.
+// migrationEndBy is until when the pods stay although the instance is to go: its migration ends first. Zero: they go,
+// as those of a guest that is given no time do at once.
 func (s *State) migrationEndBy(now time.Time) time.Time {
 	until := s.EndingSince.Add(migrationEndTime)
-	if !s.moving() || !now.Before(until) {
+	if !s.moving() || !now.Before(until) || contract.Grace(s.VMI.GracePeriodSeconds) == 0 {
 		return time.Time{}
 	}
 	return until
