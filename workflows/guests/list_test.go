@@ -1,0 +1,75 @@
+package guests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func found(names ...string) []contract.Movable {
+	var out []contract.Movable
+	for _, name := range names {
+		out = append(out, contract.Movable{VMI: contract.Object{Namespace: "ns", Name: name, UID: name}})
+	}
+	return out
+}
+
+func waits(g *Guest) (Standing, string) {
+	if g.Refused != "" {
+		return Blocked, g.Refused
+	}
+	return Waiting, "its turn"
+}
+
+func all(*Guest) bool { return true }
+
+// TestWhatAQueryWasAnsweredStays: no list changes under whoever has it.
+func TestWhatAQueryWasAnsweredStays(t *testing.T) {
+	before, _ := List(nil).See(now, found("a", "b"), waits)
+	refused := before.Refused(now, "a", "a quota")
+	require.Equal(t, Waiting, before.Find("a").Standing)
+	require.Equal(t, Blocked, refused.Find("a").Standing)
+	evicted := refused.Evicted(now, "a", waits)
+	require.Equal(t, []Standing{Blocked, Leaving}, []Standing{refused[0].Standing, evicted[0].Standing})
+	hurried := refused.Hurried()
+	require.True(t, refused.BacksOff())
+	require.False(t, hurried.BacksOff())
+	require.Nil(t, before.Find("c"))
+	require.Equal(t, refused, refused.Refused(now, "c", "it is not there"))
+}
+
+// TestWhoWasRefusedWaits longer each time, until it has a migration; since when it stands so is kept.
+func TestWhoWasRefusedWaits(t *testing.T) {
+	l, _ := List(nil).See(now, found("a", "b"), waits)
+	for _, pause := range []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second,
+		16 * time.Second} {
+		l = l.Refused(now, "a", "a quota")
+		chosen, at := l.Next(now, 9, all)
+		require.Equal(t, found("b"), chosen)
+		require.Equal(t, now.Add(pause), at)
+	}
+	later := now.Add(time.Hour)
+	l, gone := l.See(later, found("a"), waits)
+	require.Equal(t, now, l[0].Since)
+	require.Equal(t, 5, l[0].Tries)
+	require.Equal(t, "b", gone[0].VMI.Name)
+	moves := found("a")
+	moves[0].Migration.UID = "m"
+	l, _ = l.See(later, moves, waits)
+	require.Zero(t, l[0].Tries)
+	require.Equal(t, later, l[0].Since)
+}
+
+func TestTheSoonerOfTwoTimes(t *testing.T) {
+	var never time.Time
+	later := now.Add(time.Second)
+	require.Equal(t, now, Sooner(now, later))
+	require.Equal(t, now, Sooner(later, now))
+	require.Equal(t, now, Sooner(never, now))
+	require.Equal(t, now, Sooner(now, never))
+}
