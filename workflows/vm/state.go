@@ -1,9 +1,11 @@
 package vm
 
 import (
+	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -48,6 +50,9 @@ type State struct {
 	Written    *contract.VMStatus   `json:"written,omitempty"`
 	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
 	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
+
+	// undecided says that there has been no decision since the last observation of the VMI. It lasts for one task.
+	undecided bool
 }
 
 // End is the end of the instance of that UID.
@@ -174,7 +179,29 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
-	s.VMI = entity.Newest(s.VMI, o)
+	was := s.VMI
+	if s.VMI = entity.Newest(was, o); s.VMI == was {
+		return
+	}
+	s.OutcomeUnknown = s.OutcomeUnknown || s.undecided && s.passed(was)
+	s.undecided = true
+}
+
+// passed says that a running instance has said something that it says no more, and that is not known to have been
+// written. Where both come in one task, the worker may have died in an earlier attempt of it, which knew the first only
+// and wrote that.
+func (s *State) passed(was *contract.VMIObservation) bool {
+	if was == nil || s.Written == nil || was.Phase != "Running" {
+		return false
+	}
+	if was.Migration.UnderWay() && !s.VMI.Migration.UnderWay() && s.Written.PrintableStatus != "Migrating" {
+		return true
+	}
+	return slices.ContainsFunc(was.Conditions, func(c contract.Condition) bool {
+		_, now := conditions.Get(s.VMI.Conditions, c.Type)
+		_, written := conditions.Get(s.Written.Conditions, c.Type)
+		return !now && !written
+	})
 }
 
 // next moves on to the newer incarnation.
@@ -262,6 +289,7 @@ func (s *State) startsAnother() bool {
 // refresh brings what is derived from observations up to date. It runs before each decision and is as deterministic as
 // one.
 func (s *State) refresh(now time.Time) {
+	s.undecided = false
 	s.noteEnd(now)
 	s.forgetFailure()
 	s.follow(now)

@@ -204,6 +204,42 @@ func TestATransitionThatEtcdHasForgotten(t *testing.T) {
 	}
 }
 
+// TestWhatHasPassed: what an instance said in between may be written by an attempt of this very task whose worker died.
+func TestWhatHasPassed(t *testing.T) {
+	marked := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running",
+		Conditions: []contract.Condition{{Type: "Ready", Status: "True"}, {Type: "EvictionRequested", Status: "True"}}}
+	moving := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running",
+		Migration: &contract.MigrationState{MigrationUID: "m", Start: time.Unix(1, 0)}}
+	starting := marked
+	starting.Phase = "Scheduled"
+	ready := contract.VMIObservation{UID: "i", ResourceVersion: "3", Phase: "Running",
+		Conditions: []contract.Condition{{Type: "Ready", Status: "True"}}}
+	for name, c := range map[string]struct {
+		was     contract.VMIObservation
+		decided bool
+		written []contract.Condition
+		unknown bool
+	}{
+		"a condition":               {was: marked, unknown: true},
+		"a migration":               {was: moving, unknown: true},
+		"decided in between":        {was: marked, decided: true},
+		"written":                   {was: marked, written: marked.Conditions},
+		"while it starts":           {was: starting},
+		"nothing that has not been": {was: contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Object: contract.Object{UID: "u"}, VM: &contract.VMObservation{UID: "u"},
+				Written: &contract.VMStatus{PrintableStatus: "Running", Conditions: c.written}}
+			s.observeVMI(c.was)
+			if c.decided {
+				s.refresh(time.Unix(1, 0))
+			}
+			s.observeVMI(ready)
+			require.Equal(t, c.unknown, s.OutcomeUnknown)
+		})
+	}
+}
+
 // TestWhatIsSentAgain: a version of the VM that this run does not know although Temporal has taken news of it, or the
 // entity itself has written it, is one that Temporal has lost. What the status says has to be read.
 func TestWhatIsSentAgain(t *testing.T) {
