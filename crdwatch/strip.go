@@ -102,7 +102,8 @@ func stripReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) *kubevirt.V
 
 func stripMigration(vmim *kubevirt.VirtualMachineInstanceMigration) *kubevirt.VirtualMachineInstanceMigration {
 	meta := stripMeta(vmim.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationEvacuation,
-		contract.AnnotationWorkloadUpdate, contract.AnnotationUnschedulableTimeout, contract.AnnotationPendingTimeout)
+		contract.AnnotationWorkloadUpdate, contract.AnnotationUnschedulableTimeout, contract.AnnotationPendingTimeout,
+		contract.AnnotationConnections)
 	meta.CreationTimestamp = vmim.CreationTimestamp
 	return &kubevirt.VirtualMachineInstanceMigration{
 		ObjectMeta: meta,

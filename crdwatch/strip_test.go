@@ -65,6 +65,7 @@ func TestWhatAnObservationNeedsIsKept(t *testing.T) {
 		vmim.Annotations[contract.AnnotationWorkloadUpdate] = ""
 		vmim.Annotations[contract.AnnotationUnschedulableTimeout] = "60"
 		vmim.Annotations[contract.AnnotationPendingTimeout] = "600"
+		vmim.Annotations[contract.AnnotationConnections] = "4"
 		less, err = Strip(vmim.DeepCopy())
 		require.NoError(t, err)
 		small := less.(*kubevirt.VirtualMachineInstanceMigration)

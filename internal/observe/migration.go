@@ -26,6 +26,7 @@ func Migration(vmim *kubevirt.VirtualMachineInstanceMigration) contract.Migratio
 
 		UnschedulableSeconds: seconds(vmim, contract.AnnotationUnschedulableTimeout),
 		PendingSeconds:       seconds(vmim, contract.AnnotationPendingTimeout),
+		Connections:          connections(vmim),
 	}
 	_, o.WorkloadUpdate = vmim.Annotations[contract.AnnotationWorkloadUpdate]
 	for i, c := range vmim.Status.Conditions {
@@ -59,6 +60,15 @@ func seconds(o metav1.Object, annotation string) *int64 {
 		return nil
 	}
 	return &n
+}
+
+// connections is the annotation that says how many there are to be, where it is a number that may be asked for, or 0.
+func connections(o metav1.Object) int {
+	n, err := strconv.Atoi(o.GetAnnotations()[contract.AnnotationConnections])
+	if err != nil || n < 2 || n > contract.MaxConnections {
+		return 0
+	}
+	return n
 }
 
 // GoneMigration observes that a VirtualMachineInstanceMigration of that UID exists no more.

@@ -25,6 +25,14 @@ func TestAnAnnotationThatIsNoLengthOfTimeIsNone(t *testing.T) {
 	}
 }
 
+func TestAnAnnotationThatIsNoNumberOfConnectionsIsOne(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "x": 0, "-4": 0, "1": 0, "2": 2, "8": 8, "9": 0, "1000000": 0} {
+		m := &kubevirt.VirtualMachineInstanceMigration{}
+		m.Annotations = map[string]string{contract.AnnotationConnections: text}
+		require.Equal(t, want, Migration(m).Connections, text)
+	}
+}
+
 func TestAMigrationIsCapped(t *testing.T) {
 	long := strings.Repeat("ä", 10_000)
 	m := &kubevirt.VirtualMachineInstanceMigration{}

@@ -37,7 +37,13 @@ const (
 	// seconds its target's pod may stay without a node, and without running.
 	AnnotationUnschedulableTimeout = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 	AnnotationPendingTimeout       = "kubevirt.io/migrationPendingPodTimeoutSeconds"
+	// AnnotationConnections on a VirtualMachineInstanceMigration is through how many connections the guest's memory is
+	// copied: from 2 to MaxConnections. Anything else is one.
+	AnnotationConnections = "virtflow.io/migration-connections"
 )
+
+// MaxConnections is how many connections one guest's memory may be copied through: KubeVirt's number of them.
+const MaxConnections = 8
 
 // ConditionMigrationProgress on a VMI says how far the copy of its guest is. Its VM does not repeat it.
 const ConditionMigrationProgress = "virtflow.io/MigrationProgress"
@@ -106,6 +112,8 @@ type MigrationObservation struct {
 	// UnschedulableSeconds and PendingSeconds are the annotations; nil where there is none, or what is no number.
 	UnschedulableSeconds *int64 `json:"unschedulableSeconds,omitempty"`
 	PendingSeconds       *int64 `json:"pendingSeconds,omitempty"`
+	// Connections for the guest's memory, by the annotation; less than 2: one.
+	Connections int `json:"connections,omitempty"`
 	// Phase, PhaseTimes and Conditions are the status's, read back so that losing Temporal's history loses none of
 	// them.
 	Phase      string      `json:"phase,omitempty"`

@@ -161,6 +161,7 @@ func (e *migration) configure(ctx workflow.Context) error {
 	r, err := entity.Call[contract.ConfigureMigrationResult](ctx, contract.ActivityConfigureMigration,
 		string(actConfigure), contract.ConfigureMigrationInput{VMI: s.VMI})
 	if err == nil {
+		r.Configuration.Parallel = s.VMIM.Connections
 		s.Settings = &r
 	}
 	s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorGone

@@ -12,6 +12,7 @@ import (
 
 func TestAGuestIsMoved(t *testing.T) {
 	r := newRig(t)
+	r.vmim.Connections = 4
 	r.at(5500*time.Millisecond, func() {
 		require.Equal(t, contract.MigrationRunning, r.status.Phase)
 		require.Equal(t, "pod-s", r.status.State.SourcePod)
@@ -41,6 +42,7 @@ func TestAGuestIsMoved(t *testing.T) {
 	require.Equal(t, contract.MigrationSummary{Phase: "Succeeded", SourceNode: "n1", TargetNode: "n2", Mode: "PreCopy",
 		Stats: contract.MigrationStats{TotalMs: 3000, DowntimeMs: 140, Bytes: 1 << 20}}, result)
 	require.Equal(t, int64(7*150), r.moves[0].CompletionSeconds, "of 1 GiB and 5 GB, in gigabytes rounded up")
+	require.Equal(t, 4, r.moves[0].Configuration.Parallel)
 	require.LessOrEqual(t, r.patches, 4)
 	require.Zero(t, r.count(contract.ActivityReadMigration), "nothing is read of a new one")
 	for _, once := range []string{contract.ActivityCreateTargetPod, contract.ActivityOfferMigration,
