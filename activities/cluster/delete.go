@@ -30,7 +30,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+in.VM.Name, err)
-		a.tell(kindVM, in.VM, warning("FailedDelete",
+		a.tell(kindVM, in.VM, warning(contract.ReasonFailedDelete,
 			"Error deleting virtual machine instance "+in.VM.Name+": "+message(err)), in.VMI.UID)
 	}
 	return out, err

@@ -153,7 +153,7 @@ func (a *Activities) existingTarget(
 
 func (a *Activities) targetRefused(migration contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVMIM, migration, warning("FailedCreate", "Error creating pod: "+message), message)
+	a.tell(kindVMIM, migration, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 
@@ -219,7 +219,7 @@ func (a *Activities) DeleteMigrationPod(
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
 		a.tell(kindVMIM, in.Migration,
-			warning("FailedDelete", "Error deleting migration "+role+" pod: "+message(err)), in.Pod.UID)
+			warning(contract.ReasonFailedDelete, "Error deleting migration "+role+" pod: "+message(err)), in.Pod.UID)
 		return contract.DeleteMigrationPodResult{}, err
 	}
 	a.tell(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),

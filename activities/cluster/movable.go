@@ -190,7 +190,7 @@ func (a *Activities) createMigration(
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		why := message(failure("creating VirtualMachineInstanceMigration "+m.Name, err))
 		a.tellBy(how.component, kindVMI, object,
-			warning("FailedCreate", "Error creating a Migration"+how.of+": "+why), why)
+			warning(contract.ReasonFailedCreate, "Error creating a Migration"+how.of+": "+why), why)
 		return why, nil
 	default:
 		return "", failure("creating VirtualMachineInstanceMigration "+m.Name, err)

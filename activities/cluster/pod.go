@@ -123,7 +123,7 @@ func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt
 
 func (a *Activities) podRefused(vmi contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVMI, vmi, warning("FailedCreate", "Error creating pod: "+message), message)
+	a.tell(kindVMI, vmi, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 

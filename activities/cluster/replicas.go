@@ -85,7 +85,7 @@ func (a *Activities) CreateReplicas(
 		return nil
 	})
 	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
-		return warning("FailedCreate", "Error creating virtual machine instance: "+message)
+		return warning(contract.ReasonFailedCreate, "Error creating virtual machine instance: "+message)
 	})
 }
 
@@ -151,7 +151,7 @@ func (a *Activities) DeleteReplicas(
 		return nil
 	})
 	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
-		return warning("FailedDelete", "Error deleting virtual machine instance: "+message)
+		return warning(contract.ReasonFailedDelete, "Error deleting virtual machine instance: "+message)
 	})
 }
 

@@ -86,6 +86,7 @@ func (a *Activities) unwanted(
 // refused records that no instance could be made, once per reason, and passes the error on.
 func (a *Activities) refused(vm contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVM, vm, warning("FailedCreate", "Error creating virtual machine instance: "+message), message)
+	a.tell(kindVM, vm,
+		warning(contract.ReasonFailedCreate, "Error creating virtual machine instance: "+message), message)
 	return err
 }

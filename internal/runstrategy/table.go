@@ -159,8 +159,8 @@ func Unserved(s Strategy) (reason, message string) {
 		return "UnsupportedSyncError",
 			"run strategy WaitAsReceiver is not supported yet: no instance can be received from another cluster"
 	case Contradictory:
-		return "FailedCreate", "running and runstrategy are mutually exclusive"
+		return contract.ReasonFailedCreate, "running and runstrategy are mutually exclusive"
 	default:
-		return "FailedCreate", "unknown runstrategy: " + string(s)
+		return contract.ReasonFailedCreate, "unknown runstrategy: " + string(s)
 	}
 }

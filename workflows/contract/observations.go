@@ -52,6 +52,12 @@ type Condition struct {
 	LastTransitionTime *time.Time `json:"lastTransitionTime,omitempty"`
 }
 
+// Reasons of events and of conditions that say what could not be made, or taken away.
+const (
+	ReasonFailedCreate = "FailedCreate"
+	ReasonFailedDelete = "FailedDelete"
+)
+
 // StateChangeRequest is one element of a VM's status.stateChangeRequests.
 type StateChangeRequest struct {
 	Action string            `json:"action"` // Start or Stop

@@ -41,7 +41,7 @@ func (e *set) find(ctx workflow.Context) error {
 	in := contract.FindReplicasInput{Set: s.Object, Selector: s.Set.Selector}
 	r, err := entity.Call[contract.FindReplicasResult](ctx, contract.ActivityFindReplicas, string(actFind), in)
 	if err != nil {
-		return e.failed(ctx, string(actFind), reasonFailedCreate, err)
+		return e.failed(ctx, string(actFind), contract.ReasonFailedCreate, err)
 	}
 	s.found(r)
 	e.succeeded(string(actFind))
@@ -55,7 +55,7 @@ func (e *set) claim(ctx workflow.Context) error {
 	in := contract.ClaimReplicasInput{Set: s.Object, Adopt: e.objects(adopt), Release: e.objects(release)}
 	r, err := entity.Call[contract.ClaimReplicasResult](ctx, contract.ActivityClaimReplicas, string(actClaim), in)
 	if err != nil {
-		return e.failed(ctx, string(actClaim), reasonFailedCreate, err)
+		return e.failed(ctx, string(actClaim), contract.ReasonFailedCreate, err)
 	}
 	for _, o := range r.Replicas {
 		s.observeReplica(o)

@@ -118,9 +118,9 @@ func (s *State) correct(now contract.ReplicaSetObservation) {
 // reason is that of the failure condition when a transition fails.
 func (t Transition) reason() string {
 	if t.Make > 0 {
-		return reasonFailedCreate
+		return contract.ReasonFailedCreate
 	}
-	return reasonFailedDelete
+	return contract.ReasonFailedDelete
 }
 
 // signalProgress tells the open transition how far the replicas are.

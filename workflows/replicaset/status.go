@@ -14,12 +14,6 @@ const (
 	conditionFailure = "ReplicaFailure"
 )
 
-// Reasons of the failure condition, and of events.
-const (
-	reasonFailedCreate = "FailedCreate"
-	reasonFailedDelete = "FailedDelete"
-)
-
 // status is what users are to see.
 func (s *State) status() contract.ReplicaSetStatus {
 	st := contract.ReplicaSetStatus{LabelSelector: s.Set.Selector, Conditions: s.Conditions}
@@ -52,7 +46,7 @@ func (s *State) setConditions(now time.Time) {
 			contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
 	} else if s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
 		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
-		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: reasonFailedCreate,
+		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: contract.ReasonFailedCreate,
 			Message: s.Set.Unusable}
 		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
 	} else {

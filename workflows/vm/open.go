@@ -34,7 +34,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		Type: workflowOf(d.Operation), Input: in,
 	})
 	if err != nil {
-		return e.failed(ctx, string(d.Operation), "FailedCreate", err)
+		return e.failed(ctx, string(d.Operation), contract.ReasonFailedCreate, err)
 	}
 	s.Open, s.Approved = &t, nil
 	s.Opened(&t.Transition)
@@ -112,9 +112,9 @@ func failureReason(op contract.Operation, errorType string) string {
 	case errorType == contract.ErrorDeadline:
 		return reasonDeadline
 	case op == contract.OperationStop:
-		return "FailedDelete"
+		return contract.ReasonFailedDelete
 	default:
-		return "FailedCreate"
+		return contract.ReasonFailedCreate
 	}
 }
 

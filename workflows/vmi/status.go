@@ -200,11 +200,11 @@ func (s *State) readyCondition() contract.Condition {
 func failureReason(a action) string {
 	switch a {
 	case actDeletePod, actDeleteOrphan, actForceDeletePod, actRemovePodFinalizer:
-		return "FailedDelete"
+		return contract.ReasonFailedDelete
 	case actStartDomain:
 		return "Synchronizing with the Domain failed."
 	default:
-		return "FailedCreate"
+		return contract.ReasonFailedCreate
 	}
 }
 

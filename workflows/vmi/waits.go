@@ -96,7 +96,7 @@ func (l *Launcher) slowEnd() *slow {
 		return nil
 	}
 	at := *l.Pod.DeletionTimestamp
-	w := &slow{Since: at.Add(slowEnd), Reason: "FailedDelete"}
+	w := &slow{Since: at.Add(slowEnd), Reason: contract.ReasonFailedDelete}
 	others := entity.Without(l.Pod.Finalizers, contract.FinalizerPod)
 	switch {
 	case !l.podEnded():
