@@ -70,12 +70,18 @@ func migrationConfiguration(c *contract.MigrationConfiguration) any {
 	return m
 }
 
-// migrationAnnotations are the measures of a move.
+// migrationAnnotations are the measures of a move: those that are known.
 func migrationAnnotations(s *contract.MigrationStats) merge {
-	return merge{
-		contract.AnnotationMigrationDowntime:   strconv.FormatInt(s.DowntimeMs, 10),
-		contract.AnnotationMigrationTotal:      strconv.FormatInt(s.TotalMs, 10),
-		contract.AnnotationMigrationBytes:      strconv.FormatInt(s.Bytes, 10),
-		contract.AnnotationMigrationIterations: strconv.FormatInt(s.Iterations, 10),
+	out := merge{}
+	for name, measure := range map[string]int64{
+		contract.AnnotationMigrationDowntime:   s.DowntimeMs,
+		contract.AnnotationMigrationTotal:      s.TotalMs,
+		contract.AnnotationMigrationBytes:      s.Bytes,
+		contract.AnnotationMigrationIterations: s.Iterations,
+	} {
+		if measure > 0 {
+			out[name] = strconv.FormatInt(measure, 10)
+		}
 	}
+	return out
 }

@@ -106,8 +106,8 @@ func TestWhoMovesNext(t *testing.T) {
 			guest("c", strategy("None")), guest("d")}, want: []string{"d"}},
 		"one failed a moment ago": {guests: []contract.Movable{guest("a", failed(1, 5*time.Second)), guest("b")},
 			want: []string{"b"}, at: 15 * time.Second},
-		"one failed a while ago": {guests: []contract.Movable{guest("a", failed(1, 20*time.Second)), guest("b")},
-			want: []string{"a", "b"}},
+		"one failed a while ago, and comes after the rest": {
+			guests: []contract.Movable{guest("a", failed(1, 20*time.Second)), guest("b")}, want: []string{"b", "a"}},
 		"one failed again and again": {guests: []contract.Movable{guest("a", failed(9, time.Minute))},
 			at: 260 * time.Second},
 	} {

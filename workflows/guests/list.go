@@ -1,6 +1,7 @@
 package guests
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,7 +105,8 @@ func (l List) Hurried() List {
 }
 
 // Next are the first of those that idle and of whom which holds, at most so many, and when one may be that waits for
-// another attempt (zero: none does).
+// another attempt (zero: none does). Whose migrations have failed less often come before others: one that no node takes
+// must not hold up the rest for as long as its target waits for one.
 func (l List) Next(now time.Time, most int, which func(*Guest) bool) (chosen []contract.Movable, at time.Time) {
 	for i := range l {
 		g := &l[i]
@@ -114,11 +116,12 @@ func (l List) Next(now time.Time, most int, which func(*Guest) bool) (chosen []c
 		switch before := g.NotBefore(); {
 		case now.Before(before):
 			at = Sooner(at, before)
-		case len(chosen) < most:
+		default:
 			chosen = append(chosen, g.Movable)
 		}
 	}
-	return chosen, at
+	slices.SortStableFunc(chosen, func(a, b contract.Movable) int { return cmp.Compare(a.Failures, b.Failures) })
+	return chosen[:max(0, min(most, len(chosen)))], at
 }
 
 // Sooner is the earlier of two times, where zero is never.

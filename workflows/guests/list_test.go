@@ -73,3 +73,17 @@ func TestTheSoonerOfTwoTimes(t *testing.T) {
 	require.Equal(t, now, Sooner(never, now))
 	require.Equal(t, now, Sooner(now, never))
 }
+
+// TestWhoHasFailedComesLater: one that no node takes holds nobody up.
+func TestWhoHasFailedComesLater(t *testing.T) {
+	three := found("a", "b", "c")
+	three[0].Failures, three[0].LastFailure = 1, now.Add(-time.Hour)
+	l, _ := List(nil).See(now, three, waits)
+	chosen, at := l.Next(now, 2, all)
+	require.Equal(t, found("b", "c"), chosen)
+	require.Zero(t, at)
+	chosen, _ = l.Next(now, 3, all)
+	require.Equal(t, []contract.Movable{three[1], three[2], three[0]}, chosen)
+	chosen, _ = l.Next(now, -1, all)
+	require.Empty(t, chosen)
+}
