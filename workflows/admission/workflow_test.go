@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,10 +120,14 @@ func epoch(n int64) func(*contract.QueuedMigration) {
 	return func(o *contract.QueuedMigration) { o.Epoch = n }
 }
 
-// heard is what migrations were told, each as "at name admitted" or "at name place/of".
+// heard is what migrations were told, each as "at name admitted" or "at name place/of", by time and position: several
+// may be told at once.
 func (r *rig) heard() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	slices.SortStableFunc(r.told, func(a, b telling) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.o.Position, b.o.Position), cmp.Compare(a.name, b.name))
+	})
 	var out []string
 	for _, x := range r.told {
 		what := "admitted"

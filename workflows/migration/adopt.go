@@ -35,7 +35,8 @@ func (s *State) backsOff() bool { return s.VMIM.Evacuates != "" || s.VMIM.Worklo
 
 // read takes in what is true now, whatever was remembered. What is under way on a node says itself how it ended.
 func (s *State) read(r contract.ReadMigrationResult) {
-	again := s.Stale || s.VMIM == nil
+	// Also where its status tells of more than this run knows, as one that a late observation has begun after the end.
+	again := s.Stale || s.VMIM == nil || r.Migration != nil && s.behind(r.Migration)
 	s.Claim.Missing = false
 	switch {
 	case r.Migration == nil && s.VMIM == nil:

@@ -146,6 +146,20 @@ func TestOfAnOldMigrationNothingIsDone(t *testing.T) {
 	}
 }
 
+// TestALateObservationBringsNothingBack: it begins a run after the end, of a status that says nothing yet.
+func TestALateObservationBringsNothingBack(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s State
+	s.adopt(contract.MigrationObservation{UID: "m", VMIName: "vmi", ResourceVersion: "1", CreatedAt: at})
+	require.False(t, s.Stale)
+	s.Claim.Missing = true // and the instance that was asked does not answer
+	s.read(contract.ReadMigrationResult{Migration: &contract.MigrationObservation{UID: "m", VMIName: "vmi",
+		ResourceVersion: "3", CreatedAt: at, Phase: contract.MigrationFailed, PhaseTimes: []contract.PhaseTime{
+			{Phase: contract.MigrationPending, Time: at}, {Phase: contract.MigrationFailed, Time: at}}}})
+	require.Equal(t, PhaseFailed, s.Phase)
+	require.True(t, s.Over)
+}
+
 // TestAPodAloneStartsNothing: its migration is long gone.
 func TestAPodAloneStartsNothing(t *testing.T) {
 	r := newRig(t)

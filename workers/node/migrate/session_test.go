@@ -258,8 +258,8 @@ func TestAStreamIsCutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well. Who has it
-// abort makes no difference: somebody here, or the launcher by itself.
+// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well. Who has
+// it abort makes no difference: somebody here, or the launcher by itself.
 func TestAnAbortThatHangs(t *testing.T) {
 	for name, abort := range map[string]func(*testing.T, *Session){
 		"that somebody wants": func(t *testing.T, s *Session) { require.NoError(t, s.Abort(t.Context(), "why")) },
