@@ -186,7 +186,7 @@ func (a *Activities) createMigration(
 		a.tellBy(how.component, kindVMI, object, normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
 		return "", nil
 	case apierrors.IsAlreadyExists(err):
-		return "", nil
+		return a.existing(ctx, m)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		why := message(failure("creating VirtualMachineInstanceMigration "+m.Name, err))
 		a.tellBy(how.component, kindVMI, object,
@@ -195,6 +195,24 @@ func (a *Activities) createMigration(
 	default:
 		return "", failure("creating VirtualMachineInstanceMigration "+m.Name, err)
 	}
+}
+
+// existing refuses what has the name of a migration that was to be made, and is not that migration any more: without
+// its label one that has ended is not found, so that the name comes again and again.
+func (a *Activities) existing(
+	ctx context.Context, m *kubevirt.VirtualMachineInstanceMigration,
+) (refused string, err error) {
+	is, err := a.KubeVirt.Migrations(m.Namespace).Get(ctx, m.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil // gone meanwhile; it is looked again
+	case err != nil:
+		return "", failure("reading VirtualMachineInstanceMigration "+m.Name, err)
+	case is.IsFinal(), is.Spec.VMIName != m.Spec.VMIName:
+		return fmt.Sprintf("VirtualMachineInstanceMigration %s has ended and lacks the label %s=%s: delete it", m.Name,
+			kubevirt.MigrationSelectorLabel, m.Spec.VMIName), nil
+	}
+	return "", nil
 }
 
 func (how automated) name(vmi, before types.UID) string {
@@ -225,7 +243,8 @@ func (a *Activities) evict(
 		case err == nil:
 			a.tellBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err):
+		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err),
+			apierrors.IsInternalError(err): // as of a pod with two disruption budgets, which must not stop the others
 			return message(failure("evicting pod "+pod.Name, err)), nil
 		default:
 			return "", failure("evicting pod "+pod.Name, err)

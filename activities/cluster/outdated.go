@@ -181,6 +181,9 @@ func (a *Activities) EvictOutdated(
 		if m.Migratable && updates.Migrate {
 			return "it can be moved now", nil
 		}
+		if state := vmi.Status.MigrationState; !m.Running || state != nil && !state.Completed {
+			return "its guest does not run, or is being moved", nil
+		}
 		return a.evict(ctx, m.VMI, vmi.Status.NodeName, componentUpdate, func(string) string {
 			return "Initiated eviction of VMI as part of automated workload update"
 		})

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
@@ -164,7 +166,18 @@ func TestMoveOutdated(t *testing.T) {
 	require.Equal(t, 1, found.Failures)
 	require.WithinDuration(t, time.Now(), found.LastFailure, time.Minute)
 	w.later += 2 * time.Second
-	_, err := w.MoveOutdated(t.Context(), in)
+	// Its owner may take the label away, so that it is not found, and its name would come again and again.
+	label := func(value string) {
+		_, err := w.KubeVirt.Migrations(w.ns).Patch(t.Context(), m.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"`+kubevirt.MigrationSelectorLabel+`":`+value+`}}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	label("null")
+	out, err := w.MoveOutdated(t.Context(), in)
+	require.NoError(t, err)
+	require.Contains(t, out.Refused[0].Why, m.Name+" has ended and lacks the label")
+	label(`"web"`)
+	_, err = w.MoveOutdated(t.Context(), in)
 	require.NoError(t, err)
 	all = w.migrations(t)
 	require.Len(t, all, 2)
@@ -175,7 +188,7 @@ func TestMoveOutdated(t *testing.T) {
 			w.ends(t, one.Name, kubevirt.MigrationSucceeded)
 		}
 	}
-	out, err := w.MoveOutdated(t.Context(), in)
+	out, err = w.MoveOutdated(t.Context(), in)
 	require.NoError(t, err)
 	require.Contains(t, out.Refused[0].Why, "has moved it, and its launcher is of the image localhost/virtflow/launcher:old")
 	require.Len(t, w.migrations(t), 2)
@@ -199,26 +212,36 @@ func TestEvictOutdated(t *testing.T) {
 		require.NoError(t, err)
 		return now.DeletionTimestamp != nil
 	}
-	moves, fixed, guarded := w.outdated(t, "moves", nil), w.outdated(t, "fixed", unmovable),
-		w.outdated(t, "guarded", unmovable)
-	movesPod, fixedPod, guardedPod := on(moves), on(fixed), on(guarded)
+	moves, fixed := w.outdated(t, "moves", nil), w.outdated(t, "fixed", unmovable)
+	guarded, twice := w.outdated(t, "guarded", unmovable), w.outdated(t, "twice", unmovable)
+	leaves := w.outdated(t, "leaves", func(vmi *kubevirt.VirtualMachineInstance) {
+		unmovable(vmi)
+		vmi.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "somebody's"}
+	})
+	movesPod, fixedPod, guardedPod, twicePod, leavesPod := on(moves), on(fixed), on(guarded), on(twice), on(leaves)
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
-		if r.Subresource != "eviction" || r.Name != guardedPod.Name {
+		if r.Subresource != "eviction" || r.Name != guardedPod.Name && r.Name != twicePod.Name {
 			return nil
 		}
 		status := apierrors.NewTooManyRequests("a budget protects it", 0).Status()
+		if r.Name == twicePod.Name {
+			status = apierrors.NewInternalError(errors.New("two budgets protect it")).Status()
+		}
 		return &fakekube.Fault{Status: &status}
 	})
-	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{moves, fixed, guarded}}
+	in := contract.UpdateInstancesInput{Image: newLauncher,
+		Instances: []contract.Object{moves, twice, leaves, fixed, guarded}}
 	for range 2 {
 		out, err := w.EvictOutdated(t.Context(), in)
 		require.NoError(t, err)
-		require.Len(t, out.Refused, 2)
+		require.Len(t, out.Refused, 4)
 		require.Equal(t, contract.InstanceRefusal{UID: moves.UID, Why: "it can be moved now"}, out.Refused[0])
-		require.Contains(t, out.Refused[1].Why, "a budget protects it")
+		require.Contains(t, out.Refused[1].Why, "two budgets protect it")
+		require.Contains(t, out.Refused[2].Why, "is being moved")
+		require.Contains(t, out.Refused[3].Why, "a budget protects it")
 	}
 	require.True(t, goes(fixedPod))
-	require.False(t, goes(movesPod) || goes(guardedPod))
+	require.False(t, goes(movesPod) || goes(guardedPod) || goes(twicePod) || goes(leavesPod))
 	require.Equal(t, []string{"Initiated eviction of VMI as part of automated workload update"},
 		w.eventsBy(t, "workload-update-controller", "VirtualMachineInstance", "SuccessfulEvict"))
 }

@@ -209,7 +209,7 @@ func TestAnEditedVM(t *testing.T) {
 	})
 	require.Equal(t, first.UID, m.mustVMI().UID)
 
-	// More memory is for the next boot, in KubeVirt's words for guests that cannot move.
+	// More memory is for the next boot, in KubeVirt's words for guests that can move and have no maximum.
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
 	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool {
@@ -217,7 +217,7 @@ func TestAnEditedVM(t *testing.T) {
 	})
 	c := vmCondition(vm, "RestartRequired")
 	require.Equal(t, corev1.ConditionTrue, c.Status)
-	require.Equal(t, "memory updated in template spec. Memory-hotplug is only available for migratable VMs", c.Message)
+	require.Equal(t, "memory updated in template spec. Memory-hotplug is not available for this VM configuration", c.Message)
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
 	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool {

@@ -98,7 +98,7 @@ const (
 	ActivityClearEvacuation  = "ClearEvacuation"
 )
 
-// MaxMovables is how many instances a drain looks at, at once.
+// MaxMovables is how many instances a drain or a workload update looks at, at once.
 const MaxMovables = 100
 
 // FindEvacueesInput asks for the instances on a node that have not ended.

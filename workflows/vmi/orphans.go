@@ -38,14 +38,18 @@ func (s *State) refreshOrphans(now time.Time) {
 	}
 }
 
-// decideOrphans takes orphaned pods away. The guest is where it is known to be for certain, and is not on its way.
+// decideOrphans takes orphaned pods away. The guest is where it is known to be for certain, and is not on its way: it
+// may have left a node of which nothing is heard.
 func (s *State) decideOrphans(now time.Time) (decision, bool) {
 	if s.Phase != PhaseRunning || !s.domainIn(contract.DomainRunning, contract.DomainPaused) || s.midway() ||
-		s.Domain.Migration != nil || s.podEnded() {
+		s.Domain.Migration != nil || s.podEnded() || s.away() {
 		return decision{}, false
 	}
 	for i := range s.Others {
 		l := &s.Others[i]
+		if l.domainIn(contract.DomainRunning, contract.DomainPaused) {
+			continue
+		}
 		if s.orphaned(l) && !l.OrphanedSince.IsZero() && !now.Before(l.OrphanedSince.Add(orphanTime)) {
 			return l.decision(actDeleteOrphan, "nothing is heard of the migration that has made it")
 		}

@@ -35,6 +35,10 @@ func TestOrphans(t *testing.T) {
 		"the guest has left": {change: func(s *State) {
 			s.Domain.State, s.Domain.Reason = contract.DomainShutoff, contract.ReasonMigrated
 		}},
+		"the guest seems to run there": {change: func(s *State) {
+			s.Others[0].Domain = &contract.DomainObservation{PodUID: "q", State: contract.DomainRunning}
+		}},
+		"the source's node is away": {change: func(s *State) { s.Node = &contract.NodeState{PodUID: s.Pod.UID} }},
 		"the guest stands still for its move": {change: func(s *State) {
 			s.Domain.State, s.Domain.Reason = contract.DomainPaused, contract.PausedMigration
 		}},

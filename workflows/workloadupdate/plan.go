@@ -85,7 +85,7 @@ func (s *State) movable(now time.Time) (chosen []contract.Movable, at time.Time)
 // nobody for it).
 func (s *State) evictable(now time.Time) (chosen []contract.Movable, at time.Time) {
 	chosen, at = s.Guests.Next(now, s.Strategy.Batch, func(g *guests.Guest) bool {
-		return s.Strategy.Evict && !s.migrates(g) && g.Running
+		return s.evicts(g) && g.Running
 	})
 	next := s.Batch.Add(time.Duration(s.Strategy.IntervalSeconds) * time.Second)
 	if len(chosen) > 0 && !s.Batch.IsZero() && now.Before(next) {

@@ -59,6 +59,9 @@ func names(chosen []contract.Movable) []string {
 	return out
 }
 
+// younger is one that was started when the release was everywhere.
+func younger(m *contract.Movable) { m.Created = now }
+
 func TestStandings(t *testing.T) {
 	goes := func(m *contract.Movable) { m.Deleting = true }
 	for name, c := range map[string]struct {
@@ -73,6 +76,8 @@ func TestStandings(t *testing.T) {
 		"cannot be moved":              {migrate(), guest("a", fixed), guests.Blocked},
 		"cannot be moved, is evicted":  {both(), guest("a", fixed), guests.Waiting},
 		"can be moved, and is not":     {evict(), guest("a"), guests.Waiting},
+		"started since the release":    {evict(), guest("a", younger), guests.Blocked},
+		"started since, can be moved":  {both(), guest("a", younger), guests.Waiting},
 		"nothing is done":              {none(), guest("a"), guests.Others},
 		"goes":                         {none(), guest("a", goes), guests.Leaving},
 	} {
@@ -125,6 +130,8 @@ func TestWhatIsDoneNext(t *testing.T) {
 			who: []string{"b"}},
 		"a batch": {state: seen(evict(), guest("a"), guest("b", fixed), guest("c")), want: actEvict,
 			who: []string{"a", "b"}},
+		"one that was started since": {state: seen(evict(), guest("a", younger), guest("b")), want: actEvict,
+			who: []string{"b"}},
 		"a batch at a time": {state: seen(evict(), guest("a"), guest("b")), change: func(s *State) {
 			s.Batch = now.Add(-20 * time.Second)
 		}, wake: 40 * time.Second},

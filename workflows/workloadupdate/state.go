@@ -11,8 +11,10 @@ import (
 // State is everything that a workload update knows. It is carried across Continue-As-New.
 type State struct {
 	Since time.Time `json:"since"`
-	// Told is what crdwatch said last, and Settles until when nobody is moved because of a new image.
+	// Told is what crdwatch said last, Changed when it said another image than before, and Settles until when nobody is
+	// moved because of that.
 	Told    contract.OutdatedObservation `json:"told"`
+	Changed time.Time                    `json:"changed,omitzero"`
 	Settles time.Time                    `json:"settles,omitzero"`
 	// Guests are those in outdated launchers, in the order in which they are to leave, as they were at Seen. More is
 	// how many there are besides.
@@ -42,7 +44,7 @@ func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
 		return
 	}
 	if o.Image != s.Told.Image {
-		s.Settles, s.All = now.Add(settleFor), true
+		s.Changed, s.Settles, s.All = now, now.Add(settleFor), true
 	}
 	s.Told, s.Look = o, true
 }
@@ -85,8 +87,11 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 		return guests.Waiting, "its guest does not run yet, or is in two pods"
 	case s.migrates(g):
 		return guests.Waiting, "its turn"
-	case u.Evict:
+	case s.evicts(g):
 		return guests.Waiting, "to be evicted with one of the next batches"
+	case u.Evict:
+		return guests.Blocked, "it was started since the release, and its launcher is not of the image that was asked " +
+			"for: something else changes that of its pod"
 	default:
 		return guests.Blocked, "it cannot be moved: " + g.Why
 	}
@@ -94,3 +99,9 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 
 // migrates says that a migration is what a guest is to leave by.
 func (s *State) migrates(g *guests.Guest) bool { return s.Strategy.Migrate && g.Migratable }
+
+// evicts says that an eviction is. It would bring no other launcher to one that was started when the release was
+// everywhere, and so on for ever.
+func (s *State) evicts(g *guests.Guest) bool {
+	return s.Strategy.Evict && !s.migrates(g) && g.Created.Before(s.Changed.Add(settleFor))
+}
