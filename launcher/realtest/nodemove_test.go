@@ -116,11 +116,8 @@ func TestAGuestIsPausedToMove(t *testing.T) {
 	call := m.migrates()
 	m.from.eventually("the move begins", func() bool { return m.inspects(m.source).UnderWay })
 	m.copies()
-	migration, vmi := m.of()
-	m.source.call("Adjust", contract.AdjustMigrationInput{
-		Migration: migration, VMI: vmi, Pod: m.source.object(), Pause: true}, new(bool))
-	m.source.call("Adjust", contract.AdjustMigrationInput{
-		Migration: migration, VMI: vmi, Pod: m.source.object(), Bandwidth: 1 << 30}, new(bool))
+	m.adjusts(contract.AdjustMigrationInput{Pause: true}, call)
+	m.adjusts(contract.AdjustMigrationInput{Bandwidth: 1 << 30}, call)
 	outcome := m.outcome(call)
 	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
 	require.Equal(t, "Paused", outcome.Mode)

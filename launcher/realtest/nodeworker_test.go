@@ -248,6 +248,21 @@ func (m *workersMove) inspects(w *nodeWorker) (truth contract.MigrationTruth) {
 	return truth
 }
 
+// adjusts has a migration that goes on changed, as often as it takes: to pause the guest, QEMU waits for all that is
+// on its way to the disks of both sides, and on a slow disk longer than a node worker waits for its launcher.
+func (m *workersMove) adjusts(in contract.AdjustMigrationInput, goesOn <-chan *rpc.Call) {
+	m.t.Helper()
+	in.Pod = m.source.object()
+	in.Migration, in.VMI = m.of()
+	m.from.eventually("the migration is changed", func() bool {
+		err := m.source.client.Call("Node.Adjust", in, new(bool))
+		if err != nil {
+			m.t.Log(err)
+		}
+		return err == nil || len(goesOn) > 0
+	})
+}
+
 // withdrawsTarget ends the target: nothing of it stays.
 func (m *workersMove) withdrawsTarget() {
 	m.t.Helper()
