@@ -294,8 +294,6 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	}
 	if r.Conflict {
 		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
-	}
-	if r.Conflict {
 		err = s.met(in.ResourceVersion, r.Current)
 	} else {
 		s.Conflicts = 0
