@@ -30,9 +30,7 @@ type Options struct {
 	// LauncherImage runs in launcher pods; PullPolicy holds where the KubeVirt object names none.
 	LauncherImage string
 	PullPolicy    corev1.PullPolicy
-	// Migrates says that guests can be moved: migratable.Enabled, unless a test sets it.
-	Migrates bool
-	Log      zerolog.Logger
+	Log           zerolog.Logger
 	// Now is time.Now unless a test sets it.
 	Now func() time.Time
 }

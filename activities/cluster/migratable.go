@@ -17,10 +17,6 @@ const hostModelFor = 5 * time.Minute
 
 // migratable says whether the guest of an instance can be moved.
 func (a *Activities) migratable(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) *contract.Migratable {
-	if !a.Migrates {
-		no := contract.MigrationNotSupported()
-		return &no
-	}
 	settings := a.Settings()
 	var node *migratable.Node
 	if name := vmi.Status.NodeName; name != "" && migratable.AsksHostModel(vmi, settings) {

@@ -22,8 +22,6 @@ type Options struct {
 	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where
 	// such a call arrives all the same, they may do what users may not.
 	OwnUsers []string
-	// Migrates says whether guests are moved: without it new migrations are refused.
-	Migrates bool
 	// Controllers are those of OwnUsers that decide when guests migrate.
 	Controllers []string
 	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have
@@ -74,7 +72,7 @@ func Handlers(o Options) map[string]http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &handler{Options: o, kinds: compileKinds()}
+	h := &handler{Options: o, kinds: compiledKinds()}
 	out := map[string]http.Handler{}
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathMutateVM:           h.mutateVM,

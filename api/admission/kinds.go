@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,7 @@ type kind[T any] struct {
 	document       schema.Document
 }
 
-// kinds are compiled once: it takes some milliseconds.
+// kinds are compiled once: it takes some milliseconds and megabytes. They are only read.
 type kinds struct {
 	vm    kind[kubevirtv1.VirtualMachine]
 	vmi   kind[kubevirtv1.VirtualMachineInstance]
@@ -29,7 +30,7 @@ type kinds struct {
 	vmim  kind[kubevirtv1.VirtualMachineInstanceMigration]
 }
 
-func compileKinds() kinds {
+var compiledKinds = sync.OnceValue(func() kinds {
 	return kinds{
 		vm: kind[kubevirtv1.VirtualMachine]{"VirtualMachine", "virtualmachines",
 			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}),
@@ -46,7 +47,7 @@ func compileKinds() kinds {
 			schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationSpec{}),
 				Status: schema.Compile(kubevirtv1.VirtualMachineInstanceMigrationStatus{})}},
 	}
-}
+})
 
 // read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An
 // answer that is not nil ends the matter.

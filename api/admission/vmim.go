@@ -52,14 +52,10 @@ func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admis
 	if err != nil {
 		return bad(err)
 	}
-	causes := firstOf(
+	return answer(firstOf(
 		func() []metav1.StatusCause { return validation.MigrationBetweenClusters(m, cluster) },
 		func() []metav1.StatusCause { return validation.OwnMigration(m) },
-	)
-	if len(causes) == 0 && !h.Migrates {
-		return refuse(h.vmim.name)
-	}
-	return answer(causes)
+	))
 }
 
 func (h *handler) validateVMIMUpdate(_ context.Context, req admission.Request) admission.Response {

@@ -30,7 +30,6 @@ import (
 	"github.com/virtflow/virtflow/internal/certificates"
 	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/internal/kube"
-	"github.com/virtflow/virtflow/internal/migratable"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
 )
@@ -93,7 +92,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	mux := http.NewServeMux()
 	register(mux, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Reports: sent, Migrates: migratable.Enabled,
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Reports: sent,
 	}), aggregated.Authenticate)
 	mux.Handle("/", aggregated) // whatever is no webhook
 	https := newServer("", o.Port, Limits{}, mux, rotator.Certificate, aggregated.FromFrontProxy, p.Log)

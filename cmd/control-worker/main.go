@@ -14,7 +14,6 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/events"
 	"github.com/virtflow/virtflow/internal/kube"
-	"github.com/virtflow/virtflow/internal/migratable"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workers/control"
@@ -84,7 +83,6 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Object: watcher.Object,
 		Policies: policies.All, Record: queue.Record,
 		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
-		Migrates: migratable.Enabled,
 	})
 	if err != nil {
 		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)

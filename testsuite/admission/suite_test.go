@@ -27,7 +27,6 @@ func newCluster() virtadmission.Options {
 		},
 		Controllers: []string{"system:serviceaccount:kubevirt:kubevirt-controller"},
 		Nodes:       []string{"system:serviceaccount:kubevirt:kubevirt-handler"},
-		Migrates:    true,
 	}
 }
 

@@ -83,9 +83,9 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 	require.NoError(t, err)
 	c.real, err = activities.New(activities.Options{
 		Kubernetes: client, KubeVirt: custom, LauncherImage: "localhost/virtflow/launcher:dev", Log: zerolog.Nop(),
-		Migrates: true, Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
-		Now:    func() time.Time { return c.env.Now() },
-		Record: kube.Record(client),
+		Settings: func() settings.Settings { s := settings.Default(); s.UseEmulation = true; return s },
+		Now:      func() time.Time { return c.env.Now() },
+		Record:   kube.Record(client),
 	})
 	require.NoError(t, err)
 	c.watcher, err = offline.New(

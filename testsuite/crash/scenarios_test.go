@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/internal/migratable"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -41,7 +40,7 @@ func scenarios() []scenario {
 	start := func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }
 	noReplicas := func(s *story) error { return s.createSet(0) }
 	scale := func(s *story) error { return s.scale(2) }
-	all := []scenario{
+	return []scenario{
 		{"start", none, start, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}, true},
 		{"stop", running, func(s *story) error {
 			return s.strategy(kubevirt.RunStrategyHalted)
@@ -59,13 +58,9 @@ func scenarios() []scenario {
 			counts{1, 1, 1}, true},
 		{"continue-as-new in a scale", noReplicas, midway(scale, 2),
 			heard(func(s *story) error { return s.replicas(2) }), counts{2, 2, 2}, false},
+		{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true},
+		{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false},
 	}
-	if migratable.Enabled {
-		all = append(all,
-			scenario{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true},
-			scenario{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false})
-	}
-	return all
 }
 
 // midway does what begins a transition, and has every entity continue as new in the middle of it: while so many

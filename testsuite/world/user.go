@@ -40,7 +40,7 @@ func newUsers(w *World) (*users, error) {
 	u := &users{webhooks: map[string]*admission.Webhook{}}
 	for path, h := range virtadmission.Handlers(virtadmission.Options{
 		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration(), nil }, Now: w.Now,
-		Reader: reader{w}, Migrates: true,
+		Reader: reader{w},
 	}) {
 		webhook, ok := h.(*admission.Webhook)
 		if !ok {

@@ -150,7 +150,7 @@ func New(o Options) (*World, error) {
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: w.image, Log: w.log,
-		Now: w.Now, Record: kube.Record(w.kubernetes), Migrates: true,
+		Now: w.Now, Record: kube.Record(w.kubernetes),
 		Settings: func() settings.Settings {
 			return settings.Settings{Cluster: configuration(), UseEmulation: true, CPUAllocationRatio: 10,
 				MemoryOvercommit: 100, OverheadRatio: 1, WorkloadUpdates: settings.WorkloadUpdates{Migrate: true}}

@@ -283,14 +283,8 @@ type Migratable struct {
 	Message string `json:"message,omitempty"`
 	// Storage says why it could not even if all its disks were shared ("": it could).
 	Storage string `json:"storage,omitempty"`
-	// Method is BlockMigration where a disk is copied, else LiveMigration; "" where this build moves no guests.
+	// Method is BlockMigration where a disk is copied, else LiveMigration.
 	Method string `json:"method,omitempty"`
-}
-
-// MigrationNotSupported is what a build that moves no guests says of each.
-func MigrationNotSupported() Migratable {
-	const message = "this version of virtflow does not migrate running guests yet"
-	return Migratable{Reason: "MigrationNotSupported", Message: message, Storage: message}
 }
 
 // MigrationConfiguration is how a guest is to be moved, with the meanings and defaults of KubeVirt's.

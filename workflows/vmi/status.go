@@ -124,9 +124,9 @@ func (s *State) refreshConditions(now time.Time) {
 
 // showMigratable says whether the guest can be moved.
 func (s *State) showMigratable(now time.Time) {
-	m := contract.MigrationNotSupported()
-	if s.Migratable != nil {
-		m = *s.Migratable
+	m := s.Migratable
+	if m == nil { // nobody has said it yet: what was written before stays
+		return
 	}
 	for _, c := range []contract.Condition{
 		{Type: "LiveMigratable", Status: "True", Reason: m.Reason, Message: m.Message},
