@@ -37,6 +37,15 @@ func (f *workflows) close(id string) {
 	delete(f.runs, id)
 }
 
+// closeAll ends all: what goes on would keep its coroutines, and with them the world, for as long as the tests run.
+func (f *workflows) closeAll() {
+	for _, id := range slices.Sorted(maps.Keys(f.runs)) {
+		if f.runs[id].open {
+			f.close(id)
+		}
+	}
+}
+
 // settled runs do once every workflow has a run, or none.
 func (f *workflows) settled(do func()) {
 	for _, r := range f.runs {

@@ -224,6 +224,7 @@ func (w *World) script() {
 	w.requested()
 	w.story(w)
 	w.ending = true
+	w.workflows.closeAll()
 }
 
 // changed is told of every change in Kubernetes.
