@@ -102,11 +102,15 @@ func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInp
 	if err != nil {
 		return nil, nil, nil, "", failure("reading pod "+in.Source.Name, err)
 	}
+	wants := migration.Annotations[contract.AnnotationLauncherImage]
 	switch o := observe.Pod(source); {
 	case o.VMIUID != in.VMI.UID:
 		why = "pod " + in.Source.Name + " does not belong to the VirtualMachineInstance"
 	case o.Ended():
 		why = "the pod that the guest was in has ended"
+	case wants != "" && wants != a.LauncherImage:
+		why = "the migration is to bring a launcher of the image " + wants + ", and this control worker gives new ones " +
+			a.LauncherImage + ": one of two releases"
 	case updates(migration) && o.LauncherImage == a.LauncherImage:
 		why = "the guest's launcher is of the image already that this control worker gives new ones"
 	}

@@ -128,6 +128,13 @@ func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
 		"the source has ended": {func(t *testing.T, w *world, in *contract.CreateTargetPodInput) {
 			w.podIs(t, in.Source.Name, corev1.PodFailed)
 		}, "the pod that the guest was in has ended"},
+		"it is to bring another launcher": {func(t *testing.T, w *world, _ *contract.CreateTargetPodInput) {
+			_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
+				m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: "",
+					contract.AnnotationLauncherImage: "localhost/virtflow/launcher:another"}
+			})
+			require.NoError(t, err)
+		}, "is to bring a launcher of the image localhost/virtflow/launcher:another"},
 		"it would bring no newer launcher": {func(t *testing.T, w *world, _ *contract.CreateTargetPodInput) {
 			_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
 				m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: ""}
