@@ -34,7 +34,7 @@ func (a *Activities) FindEvacuees(
 	if err != nil {
 		return out, err
 	}
-	out.Evacuees, out.More, err = a.movables(ctx, there,
+	out.Evacuees, out.More, err = a.movables(ctx, there, in.Priority,
 		func(m *contract.Movable, by *kubevirt.VirtualMachineInstanceMigration) {
 			m.Evacuates = by.Annotations[contract.AnnotationEvacuation] == in.Node
 		})

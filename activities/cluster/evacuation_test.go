@@ -256,7 +256,7 @@ func TestEvictPod(t *testing.T) {
 		return now.DeletionTimestamp != nil
 	}
 	vmi := w.evacuee(t, "web", func(v *kubevirt.VirtualMachineInstance) { v.Spec.EvictionStrategy = nil })
-	require.Empty(t, evict(vmi), "there is no pod")
+	require.Contains(t, evict(vmi), "it has no pod on node "+drained)
 	here, elsewhere := launcher(vmi, drained), launcher(vmi, "node-2")
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
 		if r.Subresource != "eviction" {

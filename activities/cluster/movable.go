@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -48,16 +49,22 @@ func (a *Activities) eachInstance(
 // many instances there are besides. Those that can be moved are first, and of these the smallest, since it is done
 // soonest; of the same size the oldest. About is called with each migration that has not ended.
 func (a *Activities) movables(
-	ctx context.Context, of []contract.Movable,
+	ctx context.Context, of []contract.Movable, p contract.Priority,
 	about func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration),
 ) (out []contract.Movable, more int, err error) {
-	slices.SortFunc(of, func(a, b contract.Movable) int {
+	order := func(a, b contract.Movable) int {
 		return cmp.Or(first(a.Migratable, b.Migratable), cmp.Compare(a.Memory, b.Memory), a.Created.Compare(b.Created),
 			cmp.Compare(a.VMI.UID, b.VMI.UID))
-	})
+	}
 	if more = max(0, len(of)-contract.MaxMovables); more > 0 {
+		leaving, stuck := sets.New(p.Leaving...), sets.New(p.Stuck...)
+		slices.SortFunc(of, func(a, b contract.Movable) int {
+			return cmp.Or(first(leaving.Has(a.VMI.UID), leaving.Has(b.VMI.UID)),
+				first(!stuck.Has(a.VMI.UID), !stuck.Has(b.VMI.UID)), order(a, b))
+		})
 		of = of[:contract.MaxMovables]
 	}
+	slices.SortFunc(of, order)
 	var objects []contract.Object
 	for _, m := range of {
 		objects = append(objects, m.VMI)
@@ -230,8 +237,13 @@ func (a *Activities) evict(
 	if err != nil {
 		return "", err
 	}
+	refused = "it has no pod on node " + node + " now that could be evicted"
 	for _, pod := range pods {
-		if pod.NodeName != node || pod.Ended() || pod.DeletionTimestamp != nil {
+		if pod.NodeName != node || pod.Ended() {
+			continue
+		}
+		if pod.DeletionTimestamp != nil {
+			refused = "" // it leaves
 			continue
 		}
 		uid := types.UID(pod.UID)
@@ -242,6 +254,7 @@ func (a *Activities) evict(
 		switch {
 		case err == nil:
 			a.tellBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
+			refused = ""
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err),
 			apierrors.IsInternalError(err): // as of a pod with two disruption budgets, which must not stop the others
@@ -250,5 +263,5 @@ func (a *Activities) evict(
 			return "", failure("evicting pod "+pod.Name, err)
 		}
 	}
-	return "", nil
+	return refused, nil
 }

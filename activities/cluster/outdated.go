@@ -20,7 +20,7 @@ func (a *Activities) FindOutdated(
 	ctx context.Context, in contract.FindOutdatedInput,
 ) (contract.FindOutdatedResult, error) {
 	out := contract.FindOutdatedResult{Strategy: a.updateStrategy()}
-	if err := a.gives(in.Image); err != nil {
+	if err := a.checkImage(in.Image); err != nil {
 		return out, err
 	}
 	selector := contract.LabelOutdatedImage
@@ -48,7 +48,7 @@ func (a *Activities) FindOutdated(
 		return out, err
 	}
 	n := len(outdated)
-	out.Instances, out.More, err = a.movables(ctx, outdated,
+	out.Instances, out.More, err = a.movables(ctx, outdated, in.Priority,
 		func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration) {})
 	if err != nil {
 		return out, err
@@ -56,8 +56,8 @@ func (a *Activities) FindOutdated(
 	return out, a.countOutdated(ctx, n)
 }
 
-// gives refuses to work towards another image than this process gives to new launchers.
-func (a *Activities) gives(image string) error {
+// checkImage refuses to work towards another image than this process gives to new launchers.
+func (a *Activities) checkImage(image string) error {
 	if image == a.LauncherImage {
 		return nil
 	}
@@ -73,7 +73,8 @@ func (a *Activities) updateStrategy() contract.UpdateStrategy {
 		IntervalSeconds: int64(u.Interval.Seconds())}
 }
 
-// markOutdated sets the label of an instance right. One that is gone needs none.
+// markOutdated sets the label of an instance right. One that is gone needs none; one whose label somebody's webhook
+// refuses goes without, and holds up no other.
 func (a *Activities) markOutdated(ctx context.Context, vmi *kubevirt.VirtualMachineInstance, is bool) error {
 	metadata := locked(string(vmi.UID), "")
 	metadata["labels"] = merge{contract.LabelOutdatedImage: nil}
@@ -85,10 +86,16 @@ func (a *Activities) markOutdated(ctx context.Context, vmi *kubevirt.VirtualMach
 		return err
 	}
 	_, err = a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
-	if err != nil && !otherObject(err) {
+	switch {
+	case err == nil, otherObject(err):
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
+		a.Log.Warn().Err(err).Str("namespace", vmi.Namespace).Str("name", vmi.Name).
+			Msg("the label of an outdated launcher is refused")
+		return nil
+	default:
 		return failure("patching VirtualMachineInstance "+vmi.Name, err)
 	}
-	return nil
 }
 
 // countOutdated writes how many there are into the status of the KubeVirt object, if there is one and it says something
@@ -123,7 +130,7 @@ func (a *Activities) MoveOutdated(
 	ctx context.Context, in contract.UpdateInstancesInput,
 ) (contract.UpdateInstancesResult, error) {
 	if !a.Settings().WorkloadUpdates.Migrate {
-		return refuseAll(in, "no guest is to be moved to a new launcher any more"), a.gives(in.Image)
+		return refuseAll(in, "no guest is to be moved to a new launcher any more"), a.checkImage(in.Image)
 	}
 	migrations, err := a.migrationsOf(ctx, in.Instances)
 	if err != nil {
@@ -175,7 +182,7 @@ func (a *Activities) EvictOutdated(
 ) (contract.UpdateInstancesResult, error) {
 	updates := a.Settings().WorkloadUpdates
 	if !updates.Evict {
-		return refuseAll(in, "no guest is to be evicted for a new launcher any more"), a.gives(in.Image)
+		return refuseAll(in, "no guest is to be evicted for a new launcher any more"), a.checkImage(in.Image)
 	}
 	return a.eachOutdated(ctx, in, func(vmi *kubevirt.VirtualMachineInstance, m contract.Movable) (string, error) {
 		if m.Migratable && updates.Migrate {
@@ -195,7 +202,7 @@ func (a *Activities) eachOutdated(
 	ctx context.Context, in contract.UpdateInstancesInput,
 	do func(*kubevirt.VirtualMachineInstance, contract.Movable) (refused string, err error),
 ) (out contract.UpdateInstancesResult, err error) {
-	if err := a.gives(in.Image); err != nil {
+	if err := a.checkImage(in.Image); err != nil {
 		return out, err
 	}
 	for _, o := range in.Instances {

@@ -2,7 +2,8 @@ package cluster_test
 
 import (
 	"errors"
-	"strings"
+	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -117,16 +119,56 @@ func TestLabelsAreWrittenInParts(t *testing.T) {
 		t.Skip("it needs a KubeVirt object of its own")
 	}
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
-	for i := range contract.MaxMovables + 5 {
-		w.outdated(t, "vm-"+strings.Repeat("x", i/10)+string(rune('a'+i%10)), nil)
+	const n = contract.MaxMarked + 5
+	for i := range n {
+		w.outdated(t, "vm-"+strconv.Itoa(i), nil)
 	}
 	out := w.find(t, true)
-	require.Equal(t, []int{contract.MaxMovables, 5}, []int{len(out.Instances), out.More})
-	for left := contract.MaxMovables + 5 - contract.MaxMarked; out.Unmarked > 0; left -= contract.MaxMarked {
-		require.Equal(t, left, out.Unmarked)
-		out = w.find(t, true)
+	require.Equal(t, []int{contract.MaxMovables, n - contract.MaxMovables, 5},
+		[]int{len(out.Instances), out.More, out.Unmarked})
+	require.Zero(t, w.find(t, true).Unmarked)
+	first := w.find(t, false)
+	require.Equal(t, n-contract.MaxMovables, first.More)
+
+	// Those that nothing can be done about hide nobody, and who leaves is not missed.
+	stuck, leaving := uids(first.Instances)[1:], uids(first.Instances)[:1]
+	out, err := w.FindOutdated(t.Context(), contract.FindOutdatedInput{Image: newLauncher,
+		Priority: contract.Priority{Stuck: stuck, Leaving: leaving}})
+	require.NoError(t, err)
+	require.Len(t, out.Instances, contract.MaxMovables)
+	require.Subset(t, uids(out.Instances), leaving)
+	for _, uid := range stuck {
+		require.NotContains(t, uids(out.Instances), uid)
 	}
-	require.Equal(t, 5, w.find(t, false).More)
+}
+
+func uids(list []contract.Movable) (uids []string) {
+	for _, m := range list {
+		uids = append(uids, m.VMI.UID)
+	}
+	return uids
+}
+
+// TestALabelThatIsRefusedHoldsNobodyUp, nor does it begin anew for ever.
+func TestALabelThatIsRefusedHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
+	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
+	w.outdated(t, "refused", nil)
+	w.outdated(t, "web", nil)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Method != http.MethodPatch || r.Name != "refused" {
+			return nil
+		}
+		status := apierrors.NewForbidden(schema.GroupResource{Resource: "vmis"}, r.Name, errors.New("a webhook")).Status()
+		return &fakekube.Fault{Status: &status}
+	})
+	out := w.find(t, true)
+	require.Len(t, out.Instances, 2)
+	require.Zero(t, out.Unmarked)
+	require.Equal(t, []string{"web"}, vmiNames(w.find(t, false).Instances))
 }
 
 func TestMoveOutdated(t *testing.T) {
@@ -229,12 +271,14 @@ func TestEvictOutdated(t *testing.T) {
 		}
 		return &fakekube.Fault{Status: &status}
 	})
+	podless := w.outdated(t, "podless", unmovable)
 	in := contract.UpdateInstancesInput{Image: newLauncher,
-		Instances: []contract.Object{moves, twice, leaves, fixed, guarded}}
+		Instances: []contract.Object{moves, twice, leaves, fixed, guarded, podless}}
 	for range 2 {
 		out, err := w.EvictOutdated(t.Context(), in)
 		require.NoError(t, err)
-		require.Len(t, out.Refused, 4)
+		require.Len(t, out.Refused, 5)
+		require.Contains(t, out.Refused[4].Why, "no pod")
 		require.Equal(t, contract.InstanceRefusal{UID: moves.UID, Why: "it can be moved now"}, out.Refused[0])
 		require.Contains(t, out.Refused[1].Why, "two budgets protect it")
 		require.Contains(t, out.Refused[2].Why, "is being moved")

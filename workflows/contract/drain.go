@@ -101,10 +101,18 @@ const (
 // MaxMovables is how many instances a drain or a workload update looks at, at once.
 const MaxMovables = 100
 
+// Priority says which instances are not to be among those that are left out where there are more than MaxMovables, and
+// which are: their UIDs. Otherwise those that nothing can be done about would hide the others for ever.
+type Priority struct {
+	Leaving []string `json:"leaving,omitempty"`
+	Stuck   []string `json:"stuck,omitempty"`
+}
+
 // FindEvacueesInput asks for the instances on a node that have not ended.
 type FindEvacueesInput struct {
 	Node  string     `json:"node"`
 	Scope DrainScope `json:"scope"`
+	Priority
 }
 
 // FindEvacueesResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.

@@ -32,7 +32,7 @@ const (
 	ActivityMoveOutdated  = "MoveOutdated"
 	ActivityEvictOutdated = "EvictOutdated"
 	ErrorOtherLauncher    = "OtherLauncher" // the type of that error
-	MaxMarked             = 50              // how many labels FindOutdated writes at once
+	MaxMarked             = 500             // how many labels FindOutdated writes at once
 )
 
 // FindOutdatedInput asks for the instances that have not ended and whose launchers are not of that image. All looks at
@@ -40,6 +40,7 @@ const (
 type FindOutdatedInput struct {
 	Image string `json:"image"`
 	All   bool   `json:"all,omitempty"`
+	Priority
 }
 
 // FindOutdatedResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.

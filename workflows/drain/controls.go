@@ -37,7 +37,7 @@ func (d *drain) controls() []entity.Control {
 				return nil
 			},
 			Apply: func(time.Time, contract.ControlRequest) (string, error) {
-				s.Paused, s.Look = nil, true
+				s.Paused, s.Stale = nil, true
 				return "The drain goes on.", nil
 			},
 		},
@@ -62,9 +62,9 @@ func (d *drain) controls() []entity.Control {
 // cancel ends the drain when it has taken back what it can.
 func (s *State) cancel(r Request) {
 	if s.Cancelled == nil {
-		s.Cancelled, s.Look = &r, true
+		s.Cancelled, s.Stale = &r, true
 	}
 }
 
 // hurry ends the pauses before other attempts.
-func (s *State) hurry(time.Time) { s.Guests, s.Look = s.Guests.Hurried(), true }
+func (s *State) hurry(time.Time) { s.Guests, s.Stale = s.Guests.Hurried(), true }

@@ -34,7 +34,7 @@ func (s *State) next(now time.Time) entity.Decision {
 	switch {
 	case s.Gone:
 		return entity.Decision{Action: entity.ActFinish, Why: "the node exists no more"}
-	case s.Look, !now.Before(look):
+	case s.Stale, !now.Before(look):
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Cancelled != nil:
 		return s.undo()

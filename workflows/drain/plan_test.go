@@ -148,7 +148,7 @@ func TestWhatIsDoneNext(t *testing.T) {
 			change: func(s *State) { s.Paused = &Request{} }, wake: lookWhileMoving},
 		"one moves": {state: seen(marked, guest("a", moving)), wake: lookWhileMoving},
 		"something has changed": {state: seen(marked, guest("a")), change: func(s *State) {
-			s.Look = true
+			s.Stale = true
 		}, want: entity.ActRead},
 		"nobody can move":       {state: seen(marked, guest("a", fixed)), wake: lookWhileIdle},
 		"one backs off":         {state: seen(marked, guest("a", failed(1, 0))), wake: 20 * time.Second},
@@ -171,20 +171,20 @@ func TestWhatIsDoneNext(t *testing.T) {
 			want: entity.ActRead},
 		"cancelled, and looked": {state: seen(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
-			s.Look = false
+			s.Stale = false
 		}, want: actDelete},
 		"cancelled, its migrations deleted": {state: seen(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
-			s.Look, s.Deleted = false, true
+			s.Stale, s.Deleted = false, true
 		}, want: actClear},
 		"cancelled, all done": {state: seen(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
-			s.Look, s.Deleted, s.Cleared = false, true, true
+			s.Stale, s.Deleted, s.Cleared = false, true, true
 		}, want: entity.ActFinish},
 		"cancelled, others' stay marked": {state: seen(all, guest("a", strategy("External"))),
 			change: func(s *State) {
 				s.cancel(Request{})
-				s.Look = false
+				s.Stale = false
 			}, want: entity.ActFinish},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestAPersonEndsABackOff(t *testing.T) {
 	s := seen(contract.ScopeMarked, guest("a", failed(3, 0)))
 	require.True(t, s.Guests.BacksOff())
 	s.hurry(now)
-	s.Look = false
+	s.Stale = false
 	require.False(t, s.Guests.BacksOff())
 	require.Equal(t, actMigrate, s.decide(now).Action)
 	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", failed(4, 0))}, Outbound: 2})
@@ -242,9 +242,9 @@ func TestAPersonEndsABackOff(t *testing.T) {
 func TestTheScopeFollowsTheNode(t *testing.T) {
 	s := seen(contract.ScopeMarked, guest("a"))
 	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked})
-	require.False(t, s.Look)
+	require.False(t, s.Stale)
 	s.tell(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
-	require.True(t, s.Look)
+	require.True(t, s.Stale)
 	require.Equal(t, contract.ScopeAll, s.Scope)
 	stays := func(e *contract.Movable) { e.Marked = false }
 	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a"), guest("b", stays, fixed),

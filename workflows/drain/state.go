@@ -33,8 +33,8 @@ type State struct {
 	More     int         `json:"more,omitempty"`
 	Outbound int         `json:"outbound,omitempty"`
 	Seen     time.Time   `json:"seen,omitzero"`
-	// Look says that there is something new to be read.
-	Look bool `json:"look,omitempty"`
+	// Stale says that there is something new to be read.
+	Stale bool `json:"stale,omitempty"`
 	// Moved, Evicted and Left count those that are not on the node any more.
 	Moved   int `json:"moved,omitempty"`
 	Evicted int `json:"evicted,omitempty"`
@@ -68,7 +68,7 @@ func (s *State) tell(p contract.DrainProgress) {
 		s.Withdrawn = p.Scope == contract.ScopeMarked
 	}
 	if s.Scope != p.Scope || p.Marked != s.Marked {
-		s.Look = true
+		s.Stale = true
 	}
 	s.Scope = p.Scope
 	if p.Parallelism > 0 {
@@ -79,7 +79,7 @@ func (s *State) tell(p contract.DrainProgress) {
 
 // see takes in what was read of the node's guests.
 func (s *State) see(now time.Time, r contract.FindEvacueesResult) {
-	next, gone := s.Guests.See(now, r.Evacuees, s.judge)
+	next, gone := s.Guests.See(now, r.Evacuees, r.More, s.judge)
 	for _, b := range gone {
 		switch {
 		case b.Evicted:
@@ -91,7 +91,7 @@ func (s *State) see(now time.Time, r contract.FindEvacueesResult) {
 			s.Left++
 		}
 	}
-	s.Guests, s.More, s.Outbound, s.Seen, s.Look = next, r.More, r.Outbound, now, false
+	s.Guests, s.More, s.Outbound, s.Seen, s.Stale = next, r.More, r.Outbound, now, false
 }
 
 // judge says how a guest stands, and why.

@@ -89,7 +89,8 @@ func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
 	switch do.Action {
 	case entity.ActRead:
 		r, err := entity.Call[contract.FindEvacueesResult](ctx, contract.ActivityFindEvacuees,
-			"look who is on "+s.Node, contract.FindEvacueesInput{Node: s.Node, Scope: s.Scope})
+			"look who is on "+s.Node, contract.FindEvacueesInput{Node: s.Node, Scope: s.Scope,
+				Priority: s.Guests.Priority(s.More)})
 		if err == nil {
 			s.see(workflow.Now(ctx), r)
 		}
@@ -126,7 +127,7 @@ func (d *drain) migrate(ctx workflow.Context) error {
 	for _, refused := range r.Refused {
 		s.Guests = s.Guests.Refused(workflow.Now(ctx), refused.UID, refused.Why)
 	}
-	s.Look = len(r.Refused) < len(chosen)
+	s.Stale = len(r.Refused) < len(chosen)
 	return nil
 }
 

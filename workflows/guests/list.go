@@ -21,8 +21,9 @@ type Judge func(*Guest) (Standing, string)
 // leastPause is that between two attempts at what the API server refuses.
 const leastPause = 10 * time.Second
 
-// See takes in who was found, and says who of those before is not there any more.
-func (l List) See(now time.Time, found []contract.Movable, judge Judge) (next List, gone []Guest) {
+// See takes in who was found, and says who of those before is not there any more. Where there are more than were found,
+// nobody who idles is missed: it may be one of those.
+func (l List) See(now time.Time, found []contract.Movable, more int, judge Judge) (next List, gone []Guest) {
 	next = make(List, 0, len(found))
 	for _, m := range found {
 		g := Guest{Movable: m, Since: now}
@@ -41,7 +42,7 @@ func (l List) See(now time.Time, found []contract.Movable, judge Judge) (next Li
 		next = append(next, g)
 	}
 	for _, b := range l {
-		if next.index(b.VMI.UID) < 0 {
+		if next.index(b.VMI.UID) < 0 && (more == 0 || !b.Idle()) {
 			gone = append(gone, b)
 		}
 	}
@@ -88,6 +89,20 @@ func (l List) Evicted(now time.Time, uid string, judge Judge) List {
 		g.Standing, g.Since = Leaving, now
 		_, g.Reason = judge(g)
 	})
+}
+
+// Priority says who is to be looked at again first, and who last, where there are more than are looked at.
+func (l List) Priority(more int) (p contract.Priority) {
+	for i := range l {
+		switch g := &l[i]; {
+		case more == 0:
+		case g.Standing == Migrating, g.Standing == Leaving:
+			p.Leaving = append(p.Leaving, g.VMI.UID)
+		case g.Standing == Blocked, g.Failures > 0:
+			p.Stuck = append(p.Stuck, g.VMI.UID)
+		}
+	}
+	return p
 }
 
 // BacksOff says that a guest waits for another attempt.

@@ -30,7 +30,7 @@ func all(*Guest) bool { return true }
 
 // TestWhatAQueryWasAnsweredStays: no list changes under whoever has it.
 func TestWhatAQueryWasAnsweredStays(t *testing.T) {
-	before, _ := List(nil).See(now, found("a", "b"), waits)
+	before, _ := List(nil).See(now, found("a", "b"), 0, waits)
 	refused := before.Refused(now, "a", "a quota")
 	require.Equal(t, Waiting, before.Find("a").Standing)
 	require.Equal(t, Blocked, refused.Find("a").Standing)
@@ -45,7 +45,7 @@ func TestWhatAQueryWasAnsweredStays(t *testing.T) {
 
 // TestWhoWasRefusedWaits longer each time, until it has a migration; since when it stands so is kept.
 func TestWhoWasRefusedWaits(t *testing.T) {
-	l, _ := List(nil).See(now, found("a", "b"), waits)
+	l, _ := List(nil).See(now, found("a", "b"), 0, waits)
 	for _, pause := range []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second,
 		16 * time.Second} {
 		l = l.Refused(now, "a", "a quota")
@@ -54,15 +54,35 @@ func TestWhoWasRefusedWaits(t *testing.T) {
 		require.Equal(t, now.Add(pause), at)
 	}
 	later := now.Add(time.Hour)
-	l, gone := l.See(later, found("a"), waits)
+	l, gone := l.See(later, found("a"), 0, waits)
 	require.Equal(t, now, l[0].Since)
 	require.Equal(t, 5, l[0].Tries)
 	require.Equal(t, "b", gone[0].VMI.Name)
 	moves := found("a")
 	moves[0].Migration.UID = "m"
-	l, _ = l.See(later, moves, waits)
+	l, _ = l.See(later, moves, 0, waits)
 	require.Zero(t, l[0].Tries)
 	require.Equal(t, later, l[0].Since)
+}
+
+// TestWhoIsLeftOutIsNotMissed: with more than are looked at, only those that were leaving have left.
+func TestWhoIsLeftOutIsNotMissed(t *testing.T) {
+	moves := found("moves", "idles", "fails", "refused")
+	moves[0].Migration.UID, moves[2].Failures = "m", 1
+	l, _ := List(nil).See(now, moves, 1, func(g *Guest) (Standing, string) {
+		if g.Migration.UID != "" {
+			return Migrating, "by m"
+		}
+		return waits(g)
+	})
+	l = l.Refused(now, "refused", "a quota")
+	require.Zero(t, l.Priority(0))
+	require.Equal(t, contract.Priority{Leaving: []string{"moves"}, Stuck: []string{"fails", "refused"}}, l.Priority(1))
+	_, gone := l.See(now, nil, 1, waits)
+	require.Len(t, gone, 1)
+	require.Equal(t, "moves", gone[0].VMI.Name)
+	_, gone = l.See(now, nil, 0, waits)
+	require.Len(t, gone, 4)
 }
 
 func TestTheSoonerOfTwoTimes(t *testing.T) {
@@ -78,7 +98,7 @@ func TestTheSoonerOfTwoTimes(t *testing.T) {
 func TestWhoHasFailedComesLater(t *testing.T) {
 	three := found("a", "b", "c")
 	three[0].Failures, three[0].LastFailure = 1, now.Add(-time.Hour)
-	l, _ := List(nil).See(now, three, waits)
+	l, _ := List(nil).See(now, three, 0, waits)
 	chosen, at := l.Next(now, 2, all)
 	require.Equal(t, found("b", "c"), chosen)
 	require.Zero(t, at)

@@ -18,8 +18,8 @@ type Drain struct {
 	entity.Transition
 	Scope       contract.DrainScope `json:"scope"`
 	Parallelism int                 `json:"parallelism,omitempty"`
-	// Told is what it was told last.
-	Told contract.DrainProgress `json:"told"`
+	// Sent is what it was last told.
+	Sent contract.DrainProgress `json:"sent"`
 }
 
 // Drains is the part of a node's state that its drains are about.
@@ -95,7 +95,7 @@ func (s *State) follow() {
 func (s *State) draining(now time.Time) entity.Decision {
 	if s.Open != nil {
 		return s.Open.Decide(now, func(time.Time) entity.Decision {
-			if s.progress() != s.Open.Told {
+			if s.progress() != s.Open.Sent {
 				return entity.Decision{Action: actTell, Why: "it is to know what has changed"}
 			}
 			return entity.Decision{Waiting: "the drain"}
@@ -148,8 +148,8 @@ func (e *instance) drain(ctx workflow.Context, d entity.Decision) error {
 	case entity.ActOpen:
 		return e.openDrain(ctx, d)
 	case actTell:
-		s.Open.Told = s.progress()
-		return e.loop.SignalOpen(ctx, &s.Open.Transition, s.Open.Told)
+		s.Open.Sent = s.progress()
+		return e.loop.SignalOpen(ctx, &s.Open.Transition, s.Open.Sent)
 	case entity.ActAsk:
 		return e.loop.AskOpen(ctx, &s.Open.Transition)
 	default:
@@ -175,7 +175,7 @@ func (e *instance) openDrain(ctx workflow.Context, decision entity.Decision) err
 	}
 	s.Failure = s.Failure.Succeeded(decision.Step())
 	s.Wanted, s.Open = nil, &d
-	s.Open.Told = s.progress()
+	s.Open.Sent = s.progress()
 	s.Opened(&d.Transition)
 	return nil
 }

@@ -221,7 +221,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 		return entity.Plan{Waiting: "the first observation of the Node"}
 	}
 	if s.Node.Gone {
-		if s.Open != nil && !s.Open.Told.Gone {
+		if s.Open != nil && !s.Open.Sent.Gone {
 			return entity.Decision{Action: actTell, Why: "the node exists no more"}.Plan(s.Failure, e.drain)
 		}
 		return entity.Plan{Finish: true}

@@ -223,9 +223,5 @@ func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in an
 	if of <= few {
 		return entity.Call[Out](dctx, activity, what, in)
 	}
-	var out Out
-	o := entity.BatchOptions()
-	o.Summary = entity.Summary(what)
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(dctx, o), activity, in).Get(dctx, &out)
-	return out, err
+	return entity.CallBatch[Out](dctx, activity, what, in)
 }

@@ -20,5 +20,5 @@ func (u *update) controls() []entity.Control {
 
 // hurry ends the pauses before other attempts, and looks at all at once.
 func (s *State) hurry(time.Time) {
-	s.Guests, s.Settles, s.Look, s.All = s.Guests.Hurried(), time.Time{}, true, true
+	s.Guests, s.Settles, s.Stale, s.All = s.Guests.Hurried(), time.Time{}, true, true
 }

@@ -33,9 +33,9 @@ func (s *State) decide(now time.Time) entity.Decision {
 func (s *State) next(now time.Time) entity.Decision {
 	look := s.lookAt()
 	switch {
-	case s.Told.Image == "":
+	case s.Observed.Image == "":
 		return entity.Decision{Waiting: "the first word of which image new launchers get"}
-	case s.Look, !now.Before(look):
+	case s.Stale, !now.Before(look):
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Whole && len(s.Guests)+s.More == 0:
 		return entity.Decision{Action: entity.ActFinish, Why: "every launcher is of the image that new ones get"}

@@ -46,7 +46,7 @@ func both() contract.UpdateStrategy { s := migrate(); s.Evict = true; return s }
 
 // seen is what a look at all has found.
 func seen(u contract.UpdateStrategy, found ...contract.Movable) *State {
-	s := &State{Told: contract.OutdatedObservation{Image: "new", Outdated: len(found)}}
+	s := &State{Observed: contract.OutdatedObservation{Image: "new", Outdated: len(found)}}
 	s.see(now, true, contract.FindOutdatedResult{Instances: found, Strategy: u})
 	return s
 }
@@ -98,7 +98,7 @@ func TestWhatIsDoneNext(t *testing.T) {
 		wake   time.Duration // from now; 0: never
 	}{
 		"at first":           {state: &State{}},
-		"the image is known": {state: &State{Told: contract.OutdatedObservation{Image: "new"}}, want: entity.ActRead},
+		"the image is known": {state: &State{Observed: contract.OutdatedObservation{Image: "new"}}, want: entity.ActRead},
 		"nobody is outdated": {state: seen(migrate()), want: entity.ActFinish},
 		"nobody of those with the label is": {state: seen(migrate(), guest("a", moving)), change: func(s *State) {
 			s.see(now, false, contract.FindOutdatedResult{})
@@ -144,9 +144,9 @@ func TestWhatIsDoneNext(t *testing.T) {
 			s.observe(now, contract.OutdatedObservation{Image: "new", Sequence: 7, Outdated: 1})
 		}, want: entity.ActRead},
 		"crdwatch has told it before": {state: seen(none(), guest("a")), change: func(s *State) {
-			s.Told.Sequence = 7
+			s.Observed.Sequence = 7
 			s.observe(now, contract.OutdatedObservation{Image: "old", Sequence: 6, Outdated: 5})
-			s.observe(now, s.Told)
+			s.observe(now, s.Observed)
 		}, wake: lookWhileIdle},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestWhoIsLookedAt(t *testing.T) {
 	require.True(t, s.lookAtAll(now.Add(lookWhileIdle)))
 	look := func(r contract.FindOutdatedResult, whole bool) bool {
 		s.see(now, whole, r)
-		return s.Look && s.lookAtAll(now)
+		return s.Stale && s.lookAtAll(now)
 	}
 	one := contract.FindOutdatedResult{Instances: []contract.Movable{guest("a")}}
 	require.True(t, look(one, false), "crdwatch knows of two")
@@ -195,9 +195,9 @@ func TestWhoIsLookedAt(t *testing.T) {
 	require.True(t, look(one, true), "labels are still to be set")
 	s.observe(now, contract.OutdatedObservation{Image: "newer", Sequence: 1, Outdated: 1})
 	require.Equal(t, now.Add(settleFor), s.Settles)
-	require.True(t, s.Look && s.All)
+	require.True(t, s.Stale && s.All)
 	s.observe(now, contract.OutdatedObservation{Image: "older", Epoch: 1})
-	require.Equal(t, "older", s.Told.Image, "a newer epoch is believed")
+	require.Equal(t, "older", s.Observed.Image, "a newer epoch is believed")
 }
 
 // TestHowTheyLeft is counted by what was known of each before.
@@ -214,6 +214,6 @@ func TestAPersonEndsABackOff(t *testing.T) {
 	s.Settles = now.Add(settleFor)
 	s.hurry(now)
 	require.Equal(t, entity.ActRead, s.decide(now).Action)
-	s.Look = false
+	s.Stale = false
 	require.Equal(t, actMove, s.decide(now).Action)
 }

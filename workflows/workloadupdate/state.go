@@ -11,22 +11,22 @@ import (
 // State is everything that a workload update knows. It is carried across Continue-As-New.
 type State struct {
 	Since time.Time `json:"since"`
-	// Told is what crdwatch said last, Changed when it said another image than before, and Settles until when nobody is
+	// Observed is what crdwatch said last, Changed when it said another image than before, and Settles until when nobody is
 	// moved because of that.
-	Told    contract.OutdatedObservation `json:"told"`
-	Changed time.Time                    `json:"changed,omitzero"`
-	Settles time.Time                    `json:"settles,omitzero"`
+	Observed contract.OutdatedObservation `json:"observed"`
+	Changed  time.Time                    `json:"changed,omitzero"`
+	Settles  time.Time                    `json:"settles,omitzero"`
 	// Guests are those in outdated launchers, in the order in which they are to leave, as they were at Seen. More is
 	// how many there are besides.
 	Guests   guests.List             `json:"guests,omitempty"`
 	More     int                     `json:"more,omitempty"`
 	Strategy contract.UpdateStrategy `json:"strategy"`
 	Seen     time.Time               `json:"seen,omitzero"`
-	// Whole says that every instance was looked at then. All says that this is to be done next, and Look that there is
+	// Whole says that every instance was looked at then. All says that this is to be done next, and Stale that there is
 	// something new to be read.
 	Whole bool `json:"whole,omitempty"`
 	All   bool `json:"all,omitempty"`
-	Look  bool `json:"look,omitempty"`
+	Stale bool `json:"stale,omitempty"`
 	// Batch is when guests were evicted last.
 	Batch time.Time `json:"batch,omitzero"`
 	// Moved, Evicted and Left count those that are not outdated any more.
@@ -40,19 +40,19 @@ type State struct {
 
 // observe takes in what crdwatch says. What comes late or twice changes nothing.
 func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
-	if o.Epoch < s.Told.Epoch || o.Epoch == s.Told.Epoch && o.Sequence <= s.Told.Sequence {
+	if o.Epoch < s.Observed.Epoch || o.Epoch == s.Observed.Epoch && o.Sequence <= s.Observed.Sequence {
 		return
 	}
-	if o.Image != s.Told.Image {
+	if o.Image != s.Observed.Image {
 		s.Changed, s.Settles, s.All = now, now.Add(settleFor), true
 	}
-	s.Told, s.Look = o, true
+	s.Observed, s.Stale = o, true
 }
 
 // see takes in what was read. Where crdwatch knows of more than have the label, all are to be looked at.
 func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
 	s.Strategy = r.Strategy // before they are judged by it
-	next, gone := s.Guests.See(now, r.Instances, s.judge)
+	next, gone := s.Guests.See(now, r.Instances, r.More, s.judge)
 	for _, b := range gone {
 		switch {
 		case b.Evicted:
@@ -65,8 +65,8 @@ func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
 	}
 	s.Guests, s.More, s.Seen, s.Whole = next, r.More, now, all
 	found := len(next) + r.More
-	s.All = r.Unmarked > 0 || !all && (found == 0 || found < s.Told.Outdated)
-	s.Look = s.All
+	s.All = r.Unmarked > 0 || !all && (found == 0 || found < s.Observed.Outdated)
+	s.Stale = s.All
 }
 
 // judge says how a guest stands, and why.

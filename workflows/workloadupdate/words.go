@@ -40,7 +40,7 @@ func (u *update) Details(p entity.Plan) string {
 	var b strings.Builder
 	done := s.Moved + s.Evicted + s.Left
 	fmt.Fprintf(&b, "**%d of %d launchers updated: %s**\n\nThe image is now `%s`; %s.", done,
-		done+len(s.Guests)+s.More, s.summary(), s.Told.Image, method(s.Strategy))
+		done+len(s.Guests)+s.More, s.summary(), s.Observed.Image, method(s.Strategy))
 	b.WriteString("\n" + s.Guests.Lines())
 	if p.Waiting != "" {
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)

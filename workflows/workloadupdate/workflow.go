@@ -65,9 +65,12 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	s := &u.state
 	switch do.Action {
 	case entity.ActRead:
-		all := s.lookAtAll(workflow.Now(ctx))
-		r, err := entity.Call[contract.FindOutdatedResult](ctx, contract.ActivityFindOutdated,
-			"look whose launchers are outdated", contract.FindOutdatedInput{Image: s.Told.Image, All: all})
+		all, call := s.lookAtAll(workflow.Now(ctx)), entity.Call[contract.FindOutdatedResult]
+		if all { // and labels are written
+			call = entity.CallBatch[contract.FindOutdatedResult]
+		}
+		r, err := call(ctx, contract.ActivityFindOutdated, "look whose launchers are outdated",
+			contract.FindOutdatedInput{Image: s.Observed.Image, All: all, Priority: s.Guests.Priority(s.More)})
 		if err == nil {
 			s.see(workflow.Now(ctx), all, r)
 		}
@@ -75,7 +78,7 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	case actMove:
 		chosen, _ := s.movable(workflow.Now(ctx))
 		refused, err := u.apply(ctx, contract.ActivityMoveOutdated, "make %d migrations to new launchers", chosen)
-		s.Look = err == nil && refused < len(chosen)
+		s.Stale = err == nil && refused < len(chosen)
 		return err
 	case actEvict:
 		chosen, _ := s.evictable(workflow.Now(ctx))
@@ -94,7 +97,7 @@ func (u *update) apply(
 	ctx workflow.Context, activity, what string, chosen []contract.Movable,
 ) (refused int, err error) {
 	s := &u.state
-	in := contract.UpdateInstancesInput{Image: s.Told.Image}
+	in := contract.UpdateInstancesInput{Image: s.Observed.Image}
 	for _, m := range chosen {
 		in.Instances = append(in.Instances, m.VMI)
 	}

@@ -193,7 +193,7 @@ func TestAnUpdateGoesOnInAnotherRun(t *testing.T) {
 	require.NoError(t, entity.Decode(in.Carried, &s))
 	require.Equal(t, "alice", s.Hold.Actor)
 	require.Equal(t, 1, s.Moved)
-	require.Equal(t, "new", s.Told.Image)
+	require.Equal(t, "new", s.Observed.Image)
 	require.Len(t, s.Guests, 1)
 
 	next := newCluster(t, migrate(), guest("b"))
