@@ -21,24 +21,23 @@ import (
 const newerLauncher = "localhost/virtflow/launcher:dev"
 
 // TestWorkloadUpdate brings a new launcher image to three running guests, one after the other. Until somebody lets it
-// go on, it moves nobody.
+// go on, it moves nobody. The way back is by eviction.
 func TestWorkloadUpdate(t *testing.T) {
 	turns.Take(t, 1)
 	untilHealthy(t)
 	first := launcherImage(t)
 	require.NotEqual(t, newerLauncher, first)
 	t.Cleanup(func() {
-		launch(t, "control-worker", first)
-		launch(t, "crdwatch", first)
+		launchAll(t, first)
 		untilHealthy(t)
 	})
-	strategy := func(methods, limit string) {
+	strategy := func(updates, limit string) {
 		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":`+
-			`{"workloadUpdateStrategy":{"workloadUpdateMethods":`+methods+`},"configuration":{"migrations":`+
+			`{"workloadUpdateStrategy":`+updates+`,"configuration":{"migrations":`+
 			`{"parallelMigrationsPerCluster":`+limit+`}}}}`)
 	}
 	t.Cleanup(func() { strategy("null", "null") })
-	strategy(`["LiveMigrate"]`, "1")
+	strategy(`{"workloadUpdateMethods":["LiveMigrate"]}`, "1")
 
 	namespace, names := newNamespace(t), []string{"first", "second", "third"}
 	machines, guests := map[string]*machine{}, map[string]*kubevirt.VirtualMachineInstance{}
@@ -55,9 +54,7 @@ func TestWorkloadUpdate(t *testing.T) {
 	counted := one.counted(one.pod())
 	require.NotEmpty(t, counted)
 
-	launch(t, "control-worker", newerLauncher)
-	kubectl(t, "-n", "virtflow", "rollout", "status", "deployment/virtflow-control-worker", "--timeout=3m")
-	launch(t, "crdwatch", newerLauncher)
+	launchAll(t, newerLauncher)
 	until(t, 3*time.Minute, "the workload update has begun", func() error {
 		var state struct {
 			Guests []contract.Movable `json:"guests"`
@@ -78,13 +75,8 @@ func TestWorkloadUpdate(t *testing.T) {
 	_, err = control(contract.WorkloadUpdateID, contract.ControlRetryNow, `{"actor": "alice"}`)
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(context.Background(), 3*migrationTime)
-	defer cancel()
-	var result contract.WorkloadUpdateResult
-	err = temporal(t).GetWorkflow(ctx, contract.WorkloadUpdateID, "").Get(ctx, &result)
-	require.NoError(t, err, landscape())
 	require.Equal(t, contract.WorkloadUpdateResult{Moved: 3,
-		Summary: "No launcher is outdated any more: 3 moved."}, result)
+		Summary: "No launcher is outdated any more: 3 moved."}, updated(t))
 	untilOutdated(t, namespace, nil, "0")
 	for _, name := range names {
 		vmi, err := machines[name].vmi()
@@ -119,9 +111,39 @@ func TestWorkloadUpdate(t *testing.T) {
 		require.False(t, reached(t, m, kubevirt.MigrationRunning).Before(ended), "two at a time: %+v", moves)
 		ended = reached(t, m, kubevirt.MigrationSucceeded)
 	}
+
+	// Those that are not to be moved are evicted, two at a time, and their VMs start others in the launcher of before.
+	strategy(`{"workloadUpdateMethods":["Evict"],"batchEvictionSize":2,"batchEvictionInterval":"5s"}`, "1")
+	launchAll(t, first)
+	until(t, 3*migrationTime, "every VM has another instance in the launcher of before", func() error {
+		for _, name := range names {
+			vmi, err := machines[name].vmi()
+			if err != nil {
+				return err
+			}
+			if vmi.UID == guests[name].UID || vmi.Status.LauncherContainerImageVersion != first {
+				return fmt.Errorf("instance %s of %s has a launcher of %s", vmi.UID, name,
+					vmi.Status.LauncherContainerImageVersion)
+			}
+		}
+		return nil
+	})
+	require.Equal(t, contract.WorkloadUpdateResult{Evicted: 3,
+		Summary: "No launcher is outdated any more: 0 moved, 3 evicted."}, updated(t))
+	untilOutdated(t, namespace, nil, "0")
 	for _, name := range names {
+		machines[name].untilBooted()
 		machines[name].remove()
 	}
+}
+
+// updated waits until the workload update has ended.
+func updated(t *testing.T) (result contract.WorkloadUpdateResult) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*migrationTime)
+	defer cancel()
+	require.NoError(t, temporal(t).GetWorkflow(ctx, contract.WorkloadUpdateID, "").Get(ctx, &result), landscape())
+	return result
 }
 
 // reached is when a migration came to a phase.
@@ -146,6 +168,14 @@ func launcherImage(t *testing.T) string {
 	image, ok := strings.CutPrefix(flag, "--launcher-image=")
 	require.True(t, ok, flag)
 	return image
+}
+
+// launchAll tells every process, the one that makes pods first, and waits for it.
+func launchAll(t *testing.T, image string) {
+	t.Helper()
+	launch(t, "control-worker", image)
+	kubectl(t, "-n", "virtflow", "rollout", "status", "deployment/virtflow-control-worker", "--timeout=3m")
+	launch(t, "crdwatch", image)
 }
 
 // launch tells a process which image new launchers get. It is replaced by another one that knows.
