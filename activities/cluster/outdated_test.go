@@ -162,7 +162,8 @@ func TestALabelThatIsRefusedHoldsNobodyUp(t *testing.T) {
 		if r.Method != http.MethodPatch || r.Name != "refused" {
 			return nil
 		}
-		status := apierrors.NewForbidden(schema.GroupResource{Resource: "vmis"}, r.Name, errors.New("a webhook")).Status()
+		why := errors.New("a webhook does not like it")
+		status := apierrors.NewForbidden(schema.GroupResource{}, r.Name, why).Status()
 		return &fakekube.Fault{Status: &status}
 	})
 	out := w.find(t, true)

@@ -12,13 +12,6 @@ import (
 	"github.com/virtflow/virtflow/api/validation"
 )
 
-// refuse answers for a kind that nothing acts on yet.
-func refuse(kind string) admission.Response {
-	return refused([]metav1.StatusCause{{
-		Type: metav1.CauseTypeFieldValueNotSupported, Field: "kind", Message: kind + " is not supported yet",
-	}})
-}
-
 // validateKubeVirt keeps settings out of the configuration object that would do nothing, and asks for those without
 // which KubeVirt's defaults would ask for something that is not supported yet.
 func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) admission.Response {

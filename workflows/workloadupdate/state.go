@@ -11,8 +11,8 @@ import (
 // State is everything that a workload update knows. It is carried across Continue-As-New.
 type State struct {
 	Since time.Time `json:"since"`
-	// Observed is what crdwatch said last, Changed when it said another image than before, and Settles until when nobody is
-	// moved because of that.
+	// Observed is what crdwatch said last, Changed when it said another image than before, and Settles until when
+	// nobody is moved because of that.
 	Observed contract.OutdatedObservation `json:"observed"`
 	Changed  time.Time                    `json:"changed,omitzero"`
 	Settles  time.Time                    `json:"settles,omitzero"`
