@@ -31,11 +31,21 @@ func complete(env unsafe.Pointer, result *commonpb.Payloads, err error)
 
 // close ends the run of a workflow at once: its code does nothing any more.
 func (f *workflows) close(id string) {
-	running := reflect.ValueOf(f.world.env).Elem().FieldByName("impl").Elem().FieldByName("runningWorkflows")
-	complete(running.MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer(), nil,
-		&temporal.TerminatedError{})
+	complete(f.environment(id), nil, &temporal.TerminatedError{})
 	delete(f.runs, id)
 }
+
+// environment is the test environment's own of a run that is open.
+func (f *workflows) environment(id string) unsafe.Pointer {
+	running := reflect.ValueOf(f.world.env).Elem().FieldByName("impl").Elem().FieldByName("runningWorkflows")
+	return running.MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer()
+}
+
+// closeDoneChannel ends the goroutine of a run. The test environment forgets that where one continues as new, and each
+// keeps its whole world.
+//
+//go:linkname closeDoneChannel go.temporal.io/sdk/internal.(*testWorkflowEnvironmentImpl).closeDoneChannel
+func closeDoneChannel(env unsafe.Pointer)
 
 // closeAll ends all: what goes on would keep its coroutines, and with them the world, for as long as the tests run.
 func (f *workflows) closeAll() {

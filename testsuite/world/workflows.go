@@ -204,6 +204,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	r.open = false
 	if workflow.IsContinueAsNewError(err) {
 		w.continued++
+		closeDoneChannel(w.workflows.environment(id))
 	}
 	if isTransition(r.kind) {
 		w.tracef("%s: ended: %v", id, err)
