@@ -109,8 +109,9 @@ func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInp
 	case o.Ended():
 		why = "the pod that the guest was in has ended"
 	case wants != "" && wants != a.LauncherImage:
-		why = "the migration is to bring a launcher of the image " + wants + ", and this control worker gives new ones " +
-			a.LauncherImage + ": one of two releases"
+		return nil, nil, nil, "", a.targetRefused(in.Migration, final(contract.ErrorOtherLauncher,
+			"the migration is to bring a launcher of the image "+wants+", and this control worker gives new ones "+
+				a.LauncherImage+": one of two releases"))
 	case updates(migration) && o.LauncherImage == a.LauncherImage:
 		why = "the guest's launcher is of the image already that this control worker gives new ones"
 	}

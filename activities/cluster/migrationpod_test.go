@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,13 +129,6 @@ func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
 		"the source has ended": {func(t *testing.T, w *world, in *contract.CreateTargetPodInput) {
 			w.podIs(t, in.Source.Name, corev1.PodFailed)
 		}, "the pod that the guest was in has ended"},
-		"it is to bring another launcher": {func(t *testing.T, w *world, _ *contract.CreateTargetPodInput) {
-			_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
-				m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: "",
-					contract.AnnotationLauncherImage: "localhost/virtflow/launcher:another"}
-			})
-			require.NoError(t, err)
-		}, "is to bring a launcher of the image localhost/virtflow/launcher:another"},
 		"it would bring no newer launcher": {func(t *testing.T, w *world, _ *contract.CreateTargetPodInput) {
 			_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
 				m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: ""}
@@ -164,6 +158,25 @@ func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
 			require.NotContains(t, w.fake.Calls(), "POST pods")
 		})
 	}
+}
+
+// TestNoTargetOfAnotherRelease: its migration ends, and holds up no other.
+func TestNoTargetOfAnotherRelease(t *testing.T) {
+	w := newWorld(t)
+	in := w.moving(t)
+	_, err := fakekube.Edit(w.fake, w.ns, "move", "", func(m *kubevirt.VirtualMachineInstanceMigration) {
+		m.Annotations = map[string]string{contract.AnnotationWorkloadUpdate: "",
+			contract.AnnotationLauncherImage: "localhost/virtflow/launcher:another"}
+	})
+	require.NoError(t, err)
+	w.fake.Calls()
+	_, err = w.CreateTargetPod(t.Context(), in)
+	require.Equal(t, contract.ErrorOtherLauncher, errorType(err))
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.True(t, app.NonRetryable())
+	require.ErrorContains(t, err, "is to bring a launcher of the image localhost/virtflow/launcher:another")
+	require.NotContains(t, w.fake.Calls(), "POST pods")
 }
 
 // TestWhyATargetIsNotMadeIsTold: a quota may have room later, and a pod of its name is not taken for it.

@@ -47,7 +47,8 @@ func (a *Activities) eachInstance(
 
 // movables are the first contract.MaxMovables of instances, with what there is to be known of their migrations, and how
 // many instances there are besides. Those that can be moved are first, and of these the smallest, since it is done
-// soonest; of the same size the oldest. About is called with each migration that has not ended.
+// soonest; of the same size the oldest. Where there are more, p says who is among them. About is called with each
+// migration that has not ended.
 func (a *Activities) movables(
 	ctx context.Context, of []contract.Movable, p contract.Priority,
 	about func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration),
@@ -239,11 +240,11 @@ func (a *Activities) evict(
 	}
 	refused = "it has no pod on node " + node + " now that could be evicted"
 	for _, pod := range pods {
-		if pod.NodeName != node || pod.Ended() {
+		if pod.NodeName != node {
 			continue
 		}
-		if pod.DeletionTimestamp != nil {
-			refused = "" // it leaves
+		if pod.Ended() || pod.DeletionTimestamp != nil {
+			refused = "" // it leaves, perhaps by an attempt whose answer was lost
 			continue
 		}
 		uid := types.UID(pod.UID)

@@ -28,7 +28,7 @@ func (a *Activities) FindOutdated(
 		selector = ""
 	}
 	var outdated []contract.Movable
-	written := 0
+	tried, written := 0, 0
 	err := a.eachInstance(ctx, selector, func(vmi *kubevirt.VirtualMachineInstance) error {
 		is := observe.Outdated(vmi, in.Image)
 		if is {
@@ -37,15 +37,22 @@ func (a *Activities) FindOutdated(
 		switch _, marked := vmi.Labels[contract.LabelOutdatedImage]; {
 		case is == marked:
 			return nil
-		case written == contract.MaxMarked:
+		case tried == contract.MaxMarked:
 			out.Unmarked++
 			return nil
 		}
-		written++
-		return a.markOutdated(ctx, vmi, is)
+		tried++
+		refused, err := a.markOutdated(ctx, vmi, is)
+		if err == nil && !refused {
+			written++
+		}
+		return err
 	})
 	if err != nil {
 		return out, err
+	}
+	if written == 0 { // what is refused now is refused at once again
+		out.Unmarked = 0
 	}
 	n := len(outdated)
 	out.Instances, out.More, err = a.movables(ctx, outdated, in.Priority,
@@ -75,7 +82,9 @@ func (a *Activities) updateStrategy() contract.UpdateStrategy {
 
 // markOutdated sets the label of an instance right. One that is gone needs none; one whose label somebody's webhook
 // refuses goes without, and holds up no other.
-func (a *Activities) markOutdated(ctx context.Context, vmi *kubevirt.VirtualMachineInstance, is bool) error {
+func (a *Activities) markOutdated(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, is bool,
+) (refused bool, err error) {
 	metadata := locked(string(vmi.UID), "")
 	metadata["labels"] = merge{contract.LabelOutdatedImage: nil}
 	if is {
@@ -83,18 +92,18 @@ func (a *Activities) markOutdated(ctx context.Context, vmi *kubevirt.VirtualMach
 	}
 	body, err := merge{"metadata": metadata}.encode()
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	switch {
 	case err == nil, otherObject(err):
-		return nil
+		return false, nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
 		a.Log.Warn().Err(err).Str("namespace", vmi.Namespace).Str("name", vmi.Name).
 			Msg("the label of an outdated launcher is refused")
-		return nil
+		return true, nil
 	default:
-		return failure("patching VirtualMachineInstance "+vmi.Name, err)
+		return false, failure("patching VirtualMachineInstance "+vmi.Name, err)
 	}
 }
 

@@ -101,8 +101,8 @@ const (
 // MaxMovables is how many instances a drain or a workload update looks at, at once.
 const MaxMovables = 100
 
-// Priority says which instances are not to be among those that are left out where there are more than MaxMovables, and
-// which are: their UIDs. Otherwise those that nothing can be done about would hide the others for ever.
+// Priority says who is looked at where there are more than MaxMovables, by UIDs: those that leave always, and those
+// that nothing can be done about after all others, which they would hide for ever.
 type Priority struct {
 	Leaving []string `json:"leaving,omitempty"`
 	Stuck   []string `json:"stuck,omitempty"`
@@ -115,7 +115,8 @@ type FindEvacueesInput struct {
 	Priority
 }
 
-// FindEvacueesResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.
+// FindEvacueesResult has at most MaxMovables of them, by Priority: those that can be moved first, the smallest before
+// others.
 type FindEvacueesResult struct {
 	Evacuees []Movable `json:"evacuees,omitempty"`
 	More     int       `json:"more,omitempty"`

@@ -43,7 +43,8 @@ type FindOutdatedInput struct {
 	Priority
 }
 
-// FindOutdatedResult has at most MaxMovables of them: those that can be moved first, and of these the smallest.
+// FindOutdatedResult has at most MaxMovables of them, by Priority: those that can be moved first, the smallest before
+// others.
 type FindOutdatedResult struct {
 	Instances []Movable `json:"instances,omitempty"`
 	More      int       `json:"more,omitempty"`
@@ -63,6 +64,9 @@ type UpdateStrategy struct {
 	Batch           int   `json:"batch,omitempty"`
 	IntervalSeconds int64 `json:"intervalSeconds,omitempty"`
 }
+
+// Acts says that something is to be done about them.
+func (s UpdateStrategy) Acts() bool { return s.Migrate || s.Evict }
 
 // UpdateInstancesInput has something done about instances, of those that are still outdated.
 type UpdateInstancesInput struct {

@@ -129,7 +129,7 @@ func (s *State) waiting() string {
 	switch {
 	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
 		return "those that leave"
-	case s.Guests.Count(guests.Waiting) > 0:
+	case s.Guests.Count(guests.Waiting)+s.More > 0:
 		return "those whose turn comes later"
 	default:
 		return "somebody to change what blocks those that are left"

@@ -22,7 +22,7 @@ type Judge func(*Guest) (Standing, string)
 const leastPause = 10 * time.Second
 
 // See takes in who was found, and says who of those before is not there any more. Where there are more than were found,
-// nobody who idles is missed: it may be one of those.
+// nobody who idles is missed: it may be one of those. When it is found again, what it was refused is forgotten.
 func (l List) See(now time.Time, found []contract.Movable, more int, judge Judge) (next List, gone []Guest) {
 	next = make(List, 0, len(found))
 	for _, m := range found {
@@ -91,14 +91,14 @@ func (l List) Evicted(now time.Time, uid string, judge Judge) List {
 	})
 }
 
-// Priority says who is to be looked at again first, and who last, where there are more than are looked at.
+// Priority says who is to be looked at again first, and who last, where there are more than are looked at. More is how
+// many there were before.
 func (l List) Priority(more int) (p contract.Priority) {
 	for i := range l {
 		switch g := &l[i]; {
-		case more == 0:
 		case g.Standing == Migrating, g.Standing == Leaving:
 			p.Leaving = append(p.Leaving, g.VMI.UID)
-		case g.Standing == Blocked, g.Failures > 0:
+		case more > 0 && (g.Standing == Blocked || g.Standing == Others || g.Failures > 0 || !g.Running):
 			p.Stuck = append(p.Stuck, g.VMI.UID)
 		}
 	}

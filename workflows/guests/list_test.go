@@ -67,8 +67,11 @@ func TestWhoWasRefusedWaits(t *testing.T) {
 
 // TestWhoIsLeftOutIsNotMissed: with more than are looked at, only those that were leaving have left.
 func TestWhoIsLeftOutIsNotMissed(t *testing.T) {
-	moves := found("moves", "idles", "fails", "refused")
+	moves := found("moves", "idles", "fails", "refused", "boots")
 	moves[0].Migration.UID, moves[2].Failures = "m", 1
+	for i := range moves[:4] {
+		moves[i].Running = true
+	}
 	l, _ := List(nil).See(now, moves, 1, func(g *Guest) (Standing, string) {
 		if g.Migration.UID != "" {
 			return Migrating, "by m"
@@ -76,13 +79,14 @@ func TestWhoIsLeftOutIsNotMissed(t *testing.T) {
 		return waits(g)
 	})
 	l = l.Refused(now, "refused", "a quota")
-	require.Zero(t, l.Priority(0))
-	require.Equal(t, contract.Priority{Leaving: []string{"moves"}, Stuck: []string{"fails", "refused"}}, l.Priority(1))
+	require.Equal(t, contract.Priority{Leaving: []string{"moves"}}, l.Priority(0))
+	require.Equal(t, contract.Priority{Leaving: []string{"moves"}, Stuck: []string{"fails", "refused", "boots"}},
+		l.Priority(1))
 	_, gone := l.See(now, nil, 1, waits)
 	require.Len(t, gone, 1)
 	require.Equal(t, "moves", gone[0].VMI.Name)
 	_, gone = l.See(now, nil, 0, waits)
-	require.Len(t, gone, 4)
+	require.Len(t, gone, 5)
 }
 
 func TestTheSoonerOfTwoTimes(t *testing.T) {

@@ -139,7 +139,8 @@ func (e *migration) createPod(ctx workflow.Context) error {
 // refusedForGood says that another attempt to create the target's pod would end as this one did.
 func (s *State) refusedForGood(err error) bool {
 	switch entity.ErrorType(err) {
-	case contract.ErrorInvalid, contract.ErrorConflict:
+	case contract.ErrorInvalid, contract.ErrorConflict,
+		contract.ErrorOtherLauncher: // the workload update makes another one, of the release that is then
 		return true
 	case contract.ErrorForbidden: // somebody may just be changing what forbids it
 		return s.Failure.Of(string(actCreatePod)).Count >= forbiddenTries

@@ -61,10 +61,16 @@ func TestWhatFailsAMigration(t *testing.T) {
 		why   string
 	}{
 		"instance ends before the pod runs": {func(r *rig) {
-			r.at(time.Second, func() { r.vmi.Phase = "Failed"; r.say(r.agree(contract.MigrationClaim{Stage: "claim"})) })
+			r.at(time.Second, func() {
+				r.vmi.Phase = "Failed"
+				r.say(r.agree(contract.MigrationClaim{Stage: "claim"}))
+			})
 		}, wordVMIEnded},
 		"instance ends while its guest is moved": {func(r *rig) {
-			r.at(4*time.Second, func() { r.vmi.Phase = "Succeeded"; r.say(r.agree(contract.MigrationClaim{Stage: "copying"})) })
+			r.at(4*time.Second, func() {
+				r.vmi.Phase = "Succeeded"
+				r.say(r.agree(contract.MigrationClaim{Stage: "copying"}))
+			})
 		}, wordVMIEnded},
 		"instance is deleted": {func(r *rig) {
 			r.at(time.Second, func() {
@@ -122,9 +128,13 @@ func TestWhatFailsAMigration(t *testing.T) {
 			r.boots, r.vmim.PendingSeconds = 0, &seconds
 			r.at(35*time.Second, func() { require.Equal(r.t, "Failed", r.status.Phase) })
 		}, wordPending},
-		"no offer":         {func(r *rig) { r.fail = unsuitable(contract.ActivityOfferMigration) }, wordNoOffer + "no such disk"},
-		"target not ready": {func(r *rig) { r.fail = unsuitable(contract.ActivityPrepareTarget) }, wordNotReady + "no such disk"},
-		"source refuses":   {func(r *rig) { r.fail = unsuitable(contract.ActivityMigrateDomain) }, wordFailed},
+		"no offer": {func(r *rig) {
+			r.fail = unsuitable(contract.ActivityOfferMigration)
+		}, wordNoOffer + "no such disk"},
+		"target not ready": {func(r *rig) {
+			r.fail = unsuitable(contract.ActivityPrepareTarget)
+		}, wordNotReady + "no such disk"},
+		"source refuses": {func(r *rig) { r.fail = unsuitable(contract.ActivityMigrateDomain) }, wordFailed},
 		"no answer to the hand-off": {func(r *rig) {
 			r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
 				if c.Stage == contract.StageHandOff {
@@ -286,10 +296,14 @@ func TestCancelledWhileAQuotaRefuses(t *testing.T) {
 func TestNoPositionIsHeldForNothing(t *testing.T) {
 	refuse := func(activity, kind string) func(string) error {
 		return func(name string) error {
-			if name == activity {
+			switch {
+			case name != activity:
+				return nil
+			case kind == contract.ErrorOtherLauncher:
+				return temporal.NewNonRetryableApplicationError("not so", kind, nil)
+			default:
 				return temporal.NewApplicationError("not so", kind)
 			}
-			return nil
 		}
 	}
 	day := int64(24 * 60 * 60)
@@ -302,6 +316,9 @@ func TestNoPositionIsHeldForNothing(t *testing.T) {
 		"pod cannot be rendered": {refuse(contract.ActivityCreateTargetPod, contract.ErrorInvalid), nil,
 			10 * time.Second, wordNoPod + "not so"},
 		"name is taken": {refuse(contract.ActivityCreateTargetPod, contract.ErrorConflict), nil,
+			10 * time.Second, wordNoPod + "not so"},
+		"control worker is of another release": {refuse(contract.ActivityCreateTargetPod, contract.ErrorOtherLauncher),
+			nil,
 			10 * time.Second, wordNoPod + "not so"},
 		"pod is forbidden": {refuse(contract.ActivityCreateTargetPod, contract.ErrorForbidden), nil,
 			5 * time.Minute, wordNoPod + "not so"},

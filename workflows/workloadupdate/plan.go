@@ -62,7 +62,7 @@ func (s *State) lookAt() time.Time {
 		return s.Seen
 	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
 		return s.Seen.Add(lookWhileMoving)
-	case s.Hold == nil && s.Guests.Count(guests.Waiting) > 0:
+	case s.Hold == nil && (s.Guests.Count(guests.Waiting) > 0 || s.More > 0 && s.Strategy.Acts()):
 		return s.Seen.Add(lookWhileWaiting)
 	default:
 		return s.Seen.Add(lookWhileIdle)

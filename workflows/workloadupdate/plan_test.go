@@ -191,6 +191,7 @@ func TestWhoIsLookedAt(t *testing.T) {
 	require.True(t, look(one, false), "crdwatch knows of two")
 	require.False(t, look(one, true), "which was not so")
 	require.True(t, look(contract.FindOutdatedResult{}, false), "before it ends")
+	require.Len(t, s.Guests, 1, "nobody is missed yet")
 	one.Unmarked = 3
 	require.True(t, look(one, true), "labels are still to be set")
 	s.observe(now, contract.OutdatedObservation{Image: "newer", Sequence: 1, Outdated: 1})

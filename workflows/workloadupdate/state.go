@@ -49,10 +49,16 @@ func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
 	s.Observed, s.Stale = o, true
 }
 
-// see takes in what was read. Where crdwatch knows of more than have the label, all are to be looked at.
+// see takes in what was read. Where crdwatch knows of more than have the label, nobody is missed yet: all are to be
+// looked at.
 func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
 	s.Strategy = r.Strategy // before they are judged by it
 	next, gone := s.Guests.See(now, r.Instances, r.More, s.judge)
+	found := len(r.Instances) + r.More
+	lacking := !all && (found == 0 || found < s.Observed.Outdated)
+	if lacking {
+		next, gone = append(next, gone...), nil
+	}
 	for _, b := range gone {
 		switch {
 		case b.Evicted:
@@ -64,8 +70,7 @@ func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
 		}
 	}
 	s.Guests, s.More, s.Seen, s.Whole = next, r.More, now, all
-	found := len(next) + r.More
-	s.All = r.Unmarked > 0 || !all && (found == 0 || found < s.Observed.Outdated)
+	s.All = lacking || r.Unmarked > 0
 	s.Stale = s.All
 }
 
@@ -79,7 +84,7 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 		return guests.Leaving, "its pod was evicted"
 	case g.Migration.UID != "":
 		return guests.Migrating, "by " + g.Migration.Name
-	case !u.Migrate && !u.Evict:
+	case !u.Acts():
 		return guests.Others, "spec.workloadUpdateStrategy of the KubeVirt object names no method"
 	case g.Refused != "":
 		return guests.Blocked, g.Refused

@@ -92,6 +92,9 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	}
 }
 
+// few are done within one local activity.
+const few = 10
+
 // apply has something done about guests, and notes what could not be.
 func (u *update) apply(
 	ctx workflow.Context, activity, what string, chosen []contract.Movable,
@@ -101,7 +104,11 @@ func (u *update) apply(
 	for _, m := range chosen {
 		in.Instances = append(in.Instances, m.VMI)
 	}
-	r, err := entity.Call[contract.UpdateInstancesResult](ctx, activity, fmt.Sprintf(what, len(chosen)), in)
+	call := entity.Call[contract.UpdateInstancesResult]
+	if len(chosen) > few {
+		call = entity.CallBatch[contract.UpdateInstancesResult]
+	}
+	r, err := call(ctx, activity, fmt.Sprintf(what, len(chosen)), in)
 	if err != nil {
 		return 0, err
 	}
