@@ -25,7 +25,11 @@ func method(u contract.UpdateStrategy) string {
 		parts = append(parts, fmt.Sprintf("guests that can be moved are, %d at a time", u.Limit))
 	}
 	if u.Evict {
-		parts = append(parts, fmt.Sprintf("others are evicted, %d each %s", u.Batch,
+		who := "guests"
+		if u.Migrate {
+			who = "others"
+		}
+		parts = append(parts, fmt.Sprintf("%s are evicted, %d each %s", who, u.Batch,
 			time.Duration(u.IntervalSeconds)*time.Second))
 	}
 	if len(parts) == 0 {

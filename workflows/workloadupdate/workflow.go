@@ -77,12 +77,12 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 		return err
 	case actMove:
 		chosen, _ := s.movable(workflow.Now(ctx))
-		refused, err := u.apply(ctx, contract.ActivityMoveOutdated, "make %d migrations to new launchers", chosen)
+		refused, err := u.apply(ctx, contract.ActivityMoveOutdated, "make migrations to new launchers: %d", chosen)
 		s.Stale = err == nil && refused < len(chosen)
 		return err
 	case actEvict:
 		chosen, _ := s.evictable(workflow.Now(ctx))
-		_, err := u.apply(ctx, contract.ActivityEvictOutdated, "evict %d pods of outdated launchers", chosen)
+		_, err := u.apply(ctx, contract.ActivityEvictOutdated, "evict pods of outdated launchers: %d", chosen)
 		if err == nil {
 			s.Batch = workflow.Now(ctx)
 		}
