@@ -15,7 +15,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options are what the activities need; all but Object, Policies, PullPolicy, Now and Migrates must be set.
+// Options are what the activities need; all but Object, Policies, PullPolicy and Now must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
