@@ -13,8 +13,15 @@ func BatchOptions() workflow.ActivityOptions {
 	return o
 }
 
-// CallBatch runs such an activity. What says in plain words what is done; the UI shows it.
-func CallBatch[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
+// few is of how many things an activity takes no longer than a call may.
+const few = 5
+
+// CallBatch is Call for an activity that does something about so many things: with more than a few it is a regular one
+// from the beginning, which may take longer.
+func CallBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
+	if of <= few {
+		return Call[Out](ctx, activity, what, in)
+	}
 	var out Out
 	o := BatchOptions()
 	o.Summary = Summary(what)

@@ -25,12 +25,8 @@ func deadline(n needs, grace time.Duration) time.Duration {
 	return d
 }
 
-// A few replicas are made within a workflow task; more of them in batches that each show as an activity with its
-// attempts.
-const (
-	few   = 5
-	batch = 25
-)
+// batch is how many replicas one activity makes. A few are made within a workflow task.
+const batch = 25
 
 // Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the
 // set's entity says that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes
@@ -220,8 +216,5 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	if of <= few {
-		return entity.Call[Out](dctx, activity, what, in)
-	}
-	return entity.CallBatch[Out](dctx, activity, what, in)
+	return entity.CallBatch[Out](dctx, activity, what, of, in)
 }

@@ -65,11 +65,12 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	s := &u.state
 	switch do.Action {
 	case entity.ActRead:
-		all, call := s.lookAtAll(workflow.Now(ctx)), entity.Call[contract.FindOutdatedResult]
-		if all { // and labels are written
-			call = entity.CallBatch[contract.FindOutdatedResult]
+		all, labels := s.lookAtAll(workflow.Now(ctx)), 0
+		if all {
+			labels = contract.MaxMarked
 		}
-		r, err := call(ctx, contract.ActivityFindOutdated, "look whose launchers are outdated",
+		r, err := entity.CallBatch[contract.FindOutdatedResult](ctx, contract.ActivityFindOutdated,
+			"look whose launchers are outdated", labels,
 			contract.FindOutdatedInput{Image: s.Observed.Image, All: all, Priority: s.Guests.Priority(s.More)})
 		if err == nil {
 			s.see(workflow.Now(ctx), all, r)
@@ -92,9 +93,6 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	}
 }
 
-// few are done within one local activity.
-const few = 10
-
 // apply has something done about guests, and notes what could not be.
 func (u *update) apply(
 	ctx workflow.Context, activity, what string, chosen []contract.Movable,
@@ -104,11 +102,8 @@ func (u *update) apply(
 	for _, m := range chosen {
 		in.Instances = append(in.Instances, m.VMI)
 	}
-	call := entity.Call[contract.UpdateInstancesResult]
-	if len(chosen) > few {
-		call = entity.CallBatch[contract.UpdateInstancesResult]
-	}
-	r, err := call(ctx, activity, fmt.Sprintf(what, len(chosen)), in)
+	r, err := entity.CallBatch[contract.UpdateInstancesResult](ctx, activity, fmt.Sprintf(what, len(chosen)),
+		len(chosen), in)
 	if err != nil {
 		return 0, err
 	}
