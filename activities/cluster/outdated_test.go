@@ -27,6 +27,9 @@ const newLauncher = "localhost/virtflow/launcher:dev"
 // kubeVirt has activities that know this KubeVirt object, as it is whenever they look.
 func (w *world) kubeVirt(t *testing.T, spec kubevirt.KubeVirtSpec) func() *kubevirt.KubeVirt {
 	t.Helper()
+	if w.fake == nil {
+		t.Skip("it needs a KubeVirt object of its own")
+	}
 	_, err := fakekube.Put(w.fake, &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "kubevirt"},
 		Spec: spec})
 	require.NoError(t, err)
@@ -76,9 +79,6 @@ func vmiNames(list []contract.Movable) (names []string) {
 
 func TestFindOutdated(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	spec := methods(kubevirt.WorkloadUpdateMethodLiveMigrate)
 	spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 		ParallelMigrationsPerCluster: new(uint32(3))}
@@ -115,9 +115,6 @@ func TestFindOutdated(t *testing.T) {
 // TestLabelsAreWrittenInParts: with a new image every instance needs one at once.
 func TestLabelsAreWrittenInParts(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
 	const n = contract.MaxMarked + 5
 	for i := range n {
@@ -152,9 +149,6 @@ func uids(list []contract.Movable) (uids []string) {
 // TestALabelThatIsRefusedHoldsNobodyUp, nor does it begin anew for ever.
 func TestALabelThatIsRefusedHoldsNobodyUp(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
 	w.outdated(t, "web", nil)
 	for i := range contract.MaxMarked + 1 {
@@ -178,9 +172,6 @@ func TestALabelThatIsRefusedHoldsNobodyUp(t *testing.T) {
 
 func TestMoveOutdated(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	w.kubeVirt(t, methods(kubevirt.WorkloadUpdateMethodLiveMigrate))
 	web, fixed := w.outdated(t, "web", nil), w.outdated(t, "fixed", unmovable)
 	current := w.outdated(t, "current", func(v *kubevirt.VirtualMachineInstance) {
@@ -247,9 +238,6 @@ func TestMoveOutdated(t *testing.T) {
 
 func TestEvictOutdated(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	w.kubeVirt(t, methods(kubevirt.WorkloadUpdateMethodLiveMigrate, kubevirt.WorkloadUpdateMethodEvict))
 	on := func(vmi contract.Object) contract.Object {
 		return w.another(t, vmi, func(p *corev1.Pod) { p.Spec.NodeName = drained })
@@ -298,9 +286,6 @@ func TestEvictOutdated(t *testing.T) {
 // TestNothingIsDoneThatTheStrategyDoesNotName, whatever the workflow believes.
 func TestNothingIsDoneThatTheStrategyDoesNotName(t *testing.T) {
 	w := newWorld(t)
-	if w.fake == nil {
-		t.Skip("it needs a KubeVirt object of its own")
-	}
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
 	web := w.outdated(t, "web", nil)
 	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{web}}
