@@ -1,0 +1,177 @@
+package domains
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// differences are the facts that only one side has, by subject: "-" only KubeVirt, "+" only virtflow.
+func differences(kubevirt, virtflow Facts) map[string][]string {
+	out := map[string][]string{}
+	for subject := range union(kubevirt, virtflow) {
+		only := func(sign string, a, b []string) {
+			b = slices.Clone(b)
+			for _, fact := range a {
+				if i := slices.Index(b, fact); i >= 0 {
+					b = slices.Delete(b, i, i+1)
+					continue
+				}
+				out[subject] = append(out[subject], sign+fact)
+			}
+		}
+		only("-", kubevirt[subject], virtflow[subject])
+		only("+", virtflow[subject], kubevirt[subject])
+	}
+	return out
+}
+
+func union(a, b Facts) map[string]bool {
+	out := map[string]bool{}
+	for subject := range a {
+		out[subject] = true
+	}
+	for subject := range b {
+		out[subject] = true
+	}
+	return out
+}
+
+type count struct{ same, of int }
+
+func (c *count) add(same bool) {
+	c.of++
+	if same {
+		c.same++
+	}
+}
+
+func (c count) String() string { return fmt.Sprintf("%d/%d", c.same, c.of) }
+
+func (c count) share() float64 {
+	if c.of == 0 {
+		return 1
+	}
+	return float64(c.same) / float64(c.of)
+}
+
+// Agreement is what a comparison has found.
+type Agreement struct {
+	admitted    count                         // cases
+	unsupported map[string]int                // cases by the field that is refused
+	machines    map[Variant]*count            // the same in every subject
+	subjects    map[Variant]map[string]*count // the same, by subject
+	unknown     []string                      // differences without a reason
+	why         *explained
+}
+
+func newAgreement(known []Known) *Agreement {
+	return &Agreement{
+		unsupported: map[string]int{}, machines: map[Variant]*count{},
+		subjects: map[Variant]map[string]*count{}, why: explain(known),
+	}
+}
+
+var index = regexp.MustCompile(`\[\d+\]`) //nolint:gochecknoglobals // a constant
+
+// refused notes why a case is not admitted. What KubeVirt admits is to be refused for no other reason than that it does
+// not run yet.
+func (a *Agreement) refused(r *Record, causes []metav1.StatusCause) {
+	a.admitted.add(false)
+	fields := map[string]bool{}
+	for _, c := range causes {
+		if !strings.Contains(c.Message, "not supported yet") {
+			a.unknown = append(a.unknown, fmt.Sprintf("%s (%s): refused: %s", r.ID, r.Title, c.Message))
+			continue
+		}
+		field := index.ReplaceAllString(c.Field, "[]")
+		if _, value, ok := strings.Cut(c.Message, ": "); ok {
+			field += " (" + value + ")"
+		}
+		fields[field] = true
+	}
+	for field := range fields {
+		a.unsupported[field]++
+	}
+}
+
+// compare notes how a machine or pod agrees.
+func (a *Agreement) compare(r *Record, v Variant, kubevirt, virtflow Facts) {
+	different := differences(kubevirt, virtflow)
+	if a.machines[v] == nil {
+		a.machines[v], a.subjects[v] = &count{}, map[string]*count{}
+	}
+	a.machines[v].add(len(different) == 0)
+	for subject := range union(kubevirt, virtflow) {
+		if a.subjects[v][subject] == nil {
+			a.subjects[v][subject] = &count{}
+		}
+		a.subjects[v][subject].add(len(different[subject]) == 0)
+		for _, difference := range different[subject] {
+			if !a.why.does(v, subject, difference) {
+				a.unknown = append(a.unknown,
+					fmt.Sprintf("%s (%s), %s: %s: %s", r.ID, r.Title, v, subject, difference))
+			}
+		}
+	}
+}
+
+// unused are the known differences that there are no more.
+func (a *Agreement) unused() []string {
+	var out []string
+	for i, n := range a.why.count {
+		if n == 0 {
+			out = append(out, a.why.known[i].Subject+": "+a.why.known[i].Facts)
+		}
+	}
+	return out
+}
+
+// Table writes the figures.
+func (a *Agreement) Table(what string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s cases of KubeVirt's admitted", what, a.admitted)
+	variants := slices.Sorted(maps.Keys(a.machines))
+	for _, v := range variants {
+		fmt.Fprintf(&b, "; %s: %s the same in every subject (%.1f %%)", v, a.machines[v], 100*a.machines[v].share())
+	}
+	subjects := map[string]bool{}
+	for _, v := range variants {
+		for s := range a.subjects[v] {
+			subjects[s] = true
+		}
+	}
+	fmt.Fprintf(&b, "\n  %-24s", "subject")
+	for _, v := range variants {
+		fmt.Fprintf(&b, " %10s", v)
+	}
+	for _, s := range slices.Sorted(maps.Keys(subjects)) {
+		fmt.Fprintf(&b, "\n  %-24s", s)
+		for _, v := range variants {
+			if c := a.subjects[v][s]; c != nil {
+				fmt.Fprintf(&b, " %10s", c)
+			} else {
+				fmt.Fprintf(&b, " %10s", "-")
+			}
+		}
+	}
+	for i, k := range a.why.known {
+		fmt.Fprintf(&b, "\n  differs in %5d facts of %s: %s", a.why.count[i], k.Subject, k.Reason)
+	}
+	if len(a.unsupported) > 0 {
+		b.WriteString("\n  refused since it does not run yet, by field:")
+	}
+	for _, field := range slices.SortedFunc(maps.Keys(a.unsupported), func(x, y string) int {
+		if n := a.unsupported[y] - a.unsupported[x]; n != 0 {
+			return n
+		}
+		return strings.Compare(x, y)
+	}) {
+		fmt.Fprintf(&b, "\n  %6d  %s", a.unsupported[field], field)
+	}
+	return b.String()
+}

@@ -1,0 +1,128 @@
+package domains
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/testsuite/figures"
+)
+
+// What has been reached. Whoever reaches more raises these.
+const (
+	leastAdmitted = 95
+	leastSame     = 0.0 // of those that are admitted, the share with the same machine, in each variant
+)
+
+func TestDomains(t *testing.T) {
+	a := newAgreement(knownDomains())
+	compareAll(t, a, "testdata/domain-cases.jsonl.gz", func(r *Record) []Variant {
+		return slices.Sorted(maps.Keys(r.Domains))
+	}, func(r *Record, v Variant, vmi *kubevirtv1.VirtualMachineInstance, _ settings.Settings) (
+		want, got Facts, err error,
+	) {
+		want, err = machine(r.Domains[v], &r.VMI)
+		require.NoError(t, err)
+		want["free ports"] = []string{strconv.Itoa(r.Ports.Extra + r.Ports.Placeholders)}
+		made, err := xml(t, vmi, r, v)
+		if err != nil {
+			return nil, nil, err
+		}
+		got, err = machine(made, &r.VMI)
+		return want, got, err
+	})
+	judge(t, a, "machines")
+	require.GreaterOrEqual(t, a.admitted.same, leastAdmitted)
+	for v, c := range a.machines {
+		require.GreaterOrEqual(t, c.share(), leastSame, v)
+	}
+}
+
+func TestPods(t *testing.T) {
+	a := newAgreement(knownPods())
+	compareAll(t, a, "testdata/pod-cases.jsonl.gz", func(r *Record) []Variant {
+		return slices.Sorted(maps.Keys(r.Pods))
+	}, func(r *Record, v Variant, vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) (
+		want, got Facts, err error,
+	) {
+		theirs := r.Pods[v]
+		want, err = podFacts(&theirs)
+		require.NoError(t, err)
+		made, err := pod(vmi, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		got, err = podFacts(made)
+		return want, got, err
+	})
+	judge(t, a, "pods")
+}
+
+// compareAll admits each case in each of its variants, and compares what is made of it.
+func compareAll(
+	t *testing.T, a *Agreement, file string, variants func(*Record) []Variant,
+	facts func(*Record, Variant, *kubevirtv1.VirtualMachineInstance, settings.Settings) (want, got Facts, err error),
+) {
+	t.Helper()
+	made := clusters{}
+	for _, r := range records(t, file) {
+		var refused []metav1.StatusCause
+		for _, v := range variants(r) {
+			w := made.of(r, v)
+			vmi, causes := w.admit(t, r.VMI.DeepCopy())
+			if len(causes) > 0 {
+				refused = causes
+				continue
+			}
+			want, got, err := facts(r, v, vmi, w.Settings)
+			if err != nil {
+				a.unknown = append(a.unknown,
+					fmt.Sprintf("%s (%s), %s: admitted, and not made: %v", r.ID, r.Title, v, err))
+				continue
+			}
+			show(r, v, want, got)
+			a.compare(r, v, want, got)
+		}
+		if len(refused) > 0 {
+			a.refused(r, refused)
+		} else {
+			a.admitted.add(true)
+		}
+	}
+}
+
+func records(t *testing.T, name string) []*Record {
+	t.Helper()
+	out, err := Read(name)
+	require.NoError(t, err)
+	require.NotEmpty(t, out)
+	return out
+}
+
+// show prints all that is compared of the case that is asked for.
+func show(r *Record, v Variant, want, got Facts) {
+	if r.ID != os.Getenv("VIRTFLOW_DOMAIN_CASE") {
+		return
+	}
+	different := differences(want, got)
+	for _, subject := range slices.Sorted(maps.Keys(union(want, got))) {
+		fmt.Printf("%s %s\n    KubeVirt: %s\n    virtflow: %s\n    differs:  %s\n", v, subject,
+			strings.Join(want[subject], ", "), strings.Join(got[subject], ", "), strings.Join(different[subject], ", "))
+	}
+}
+
+func judge(t *testing.T, a *Agreement, what string) {
+	t.Helper()
+	figures.Print(t, "%s", a.Table(what))
+	require.Empty(t, a.unknown, "differences without a reason: %s", strings.Join(a.unknown, "\n"))
+	require.Empty(t, a.unused(), "known.go explains what is no more")
+}

@@ -1,0 +1,72 @@
+package domains
+
+import "regexp"
+
+// Known is a difference that there is, with its reason.
+type Known struct {
+	// Subject is what it is about. Facts match the lines in which KubeVirt's and virtflow's facts differ: "-" and what
+	// only KubeVirt's has, "+" and what only virtflow's has.
+	Subject, Facts string
+	Reason         string
+	// In is the one variant in which it is known; "": in all.
+	In Variant
+}
+
+// knownDomains are the differences of machines, one line a reason.
+func knownDomains() []Known {
+	const notYet = "not done yet: "
+	return []Known{
+		{Subject: "cpu", In: Emulated, Facts: `-mode=host-model|-model=|\+mode=custom|\+model=Nehalem`, Reason: notYet + "emulated guests get one CPU model"},
+		{Subject: "topology", Facts: `[-+](CPUs=\d+|sockets=.*)`, Reason: notYet + "room for CPUs that are plugged in"},
+		{Subject: "memory", Facts: `-most=\d+`, Reason: notYet + "room for memory that is plugged in"},
+		{Subject: "free ports", Facts: `-(3|10)|\+0`, Reason: notYet + "free PCIe root ports"},
+		{Subject: "controllers", Facts: `-pci0.*`, Reason: notYet + "annotation disablePCIHole64"},
+		{Subject: "disks", Facts: `\+(vol|cloudinitdisk)/readonly`, Reason: notYet + "cloud-init disks that can be written"},
+		{Subject: "disk I/O", Facts: `-(vol|d0|d1) discard=unmap`, Reason: notYet + "discard of CD-ROMs that have an image of their own"},
+		{Subject: "disks", Facts: `-d2 unit=1|\+d2 unit=0`, Reason: notYet + "units of SCSI disks"},
+		{Subject: "features", Facts: `\+apic@eoi=on`, Reason: notYet + "APIC's end of interrupt"},
+		{Subject: "input", Facts: `[-+]input.*`, Reason: notYet + "names and models of input devices"},
+		{Subject: "video", Facts: `\+video/model@type=none`, Reason: notYet + "no video element without graphics"},
+		{Subject: "controllers", Facts: `\+virtio-serial0.*`, Reason: notYet + "the controller of the agent's channel without a serial console"},
+	}
+}
+
+// knownPods are those of launcher pods.
+func knownPods() []Known {
+	const notYet = "not done yet: "
+	return []Known{
+		{Subject: "node selector", Facts: `-kubevirt\.io/schedulable=true`, Reason: "a kubelet that starts again fails every pod whose node selector its node no longer meets; virtflow prefers such nodes instead"},
+		{Subject: "affinity", Facts: `\+nodeAffinity\.preferred.*`, Reason: "the preference for nodes that take VMs, in place of a node selector"},
+		{Subject: "memory", In: Emulated, Facts: `[-+](request|limit) memory=\d+`, Reason: "64Mi more for QEMU's cache of translated code"},
+		{Subject: "devices", Facts: `\+limit devices\.kubevirt\.io/tun=1`, Reason: "every launcher asks for it: nodes without a node worker do not have it"},
+		{Subject: "devices", Facts: `-limit devices\.kubevirt\.io/vhost-net=1`, Reason: notYet + "vhost-net"},
+		{Subject: "ephemeral-storage", Facts: `-request ephemeral-storage=50000000`, Reason: notYet + "the request for local storage"},
+		{Subject: "labels", Facts: `[-+]vmi\.kubevirt\.io/id=a-guest-with-a-rather-long-name.*`, Reason: notYet + "the label of a long name"},
+	}
+}
+
+// explained compiles the lines, and counts what each explains.
+type explained struct {
+	known   []Known
+	pattern []*regexp.Regexp
+	count   []int
+}
+
+func explain(known []Known) *explained {
+	e := &explained{known: known, count: make([]int, len(known))}
+	for _, k := range known {
+		e.pattern = append(e.pattern, regexp.MustCompile("^(?:"+k.Facts+")$"))
+	}
+	return e
+}
+
+// does says whether a difference is known.
+func (e *explained) does(v Variant, subject, difference string) bool {
+	for i, k := range e.known {
+		if k.Subject == subject && (k.In == "" || k.In == v) && e.pattern[i].MatchString(difference) {
+			e.count[i]++
+			return true
+		}
+	}
+	return false
+}

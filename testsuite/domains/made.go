@@ -1,0 +1,119 @@
+package domains
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+// pod is the launcher pod of an admitted instance.
+func pod(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) (*corev1.Pod, error) {
+	return render.Pod(vmi, render.Options{Image: launcherImage, Settings: s})
+}
+
+const launcherImage = "registry.example/virtflow/launcher:dev"
+
+// xml is the domain that the launcher of an admitted instance makes.
+func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) (string, error) {
+	t.Helper()
+	launched := render.Launched(vmi)
+	volumes, err := prepared(t, launched, r)
+	if err != nil {
+		return "", err
+	}
+	d, err := domain.Build(domain.Input{
+		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
+		Paths: domain.Paths{
+			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
+			Agent: "/agent",
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	return d.Marshal()
+}
+
+// prepared makes what is behind the disks, in a directory of the test's.
+func prepared(
+	t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record,
+) (map[string]domain.Volume, error) {
+	t.Helper()
+	dir := t.TempDir()
+	at := disk.Directories{
+		Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"),
+		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data"),
+		Disks: filepath.Join(dir, "disks"),
+	}
+	plan, err := disk.Plan(vmi, at)
+	if err != nil {
+		return nil, err
+	}
+	require.NoError(t, os.MkdirAll(at.Disks, 0o700))
+	for _, p := range plan {
+		if p.Kind == disk.ContainerDisk {
+			file := p.File
+			if file == "" {
+				file = "disk/disk.qcow2"
+			}
+			write(t, filepath.Join(p.Source, file))
+		}
+		for file, d := range map[string]string{"userdata": p.UserData, "networkdata": p.NetworkData} {
+			if d != "" {
+				write(t, filepath.Join(d, file))
+			}
+		}
+	}
+	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}).Prepare(context.Background(), vmi, plan)
+	for name, v := range volumes {
+		v.DirectIO = r.Facts.DirectIO // of the recorded host, not of this one
+		volumes[name] = v
+	}
+	return volumes, err
+}
+
+func write(t *testing.T, file string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+}
+
+// qemuImg answers for the program: every image is qcow2, as in the records.
+type qemuImg struct{}
+
+func (qemuImg) Run(cmd *exec.Cmd, _ func(int)) error {
+	if slices.Contains(cmd.Args, "info") {
+		_, err := fmt.Fprint(cmd.Stdout, `{"format":"qcow2","virtual-size":1073741824}`)
+		return err
+	}
+	for _, arg := range slices.Backward(cmd.Args) {
+		if filepath.IsAbs(arg) {
+			return os.WriteFile(arg, nil, 0o600)
+		}
+	}
+	return fmt.Errorf("qemu-img %q makes no file", cmd.Args)
+}
+
+// interfaces are the devices that a node worker would have made.
+func interfaces(vmi *kubevirtv1.VirtualMachineInstance, r *Record) map[string]domain.Interface {
+	out := map[string]domain.Interface{}
+	for i, n := range vmi.Spec.Networks {
+		out[n.Name] = domain.Interface{
+			Tap: fmt.Sprintf("tap%d", i), PodInterface: fmt.Sprintf("eth%d", i), MTU: r.Facts.PodMTU,
+		}
+	}
+	return out
+}

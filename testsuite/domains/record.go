@@ -1,0 +1,75 @@
+package domains
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// Variant is a cluster and a host that a case was recorded for.
+type Variant string
+
+// The variants.
+const (
+	KVM      Variant = "kvm"
+	Emulated Variant = "emulated"
+	Stage    Variant = "kvm-stage"
+	Block    Variant = "kvm-block"
+)
+
+// Record is one case of either file.
+type Record struct {
+	ID     string                            `json:"id"`
+	Title  string                            `json:"title"`
+	Config string                            `json:"config"` // default or open
+	VMI    kubevirtv1.VirtualMachineInstance `json:"vmi"`
+	Facts  struct {
+		DirectIO bool              `json:"directIO"`
+		PodMTU   int               `json:"podMTU"`
+		Claims   map[string]string `json:"claims"` // volume mode by name
+	} `json:"facts"`
+	Domains map[Variant]string     `json:"domains"`
+	Pods    map[Variant]corev1.Pod `json:"pods"`
+	Ports   struct {
+		Extra        int `json:"extra"`
+		Placeholders int `json:"placeholders"`
+	} `json:"hotplug_ports"`
+}
+
+// Read reads a file of records.
+func Read(name string) ([]*Record, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening the recorded cases: %w", err)
+	}
+	defer f.Close()
+	in, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the recorded cases: %w", err)
+	}
+	var out []*Record
+	for lines := bufio.NewReader(in); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			r := &Record{}
+			if err := json.Unmarshal(line, r); err != nil {
+				return nil, fmt.Errorf("reading recorded case %d: %w", len(out)+1, err)
+			}
+			out = append(out, r)
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the recorded cases: %w", err)
+		}
+	}
+}
