@@ -20,8 +20,12 @@ type Config struct {
 	CloudInit      string
 	UserData       string
 	NetworkData    string
-	ResolvConf     string
-	Emulator       string
+	// Files has those of each Secret, ConfigMap and the like that is a volume.
+	Files string
+	// AccessCredentials has the Secrets that the VMI's accessCredentials name.
+	AccessCredentials string
+	ResolvConf        string
+	Emulator          string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
 	Version        string

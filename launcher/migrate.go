@@ -59,8 +59,12 @@ func (l *Launcher) Describe(context.Context) (*rpc.DescribeMigrationResponse, er
 	out := &rpc.DescribeMigrationResponse{
 		Disks: disks, MemoryBytes: d.GetGuestMemoryBytes(), MachineType: d.GetMachineType(),
 	}
+	copied := map[string]bool{}
+	for _, d := range disks {
+		copied[d.GetName()] = d.GetCopied()
+	}
 	for _, v := range b.plan {
-		if !disk.Carried(v) {
+		if !disk.Carried(v, !copied[v.Name]) {
 			continue
 		}
 		name := filepath.Base(v.Path)

@@ -157,6 +157,14 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 			return nil, err
 		}
 	}
+	for _, d := range t.GetDisks() {
+		if !d.GetCopied() {
+			continue
+		}
+		if err := disk.Await(plan, d.GetName(), d.GetSizeBytes()); err != nil {
+			return nil, err
+		}
+	}
 	b, err := l.build(ctx, l.interfaces)
 	if err != nil {
 		return nil, err

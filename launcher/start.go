@@ -191,7 +191,8 @@ type built struct {
 func (l *Launcher) plan() ([]disk.Volume, error) {
 	return disk.Plan(l.vmi, disk.Directories{
 		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
-		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Disks: l.cfg.Disks,
+		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Files: l.cfg.Files,
+		AccessCredentials: l.cfg.AccessCredentials, Disks: l.cfg.Disks,
 	})
 }
 

@@ -25,11 +25,15 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Value() < 1<<20 {
 			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported yet")
 		}
-		if v.CloudInitNoCloud == nil {
+		if v.Sysprep != nil && v.Sysprep.Secret == nil && v.Sysprep.ConfigMap == nil {
+			refuse(fmt.Sprintf(".volumes[%d].sysprep", i), ": neither a Secret nor a ConfigMap is not supported yet")
+		}
+		kind := cloudInitKind(v)
+		if kind == "" {
 			continue
 		}
 		if cloudInit != "" {
-			refuse(fmt.Sprintf(".volumes[%d].cloudInitNoCloud", i),
+			refuse(fmt.Sprintf(".volumes[%d].%s", i, kind),
 				": a second cloud-init volume, beside "+cloudInit+", is not supported yet")
 			continue
 		}
@@ -45,4 +49,16 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	return causes
+}
+
+// cloudInitKind is the field with a volume's cloud-init data; "": it has none.
+func cloudInitKind(v *kubevirtv1.Volume) string {
+	switch {
+	case v.CloudInitNoCloud != nil:
+		return "cloudInitNoCloud"
+	case v.CloudInitConfigDrive != nil:
+		return "cloudInitConfigDrive"
+	default:
+		return ""
+	}
 }

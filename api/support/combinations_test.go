@@ -16,8 +16,8 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			{"name": "f", "io": "native"}
 		]}},
 		"volumes": [
-			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitNoCloud": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
-			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}
+			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
+			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "g", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}}
 		]
 	}`), &spec))
 	var got []string
@@ -26,8 +26,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		got = append(got, c.Message)
 	}
 	require.Equal(t, []string{
-		"spec.volumes[1].cloudInitNoCloud: a second cloud-init volume, beside a, is not supported yet",
+		"spec.volumes[1].cloudInitConfigDrive: a second cloud-init volume, beside a, is not supported yet",
 		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported yet",
+		"spec.volumes[4].sysprep: neither a Secret nor a ConfigMap is not supported yet",
 		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
 	}, got)

@@ -89,6 +89,10 @@ func podSettings() []Field {
 		{Path: "subdomain"},
 		{Path: "dnsPolicy"},
 		{Path: "dnsConfig.**"},
+		{Path: "serviceAccountName"},
+		{Path: "accessCredentials[].sshPublicKey.source.secret.secretName"},
+		{Path: "accessCredentials[].sshPublicKey.propagationMethod.noCloud"},
+		{Path: "accessCredentials[].sshPublicKey.propagationMethod.configDrive"},
 	}
 	for _, probe := range []string{"readinessProbe", "livenessProbe"} {
 		for _, f := range []string{"httpGet.**", "tcpSocket.**", "exec.command[]", "guestAgentPing.**",
@@ -181,6 +185,12 @@ func volumes() []Field {
 		{Path: "volumes[].containerDisk.path"},
 		{Path: "volumes[].emptyDisk.capacity"},
 		{Path: "volumes[].cloudInitNoCloud.**"},
+		{Path: "volumes[].cloudInitConfigDrive.**"},
+		{Path: "volumes[].secret.**"},
+		{Path: "volumes[].configMap.**"},
+		{Path: "volumes[].downwardAPI.**"},
+		{Path: "volumes[].serviceAccount.serviceAccountName"},
+		{Path: "volumes[].sysprep.**"},
 	}
 }
 

@@ -18,7 +18,6 @@ func TestNothingOfTheHost(t *testing.T) {
 		"spec.volumes[0].persistentVolumeClaim": `volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]`,
 		"spec.volumes[0].dataVolume":            `volumes: [{name: a, dataVolume: {name: b}}]`,
 		"spec.volumes[0].containerPath":         `volumes: [{name: a, containerPath: {path: /etc}}]`,
-		"spec.volumes[0].serviceAccount":        `volumes: [{name: a, serviceAccount: {serviceAccountName: b}}]`,
 		"spec.domain.devices.downwardMetrics":   `domain: {devices: {downwardMetrics: {}}}`,
 		"spec.domain.devices.hostDevices":       `domain: {devices: {hostDevices: [{name: a, deviceName: b/c}]}}`,
 		"spec.domain.devices.gpus":              `domain: {devices: {gpus: [{name: a, deviceName: b/c}]}}`,

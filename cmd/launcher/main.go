@@ -78,6 +78,10 @@ func (o *options) add(f *pflag.FlagSet) {
 		"directory with the user's own Secret with the user data of each volume")
 	f.StringVar(&c.NetworkData, "network-data-dir", "/run/virtflow/network-data",
 		"directory with the user's own Secret with the network data of each volume")
+	f.StringVar(&c.Files, "files-dir", "/run/virtflow/files",
+		"directory with the files of each Secret, ConfigMap and the like that is a volume")
+	f.StringVar(&c.AccessCredentials, "access-credentials-dir", "/run/virtflow/access-credentials",
+		"directory with each Secret of the access credentials")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",

@@ -1,2 +1,3 @@
-// Package cloudinit writes the ISO image from which cloud-init in a guest reads its data (the NoCloud data source).
+// Package cloudinit lists the files from which cloud-init in a guest reads its data: those of its NoCloud and of its
+// ConfigDrive data source.
 package cloudinit

@@ -51,7 +51,8 @@ func directories(t *testing.T) disk.Directories {
 	t.Helper()
 	dir := t.TempDir()
 	at := disk.Directories{Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"),
-		Disks:    filepath.Join(dir, "disks"),
+		Disks: filepath.Join(dir, "disks"),
+		Files: filepath.Join(dir, "files"), AccessCredentials: filepath.Join(dir, "access-credentials"),
 		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data")}
 	for _, d := range []string{at.Images, at.CloudInit, at.Disks} {
 		require.NoError(t, os.Mkdir(d, 0o700))

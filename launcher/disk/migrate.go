@@ -8,17 +8,36 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// LargestFile is what may be received of one file, in bytes. A Secret has 1 MiB at most, and so has all cloud-init data
-// of a VM.
-const LargestFile = 2 << 20
+// LargestFile is what may be received of one file, in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds
+// some KiB, and up to 3 for each of its files.
+const LargestFile = 4 << 20
 
 var errOtherContent = errors.New("the content is not what was announced") //nolint:gochecknoglobals // a constant error
 
-// Carried says that a migration has to carry the whole file of a volume: the guest may not write to it, so libvirt does
-// not copy it, and making it again could give another one.
-func Carried(v Volume) bool { return v.Kind == NoCloud }
+// Carried says that a migration has to carry the whole file of a volume: libvirt does not copy it where the guest may
+// not write to it, and making it again could give another one.
+func Carried(v Volume, readOnly bool) bool { return readOnly && v.iso() }
+
+// Await makes the file that libvirt copies an image into which the guest may write to: empty, of the size that it has
+// at the source. Volumes of other kinds, and a file that is there already, stay as they are.
+func Await(plan []Volume, name string, size int64) error {
+	i := slices.IndexFunc(plan, func(v Volume) bool { return v.Name == name && v.iso() })
+	if i < 0 {
+		return nil
+	}
+	if size <= 0 || size > LargestFile {
+		return failed(name, "its image has %d bytes, which is not what such an image may have", size)
+	}
+	return once(plan[i].Path, func(path string) error {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return fmt.Errorf("making the image of %s: %w", name, err)
+		}
+		return os.Truncate(path, size)
+	})
+}
 
 // Read opens a carried file, by its name, and tells its size and digest.
 func Read(plan []Volume, name string) (content []byte, digest []byte, err error) {
@@ -62,7 +81,7 @@ func Receive(plan []Volume, name string, size int64, digest []byte, from io.Read
 
 func carried(plan []Volume, name string) (Volume, error) {
 	for _, v := range plan {
-		if Carried(v) && filepath.Base(v.Path) == name {
+		if v.iso() && filepath.Base(v.Path) == name {
 			return v, nil
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestOnlyThePlansFilesAreReceived(t *testing.T) {
 	dir := t.TempDir()
 	plan := []disk.Volume{
-		{Name: "seed", Kind: disk.NoCloud, Path: filepath.Join(dir, "seed-nocloud.iso")},
+		{Name: "seed", Kind: disk.NoCloud, Label: "cidata", Path: filepath.Join(dir, "seed.iso")},
 		{Name: "root", Kind: disk.ContainerDisk, Path: filepath.Join(dir, "root-overlay.qcow2")},
 	}
 	content := "an image"
@@ -24,18 +24,18 @@ func TestOnlyThePlansFilesAreReceived(t *testing.T) {
 		return disk.Receive(plan, name, size, digest, strings.NewReader(content))
 	}
 	require.ErrorContains(t, receive("root-overlay.qcow2", 8, sum[:]), "no file")
-	require.ErrorContains(t, receive("../seed-nocloud.iso", 8, sum[:]), "no file")
-	require.ErrorContains(t, receive("seed-nocloud.iso", 9, sum[:]), "not what was announced")
-	require.ErrorContains(t, receive("seed-nocloud.iso", 7, sum[:]), "not what was announced")
-	require.ErrorContains(t, receive("seed-nocloud.iso", 8, nil), "not what was announced")
-	require.ErrorContains(t, receive("seed-nocloud.iso", disk.LargestFile+1, sum[:]), "more than such a file may have")
-	require.ErrorContains(t, receive("seed-nocloud.iso", -1, sum[:]), "more than such a file may have")
+	require.ErrorContains(t, receive("../seed.iso", 8, sum[:]), "no file")
+	require.ErrorContains(t, receive("seed.iso", 9, sum[:]), "not what was announced")
+	require.ErrorContains(t, receive("seed.iso", 7, sum[:]), "not what was announced")
+	require.ErrorContains(t, receive("seed.iso", 8, nil), "not what was announced")
+	require.ErrorContains(t, receive("seed.iso", disk.LargestFile+1, sum[:]), "more than such a file may have")
+	require.ErrorContains(t, receive("seed.iso", -1, sum[:]), "more than such a file may have")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
 
-	require.NoError(t, receive("seed-nocloud.iso", 8, sum[:]))
-	read, digest, err := disk.Read(plan, "seed-nocloud.iso")
+	require.NoError(t, receive("seed.iso", 8, sum[:]))
+	read, digest, err := disk.Read(plan, "seed.iso")
 	require.NoError(t, err)
 	require.Equal(t, content, string(read))
 	require.Equal(t, sum[:], digest)

@@ -12,9 +12,15 @@ type Kind string
 
 // Kinds of volumes.
 const (
-	ContainerDisk Kind = "containerDisk"
-	EmptyDisk     Kind = "emptyDisk"
-	NoCloud       Kind = "cloudInitNoCloud"
+	ContainerDisk  Kind = "containerDisk"
+	EmptyDisk      Kind = "emptyDisk"
+	NoCloud        Kind = "cloudInitNoCloud"
+	ConfigDrive    Kind = "cloudInitConfigDrive"
+	Secret         Kind = "secret"
+	ConfigMap      Kind = "configMap"
+	DownwardAPI    Kind = "downwardAPI"
+	ServiceAccount Kind = "serviceAccount"
+	Sysprep        Kind = "sysprep"
 )
 
 // mebibyte is what KubeVirt rounds the size of an image down to.
@@ -26,7 +32,11 @@ type Directories struct {
 	CloudInit string // the inline cloud-init data of each volume, in a directory of the volume's name
 	// UserData and NetworkData have the user's own Secrets, each whole and in a directory of the volume's name.
 	UserData, NetworkData string
-	Disks                 string // writable: overlays, empty disks and ISOs
+	// Files has those of each Secret, ConfigMap and the like that is a volume, in a directory of the volume's name.
+	Files string
+	// AccessCredentials has each Secret that accessCredentials name, in a directory of the Secret's name.
+	AccessCredentials string
+	Disks             string // writable: overlays, empty disks and ISOs
 }
 
 // Volume is what has to be made for one volume of the VMI.
@@ -34,8 +44,12 @@ type Volume struct {
 	Name   string
 	Kind   Kind
 	Source string // directory that it is made from; none for an emptyDisk
-	// UserData and NetworkData are the directories that cloud-init data comes from.
+	// UserData and NetworkData are the directories that cloud-init data comes from, and PublicKeys those of SSH keys
+	// that go with it.
 	UserData, NetworkData string
+	PublicKeys            []string
+	// Label of an ISO.
+	Label string
 	// File is the image's path within Source; empty: the single file beneath disk/.
 	File string
 	// Path of the file that the domain opens.
@@ -75,7 +89,8 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 		if err != nil {
 			return nil, err
 		}
-		if planned.Kind == NoCloud {
+		if planned.cloudInit() {
+			planned.PublicKeys = publicKeys(&vmi.Spec, planned.Kind, at)
 			if cloudInit != "" {
 				return nil, failed(v.Name, "a VM has one cloud-init volume, and that is %s", cloudInit)
 			}
@@ -99,25 +114,7 @@ func planVolume(v *v1.Volume, at Directories) (Volume, error) {
 			return Volume{}, failed(v.Name, "the size for volume %s is too low", v.Name)
 		}
 		return Volume{Name: v.Name, Kind: EmptyDisk, Size: size, Path: filepath.Join(at.Disks, v.Name+".qcow2")}, nil
-	case v.CloudInitNoCloud != nil:
-		return noCloudVolume(v, at), nil
 	default:
-		return Volume{}, failed(v.Name, "this kind of volume is not supported yet")
+		return planISO(v, at)
 	}
-}
-
-// noCloudVolume: a Secret of the user's wins over what is inline.
-func noCloudVolume(v *v1.Volume, at Directories) Volume {
-	out := Volume{
-		Name: v.Name, Kind: NoCloud, UserData: filepath.Join(at.CloudInit, v.Name),
-		NetworkData: filepath.Join(at.CloudInit, v.Name),
-		Path:        filepath.Join(at.Disks, v.Name+"-nocloud.iso"),
-	}
-	if v.CloudInitNoCloud.UserDataSecretRef != nil {
-		out.UserData = filepath.Join(at.UserData, v.Name)
-	}
-	if v.CloudInitNoCloud.NetworkDataSecretRef != nil {
-		out.NetworkData = filepath.Join(at.NetworkData, v.Name)
-	}
-	return out
 }

@@ -6,22 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	v1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/launcher/cloudinit"
 	"github.com/virtflow/virtflow/launcher/domain"
-)
-
-// Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own
-// Secret may have.
-const (
-	keyUserData        = "userdata"
-	keyUserDataAlso    = "userData"
-	keyNetworkData     = "networkdata"
-	keyNetworkDataAlso = "networkData"
 )
 
 // Preparer makes the files that Plan lists.
@@ -57,8 +46,8 @@ func (p *Preparer) prepare(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	case EmptyDisk:
 		err := once(v.Path, func(path string) error { return p.img.empty(ctx, path, v.Size) })
 		return domain.Volume{Path: v.Path, Format: "qcow2", Size: v.Size, DirectIO: directIO(v.Path)}, err
-	case NoCloud:
-		return noCloud(vmi, v)
+	case NoCloud, ConfigDrive, Secret, ConfigMap, DownwardAPI, ServiceAccount, Sysprep:
+		return prepareISO(vmi, v)
 	}
 	return domain.Volume{}, failed(v.Name, "this kind of volume is not supported yet")
 }
@@ -90,41 +79,6 @@ func (p *Preparer) containerDisk(ctx context.Context, v Volume) (domain.Volume, 
 	}, err
 }
 
-func noCloud(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error) {
-	user, err := readFirst(v.UserData, keyUserData, keyUserDataAlso)
-	if err != nil {
-		return domain.Volume{}, failed(v.Name, "reading the user data: %v", err)
-	}
-	network, err := readFirst(v.NetworkData, keyNetworkData, keyNetworkDataAlso)
-	if err != nil {
-		return domain.Volume{}, failed(v.Name, "reading the network data: %v", err)
-	}
-	if user == nil && network == nil {
-		return domain.Volume{}, failed(v.Name,
-			"userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source")
-	}
-	meta := cloudinit.MetaData{InstanceID: domain.UUID(vmi), LocalHostname: domain.Hostname(vmi),
-		InstanceType: instanceType(vmi)}
-	err = once(v.Path, func(path string) error {
-		return cloudinit.WriteNoCloud(path, cloudinit.NoCloud{MetaData: meta, UserData: user, NetworkConfig: network})
-	})
-	size := int64(0)
-	if info, statErr := os.Stat(v.Path); statErr == nil {
-		size = info.Size()
-	}
-	return domain.Volume{Path: v.Path, Format: "raw", Size: size, DirectIO: directIO(v.Path), ReadOnly: true}, err
-}
-
-// instanceType is the name of the VM's instance type, of which a cluster-wide one wins.
-func instanceType(vmi *v1.VirtualMachineInstance) string {
-	for _, key := range []string{v1.ClusterInstancetypeAnnotation, v1.InstancetypeAnnotation} {
-		if name := vmi.Annotations[key]; name != "" {
-			return name
-		}
-	}
-	return ""
-}
-
 // once makes a file under another name and renames it, so that a file of the final name is always whole and is made one
 // time only: a guest may have written to it since.
 func once(path string, build func(path string) error) error {
@@ -142,17 +96,6 @@ func once(path string, build func(path string) error) error {
 		return fmt.Errorf("putting the file in its place: %w", err)
 	}
 	return nil
-}
-
-// readFirst reads the first of the named files that exists; nil: none does.
-func readFirst(dir string, names ...string) ([]byte, error) {
-	for _, name := range names {
-		b, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // a directory that Kubernetes mounts
-		if !errors.Is(err, fs.ErrNotExist) {
-			return b, err
-		}
-	}
-	return nil, nil
 }
 
 // directIO tries whether a file can be read past the host's page cache.

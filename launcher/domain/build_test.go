@@ -30,7 +30,7 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 		Volumes: map[string]domain.Volume{
 			"root":    {Path: "/run/virtflow/disks/root-overlay.qcow2", Format: "qcow2", DirectIO: true},
 			"scratch": {Path: "/run/virtflow/disks/scratch.qcow2", Format: "qcow2"},
-			"seed":    {Path: "/run/virtflow/disks/seed-nocloud.iso", Format: "raw", ReadOnly: true},
+			"seed":    {Path: "/run/virtflow/disks/seed.iso", Format: "raw"},
 		},
 		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", PodInterface: "eth0", MTU: 1450}},
 		Paths: domain.Paths{
@@ -129,11 +129,12 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// TestCloudInitDataOnEveryBus: on SATA, KubeVirt's default, QEMU starts no disk that cannot be written.
-func TestCloudInitDataOnEveryBus(t *testing.T) {
+// TestOnlyCDROMsAreReadOnly, unless the spec says more: an ISO's guest may write to its disk, as KubeVirt's may.
+func TestOnlyCDROMsAreReadOnly(t *testing.T) {
 	for device, readOnly := range map[string]bool{
-		`"disk":{}`: false, `"disk":{"bus":"sata"}`: false, `"disk":{"bus":"virtio"}`: true,
-		`"disk":{"bus":"scsi"}`: true, `"cdrom":{}`: true, `"cdrom":{"bus":"sata"}`: true,
+		`"disk":{}`: false, `"disk":{"bus":"sata"}`: false, `"disk":{"bus":"virtio"}`: false,
+		`"disk":{"bus":"scsi"}`: false, `"disk":{"bus":"scsi","readonly":true}`: true, `"cdrom":{"readonly":false}`: false,
+		`"cdrom":{}`: true, `"cdrom":{"bus":"sata"}`: true,
 	} {
 		d, err := domain.Build(input(
 			read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"seed",`+device+`}]}}}`)))

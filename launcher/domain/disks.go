@@ -95,9 +95,7 @@ func buildDisk(
 			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
 		}
 	}
-	// QEMU has no disk on SATA that cannot be written; what the guest writes there is the pod's own copy, and nobody
-	// reads it.
-	if readOnly || volume.ReadOnly && (d.Device != "disk" || d.Target.Bus != busSATA) {
+	if readOnly {
 		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
 	if isTrue(disk.Shareable) {

@@ -26,8 +26,6 @@ type Volume struct {
 	Size int64
 	// DirectIO says that the file, and whatever backs it, can be opened with O_DIRECT.
 	DirectIO bool
-	// ReadOnly volumes (cloud-init data) are never written by the guest.
-	ReadOnly bool
 }
 
 // Interface is a tap device in the pod's network namespace.

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -41,7 +42,7 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
 		{"spec.domain.devices.networkInterfaceMultiqueue", isTrue(devices.NetworkInterfaceMultiQueue)},
 		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},
-		{"spec.accessCredentials", len(vmi.Spec.AccessCredentials) > 0},
+		{"spec.accessCredentials", slices.ContainsFunc(vmi.Spec.AccessCredentials, byAgent)},
 	} {
 		if part.present {
 			return invalid(part.field, "is not supported yet")
@@ -54,6 +55,11 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		}
 	}
 	return nil
+}
+
+// byAgent says that a credential reaches the guest by its agent.
+func byAgent(c v1.AccessCredential) bool {
+	return c.UserPassword != nil || c.SSHPublicKey != nil && c.SSHPublicKey.PropagationMethod.QemuGuestAgent != nil
 }
 
 func persistentEFI(spec *v1.DomainSpec) bool {

@@ -5,8 +5,6 @@ package realtest
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +22,7 @@ import (
 )
 
 // mountPoint is where pods that a guest moves between see their directories.
-var mountPoint = filepath.Join(os.TempDir(), "vf-mount") //nolint:gochecknoglobals // a constant
+const mountPoint = "/tmp/vf-mount"
 
 func newTwin(t *testing.T) *pod {
 	t.Helper()

@@ -43,9 +43,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
-	removeImages()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 type workerOptions struct{ KubeletDir, ProcDir, Records string }

@@ -21,7 +21,6 @@ func knownDomains() []Known {
 		{Subject: "memory", Facts: `-most=\d+`, Reason: notYet + "room for memory that is plugged in"},
 		{Subject: "free ports", Facts: `-(3|10)|\+0`, Reason: notYet + "free PCIe root ports"},
 		{Subject: "controllers", Facts: `-pci0.*`, Reason: notYet + "annotation disablePCIHole64"},
-		{Subject: "disks", Facts: `\+(vol|cloudinitdisk)/readonly`, Reason: notYet + "cloud-init disks that can be written"},
 		{Subject: "disk I/O", Facts: `-(vol|d0|d1) discard=unmap`, Reason: notYet + "discard of CD-ROMs that have an image of their own"},
 		{Subject: "disks", Facts: `-d2 unit=1|\+d2 unit=0`, Reason: notYet + "units of SCSI disks"},
 		{Subject: "features", Facts: `\+apic@eoi=on`, Reason: notYet + "APIC's end of interrupt"},

@@ -56,6 +56,7 @@ func prepared(
 	at := disk.Directories{
 		Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"),
 		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data"),
+		Files: filepath.Join(dir, "files"), AccessCredentials: filepath.Join(dir, "access-credentials"),
 		Disks: filepath.Join(dir, "disks"),
 	}
 	plan, err := disk.Plan(vmi, at)
@@ -71,10 +72,17 @@ func prepared(
 			}
 			write(t, filepath.Join(p.Source, file))
 		}
-		for file, d := range map[string]string{"userdata": p.UserData, "networkdata": p.NetworkData} {
+		files := map[string]string{"userdata": p.UserData, "networkdata": p.NetworkData}
+		if p.Kind != disk.ContainerDisk {
+			files["autounattend.xml"] = p.Source
+		}
+		for file, d := range files {
 			if d != "" {
 				write(t, filepath.Join(d, file))
 			}
+		}
+		for _, d := range p.PublicKeys {
+			write(t, filepath.Join(d, "key"))
 		}
 	}
 	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}).Prepare(context.Background(), vmi, plan)

@@ -159,6 +159,10 @@ func instance() *kubevirt.VirtualMachineInstance {
 				{Name: "init", VolumeSource: kubevirt.VolumeSource{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{
 					UserData: "#cloud-config", NetworkDataSecretRef: &corev1.LocalObjectReference{Name: "net"},
 				}}},
+				{Name: "settings", VolumeSource: kubevirt.VolumeSource{ConfigMap: &kubevirt.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
+				{Name: "account", VolumeSource: kubevirt.VolumeSource{
+					ServiceAccount: &kubevirt.ServiceAccountVolumeSource{ServiceAccountName: "reader"}}},
 			},
 		},
 	}
@@ -262,6 +266,13 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 			corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
 			}}}),
+		"a token for another audience": func(pod *corev1.Pod) {
+			for i := range pod.Spec.Volumes {
+				if p := pod.Spec.Volumes[i].Projected; p != nil {
+					p.Sources[0].ServiceAccountToken.Audience = "vault"
+				}
+			}
+		},
 		"a second container": func(pod *corev1.Pod) {
 			pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0])
 		},

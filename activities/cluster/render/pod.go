@@ -63,7 +63,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			TerminationGracePeriodSeconds: &grace,
 			AutomountServiceAccountToken:  &no,
 			EnableServiceLinks:            &no,
-			ServiceAccountName:            vmi.Spec.ServiceAccountName,
+			ServiceAccountName:            serviceAccount(vmi),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, RunAsNonRoot: yes(),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -136,10 +136,7 @@ func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		Spec:       *vmi.Spec.DeepCopy(),
 	}
 	for i := range out.Spec.Volumes {
-		if c := out.Spec.Volumes[i].CloudInitNoCloud; c != nil {
-			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
-		}
-		if c := out.Spec.Volumes[i].CloudInitConfigDrive; c != nil {
+		if c := cloudInitSource(&out.Spec.Volumes[i]); c != nil {
 			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
 		}
 	}

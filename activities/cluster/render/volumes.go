@@ -1,13 +1,11 @@
 package render
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/settings"
@@ -23,10 +21,10 @@ const (
 	cloudInitDir      = "/run/virtflow/cloud-init/"
 	userDataDir       = "/run/virtflow/user-data/"
 	networkDataDir    = "/run/virtflow/network-data/"
+	filesDir          = "/run/virtflow/files/"
+	credentialsDir    = "/run/virtflow/access-credentials/"
 	vmiDir            = "/etc/virtflow"
 	vmiFileName       = "vmi.json"
-	userDataKey       = "userdata"
-	networkDataKey    = "networkdata"
 )
 
 func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, error) {
@@ -58,17 +56,22 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 				}}})
 			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: containerDisksDir + v.Name,
 				ReadOnly: true})
-		case v.CloudInitNoCloud != nil:
+		case cloudInitSource(v) != nil:
 			own, at := cloudInit(v, podName)
 			volumes, mounts = append(volumes, own...), append(mounts, at...)
 		case v.EmptyDisk != nil: // a file among the disks
 		default:
-			return nil, nil, fmt.Errorf(
-				"spec.volumes[%d] (%s): this kind of volume is not supported yet; use containerDisk, emptyDisk or "+
-					"cloudInitNoCloud", i, v.Name)
+			source := files(v)
+			if source == nil {
+				return nil, nil, fmt.Errorf("spec.volumes[%d] (%s): this kind of volume is not supported yet", i, v.Name)
+			}
+			name := volumeName("files", v.Name)
+			volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: *source})
+			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: filesDir + v.Name, ReadOnly: true})
 		}
 	}
-	return volumes, mounts, nil
+	own, at := accessCredentials(vmi)
+	return append(volumes, own...), append(mounts, at...), nil
 }
 
 // pullSecrets are those of the container disks, and the administrator's for the launcher's own image.
@@ -113,6 +116,8 @@ func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 			limit += qcow2Size(v.EmptyDisk.Capacity.Value())
 		case v.ContainerDisk != nil:
 			limit += qcow2Size(overlays)
+		case files(v) != nil:
+			limit += imageOfFiles
 		}
 	}
 	v := scratch("disks")
@@ -123,91 +128,3 @@ func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 // qcow2Size is what an image of QEMU's takes at most for so many bytes of content: 8 bytes of its tables and 2 of
 // reference counts for each 64 KiB, rounded up, and some clusters.
 func qcow2Size(content int64) int64 { return content + content/4096 + mi }
-
-// cloudInit brings the data of a volume to directories of its name: what is inline by the Secret that was made of it,
-// and each of the user's own Secrets whole, because its key may be spelled userdata or userData (networkdata or
-// networkData). As with KubeVirt the pod waits for a Secret that is not there yet.
-func cloudInit(v *kubevirt.Volume, podName string) ([]corev1.Volume, []corev1.VolumeMount) {
-	c := v.CloudInitNoCloud
-	inlined := &corev1.SecretVolumeSource{SecretName: SecretName(podName)}
-	own := inline(v)
-	for _, key := range []string{userDataKey, networkDataKey} {
-		if _, ok := own[key]; ok {
-			inlined.Items = append(inlined.Items, corev1.KeyToPath{Key: secretKey(v.Name, key), Path: key})
-		}
-	}
-	var volumes []corev1.Volume
-	var mounts []corev1.VolumeMount
-	add := func(kind, dir string, source *corev1.SecretVolumeSource) {
-		name := volumeName(kind, v.Name)
-		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: source}})
-		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: dir + v.Name, ReadOnly: true})
-	}
-	if len(inlined.Items) > 0 {
-		add("cloud-init", cloudInitDir, inlined)
-	}
-	if ref := c.UserDataSecretRef; ref != nil {
-		add("user-data", userDataDir, &corev1.SecretVolumeSource{SecretName: ref.Name})
-	}
-	if ref := c.NetworkDataSecretRef; ref != nil {
-		add("network-data", networkDataDir, &corev1.SecretVolumeSource{SecretName: ref.Name})
-	}
-	return volumes, mounts
-}
-
-func secretKey(volume, key string) string { return volume + "." + key }
-
-// inline is the cloud-init data that a volume has in itself, where no Secret is named for it.
-func inline(v *kubevirt.Volume) map[string]string {
-	out := map[string]string{}
-	c := v.CloudInitNoCloud
-	if c == nil {
-		return out
-	}
-	if c.UserDataSecretRef == nil {
-		if c.UserData != "" {
-			out[userDataKey] = base64.StdEncoding.EncodeToString([]byte(c.UserData))
-		} else if c.UserDataBase64 != "" {
-			out[userDataKey] = c.UserDataBase64
-		}
-	}
-	if c.NetworkDataSecretRef == nil {
-		if c.NetworkData != "" {
-			out[networkDataKey] = base64.StdEncoding.EncodeToString([]byte(c.NetworkData))
-		} else if c.NetworkDataBase64 != "" {
-			out[networkDataKey] = c.NetworkDataBase64
-		}
-	}
-	return out
-}
-
-// Secret makes the Secret with a VMI's inline cloud-init data, or nil when there is none. The VMI owns it, and it
-// cannot be changed: the next instance has its own.
-func Secret(vmi *kubevirt.VirtualMachineInstance) (*corev1.Secret, error) {
-	data := map[string][]byte{}
-	for i := range vmi.Spec.Volumes {
-		v := &vmi.Spec.Volumes[i]
-		for key, encoded := range inline(v) {
-			raw, err := base64.StdEncoding.DecodeString(encoded)
-			if err != nil {
-				return nil, fmt.Errorf("spec.volumes[%d].cloudInitNoCloud (%s): the %s given is not base64", i, v.Name,
-					key)
-			}
-			data[secretKey(v.Name, key)] = raw
-		}
-	}
-	if len(data) == 0 {
-		return nil, nil //nolint:nilnil // no data, no Secret
-	}
-	return &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            SecretName(PodName(vmi.Name, string(vmi.UID))),
-			Namespace:       vmi.Namespace,
-			Labels:          map[string]string{contract.LabelCreatedBy: string(vmi.UID)},
-			OwnerReferences: owners(vmi),
-		},
-		Immutable: yes(),
-		Data:      data,
-	}, nil
-}

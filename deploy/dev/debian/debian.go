@@ -29,9 +29,10 @@ func Test() []string {
 	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
 }
 
-// Launcher are the packages that running the launcher's image on the machine itself, without a cluster, needs.
+// Launcher are the packages that running the launcher on the machine itself, outside its image, needs.
 func Launcher() []string {
-	return append(Test(), "iproute2", "procps")
+	return append(Test(), "iproute2", "procps", "libvirt-daemon", "libvirt-daemon-driver-qemu", "qemu-system-x86",
+		"qemu-utils")
 }
 
 // Generate are the packages that writing the generated files anew needs.

@@ -15,6 +15,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/deploy/images/sandbox"
 	"github.com/virtflow/virtflow/launcher/cloudinit"
+	"github.com/virtflow/virtflow/launcher/iso"
 )
 
 // stepWait is the longest that one step of a boot may take under emulation on a loaded machine.
@@ -30,7 +31,7 @@ func verify(ctx context.Context, b *Builder) error {
 	if err != nil {
 		return err
 	}
-	packages, err := b.LauncherDebian.Resolve(ctx, launcherPackages()...)
+	packages, err := b.Debian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
 		return err
 	}
@@ -83,11 +84,13 @@ func (b boot) run(ctx context.Context, disk string) error {
 	if err := os.WriteFile(b.path("disk.img"), data, 0o600); err != nil {
 		return err
 	}
-	err = cloudinit.WriteNoCloud(b.path("cidata.iso"), cloudinit.NoCloud{
-		MetaData: cloudinit.MetaData{InstanceID: b.name, LocalHostname: b.name},
-		UserData: []byte("#cloud-config\nruncmd:\n  - [ sh, -c, \"echo user data on $(hostname)\" ]\n"),
+	files, err := cloudinit.NoCloud(cloudinit.Machine{UUID: b.name, Hostname: b.name}, cloudinit.Data{
+		User: []byte("#cloud-config\nruncmd:\n  - [ sh, -c, \"echo user data on $(hostname)\" ]\n"),
 	})
 	if err != nil {
+		return err
+	}
+	if err := iso.Write(b.path("cidata.iso"), cloudinit.LabelNoCloud, files); err != nil {
 		return err
 	}
 	if err := os.WriteFile(b.path("domain.xml"), []byte(b.domain()), 0o644); err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// MaxFiles and MaxFileSize are far above what there is: the ISO of cloud-init, of a few KiB.
+	// MaxFiles is far above what there is: the ISOs of CD-ROM drives.
 	MaxFiles = 16
-	// MaxFileSize is in bytes.
-	MaxFileSize = 1 << 20
+	// MaxFileSize is in bytes: an ISO with all that a Secret can hold.
+	MaxFileSize = 4 << 20
 )
 
 // File is one that a guest's disks need and that libvirt does not copy.

@@ -1,0 +1,84 @@
+package cloudinit
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/virtflow/virtflow/launcher/iso"
+)
+
+// The volume labels that cloud-init's data sources look for.
+const (
+	LabelNoCloud     = "cidata"
+	LabelConfigDrive = "config-2"
+)
+
+// Machine is what the guest is told of itself, whatever the data source.
+type Machine struct {
+	Namespace, Name string // of the VMI
+	UUID            string // of its firmware
+	Hostname        string
+	InstanceType    string
+	PublicKeys      []string
+	Devices         []Device
+}
+
+// Data is what the user wants cloud-init to do. A network configuration of nil is none.
+type Data struct {
+	User, Network []byte
+}
+
+// Device is one of the guest's that the user has tagged: a ConfigDrive tells which it is.
+type Device struct {
+	Type    string   `json:"type"` // "nic"
+	Bus     string   `json:"bus"`  // "pci"
+	Address string   `json:"address"`
+	MAC     string   `json:"mac,omitempty"`
+	Tags    []string `json:"tags"`
+}
+
+// NoCloud are the files of the NoCloud data source.
+func NoCloud(m Machine, d Data) ([]iso.File, error) {
+	return files(struct {
+		InstanceType  string            `json:"instance-type,omitempty"`
+		InstanceID    string            `json:"instance-id"`
+		LocalHostname string            `json:"local-hostname,omitempty"`
+		PublicKeys    map[string]string `json:"public-keys,omitempty"`
+	}{m.InstanceType, m.UUID, m.Hostname, numbered(m.PublicKeys)}, d, "meta-data", "user-data", "network-config")
+}
+
+// ConfigDrive are the files of the ConfigDrive data source, which is OpenStack's.
+func ConfigDrive(m Machine, d Data) ([]iso.File, error) {
+	const folder = "openstack/latest/"
+	return files(struct {
+		InstanceType string            `json:"instance_type,omitempty"`
+		InstanceID   string            `json:"instance_id"`
+		Hostname     string            `json:"hostname,omitempty"`
+		UUID         string            `json:"uuid,omitempty"`
+		Devices      []Device          `json:"devices,omitempty"`
+		PublicKeys   map[string]string `json:"public_keys,omitempty"`
+	}{m.InstanceType, m.Name + "." + m.Namespace, m.Hostname, m.UUID, m.Devices, numbered(m.PublicKeys)}, d,
+		folder+"meta_data.json", folder+"user_data", folder+"network_data.json")
+}
+
+// files: user data has to be there even when it is empty, or cloud-init does not take the disk for its own.
+func files(meta any, d Data, metaName, userName, networkName string) ([]iso.File, error) {
+	encoded, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", metaName, err)
+	}
+	out := []iso.File{{Path: metaName, Data: encoded}, {Path: userName, Data: d.User}}
+	if d.Network != nil {
+		out = append(out, iso.File{Path: networkName, Data: d.Network})
+	}
+	return out, nil
+}
+
+// numbered names keys by their place, as KubeVirt does.
+func numbered(keys []string) map[string]string {
+	out := make(map[string]string, len(keys))
+	for i, k := range keys {
+		out[fmt.Sprint(i)] = k
+	}
+	return out
+}
