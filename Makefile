@@ -81,7 +81,6 @@ fuzz: ## Fuzz what reads users', nodes' and launchers' bytes, for FUZZ_TIME each
 .PHONY: test-launcher
 test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 12 minutes.
 	@$(DEV) packages launcher
-	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
 	@go test -tags libvirt -count 1 -timeout 40m $(TEST_FLAGS) ./launcher/realtest
 
 .PHONY: test-crash
@@ -102,7 +101,6 @@ MOVES ?= 10
 .PHONY: bench-migration
 bench-migration: up deploy tools ## Measure migrations beside libvirt alone, plain TCP and a plain pod, as rows for docs/performance.md (MOVES=10). 10 minutes.
 	@$(DEV) packages launcher
-	@go run -trimpath -buildvcs=false ./deploy/images build --only guest >/dev/null
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 20m -v -run '^TestMigrationCost$$' ./testsuite/e2e
 	@VIRTFLOW_BENCH_MOVES=$(MOVES) go test -tags libvirt -count 1 -timeout 60m -v -run '^TestMovesBesideLibvirt$$' ./launcher/realtest
 	@go test -count 1 -run '^$$' -bench '^BenchmarkMigrationStream$$' -benchtime $(MOVES)x ./testsuite/bench

@@ -4,6 +4,7 @@ package realtest
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 // probe runs the launcher's own command, as the kubelet does.
 func (p *pod) probe(arguments ...string) (output string, code int) {
 	p.t.Helper()
-	cmd := exec.Command(launcherBinary(p.t),
+	cmd := exec.Command(filepath.Join(image(p.t, "launcher"), "usr/bin/launcher"),
 		append([]string{"probe", "--socket", p.at("sockets/launcher.sock"), "--timeout-seconds", "10"},
 			arguments...)...)
 	out, err := cmd.CombinedOutput()

@@ -3,11 +3,8 @@
 package realtest
 
 import (
-	"os/exec"
-	"strconv"
+	"fmt"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -15,18 +12,9 @@ import (
 // TestAFullDiskPausesTheGuest, which says so and goes on by itself once there is space.
 func TestAFullDiskPausesTheGuest(t *testing.T) {
 	p := newPod(t, vmi(nil))
-	pid := 0
-	p.eventually("the launcher is there", func() (found bool) {
-		pid, found = p.process("launcher")
-		return found
-	})
-	mount := func(options string) {
-		out, err := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(pid), //nolint:gosec // a test's own
-			"mount", "-t", "tmpfs", "-o", options+",uid="+strconv.Itoa(nobody)+",gid="+
-				strconv.Itoa(nobody), "small", p.at("disks")).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	mount("size=4m")
+	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
+	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)
+	p.mounts("-t", "tmpfs", "-o", "size=4m"+owner, "small", "disks")
 	p.boot()
 	p.guestUp(1)
 	p.shell("dd if=/dev/urandom of=/dev/vdb bs=1M count=12")
@@ -38,7 +26,7 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 	}
 	p.eventually("the guest is paused for want of space",
 		shows(rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_NO_SPACE))
-	mount("remount,size=64m")
+	p.mounts("-t", "tmpfs", "-o", "remount,size=64m"+owner, "small", "disks")
 	p.eventually("the guest goes on",
 		shows(rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED))
 }

@@ -5,6 +5,8 @@ package realtest
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +24,7 @@ import (
 )
 
 // mountPoint is where pods that a guest moves between see their directories.
-const mountPoint = "/tmp/vf-mount"
+var mountPoint = filepath.Join(os.TempDir(), "vf-mount") //nolint:gochecknoglobals // a constant
 
 func newTwin(t *testing.T) *pod {
 	t.Helper()

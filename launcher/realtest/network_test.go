@@ -43,7 +43,7 @@ func podNetworkNamed(t *testing.T, name string) string {
 	do(inside + "ip link set lo up")
 	do(inside + "ip link add k6t-eth0 type bridge")
 	do(inside + "ip addr add 10.0.2.1/24 dev k6t-eth0")
-	do(inside + "ip tuntap add tap0 mode tap user " + strconv.Itoa(nobody))
+	do(inside + "ip tuntap add tap0 mode tap user " + strconv.Itoa(qemuUser))
 	do(inside + "ip link set tap0 mtu 1400 master k6t-eth0 up")
 	do(inside + "ip link set k6t-eth0 mtu 1400 up")
 	do(inside + "sysctl -q -w net.ipv4.ip_unprivileged_port_start=67")

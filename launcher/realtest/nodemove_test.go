@@ -5,7 +5,6 @@ package realtest
 import (
 	"fmt"
 	"os/exec"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,17 +162,14 @@ func TestTheTargetsDiskIsFull(t *testing.T) {
 // smallDisks gives a launcher that has not begun a file system of 8 MiB for its disks.
 func (p *pod) smallDisks() {
 	p.t.Helper()
-	pid, found := p.process("launcher")
-	require.True(p.t, found)
-	image := p.at("small.ext4")
+	file := p.at("small.ext4")
 	for _, command := range [][]string{
-		{"truncate", "--size", "8M", image},
+		{"truncate", "--size", "8M", file},
 		{"mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E",
-			fmt.Sprintf("root_owner=%d:%d", nobody, nobody), image},
-		{"nsenter", "--mount", "--target", strconv.Itoa(pid), "mount", "-o", "loop", p.inside("small.ext4"),
-			p.inside("disks")},
+			fmt.Sprintf("root_owner=%d:%d", qemuUser, qemuUser), file},
 	} {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		require.NoError(p.t, err, "%s", out)
 	}
+	p.mounts("-o", "loop", file, "disks")
 }

@@ -43,7 +43,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	removeImages()
+	os.Exit(code)
 }
 
 type workerOptions struct{ KubeletDir, ProcDir, Records string }

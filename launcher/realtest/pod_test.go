@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +30,7 @@ import (
 )
 
 const (
-	nobody   = 65534
+	qemuUser = 107 // as in the image
 	deadline = 90 * time.Second
 	poll     = 20 * time.Millisecond
 )
@@ -94,10 +93,10 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	image, err := os.ReadFile(guestImage(t))
+	guest, err := os.ReadFile(filepath.Join(image(t, "guest"), "disk/disk.img"))
 	require.NoError(t, err)
 	for path, content := range map[string][]byte{
-		"images/root/disk/disk.img": image,
+		"images/root/disk/disk.img": guest,
 		"cloud-init/seed/userdata":  []byte("#cloud-config\nhostname: vm1\n"),
 		"vmi.json":                  []byte(object),
 		"termination":               nil,
@@ -109,7 +108,7 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, nobody, nobody)
+		return os.Lchown(path, qemuUser, qemuUser)
 	}))
 	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the launcher is another user
 	p.start()
@@ -120,12 +119,11 @@ func (p *pod) start() {
 	log, err := os.Create(p.logPath)
 	require.NoError(p.t, err)
 	defer log.Close() //nolint:errcheck // the child has its own
-	id := strconv.Itoa(nobody)
 	before := []string{}
 	if p.namespace != "" {
 		// The node's worker gives the pod a tun device of its user's own; here it is laid over the machine's.
 		require.NoError(p.t, unix.Mknod(p.at("tun"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200))))
-		require.NoError(p.t, os.Lchown(p.at("tun"), nobody, nobody))
+		require.NoError(p.t, os.Lchown(p.at("tun"), qemuUser, qemuUser))
 		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`,
 			p.at("tun")}
 	}
@@ -139,15 +137,19 @@ func (p *pod) start() {
 			`mount --bind "$0" "$1" && mount --bind "$0/hosts" /etc/hosts && hostname "$2" && shift 2 && exec "$@"`,
 			p.dir, p.mount, name)
 	}
-	command := slices.Concat(before, []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all",
-		"--no-new-privs",
-		launcherBinary(p.t), "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
-		"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"),
-		"--disks-dir", p.inside("disks"),
-		"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"), "--allow-emulation",
-		"--files-dir", p.inside("files"), "--access-credentials-dir", p.inside("access-credentials"),
-		"--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString()})
+	root, user := image(p.t, "launcher"), fmt.Sprintf("%d:%d", qemuUser, qemuUser)
+	// The image is all that the pod sees besides its directories. chroot needs three capabilities; nothing beneath it
+	// can get them, since it is another user without new privileges.
+	command := slices.Concat(before, []string{"unshare", "--mount", "sh", "-c", enterImage, root, os.TempDir()},
+		[]string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc=" + root + "/proc",
+			"setpriv", "--inh-caps", "-all", "--bounding-set", "-all,+sys_chroot,+setuid,+setgid", "--no-new-privs",
+			"chroot", "--userspec", user, "--groups", "", root,
+			"/usr/bin/launcher", "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
+			"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"),
+			"--disks-dir", p.inside("disks"),
+			"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"),
+			"--files-dir", p.inside("files"), "--access-credentials-dir", p.inside("access-credentials"),
+			"--allow-emulation", "--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString()})
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.inside("tmp"))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
@@ -186,6 +188,23 @@ func (p *pod) put(path, content string) {
 }
 
 func (p *pod) at(path string) string { return filepath.Join(p.dir, path) }
+
+// enterImage lays the image's root, read-only, and beneath it what the machine gives a container.
+const enterImage = `set -e; mkdir -p "$0/$1"; mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"
+mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"; mount --rbind "$1" "$0/$1"
+mount --bind /etc/hosts "$0/etc/hosts"; shift; exec "$@"`
+
+// mounts mounts something into the pod's file systems, with the arguments of mount(8); the last is a path inside it.
+func (p *pod) mounts(arguments ...string) {
+	p.t.Helper()
+	pid, found := p.process("launcher")
+	require.True(p.t, found)
+	last := len(arguments) - 1
+	arguments[last] = filepath.Join(image(p.t, "launcher"), p.inside(arguments[last]))
+	out, err := exec.Command("nsenter", append([]string{"--mount", "--target", strconv.Itoa(pid), "mount"},
+		arguments...)...).CombinedOutput()
+	require.NoError(p.t, err, "%s", out)
+}
 
 // inside is where the pod itself sees it.
 func (p *pod) inside(path string) string {
@@ -306,44 +325,6 @@ func (p *pod) shell(command string) {
 	_, err := io.WriteString(conn, command+"\n")
 	require.NoError(p.t, err)
 	p.serial = conn
-}
-
-func launcherBinary(t *testing.T) string {
-	t.Helper()
-	if b := os.Getenv("VIRTFLOW_TEST_LAUNCHER"); b != "" {
-		return b
-	}
-	path := filepath.Join(os.TempDir(), "virtflow-test-launcher", "launcher")
-	out, err := exec.Command("go", "build", "-tags", "libvirt_dlopen", "-o", path,
-		"github.com/virtflow/virtflow/cmd/launcher").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
-}
-
-func guestImage(t *testing.T) string {
-	t.Helper()
-	if f := os.Getenv("VIRTFLOW_TEST_GUEST"); f != "" {
-		return f
-	}
-	cache := os.Getenv("VIRTFLOW_CACHE")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		require.NoError(t, err)
-		cache = filepath.Join(home, ".cache", "virtflow")
-	}
-	found, err := filepath.Glob(filepath.Join(cache, "guest-*", "disk.img"))
-	require.NoError(t, err)
-	require.NotEmpty(t, found,
-		"there is no test guest in %s: build it with `go run ./deploy/images build --only guest`", cache)
-	sort.Slice(found, func(i, j int) bool { return changed(t, found[i]).After(changed(t, found[j])) })
-	return found[0]
-}
-
-func changed(t *testing.T, path string) time.Time {
-	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	return info.ModTime()
 }
 
 func countLog(p *pod, part string) int { return strings.Count(p.log(), part) }

@@ -29,10 +29,9 @@ func Test() []string {
 	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
 }
 
-// Launcher are the packages that running the launcher on the machine itself, outside its image, needs.
+// Launcher are the packages that running the launcher's image on the machine itself, without a cluster, needs.
 func Launcher() []string {
-	return append(Test(), "iproute2", "procps", "libvirt-daemon", "libvirt-daemon-driver-qemu", "qemu-system-x86",
-		"qemu-utils")
+	return append(Test(), "iproute2", "procps")
 }
 
 // Generate are the packages that writing the generated files anew needs.

@@ -50,13 +50,24 @@ type Archive struct {
 	log   zerolog.Logger
 }
 
-// NewArchive returns an archive whose files are kept beneath the cache's folder debs.
+// NewArchive returns the archive of the machine's own release. Its files are kept beneath the cache's folder debs.
 func NewArchive(dir cache.Dir, log zerolog.Logger) *Archive {
 	return &Archive{cache: dir, lists: NewLists(log), log: log}
 }
 
-// EnsureInstalled installs on the host what is missing of the named packages. It needs root only when something is.
+// NewRelease returns the archive of another release ("trixie"), from the mirrors that the machine uses. Nothing of it
+// is installed on the machine.
+func NewRelease(dir cache.Dir, name string, log zerolog.Logger) *Archive {
+	lists := &Lists{log: log, release: newRelease(name, dir.Path("apt-"+name))}
+	return &Archive{cache: dir, lists: lists, log: log}
+}
+
+// EnsureInstalled installs on the host what is missing of the named packages, of the machine's own release. It needs
+// root only when something is.
 func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
+	if a.lists.release != nil {
+		return fmt.Errorf("packages of %s are not installed on this machine", a.lists.release.name)
+	}
 	var missing []string
 	for _, name := range names {
 		out, _ := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Status}", name).Output()
@@ -97,7 +108,7 @@ func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, erro
 			"-o", "Debug::NoLocking=true",
 			"install", "-y", "-q", "--no-install-recommends", "--print-uris",
 		}
-		out, err = run(ctx, "", "apt-get", append(args, names...)...)
+		out, err = a.lists.apt(ctx, "", "apt-get", append(args, names...)...)
 		return err
 	})
 	if err != nil {
@@ -166,7 +177,7 @@ func (a *Archive) download(ctx context.Context, wanted []string) error {
 	defer os.RemoveAll(dir)
 	// As root, apt would drop to a user who cannot write here, and warn about it.
 	args := append([]string{"download", "-q", "-o", "APT::Sandbox::User=root"}, wanted...)
-	if _, err := run(ctx, dir, "apt-get", args...); err != nil {
+	if _, err := a.lists.apt(ctx, dir, "apt-get", args...); err != nil {
 		return fmt.Errorf("download packages: %w", err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -29,19 +29,28 @@ func Again(do func() error) error {
 	return err
 }
 
-// Lists are the machine's package lists. It is safe for concurrent use.
+// Lists are the package lists of the machine or of a release. It is safe for concurrent use.
 type Lists struct {
-	log   zerolog.Logger
-	mu    sync.Mutex
-	tried bool // a refresh that failed is not tried again before each step
+	log     zerolog.Logger
+	release *release // nil: the machine's own
+	mu      sync.Mutex
+	tried   bool // a refresh that failed is not tried again before each step
 }
 
 // NewLists returns the package lists of the machine; nothing happens yet.
 func NewLists(log zerolog.Logger) *Lists { return &Lists{log: log} }
 
+// apt runs one of apt's commands on these lists.
+func (l *Lists) apt(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	return run(ctx, dir, name, append(l.release.options(), args...)...)
+}
+
 // Use does something with package lists that are not stale. When it fails, the mirror may have changed since: it is
 // done once more with fresh lists.
 func (l *Lists) Use(ctx context.Context, do func() error) error {
+	if err := l.release.prepare(ctx); err != nil {
+		return err
+	}
 	l.refreshStale(ctx)
 	err := do()
 	if err == nil || ctx.Err() != nil {
@@ -63,7 +72,7 @@ func (l *Lists) Refresh(ctx context.Context) {
 func (l *Lists) refreshStale(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	dir, err := listsFolder(ctx)
+	dir, err := l.folder(ctx)
 	if err != nil {
 		l.log.Warn().Err(err).Msg("the age of apt's package lists is unknown")
 		return
@@ -77,13 +86,13 @@ func (l *Lists) refreshStale(ctx context.Context) {
 func (l *Lists) refresh(ctx context.Context) {
 	l.tried = true
 	// A source that fails otherwise counts as a warning, and the lists as refreshed.
-	if _, err := run(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o",
+	if _, err := l.apt(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o",
 		"APT::Update::Error-Mode=any"); err != nil {
 		l.log.Warn().Err(err).Msg("apt-get update failed, at least in part")
 		return
 	}
 	// apt leaves the folder as it is where no list has changed.
-	if dir, err := listsFolder(ctx); err == nil {
+	if dir, err := l.folder(ctx); err == nil {
 		_ = os.Chtimes(dir, time.Time{}, time.Now()) // at worst they are refreshed once more
 	}
 }
@@ -104,9 +113,9 @@ func stale(dir string, now time.Time) string {
 	return ""
 }
 
-// listsFolder is where apt keeps its package lists.
-func listsFolder(ctx context.Context) (string, error) {
-	out, err := run(ctx, "", "apt-config", "shell", "LISTS", "Dir::State::lists/d")
+// folder is where apt keeps the package lists.
+func (l *Lists) folder(ctx context.Context) (string, error) {
+	out, err := l.apt(ctx, "", "apt-config", "shell", "LISTS", "Dir::State::lists/d")
 	if err != nil {
 		return "", err
 	}

@@ -64,6 +64,7 @@ Debug::NoLocking "true"; APT::Update::Post-Invoke {}; APT::Update::Post-Invoke-S
 // publish makes the mirror offer one version of the package virtflow-test, and no other any more.
 func (m *mirror) publish(version string) {
 	m.t.Helper()
+	require.NoError(m.t, os.MkdirAll(m.dir, 0o755))
 	old, err := filepath.Glob(filepath.Join(m.dir, "*"))
 	require.NoError(m.t, err)
 	for _, file := range old {

@@ -35,7 +35,7 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	if err := b.Debian.EnsureInstalled(ctx, "gcc", "libc6-dev", "pkg-config", "libvirt-dev"); err != nil {
+	if err := b.Debian.EnsureInstalled(ctx, "gcc", "libc6-dev"); err != nil {
 		return Image{}, fmt.Errorf("install what compiles the launcher: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "virtflow-launcher-")
@@ -98,7 +98,7 @@ func checkLibraries(binary, list string) error {
 
 // launcherBase builds the layer with libvirt and QEMU unless it is in the cache: layer.tar, and the list of its paths.
 func (b *Builder) launcherBase(ctx context.Context) (folder, key string, err error) {
-	packages, err := b.Debian.Resolve(ctx, launcherPackages()...)
+	packages, err := b.LauncherDebian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
 		return "", "", err
 	}
@@ -155,7 +155,7 @@ func (b *Builder) buildLauncherBase(ctx context.Context, packages []debian.Packa
 
 // unpackVirsh unpacks the launcher's packages, virsh among them, into work/packages.
 func (b *Builder) unpackVirsh(ctx context.Context, packages []debian.Package, work string) (string, error) {
-	if err := b.Debian.Fetch(ctx, packages); err != nil {
+	if err := b.LauncherDebian.Fetch(ctx, packages); err != nil {
 		return "", err
 	}
 	// The user of the sandbox must get through to it.
@@ -163,7 +163,7 @@ func (b *Builder) unpackVirsh(ctx context.Context, packages []debian.Package, wo
 		return "", fmt.Errorf("unpack packages: %w", err)
 	}
 	root := filepath.Join(work, "packages")
-	return root, b.Debian.Extract(ctx, packages, root)
+	return root, b.LauncherDebian.Extract(ctx, packages, root)
 }
 
 // probe lets libvirt ask QEMU what it can do, once, and puts libvirt's cache of the answers into the tree.

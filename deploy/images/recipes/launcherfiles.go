@@ -12,12 +12,16 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
+// launcherRelease is the Debian release that the launcher's packages are of. It may be newer than the machine's: nothing
+// of it runs outside the image.
+const launcherRelease = "trixie"
+
 // launcherPackages are the packages that the launcher's files come from; libvirt-clients (virsh) is used by the build
 // only.
 func launcherPackages() []string {
 	return []string{
 		"libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients", "qemu-system-x86", "qemu-utils", "seabios",
-		"ipxe-qemu",
+		"ipxe-qemu", "ovmf", "swtpm", "swtpm-tools", "virtiofsd",
 	}
 }
 
@@ -28,14 +32,16 @@ func launcherPrograms() []string {
 	return []string{
 		"/usr/sbin/libvirtd",
 		libvirt + "connection-driver/libvirt_driver_qemu.so",
-		libvirt + "storage-file/libvirt_storage_file_fs.so", // backing chains of local disks
 		"/usr/lib/libvirt/libvirt_iohelper",
 		"/usr/bin/qemu-system-x86_64",
 		"/usr/bin/qemu-img",
-		qemu + "accel-tcg-x86_64.so",
 		qemu + "hw-display-virtio-gpu.so",
 		qemu + "hw-display-virtio-gpu-pci.so",
 		qemu + "hw-display-virtio-vga.so",
+		// A TPM: libvirt runs swtpm, and swtpm_setup for its certificates, which these make.
+		"/usr/bin/swtpm", "/usr/bin/swtpm_ioctl", "/usr/bin/swtpm_setup", "/usr/bin/swtpm_localca",
+		"/usr/bin/swtpm_cert", "/usr/bin/certtool",
+		"/usr/libexec/virtiofsd",
 		// What cmd/launcher itself is linked with.
 		"/usr/lib/x86_64-linux-gnu/libvirt.so.0",
 		"/usr/lib/x86_64-linux-gnu/libvirt-qemu.so.0",
@@ -47,12 +53,16 @@ func launcherPrograms() []string {
 // launcherData are files and folders taken as they are: firmware of the machine and its devices, the keyboard map that
 // VNC needs, CPU models and XML schemas.
 func launcherData() []string {
-	const seabios, ipxe, qemu = "/usr/share/seabios/", "/usr/lib/ipxe/qemu/", "/usr/share/qemu/"
+	const seabios, ovmf, qemu = "/usr/share/seabios/", "/usr/share/OVMF/", "/usr/share/qemu/"
 	return []string{
 		seabios + "bios-256k.bin", seabios + "vgabios-stdvga.bin", seabios + "vgabios-virtio.bin",
-		seabios + "vgabios-bochs-display.bin", seabios + "vgabios-ramfb.bin",
-		ipxe + "efi-virtio.rom", ipxe + "efi-e1000.rom", ipxe + "efi-e1000e.rom", ipxe + "efi-rtl8139.rom",
-		ipxe + "efi-ne2k_pci.rom", ipxe + "efi-pcnet.rom",
+		seabios + "vgabios-bochs-display.bin", seabios + "vgabios-ramfb.bin", seabios + "vgabios-cirrus.bin",
+		// UEFI, without secure boot, with it, and with it and the keys that distributions are signed with; libvirt
+		// chooses by their descriptions.
+		ovmf + "OVMF_CODE_4M.fd", ovmf + "OVMF_CODE_4M.secboot.fd", ovmf + "OVMF_CODE_4M.ms.fd",
+		ovmf + "OVMF_VARS_4M.fd", ovmf + "OVMF_VARS_4M.ms.fd", qemu + "firmware",
+		qemu + "efi-virtio.rom", qemu + "efi-e1000.rom", qemu + "efi-e1000e.rom", qemu + "efi-rtl8139.rom",
+		qemu + "efi-ne2k_pci.rom", qemu + "efi-pcnet.rom",
 		qemu + "kvmvapic.bin", qemu + "linuxboot.bin", qemu + "linuxboot_dma.bin", qemu + "multiboot.bin",
 		qemu + "multiboot_dma.bin", qemu + "pvh.bin",
 		qemu + "keymaps/en-us",
@@ -101,6 +111,11 @@ func launcherTree(root closure.Root) (*tree.Tree, error) {
 
 // addData adds a file, or a folder with its files.
 func addData(t *tree.Tree, root closure.Root, name string) error {
+	// A link to a neighbour stays one: firmware is large.
+	if to, err := os.Readlink(filepath.Join(string(root), name)); err == nil && filepath.Base(to) == to {
+		t.Symlink(name, to)
+		return addData(t, root, filepath.Join(filepath.Dir(name), to))
+	}
 	source, err := root.Source(name)
 	if err != nil {
 		return err

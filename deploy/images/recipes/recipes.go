@@ -80,9 +80,11 @@ func Choose(names []string) ([]Recipe, error) {
 // Builder is what recipes work with.
 type Builder struct {
 	Cache  cache.Dir
-	Debian *debian.Archive
-	Log    zerolog.Logger
-	Source string // root of the source tree
+	Debian *debian.Archive // of the machine's own release
+	// LauncherDebian has the packages of the launcher's image.
+	LauncherDebian *debian.Archive
+	Log            zerolog.Logger
+	Source         string // root of the source tree
 	// Overlay replaces source files, as for `go build -overlay`; "": none.
 	Overlay string
 }
@@ -98,7 +100,10 @@ func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
 			return nil, err
 		}
 	}
-	return &Builder{Cache: dir, Debian: debian.NewArchive(dir, log), Log: log, Source: source}, nil
+	return &Builder{
+		Cache: dir, Debian: debian.NewArchive(dir, log), LauncherDebian: debian.NewRelease(dir, launcherRelease, log),
+		Log: log, Source: source,
+	}, nil
 }
 
 func sourceRoot() (string, error) {

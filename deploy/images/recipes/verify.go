@@ -31,7 +31,7 @@ func verify(ctx context.Context, b *Builder) error {
 	if err != nil {
 		return err
 	}
-	packages, err := b.Debian.Resolve(ctx, launcherPackages()...)
+	packages, err := b.LauncherDebian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
 		return err
 	}
