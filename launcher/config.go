@@ -25,7 +25,9 @@ type Config struct {
 	// AccessCredentials has the Secrets that the VMI's accessCredentials name.
 	AccessCredentials string
 	ResolvConf        string
-	Emulator          string
+	// VhostNet is the device by which the kernel moves the packets of an interface with several queues.
+	VhostNet string
+	Emulator string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
 	Version        string

@@ -149,7 +149,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	srv := server.New(l.cfg.Version, l.startDomain, l.domain, server.Guest{
 		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
 	})
-	srv.Operator, srv.Mover = l.operate, l
+	srv.Operator, srv.Mover, srv.Wanted = l.operate, l, l.networks
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = l.handover.Listen(l.cfg.migrationSocket())

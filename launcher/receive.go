@@ -121,7 +121,12 @@ func (l *Launcher) receiveAsked(r receiveRequest) lifecycle.Input {
 	t := l.target()
 	switch {
 	case l.machine.State() == lifecycle.Idle:
-		l.interfaces = forPodNetwork(l.vmi, r.target.GetInterfaces())
+		interfaces, err := prepared(l.vmi, r.target.GetInterfaces())
+		if err != nil {
+			r.answer <- status.Error(receiveCode(err), err.Error())
+			return ""
+		}
+		l.interfaces = interfaces
 		l.setTarget(func(t *receiving) { *t = receiving{migration: r.target.GetMigration(), asked: true} })
 		l.toReceive = r
 		return lifecycle.ReceiveAsked
@@ -221,7 +226,7 @@ func (l *Launcher) receiveEnded(r received) lifecycle.Input {
 func receiveCode(err error) codes.Code {
 	var invalid *domain.InvalidError
 	switch {
-	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errOldWorker):
 		return codes.Unavailable
 	case errors.As(err, &invalid):
 		return codes.InvalidArgument

@@ -27,7 +27,8 @@ func report(
 			link = built.Link.State
 		}
 		out.Interfaces = append(out.Interfaces, &rpc.DomainInterface{
-			Name: p.GetNetwork(), Mac: built.MAC.Address, PodInterface: p.GetPodInterface(), Queues: 1, LinkState: link,
+			Name: p.GetNetwork(), Mac: built.MAC.Address, PodInterface: p.GetPodInterface(),
+			Queues: queues(built), LinkState: link, Bridged: p.GetMac() != "",
 		})
 	}
 	// Disks are built in the order of the spec.
@@ -38,4 +39,11 @@ func report(
 		})
 	}
 	return out
+}
+
+func queues(i *libvirtxml.DomainInterface) int32 {
+	if i.Driver == nil || i.Driver.Queues == 0 {
+		return 1
+	}
+	return int32(i.Driver.Queues) //nolint:gosec // at most 256
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/console"
-	"github.com/virtflow/virtflow/launcher/dhcp"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -68,7 +66,12 @@ func (l *Launcher) asked(r startRequest) lifecycle.Input {
 		return ""
 	}
 	if l.machine.State() == lifecycle.Idle {
-		l.interfaces, l.startErr = forPodNetwork(l.vmi, r.interfaces), nil
+		interfaces, err := prepared(l.vmi, r.interfaces)
+		if err != nil {
+			r.answer <- status.Error(codeOf(err), err.Error())
+			return ""
+		}
+		l.interfaces, l.startErr = interfaces, nil
 	}
 	l.waiting = append(l.waiting, r.answer)
 	return lifecycle.StartAsked
@@ -129,7 +132,7 @@ func codeOf(err error) codes.Code {
 	switch {
 	case errors.As(err, &invalid), errors.As(err, &image):
 		return codes.InvalidArgument
-	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, kvm.ErrNoAnswer):
+	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, kvm.ErrNoAnswer), errors.Is(err, errOldWorker):
 		return codes.Unavailable
 	default:
 		return codes.FailedPrecondition
@@ -214,7 +217,7 @@ func (l *Launcher) build(ctx context.Context, interfaces []*rpc.PodInterface) (*
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces),
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), VhostNet: usable(l.cfg.VhostNet),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(),
@@ -226,67 +229,23 @@ func (l *Launcher) build(ctx context.Context, interfaces []*rpc.PodInterface) (*
 	return &built{domain: d, plan: plan, volumes: volumes}, nil
 }
 
-func taps(prepared []*rpc.PodInterface) map[string]domain.Interface {
-	out := make(map[string]domain.Interface, len(prepared))
-	for _, i := range prepared {
-		out[i.GetNetwork()] = domain.Interface{Tap: i.GetTap(), PodInterface: i.GetPodInterface(), MTU: int(i.GetMtu())}
+// usable says that a device can be opened.
+func usable(device string) bool {
+	f, err := os.OpenFile(device, os.O_RDWR, 0) //nolint:gosec // named by the pod's own command line
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
+}
+
+func taps(interfaces []*rpc.PodInterface) map[string]domain.Interface {
+	out := make(map[string]domain.Interface, len(interfaces))
+	for _, i := range interfaces {
+		out[i.GetNetwork()] = domain.Interface{Tap: i.GetTap(), PodInterface: i.GetPodInterface(),
+			MTU: int(i.GetMtu()), MAC: i.GetMac()}
 	}
 	return out
-}
-
-// serveDHCP starts a server for each interface that has an address to hand out. A server that an earlier attempt
-// started goes on.
-func (l *Launcher) serveDHCP(ctx context.Context) error {
-	for _, p := range l.interfaces {
-		if p.GetGuestAddress() == "" || l.dhcp[p.GetBridge()] {
-			continue
-		}
-		lease, err := l.lease(p)
-		if err != nil {
-			return err
-		}
-		if err := dhcp.Serve(ctx, lease, l.log); err != nil {
-			return fmt.Errorf("network %s: %w", p.GetNetwork(), err)
-		}
-		l.dhcp[p.GetBridge()] = true
-	}
-	return nil
-}
-
-func (l *Launcher) lease(p *rpc.PodInterface) (dhcp.Lease, error) {
-	address, network, err := net.ParseCIDR(p.GetGuestAddress())
-	if err != nil {
-		return dhcp.Lease{}, fmt.Errorf("network %s: the guest's address: %w", p.GetNetwork(), err)
-	}
-	conf, err := os.ReadFile(l.cfg.ResolvConf)
-	if err != nil {
-		return dhcp.Lease{}, fmt.Errorf("reading the pod's resolver settings: %w", err)
-	}
-	servers, search := dhcp.Resolver(string(conf))
-	lease := dhcp.Lease{
-		Interface: p.GetBridge(), Address: net.IPNet{IP: address, Mask: network.Mask},
-		Gateway: net.ParseIP(p.GetGateway()),
-		MTU:     int(p.GetMtu()), Hostname: domain.Hostname(l.vmi), DNS: servers,
-		Search: dhcp.WithSubdomain(search, l.vmi.Spec.Subdomain, l.vmi.Namespace),
-	}
-	if lease.Gateway == nil {
-		return dhcp.Lease{}, fmt.Errorf("network %s: %q is not a gateway's address", p.GetNetwork(), p.GetGateway())
-	}
-	for i := range l.vmi.Spec.Domain.Devices.Interfaces {
-		iface := &l.vmi.Spec.Domain.Devices.Interfaces[i]
-		if iface.Name != p.GetNetwork() {
-			continue
-		}
-		lease.Options = iface.DHCPOptions
-		lease.MAC, err = net.ParseMAC(domain.MAC(l.vmi, iface))
-		if err != nil {
-			return dhcp.Lease{}, &domain.InvalidError{
-				Field: fmt.Sprintf("spec.domain.devices.interfaces[%d].macAddress", i), Problem: err.Error()}
-		}
-		return lease, nil
-	}
-	return dhcp.Lease{}, &domain.InvalidError{Field: "spec.domain.devices.interfaces",
-		Problem: "none belongs to network " + p.GetNetwork()}
 }
 
 // followConsole repeats the guest's console in the log, so that `kubectl logs` shows it.

@@ -38,12 +38,9 @@ func interfaces(s *contract.VMIStatus) any {
 		guest = slices.Clone(s.Guest.Interfaces)
 	}
 	var out []map[string]any
-	for i, n := range s.Interfaces {
+	for _, n := range podNetworkFirst(s.Interfaces) {
 		e := map[string]any{"name": n.Name, "infoSource": sourceDomain}
-		var ips []string
-		if i == 0 {
-			ips = s.IPs
-		}
+		ips := podAddresses(n, s.IPs)
 		at := slices.IndexFunc(guest, func(g contract.GuestInterface) bool {
 			return g.MAC != "" && strings.EqualFold(g.MAC, n.MAC)
 		})
@@ -73,6 +70,35 @@ func interfaces(s *contract.VMIStatus) any {
 		return nil
 	}
 	return out
+}
+
+// podNetworkFirst is KubeVirt's order: others look at the first interface for how a guest is reached.
+func podNetworkFirst(all []contract.DomainInterface) []contract.DomainInterface {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b contract.DomainInterface) int {
+		switch {
+		case onPodNetwork(a) == onPodNetwork(b):
+			return 0
+		case onPodNetwork(a):
+			return -1
+		default:
+			return 1
+		}
+	})
+	return all
+}
+
+func onPodNetwork(n contract.DomainInterface) bool { return n.PodInterfaceName == "eth0" }
+
+// podAddresses are those of the pod that lead to an interface, or that a bridged one has.
+func podAddresses(n contract.DomainInterface, ips []string) []string {
+	if !onPodNetwork(n) {
+		return nil
+	}
+	if !n.Bridged {
+		return ips
+	}
+	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return family(ip) != 4 })
 }
 
 func describe(e map[string]any, field, value string) {

@@ -63,6 +63,21 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestThePodNetworkComesFirst, whatever the order in the spec is, and only it has the pod's addresses.
+func TestThePodNetworkComesFirst(t *testing.T) {
+	s := &contract.VMIStatus{IPs: []string{"10.1.0.5", "fd00::5"}, Interfaces: []contract.DomainInterface{
+		{Name: "lan", PodInterfaceName: "pod16367aacb67"}, {Name: "default", PodInterfaceName: "eth0"},
+	}}
+	got := written(t, s).Interfaces
+	require.Equal(t, "default", got[0].Name)
+	require.Equal(t, []string{"10.1.0.5", "fd00::5"}, got[0].IPs)
+	require.Equal(t, "lan", got[1].Name)
+	require.Empty(t, got[1].IPs)
+
+	s.Interfaces[1].Bridged = true
+	require.Equal(t, []string{"10.1.0.5"}, written(t, s).Interfaces[0].IPs, "a bridged guest has no IPv6 from its pod")
+}
+
 func TestAGuestWithManyInterfacesOfItsOwnShowsTen(t *testing.T) {
 	s := &contract.VMIStatus{Guest: &contract.GuestInfo{}}
 	for i := range 30 {

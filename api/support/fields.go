@@ -46,7 +46,7 @@ func Configuration() []Field {
 		{Path: "configuration.migrations.parallelOutboundMigrationsPerNode"},
 		{Path: "configuration.migrations.progressTimeout"},
 		{Path: "configuration.migrations.unsafeMigrationOverride"},
-		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"masquerade"}},
+		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"bridge", "masquerade"}},
 		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
 		{Path: "configuration.vmRolloutStrategy", Values: []string{"LiveUpdate", "Stage"}},
 		{Path: "imagePullSecrets[].name"},
@@ -162,10 +162,23 @@ func devices() []Field {
 		{Path: "domain.devices.inputs[].type", Values: []string{"tablet"}},
 		{Path: "domain.devices.inputs[].bus", Values: []string{"usb", "virtio"}},
 		{Path: "domain.devices.interfaces[].name"},
+		{Path: "domain.devices.interfaces[].bridge"},
 		{Path: "domain.devices.interfaces[].masquerade"},
+		{Path: "domain.devices.interfaces[].ports[].name"},
+		{Path: "domain.devices.interfaces[].ports[].port"},
+		{Path: "domain.devices.interfaces[].ports[].protocol"},
 		{Path: "domain.devices.interfaces[].macAddress"},
 		{Path: "domain.devices.interfaces[].model", Values: interfaceModels()},
 		{Path: "domain.devices.interfaces[].acpiIndex"},
+		{Path: "domain.devices.interfaces[].bootOrder"},
+		{Path: "domain.devices.interfaces[].dhcpOptions.bootFileName"},
+		{Path: "domain.devices.interfaces[].dhcpOptions.tftpServerName"},
+		{Path: "domain.devices.interfaces[].dhcpOptions.ntpServers[]"},
+		{Path: "domain.devices.interfaces[].dhcpOptions.privateOptions[].option"},
+		{Path: "domain.devices.interfaces[].dhcpOptions.privateOptions[].value"},
+		{Path: "domain.devices.interfaces[].pciAddress"},
+		{Path: "domain.devices.interfaces[].state", Values: []string{"up", "down"}},
+		{Path: "domain.devices.networkInterfaceMultiqueue"},
 	}
 }
 
@@ -197,7 +210,8 @@ func volumes() []Field {
 func networks() []Field {
 	return []Field{
 		{Path: "networks[].name"},
-		{Path: "networks[].pod"},
+		{Path: "networks[].pod.vmNetworkCIDR"},
+		{Path: "networks[].pod.vmIPv6NetworkCIDR"},
 	}
 }
 

@@ -30,7 +30,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 			"cpu": {"cores": 2, "dedicatedCpuPlacement": true, "model": "Skylake"},
 			"devices": {
 				"disks": [{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
-				"interfaces": [{"name": "default", "masquerade": {}, "model": "igb", "ports": [{"port": 80}]}],
+				"interfaces": [{"name": "default", "masquerade": {}, "model": "igb", "tag": "x"}],
 				"tpm": {}, "gpus": []
 			},
 			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
@@ -46,8 +46,8 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.devices.disks[1].lun": "spec.domain.devices.disks[1].lun is not supported yet",
 		"spec.domain.devices.interfaces[0].model": "spec.domain.devices.interfaces[0].model: igb is not " +
 			"supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",
-		"spec.domain.devices.interfaces[0].ports": "spec.domain.devices.interfaces[0].ports is not supported yet",
-		"spec.domain.devices.tpm":                 "spec.domain.devices.tpm is not supported yet",
+		"spec.domain.devices.interfaces[0].tag": "spec.domain.devices.interfaces[0].tag is not supported yet",
+		"spec.domain.devices.tpm":               "spec.domain.devices.tpm is not supported yet",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",
 		"spec.startStrategy":                    "spec.startStrategy is not supported yet",

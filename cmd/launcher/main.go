@@ -82,6 +82,8 @@ func (o *options) add(f *pflag.FlagSet) {
 		"directory with the files of each Secret, ConfigMap and the like that is a volume")
 	f.StringVar(&c.AccessCredentials, "access-credentials-dir", "/run/virtflow/access-credentials",
 		"directory with each Secret of the access credentials")
+	f.StringVar(&c.VhostNet, "vhost-net", "/dev/vhost-net",
+		"device by which the kernel moves the packets of an interface with several queues; where it cannot be used QEMU does")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",

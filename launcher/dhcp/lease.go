@@ -3,6 +3,7 @@ package dhcp
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,12 +25,15 @@ type Lease struct {
 	Interface string // that the server listens on
 	MAC       net.HardwareAddr
 	Address   net.IPNet // the guest's, with its network's mask
-	Gateway   net.IP    // also the server's own address
-	MTU       int
-	Hostname  string
-	DNS       []net.IP
-	Search    []string
-	Options   *v1.DHCPOptions
+	// Server is the server's own address. Gateway is that of the default route; nil: there is none.
+	Server, Gateway net.IP
+	// Routes besides the default route; a gateway of none (0.0.0.0) is on the link.
+	Routes   []*dhcpv4.Route
+	MTU      int
+	Hostname string
+	DNS      []net.IP
+	Search   []string
+	Options  *v1.DHCPOptions
 }
 
 // Reply answers a guest's message; nil: nothing is to be said. Only the guest's own address is served, so that nothing
@@ -49,19 +53,19 @@ func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	default:
 		return nil, nil
 	}
-	if id := request.ServerIdentifier(); id != nil && !id.Equal(l.Gateway) {
+	if id := request.ServerIdentifier(); id != nil && !id.Equal(l.Server) {
 		return nil, nil // the guest chose another server
 	}
 	if wanted := requested(request); kind == dhcpv4.MessageTypeAck && wanted != nil && !wanted.Equal(l.Address.IP) {
 		reply, err := dhcpv4.NewReplyFromRequest(request,
-			dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.Gateway)))
+			dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.Server)))
 		if err != nil {
 			return nil, fmt.Errorf("building a refusal: %w", err)
 		}
 		return reply, nil
 	}
 	options := []dhcpv4.Modifier{dhcpv4.WithMessageType(kind), dhcpv4.WithYourIP(l.Address.IP),
-		dhcpv4.WithServerIP(l.Gateway)}
+		dhcpv4.WithServerIP(l.Server)}
 	for _, o := range l.options() {
 		options = append(options, dhcpv4.WithOption(o))
 	}
@@ -84,10 +88,15 @@ func requested(request *dhcpv4.DHCPv4) net.IP {
 
 func (l Lease) options() []dhcpv4.Option {
 	out := []dhcpv4.Option{
-		dhcpv4.OptServerIdentifier(l.Gateway),
+		dhcpv4.OptServerIdentifier(l.Server),
 		dhcpv4.OptSubnetMask(l.Address.Mask),
-		dhcpv4.OptRouter(l.Gateway),
 		dhcpv4.OptIPAddressLeaseTime(leaseTime),
+	}
+	if l.Gateway != nil {
+		out = append(out, dhcpv4.OptRouter(l.Gateway))
+	}
+	if routes := l.routes(); len(routes) > 0 {
+		out = append(out, dhcpv4.OptClasslessStaticRoute(routes...))
 	}
 	if len(l.DNS) > 0 {
 		out = append(out, dhcpv4.OptDNS(l.DNS...))
@@ -102,6 +111,25 @@ func (l Lease) options() []dhcpv4.Option {
 		out = append(out, dhcpv4.OptDomainName(l.Search[0]), domainSearch(l.Search))
 	}
 	return append(out, l.private()...)
+}
+
+// routes are those of option 121 (RFC 3442). A client that gets it looks at the router no more, so that the default
+// route is among them; and a gateway outside of the guest's network needs a route of its own.
+func (l Lease) routes() []*dhcpv4.Route {
+	outside := l.Gateway != nil && !l.Address.Contains(l.Gateway)
+	if len(l.Routes) == 0 && !outside {
+		return nil
+	}
+	routes := slices.Clone(l.Routes)
+	if outside && !slices.ContainsFunc(routes, func(r *dhcpv4.Route) bool { return r.Dest.Contains(l.Gateway) }) {
+		routes = append(routes, &dhcpv4.Route{Dest: &net.IPNet{IP: l.Gateway, Mask: net.CIDRMask(32, 32)},
+			Router: net.IPv4zero})
+	}
+	if l.Gateway != nil {
+		routes = append(routes, &dhcpv4.Route{Dest: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)},
+			Router: l.Gateway})
+	}
+	return routes
 }
 
 func (l Lease) private() []dhcpv4.Option {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Resolver reads a resolv.conf: the name servers with IPv4 addresses, and the search domains.
-func Resolver(conf string) (servers []net.IP, search []string) {
+// Resolver reads a resolv.conf: the name servers of each family, and the search domains.
+func Resolver(conf string) (servers, servers6 []net.IP, search []string) {
 	for line := range strings.Lines(conf) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
@@ -14,14 +14,17 @@ func Resolver(conf string) (servers []net.IP, search []string) {
 		}
 		switch fields[0] {
 		case "nameserver":
-			if ip := net.ParseIP(fields[1]).To4(); ip != nil {
-				servers = append(servers, ip)
+			ip := net.ParseIP(fields[1])
+			if v4 := ip.To4(); v4 != nil {
+				servers = append(servers, v4)
+			} else if ip != nil {
+				servers6 = append(servers6, ip)
 			}
 		case "search", "domain":
 			search = fields[1:]
 		}
 	}
-	return servers, search
+	return servers, servers6, search
 }
 
 // WithSubdomain puts the domain of a VMI with spec.subdomain first, as KubeVirt does: its pod's name is then found in

@@ -7,7 +7,10 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/dhcpv4/server4"
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/insomniacslk/dhcp/dhcpv6/server6"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/ipv6"
 )
 
 // Serve starts answering on the lease's interface and returns; it stops when ctx ends. Port 67 has to be allowed to
@@ -24,13 +27,22 @@ func Serve(ctx context.Context, l Lease, log zerolog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("listening for DHCP on %s: %w", l.Interface, err)
 	}
+	keep(ctx, server, l.Interface, log)
+	return nil
+}
+
+// keep has a server answer until ctx ends.
+func keep(ctx context.Context, server interface {
+	Serve() error
+	Close() error
+}, name string, log zerolog.Logger,
+) {
 	go func() {
 		if err := server.Serve(); err != nil && ctx.Err() == nil {
-			log.Error().Err(err).Str("interface", l.Interface).Msg("DHCP ended")
+			log.Error().Err(err).Str("interface", name).Msg("DHCP ended")
 		}
 	}()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	return nil
 }
 
 func answer(conn net.PacketConn, peer net.Addr, request *dhcpv4.DHCPv4, l Lease, log zerolog.Logger) {
@@ -47,4 +59,53 @@ func answer(conn net.PacketConn, peer net.Addr, request *dhcpv4.DHCPv4, l Lease,
 		return
 	}
 	log.Info().Stringer("type", reply.MessageType()).Stringer("address", reply.YourIPAddr).Msg("answered DHCP")
+}
+
+// Serve6 starts answering on the lease's interface and returns; it stops when ctx ends. Port 547 has to be allowed as
+// Serve's is.
+func Serve6(ctx context.Context, l Lease6, log zerolog.Logger) error {
+	link, err := net.InterfaceByName(l.Interface)
+	if err != nil {
+		return fmt.Errorf("listening for DHCPv6 on %s: %w", l.Interface, err)
+	}
+	l.Server = link.HardwareAddr
+	address := &net.UDPAddr{IP: net.IPv6unspecified, Port: dhcpv6.DefaultServerPort}
+	conn, err := server6.NewIPv6UDPConn(l.Interface, address)
+	if err != nil {
+		return fmt.Errorf("listening for DHCPv6 on %s: %w", l.Interface, err)
+	}
+	group := &net.UDPAddr{IP: dhcpv6.AllDHCPRelayAgentsAndServers, Port: dhcpv6.DefaultServerPort}
+	if err := ipv6.NewPacketConn(conn).JoinGroup(link, group); err != nil {
+		_ = conn.Close()
+		return fmt.Errorf("listening for DHCPv6 on %s: %w", l.Interface, err)
+	}
+	server, err := server6.NewServer(l.Interface, address,
+		func(conn net.PacketConn, peer net.Addr, request dhcpv6.DHCPv6) { answer6(conn, peer, request, l, log) },
+		server6.WithConn(limit(ctx, conn)))
+	if err != nil {
+		_ = conn.Close()
+		return fmt.Errorf("listening for DHCPv6 on %s: %w", l.Interface, err)
+	}
+	keep(ctx, server, l.Interface, log)
+	return nil
+}
+
+func answer6(conn net.PacketConn, peer net.Addr, request dhcpv6.DHCPv6, l Lease6, log zerolog.Logger) {
+	message, ok := request.(*dhcpv6.Message)
+	if !ok {
+		return // relayed, which nothing here is
+	}
+	reply, err := Reply6(l, message)
+	if err != nil {
+		log.Warn().Err(err).Msg("a DHCPv6 request could not be answered")
+		return
+	}
+	if reply == nil {
+		return
+	}
+	if _, err := conn.WriteTo(reply.ToBytes(), peer); err != nil {
+		log.Warn().Err(err).Stringer("type", reply.Type()).Msg("a DHCPv6 answer could not be sent")
+		return
+	}
+	log.Info().Stringer("type", reply.Type()).Stringer("address", l.Address).Msg("answered DHCPv6")
 }

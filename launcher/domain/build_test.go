@@ -94,7 +94,7 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                    "spec.domain.devices.disks[0].lun",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`: "spec.domain.devices.disks[0].cache",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:  "spec.domain.devices.disks[0].io",
-		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","bridge":{}}]}}}`:         "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:          "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:       "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                 "spec.domain.cpu.dedicatedCpuPlacement",
 		`{"domain":{` + memory + `,"firmware":{"kernelBoot":{}},"devices":{}}}`:                         "spec.domain.firmware.kernelBoot",
@@ -111,10 +111,10 @@ func TestIdentityStaysTheSame(t *testing.T) {
 	b.UID = "another incarnation"
 	iface := &v1.Interface{Name: "default"}
 	require.Equal(t, domain.UUID(a), domain.UUID(b))
-	require.Equal(t, domain.MAC(a, iface), domain.MAC(b, iface))
+	require.Equal(t, domain.MAC(a, iface, ""), domain.MAC(b, iface, ""))
 	b.Namespace = "other"
-	require.NotEqual(t, domain.MAC(a, iface), domain.MAC(b, iface))
-	require.Contains(t, "26ae", domain.MAC(a, iface)[1:2], "a locally administered unicast address")
+	require.NotEqual(t, domain.MAC(a, iface, ""), domain.MAC(b, iface, ""))
+	require.Contains(t, "26ae", domain.MAC(a, iface, "")[1:2], "a locally administered unicast address")
 }
 
 func TestHostname(t *testing.T) {

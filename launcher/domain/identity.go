@@ -24,12 +24,15 @@ func UUID(vmi *v1.VirtualMachineInstance) string {
 	return uuid.NewSHA1(uuid.MustParse(firmwareNamespace), []byte(vmi.Name)).String()
 }
 
-// MAC is the hardware address of an interface: the one in the spec, or one derived from the machine's UUID, namespace
-// and the interface's name, so that a VM that is started again keeps it. Derived addresses are locally administered and
-// unicast.
-func MAC(vmi *v1.VirtualMachineInstance, iface *v1.Interface) string {
+// MAC is the hardware address of an interface: the one in the spec, or the pod's where the guest takes its place, or
+// one derived from the machine's UUID, namespace and the interface's name, so that a VM that is started again keeps it.
+// Derived addresses are locally administered and unicast.
+func MAC(vmi *v1.VirtualMachineInstance, iface *v1.Interface, pods string) string {
 	if iface.MacAddress != "" {
 		return strings.ToLower(strings.ReplaceAll(iface.MacAddress, "-", ":"))
+	}
+	if pods != "" {
+		return pods
 	}
 	sum := sha256.Sum256([]byte(UUID(vmi) + "/" + vmi.Namespace + "/" + vmi.Name + "/" + iface.Name))
 	hw := net.HardwareAddr(sum[:6])

@@ -15,7 +15,9 @@ type Input struct {
 	Volumes map[string]Volume
 	// Interfaces are the devices that the node's worker has made, by network name.
 	Interfaces map[string]Interface
-	Paths      Paths
+	// VhostNet says that the kernel moves the packets of network interfaces: /dev/vhost-net can be used.
+	VhostNet bool
+	Paths    Paths
 }
 
 // Volume is the prepared image behind a disk.
@@ -33,6 +35,8 @@ type Interface struct {
 	Tap          string
 	PodInterface string
 	MTU          int
+	// MAC that a bridged guest takes over from the pod, unless its VMI says another.
+	MAC string
 }
 
 // Paths are the places in the launcher's file system that the domain refers to.

@@ -2,6 +2,8 @@ package domain
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -16,29 +18,55 @@ func buildInterfaces(in Input) ([]libvirtxml.DomainInterface, error) {
 		if iface.State == v1.InterfaceStateAbsent {
 			continue
 		}
-		if iface.PciAddress != "" {
-			return nil, invalid(field+".pciAddress", "is not supported yet")
-		}
 		device, ok := in.Interfaces[iface.Name]
 		if !ok || device.Tap == "" {
 			return nil, invalid(field, "no network device was prepared for network %q", iface.Name)
 		}
-		out = append(out, buildInterface(in, iface, device))
+		built, err := buildInterface(in, iface, device)
+		if err != nil {
+			return nil, invalid(field+".pciAddress", "%s", err)
+		}
+		out = append(out, built)
 	}
 	return out, nil
 }
 
-func buildInterface(in Input, iface *v1.Interface, device Interface) libvirtxml.DomainInterface {
+// maxQueues is what the kernel has for a tap device.
+const maxQueues = 256
+
+// Queues are those of a virtio interface: one, or as many as the guest has CPUs where that is asked for.
+func Queues(vmi *v1.VirtualMachineInstance, iface *v1.Interface) uint {
+	if !isTrue(vmi.Spec.Domain.Devices.NetworkInterfaceMultiQueue) || !isVirtio(iface) {
+		return 1
+	}
+	t := Topology(vmi)
+	return uint(max(1, min(maxQueues, t.Sockets*t.Cores*t.Threads)))
+}
+
+func isVirtio(iface *v1.Interface) bool { return iface.Model == "" || iface.Model == busVirtio }
+
+// buildInterface fails for a PCI address that is none.
+func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml.DomainInterface, error) {
 	d := libvirtxml.DomainInterface{
-		MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.VMI, iface)},
+		MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.VMI, iface, device.MAC)},
 		Source: &libvirtxml.DomainInterfaceSource{Ethernet: &libvirtxml.DomainInterfaceSourceEthernet{}},
 		// managed=no: the tap is there already, made by somebody who may; QEMU only opens it.
 		Target: &libvirtxml.DomainInterfaceTarget{Dev: device.Tap, Managed: "no"},
 		Model:  &libvirtxml.DomainInterfaceModel{Type: iface.Model},
 		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + iface.Name},
 	}
-	if iface.Model == "" || iface.Model == busVirtio {
+	if isVirtio(iface) {
 		d.Model.Type = virtioModel(&in.VMI.Spec.Domain)
+		if isTrue(in.VMI.Spec.Domain.Devices.NetworkInterfaceMultiQueue) {
+			d.Driver = driver(Queues(in.VMI, iface), in.VhostNet)
+		}
+	}
+	if iface.PciAddress != "" {
+		address, err := pciAddress(iface.PciAddress)
+		if err != nil {
+			return d, err
+		}
+		d.Address = address
 	}
 	if device.MTU > 0 {
 		d.MTU = &libvirtxml.DomainInterfaceMTU{Size: uint(device.MTU)}
@@ -55,5 +83,34 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) libvirtxml.
 		// Without a boot order nobody boots from the network: the option ROM would only cost memory and time.
 		d.ROM = &libvirtxml.DomainROM{Enabled: "no"}
 	}
+	return d, nil
+}
+
+// driver is what moves the packets of several queues: the kernel where it can, otherwise QEMU itself.
+func driver(queues uint, vhost bool) *libvirtxml.DomainInterfaceDriver {
+	d := &libvirtxml.DomainInterfaceDriver{Name: "qemu", Queues: queues}
+	if vhost {
+		d.Name = "vhost"
+	}
 	return d
 }
+
+// pciAddress reads an address such as 0000:81:01.0; the bits of each part are PCI's.
+func pciAddress(text string) (*libvirtxml.DomainAddress, error) {
+	parts := pciParts.FindStringSubmatch(text)
+	if parts == nil {
+		return nil, fmt.Errorf("%.32q is no PCI address", text)
+	}
+	var numbers [4]*uint
+	for i, bits := range []int{16, 8, 5, 3} {
+		n, err := strconv.ParseUint(parts[i+1], 16, bits)
+		if err != nil {
+			return nil, fmt.Errorf("%.32q is no PCI address", text)
+		}
+		numbers[i] = ptr(uint(n))
+	}
+	return &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{
+		Domain: numbers[0], Bus: numbers[1], Slot: numbers[2], Function: numbers[3]}}, nil
+}
+
+var pciParts = regexp.MustCompile(`^([0-9a-fA-F]{4}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$`)

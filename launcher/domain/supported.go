@@ -40,7 +40,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		{"spec.domain.devices.video", devices.Video != nil},
 		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
-		{"spec.domain.devices.networkInterfaceMultiqueue", isTrue(devices.NetworkInterfaceMultiQueue)},
 		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},
 		{"spec.accessCredentials", slices.ContainsFunc(vmi.Spec.AccessCredentials, byAgent)},
 	} {
@@ -49,9 +48,9 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		}
 	}
 	for i := range devices.Interfaces {
-		if devices.Interfaces[i].Masquerade == nil {
+		if iface := &devices.Interfaces[i]; iface.Masquerade == nil && iface.Bridge == nil {
 			return invalid(fmt.Sprintf("spec.domain.devices.interfaces[%d]", i),
-				"only the masquerade binding is supported yet")
+				"only the bindings masquerade and bridge are supported yet")
 		}
 	}
 	return nil

@@ -82,14 +82,14 @@ func TestTheGuestGetsItsAddressAndAnswers(t *testing.T) {
 	require.Equal(t, contract.ReasonShutdown, m.Reason)
 }
 
-// get asks a web server from within a network namespace; "": it did not answer.
-func get(namespace, address string) string {
-	answer := make(chan string)
+// inNamespace does something in a network namespace, if that is there.
+func inNamespace(name string, do func()) {
+	done := make(chan struct{})
 	go func() {
-		defer close(answer)
+		defer close(done)
 		// The thread stays in the namespace, so it ends with this goroutine.
 		runtime.LockOSThread()
-		ns, err := os.Open(filepath.Join("/run/netns", namespace))
+		ns, err := os.Open(filepath.Join("/run/netns", name))
 		if err != nil {
 			return
 		}
@@ -97,6 +97,14 @@ func get(namespace, address string) string {
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			return
 		}
+		do()
+	}()
+	<-done
+}
+
+// get asks a web server from within a network namespace; "": it did not answer.
+func get(namespace, address string) (answer string) {
+	inNamespace(namespace, func() {
 		conn, err := net.DialTimeout("tcp", address, 2*time.Second)
 		if err != nil {
 			return
@@ -105,7 +113,7 @@ func get(namespace, address string) string {
 		_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
 		b, _ := io.ReadAll(conn)
-		answer <- string(b)
-	}()
-	return <-answer
+		answer = string(b)
+	})
+	return answer
 }

@@ -110,7 +110,7 @@ func beNodeWorker(options string) error {
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
 	starter := node.NewStarter(log, launchers.Dialer{KubeletDir: o.KubeletDir, ProcDir: o.ProcDir},
 		forward.New(forward.Options{Log: log, Records: store}, nil),
-		func(context.Context, *launchers.Peer) ([]launchers.Interface, error) { return nil, nil })
+		func(context.Context, *launchers.Launcher) ([]launchers.Interface, error) { return nil, nil })
 	mover := node.NewMover(starter, migrate.NewSessions("node", log, nil),
 		migrate.NewTargets(migrate.TargetOptions{Log: log, Pod: netip.MustParseAddr("127.0.0.1")}))
 	server := rpc.NewServer()

@@ -21,6 +21,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Binding int32
+
+const (
+	Binding_BINDING_UNSPECIFIED Binding = 0
+	Binding_BINDING_MASQUERADE  Binding = 1
+	Binding_BINDING_BRIDGE      Binding = 2
+)
+
+// Enum value maps for Binding.
+var (
+	Binding_name = map[int32]string{
+		0: "BINDING_UNSPECIFIED",
+		1: "BINDING_MASQUERADE",
+		2: "BINDING_BRIDGE",
+	}
+	Binding_value = map[string]int32{
+		"BINDING_UNSPECIFIED": 0,
+		"BINDING_MASQUERADE":  1,
+		"BINDING_BRIDGE":      2,
+	}
+)
+
+func (x Binding) Enum() *Binding {
+	p := new(Binding)
+	*p = x
+	return p
+}
+
+func (x Binding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Binding) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[0].Descriptor()
+}
+
+func (Binding) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[0]
+}
+
+func (x Binding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Binding.Descriptor instead.
+func (Binding) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{0}
+}
+
 type DomainState int32
 
 const (
@@ -67,11 +116,11 @@ func (x DomainState) String() string {
 }
 
 func (DomainState) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[0].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[1].Descriptor()
 }
 
 func (DomainState) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[0]
+	return &file_launcher_rpc_launcher_proto_enumTypes[1]
 }
 
 func (x DomainState) Number() protoreflect.EnumNumber {
@@ -80,7 +129,7 @@ func (x DomainState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DomainState.Descriptor instead.
 func (DomainState) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{0}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
 }
 
 // PauseReason says why a domain is PAUSED.
@@ -129,11 +178,11 @@ func (x PauseReason) String() string {
 }
 
 func (PauseReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[1].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[2].Descriptor()
 }
 
 func (PauseReason) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[1]
+	return &file_launcher_rpc_launcher_proto_enumTypes[2]
 }
 
 func (x PauseReason) Number() protoreflect.EnumNumber {
@@ -142,7 +191,7 @@ func (x PauseReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PauseReason.Descriptor instead.
 func (PauseReason) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
 }
 
 type Device int32
@@ -178,11 +227,11 @@ func (x Device) String() string {
 }
 
 func (Device) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[2].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[3].Descriptor()
 }
 
 func (Device) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[2]
+	return &file_launcher_rpc_launcher_proto_enumTypes[3]
 }
 
 func (x Device) Number() protoreflect.EnumNumber {
@@ -191,7 +240,7 @@ func (x Device) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Device.Descriptor instead.
 func (Device) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
 }
 
 type Operation int32
@@ -248,11 +297,11 @@ func (x Operation) String() string {
 }
 
 func (Operation) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[3].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[4].Descriptor()
 }
 
 func (Operation) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[3]
+	return &file_launcher_rpc_launcher_proto_enumTypes[4]
 }
 
 func (x Operation) Number() protoreflect.EnumNumber {
@@ -261,7 +310,7 @@ func (x Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Operation.Descriptor instead.
 func (Operation) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
 }
 
 type MigrationRole int32
@@ -297,11 +346,11 @@ func (x MigrationRole) String() string {
 }
 
 func (MigrationRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[4].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[5].Descriptor()
 }
 
 func (MigrationRole) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[4]
+	return &file_launcher_rpc_launcher_proto_enumTypes[5]
 }
 
 func (x MigrationRole) Number() protoreflect.EnumNumber {
@@ -310,7 +359,7 @@ func (x MigrationRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationRole.Descriptor instead.
 func (MigrationRole) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 type MigrationMode int32
@@ -350,11 +399,11 @@ func (x MigrationMode) String() string {
 }
 
 func (MigrationMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[5].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[6].Descriptor()
 }
 
 func (MigrationMode) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[5]
+	return &file_launcher_rpc_launcher_proto_enumTypes[6]
 }
 
 func (x MigrationMode) Number() protoreflect.EnumNumber {
@@ -363,7 +412,7 @@ func (x MigrationMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationMode.Descriptor instead.
 func (MigrationMode) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 // MigrationProof says how the source knows that the guest can never run there again.
@@ -402,11 +451,11 @@ func (x MigrationProof) String() string {
 }
 
 func (MigrationProof) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[6].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[7].Descriptor()
 }
 
 func (MigrationProof) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[6]
+	return &file_launcher_rpc_launcher_proto_enumTypes[7]
 }
 
 func (x MigrationProof) Number() protoreflect.EnumNumber {
@@ -415,7 +464,7 @@ func (x MigrationProof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationProof.Descriptor instead.
 func (MigrationProof) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 type InfoRequest struct {
@@ -507,6 +556,245 @@ func (x *InfoResponse) GetVersion() string {
 	return ""
 }
 
+type NetworksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworksRequest) Reset() {
+	*x = NetworksRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworksRequest) ProtoMessage() {}
+
+func (x *NetworksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworksRequest.ProtoReflect.Descriptor instead.
+func (*NetworksRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
+}
+
+type NetworksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// networks that the guest has an interface on, in the order of its spec.
+	Networks      []*GuestNetwork `protobuf:"bytes,1,rep,name=networks,proto3" json:"networks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworksResponse) Reset() {
+	*x = NetworksResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworksResponse) ProtoMessage() {}
+
+func (x *NetworksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworksResponse.ProtoReflect.Descriptor instead.
+func (*NetworksResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NetworksResponse) GetNetworks() []*GuestNetwork {
+	if x != nil {
+		return x.Networks
+	}
+	return nil
+}
+
+// GuestNetwork is one interface of the guest.
+type GuestNetwork struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the VMI's network.
+	Name    string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Binding Binding `protobuf:"varint,2,opt,name=binding,proto3,enum=virtflow.launcher.v1.Binding" json:"binding,omitempty"`
+	// ipv4 and ipv6 are the private networks (CIDR) of a masqueraded guest; empty: KubeVirt's.
+	Ipv4 string `protobuf:"bytes,3,opt,name=ipv4,proto3" json:"ipv4,omitempty"`
+	Ipv6 string `protobuf:"bytes,4,opt,name=ipv6,proto3" json:"ipv6,omitempty"`
+	// ports of a masqueraded guest that others reach; empty: all, of every protocol.
+	Ports []*PortRange `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
+	// mac of a bridged guest; empty: that of the pod's interface.
+	Mac string `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`
+	// queues that the guest's interface has, at least 1.
+	Queues        int32 `protobuf:"varint,7,opt,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestNetwork) Reset() {
+	*x = GuestNetwork{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestNetwork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestNetwork) ProtoMessage() {}
+
+func (x *GuestNetwork) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestNetwork.ProtoReflect.Descriptor instead.
+func (*GuestNetwork) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GuestNetwork) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GuestNetwork) GetBinding() Binding {
+	if x != nil {
+		return x.Binding
+	}
+	return Binding_BINDING_UNSPECIFIED
+}
+
+func (x *GuestNetwork) GetIpv4() string {
+	if x != nil {
+		return x.Ipv4
+	}
+	return ""
+}
+
+func (x *GuestNetwork) GetIpv6() string {
+	if x != nil {
+		return x.Ipv6
+	}
+	return ""
+}
+
+func (x *GuestNetwork) GetPorts() []*PortRange {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *GuestNetwork) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *GuestNetwork) GetQueues() int32 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+type PortRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Udp           bool                   `protobuf:"varint,1,opt,name=udp,proto3" json:"udp,omitempty"`
+	First         int32                  `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
+	Last          int32                  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortRange) Reset() {
+	*x = PortRange{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortRange) ProtoMessage() {}
+
+func (x *PortRange) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
+func (*PortRange) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PortRange) GetUdp() bool {
+	if x != nil {
+		return x.Udp
+	}
+	return false
+}
+
+func (x *PortRange) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *PortRange) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 type StartDomainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// interfaces that the node's worker has prepared in the pod's network namespace.
@@ -517,7 +805,7 @@ type StartDomainRequest struct {
 
 func (x *StartDomainRequest) Reset() {
 	*x = StartDomainRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[2]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +817,7 @@ func (x *StartDomainRequest) String() string {
 func (*StartDomainRequest) ProtoMessage() {}
 
 func (x *StartDomainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[2]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +830,7 @@ func (x *StartDomainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartDomainRequest.ProtoReflect.Descriptor instead.
 func (*StartDomainRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{2}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StartDomainRequest) GetInterfaces() []*PodInterface {
@@ -554,7 +842,7 @@ func (x *StartDomainRequest) GetInterfaces() []*PodInterface {
 
 type PodInterface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name of the VMI's network; empty: the one that is the pod's, which only the launcher knows by name.
+	// name of the VMI's network; empty, from a node worker of an earlier version: the one that is the pod's, masqueraded.
 	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	// tap device to give to the guest, for example tap0.
 	Tap string `protobuf:"bytes,2,opt,name=tap,proto3" json:"tap,omitempty"`
@@ -564,15 +852,23 @@ type PodInterface struct {
 	// bridge that the tap is part of; a masquerade guest's DHCP server listens there.
 	Bridge string `protobuf:"bytes,5,opt,name=bridge,proto3" json:"bridge,omitempty"`
 	// guest_address (CIDR) and gateway that DHCP hands out; empty where no DHCP is wanted.
-	GuestAddress  string `protobuf:"bytes,6,opt,name=guest_address,json=guestAddress,proto3" json:"guest_address,omitempty"`
-	Gateway       string `protobuf:"bytes,7,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	GuestAddress string `protobuf:"bytes,6,opt,name=guest_address,json=guestAddress,proto3" json:"guest_address,omitempty"`
+	Gateway      string `protobuf:"bytes,7,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// guest_address6 (CIDR) that DHCPv6 hands out; empty where that is not wanted.
+	GuestAddress6 string `protobuf:"bytes,8,opt,name=guest_address6,json=guestAddress6,proto3" json:"guest_address6,omitempty"`
+	// dhcp_server is the bridge's own address, which DHCP is answered from; empty: the gateway's.
+	DhcpServer string `protobuf:"bytes,9,opt,name=dhcp_server,json=dhcpServer,proto3" json:"dhcp_server,omitempty"`
+	// routes that DHCP hands out besides the one to the gateway.
+	Routes []*Route `protobuf:"bytes,10,rep,name=routes,proto3" json:"routes,omitempty"`
+	// mac that a bridged guest has, unless its VMI says another.
+	Mac           string `protobuf:"bytes,11,opt,name=mac,proto3" json:"mac,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodInterface) Reset() {
 	*x = PodInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[3]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +880,7 @@ func (x *PodInterface) String() string {
 func (*PodInterface) ProtoMessage() {}
 
 func (x *PodInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[3]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +893,7 @@ func (x *PodInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodInterface.ProtoReflect.Descriptor instead.
 func (*PodInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PodInterface) GetNetwork() string {
@@ -649,6 +945,87 @@ func (x *PodInterface) GetGateway() string {
 	return ""
 }
 
+func (x *PodInterface) GetGuestAddress6() string {
+	if x != nil {
+		return x.GuestAddress6
+	}
+	return ""
+}
+
+func (x *PodInterface) GetDhcpServer() string {
+	if x != nil {
+		return x.DhcpServer
+	}
+	return ""
+}
+
+func (x *PodInterface) GetRoutes() []*Route {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
+func (x *PodInterface) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+type Route struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// destination (CIDR), and the gateway to it; empty: it is on the link.
+	Destination   string `protobuf:"bytes,1,opt,name=destination,proto3" json:"destination,omitempty"`
+	Gateway       string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Route) Reset() {
+	*x = Route{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Route) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Route) ProtoMessage() {}
+
+func (x *Route) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Route.ProtoReflect.Descriptor instead.
+func (*Route) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Route) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *Route) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
 type GetDomainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -657,7 +1034,7 @@ type GetDomainRequest struct {
 
 func (x *GetDomainRequest) Reset() {
 	*x = GetDomainRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[4]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +1046,7 @@ func (x *GetDomainRequest) String() string {
 func (*GetDomainRequest) ProtoMessage() {}
 
 func (x *GetDomainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[4]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +1059,7 @@ func (x *GetDomainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDomainRequest.ProtoReflect.Descriptor instead.
 func (*GetDomainRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{9}
 }
 
 type WatchRequest struct {
@@ -693,7 +1070,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[5]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +1082,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[5]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +1095,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{10}
 }
 
 type Domain struct {
@@ -747,7 +1124,7 @@ type Domain struct {
 
 func (x *Domain) Reset() {
 	*x = Domain{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[6]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1136,7 @@ func (x *Domain) String() string {
 func (*Domain) ProtoMessage() {}
 
 func (x *Domain) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[6]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1149,7 @@ func (x *Domain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Domain.ProtoReflect.Descriptor instead.
 func (*Domain) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Domain) GetSequence() uint64 {
@@ -872,7 +1249,7 @@ type GuestInfo struct {
 
 func (x *GuestInfo) Reset() {
 	*x = GuestInfo{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1261,7 @@ func (x *GuestInfo) String() string {
 func (*GuestInfo) ProtoMessage() {}
 
 func (x *GuestInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[7]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1274,7 @@ func (x *GuestInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestInfo.ProtoReflect.Descriptor instead.
 func (*GuestInfo) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GuestInfo) GetAgentProblem() string {
@@ -937,7 +1314,7 @@ type GuestOS struct {
 
 func (x *GuestOS) Reset() {
 	*x = GuestOS{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1326,7 @@ func (x *GuestOS) String() string {
 func (*GuestOS) ProtoMessage() {}
 
 func (x *GuestOS) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[8]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1339,7 @@ func (x *GuestOS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestOS.ProtoReflect.Descriptor instead.
 func (*GuestOS) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{8}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GuestOS) GetId() string {
@@ -1033,7 +1410,7 @@ type GuestInterface struct {
 
 func (x *GuestInterface) Reset() {
 	*x = GuestInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1422,7 @@ func (x *GuestInterface) String() string {
 func (*GuestInterface) ProtoMessage() {}
 
 func (x *GuestInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[9]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1435,7 @@ func (x *GuestInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestInterface.ProtoReflect.Descriptor instead.
 func (*GuestInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{9}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GuestInterface) GetMac() string {
@@ -1092,7 +1469,7 @@ type GuestPingRequest struct {
 
 func (x *GuestPingRequest) Reset() {
 	*x = GuestPingRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1481,7 @@ func (x *GuestPingRequest) String() string {
 func (*GuestPingRequest) ProtoMessage() {}
 
 func (x *GuestPingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[10]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1494,7 @@ func (x *GuestPingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestPingRequest.ProtoReflect.Descriptor instead.
 func (*GuestPingRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{10}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GuestPingRequest) GetTimeoutSeconds() int32 {
@@ -1135,7 +1512,7 @@ type GuestPingResponse struct {
 
 func (x *GuestPingResponse) Reset() {
 	*x = GuestPingResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1524,7 @@ func (x *GuestPingResponse) String() string {
 func (*GuestPingResponse) ProtoMessage() {}
 
 func (x *GuestPingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[11]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1537,7 @@ func (x *GuestPingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestPingResponse.ProtoReflect.Descriptor instead.
 func (*GuestPingResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{11}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 type GuestExecRequest struct {
@@ -1176,7 +1553,7 @@ type GuestExecRequest struct {
 
 func (x *GuestExecRequest) Reset() {
 	*x = GuestExecRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1565,7 @@ func (x *GuestExecRequest) String() string {
 func (*GuestExecRequest) ProtoMessage() {}
 
 func (x *GuestExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1578,7 @@ func (x *GuestExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestExecRequest.ProtoReflect.Descriptor instead.
 func (*GuestExecRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{12}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GuestExecRequest) GetCommand() string {
@@ -1237,7 +1614,7 @@ type GuestExecResponse struct {
 
 func (x *GuestExecResponse) Reset() {
 	*x = GuestExecResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1626,7 @@ func (x *GuestExecResponse) String() string {
 func (*GuestExecResponse) ProtoMessage() {}
 
 func (x *GuestExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1639,7 @@ func (x *GuestExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestExecResponse.ProtoReflect.Descriptor instead.
 func (*GuestExecResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{13}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GuestExecResponse) GetExitCode() int32 {
@@ -1280,19 +1657,21 @@ func (x *GuestExecResponse) GetOutput() []byte {
 }
 
 type DomainInterface struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Mac           string                 `protobuf:"bytes,2,opt,name=mac,proto3" json:"mac,omitempty"`
-	PodInterface  string                 `protobuf:"bytes,3,opt,name=pod_interface,json=podInterface,proto3" json:"pod_interface,omitempty"`
-	Queues        int32                  `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
-	LinkState     string                 `protobuf:"bytes,5,opt,name=link_state,json=linkState,proto3" json:"link_state,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Mac          string                 `protobuf:"bytes,2,opt,name=mac,proto3" json:"mac,omitempty"`
+	PodInterface string                 `protobuf:"bytes,3,opt,name=pod_interface,json=podInterface,proto3" json:"pod_interface,omitempty"`
+	Queues       int32                  `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
+	LinkState    string                 `protobuf:"bytes,5,opt,name=link_state,json=linkState,proto3" json:"link_state,omitempty"`
+	// bridged: the guest has the pod's IPv4 address itself, and none of IPv6.
+	Bridged       bool `protobuf:"varint,6,opt,name=bridged,proto3" json:"bridged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DomainInterface) Reset() {
 	*x = DomainInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1683,7 @@ func (x *DomainInterface) String() string {
 func (*DomainInterface) ProtoMessage() {}
 
 func (x *DomainInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1696,7 @@ func (x *DomainInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainInterface.ProtoReflect.Descriptor instead.
 func (*DomainInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{14}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DomainInterface) GetName() string {
@@ -1355,6 +1734,13 @@ func (x *DomainInterface) GetLinkState() string {
 	return ""
 }
 
+func (x *DomainInterface) GetBridged() bool {
+	if x != nil {
+		return x.Bridged
+	}
+	return false
+}
+
 type DomainVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1366,7 +1752,7 @@ type DomainVolume struct {
 
 func (x *DomainVolume) Reset() {
 	*x = DomainVolume{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1764,7 @@ func (x *DomainVolume) String() string {
 func (*DomainVolume) ProtoMessage() {}
 
 func (x *DomainVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1777,7 @@ func (x *DomainVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainVolume.ProtoReflect.Descriptor instead.
 func (*DomainVolume) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{15}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DomainVolume) GetName() string {
@@ -1428,7 +1814,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1826,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1839,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{16}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AttachRequest) GetDevice() Device {
@@ -1487,7 +1873,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1885,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1898,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{17}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttachResponse) GetData() []byte {
@@ -1532,7 +1918,7 @@ type ScreenshotRequest struct {
 
 func (x *ScreenshotRequest) Reset() {
 	*x = ScreenshotRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1930,7 @@ func (x *ScreenshotRequest) String() string {
 func (*ScreenshotRequest) ProtoMessage() {}
 
 func (x *ScreenshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1943,7 @@ func (x *ScreenshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScreenshotRequest.ProtoReflect.Descriptor instead.
 func (*ScreenshotRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ScreenshotRequest) GetMoveCursor() bool {
@@ -1576,7 +1962,7 @@ type ScreenshotResponse struct {
 
 func (x *ScreenshotResponse) Reset() {
 	*x = ScreenshotResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1974,7 @@ func (x *ScreenshotResponse) String() string {
 func (*ScreenshotResponse) ProtoMessage() {}
 
 func (x *ScreenshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1987,7 @@ func (x *ScreenshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScreenshotResponse.ProtoReflect.Descriptor instead.
 func (*ScreenshotResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ScreenshotResponse) GetData() []byte {
@@ -1619,7 +2005,7 @@ type GuestDetailsRequest struct {
 
 func (x *GuestDetailsRequest) Reset() {
 	*x = GuestDetailsRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +2017,7 @@ func (x *GuestDetailsRequest) String() string {
 func (*GuestDetailsRequest) ProtoMessage() {}
 
 func (x *GuestDetailsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +2030,7 @@ func (x *GuestDetailsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDetailsRequest.ProtoReflect.Descriptor instead.
 func (*GuestDetailsRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 // GuestDetailsResponse is the guest's own word: cut to size, but not to be believed.
@@ -1669,7 +2055,7 @@ type GuestDetailsResponse struct {
 
 func (x *GuestDetailsResponse) Reset() {
 	*x = GuestDetailsResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +2067,7 @@ func (x *GuestDetailsResponse) String() string {
 func (*GuestDetailsResponse) ProtoMessage() {}
 
 func (x *GuestDetailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +2080,7 @@ func (x *GuestDetailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDetailsResponse.ProtoReflect.Descriptor instead.
 func (*GuestDetailsResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GuestDetailsResponse) GetAgentVersion() string {
@@ -1777,7 +2163,7 @@ type GuestCommand struct {
 
 func (x *GuestCommand) Reset() {
 	*x = GuestCommand{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2175,7 @@ func (x *GuestCommand) String() string {
 func (*GuestCommand) ProtoMessage() {}
 
 func (x *GuestCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2188,7 @@ func (x *GuestCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCommand.ProtoReflect.Descriptor instead.
 func (*GuestCommand) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GuestCommand) GetName() string {
@@ -1831,7 +2217,7 @@ type GuestUser struct {
 
 func (x *GuestUser) Reset() {
 	*x = GuestUser{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2229,7 @@ func (x *GuestUser) String() string {
 func (*GuestUser) ProtoMessage() {}
 
 func (x *GuestUser) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2242,7 @@ func (x *GuestUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestUser.ProtoReflect.Descriptor instead.
 func (*GuestUser) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GuestUser) GetName() string {
@@ -1894,7 +2280,7 @@ type GuestFileSystem struct {
 
 func (x *GuestFileSystem) Reset() {
 	*x = GuestFileSystem{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2292,7 @@ func (x *GuestFileSystem) String() string {
 func (*GuestFileSystem) ProtoMessage() {}
 
 func (x *GuestFileSystem) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2305,7 @@ func (x *GuestFileSystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestFileSystem.ProtoReflect.Descriptor instead.
 func (*GuestFileSystem) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GuestFileSystem) GetDiskName() string {
@@ -1974,7 +2360,7 @@ type GuestDisk struct {
 
 func (x *GuestDisk) Reset() {
 	*x = GuestDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2372,7 @@ func (x *GuestDisk) String() string {
 func (*GuestDisk) ProtoMessage() {}
 
 func (x *GuestDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2385,7 @@ func (x *GuestDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDisk.ProtoReflect.Descriptor instead.
 func (*GuestDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GuestDisk) GetSerial() string {
@@ -2027,7 +2413,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2425,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2438,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OperateRequest) GetOperation() Operation {
@@ -2077,7 +2463,7 @@ type DescribeMigrationRequest struct {
 
 func (x *DescribeMigrationRequest) Reset() {
 	*x = DescribeMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2475,7 @@ func (x *DescribeMigrationRequest) String() string {
 func (*DescribeMigrationRequest) ProtoMessage() {}
 
 func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2488,7 @@ func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationRequest.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 type DescribeMigrationResponse struct {
@@ -2118,7 +2504,7 @@ type DescribeMigrationResponse struct {
 
 func (x *DescribeMigrationResponse) Reset() {
 	*x = DescribeMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2516,7 @@ func (x *DescribeMigrationResponse) String() string {
 func (*DescribeMigrationResponse) ProtoMessage() {}
 
 func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2529,7 @@ func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationResponse.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DescribeMigrationResponse) GetDisks() []*MigrationDisk {
@@ -2194,7 +2580,7 @@ type MigrationDisk struct {
 
 func (x *MigrationDisk) Reset() {
 	*x = MigrationDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2592,7 @@ func (x *MigrationDisk) String() string {
 func (*MigrationDisk) ProtoMessage() {}
 
 func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2605,7 @@ func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationDisk.ProtoReflect.Descriptor instead.
 func (*MigrationDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MigrationDisk) GetName() string {
@@ -2275,7 +2661,7 @@ type MigrationFile struct {
 
 func (x *MigrationFile) Reset() {
 	*x = MigrationFile{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2673,7 @@ func (x *MigrationFile) String() string {
 func (*MigrationFile) ProtoMessage() {}
 
 func (x *MigrationFile) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2686,7 @@ func (x *MigrationFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationFile.ProtoReflect.Descriptor instead.
 func (*MigrationFile) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MigrationFile) GetName() string {
@@ -2333,7 +2719,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2731,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2744,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReadFileRequest) GetName() string {
@@ -2377,7 +2763,7 @@ type FilePiece struct {
 
 func (x *FilePiece) Reset() {
 	*x = FilePiece{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2775,7 @@ func (x *FilePiece) String() string {
 func (*FilePiece) ProtoMessage() {}
 
 func (x *FilePiece) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2788,7 @@ func (x *FilePiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilePiece.ProtoReflect.Descriptor instead.
 func (*FilePiece) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FilePiece) GetData() []byte {
@@ -2423,7 +2809,7 @@ type PrepareTargetRequest struct {
 
 func (x *PrepareTargetRequest) Reset() {
 	*x = PrepareTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2821,7 @@ func (x *PrepareTargetRequest) String() string {
 func (*PrepareTargetRequest) ProtoMessage() {}
 
 func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2834,7 @@ func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareTargetRequest.ProtoReflect.Descriptor instead.
 func (*PrepareTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PrepareTargetRequest) GetTarget() *Target {
@@ -2480,7 +2866,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2878,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2891,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Target) GetMigration() string {
@@ -2546,7 +2932,7 @@ type MigrateRequest struct {
 
 func (x *MigrateRequest) Reset() {
 	*x = MigrateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2944,7 @@ func (x *MigrateRequest) String() string {
 func (*MigrateRequest) ProtoMessage() {}
 
 func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2957,7 @@ func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateRequest.ProtoReflect.Descriptor instead.
 func (*MigrateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MigrateRequest) GetMigration() string {
@@ -2612,7 +2998,7 @@ type MigrationOptions struct {
 
 func (x *MigrationOptions) Reset() {
 	*x = MigrationOptions{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +3010,7 @@ func (x *MigrationOptions) String() string {
 func (*MigrationOptions) ProtoMessage() {}
 
 func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +3023,7 @@ func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationOptions.ProtoReflect.Descriptor instead.
 func (*MigrationOptions) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MigrationOptions) GetBandwidth() int64 {
@@ -2711,7 +3097,7 @@ type MigrationEvent struct {
 
 func (x *MigrationEvent) Reset() {
 	*x = MigrationEvent{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +3109,7 @@ func (x *MigrationEvent) String() string {
 func (*MigrationEvent) ProtoMessage() {}
 
 func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +3122,7 @@ func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationEvent.ProtoReflect.Descriptor instead.
 func (*MigrationEvent) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MigrationEvent) GetEvent() isMigrationEvent_Event {
@@ -2837,7 +3223,7 @@ type MigrationProgress struct {
 
 func (x *MigrationProgress) Reset() {
 	*x = MigrationProgress{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +3235,7 @@ func (x *MigrationProgress) String() string {
 func (*MigrationProgress) ProtoMessage() {}
 
 func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +3248,7 @@ func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationProgress.ProtoReflect.Descriptor instead.
 func (*MigrationProgress) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MigrationProgress) GetMigration() string {
@@ -2963,7 +3349,7 @@ type MigrationLeft struct {
 
 func (x *MigrationLeft) Reset() {
 	*x = MigrationLeft{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3361,7 @@ func (x *MigrationLeft) String() string {
 func (*MigrationLeft) ProtoMessage() {}
 
 func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3374,7 @@ func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationLeft.ProtoReflect.Descriptor instead.
 func (*MigrationLeft) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MigrationLeft) GetProof() MigrationProof {
@@ -3031,7 +3417,7 @@ type MigrationStats struct {
 
 func (x *MigrationStats) Reset() {
 	*x = MigrationStats{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3429,7 @@ func (x *MigrationStats) String() string {
 func (*MigrationStats) ProtoMessage() {}
 
 func (x *MigrationStats) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3442,7 @@ func (x *MigrationStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStats.ProtoReflect.Descriptor instead.
 func (*MigrationStats) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MigrationStats) GetTotalMs() int64 {
@@ -3098,7 +3484,7 @@ type MigrationStayed struct {
 
 func (x *MigrationStayed) Reset() {
 	*x = MigrationStayed{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3496,7 @@ func (x *MigrationStayed) String() string {
 func (*MigrationStayed) ProtoMessage() {}
 
 func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3509,7 @@ func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStayed.ProtoReflect.Descriptor instead.
 func (*MigrationStayed) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MigrationStayed) GetReason() string {
@@ -3150,7 +3536,7 @@ type MigrationGuestEnded struct {
 
 func (x *MigrationGuestEnded) Reset() {
 	*x = MigrationGuestEnded{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3548,7 @@ func (x *MigrationGuestEnded) String() string {
 func (*MigrationGuestEnded) ProtoMessage() {}
 
 func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3561,7 @@ func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationGuestEnded.ProtoReflect.Descriptor instead.
 func (*MigrationGuestEnded) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MigrationGuestEnded) GetReason() string {
@@ -3195,7 +3581,7 @@ type AbortMigrationRequest struct {
 
 func (x *AbortMigrationRequest) Reset() {
 	*x = AbortMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3593,7 @@ func (x *AbortMigrationRequest) String() string {
 func (*AbortMigrationRequest) ProtoMessage() {}
 
 func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3606,7 @@ func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AbortMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AbortMigrationRequest) GetMigration() string {
@@ -3247,7 +3633,7 @@ type AbortMigrationResponse struct {
 
 func (x *AbortMigrationResponse) Reset() {
 	*x = AbortMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3645,7 @@ func (x *AbortMigrationResponse) String() string {
 func (*AbortMigrationResponse) ProtoMessage() {}
 
 func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3658,7 @@ func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AbortMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AbortMigrationResponse) GetFound() bool {
@@ -3297,7 +3683,7 @@ type AdjustMigrationRequest struct {
 
 func (x *AdjustMigrationRequest) Reset() {
 	*x = AdjustMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3695,7 @@ func (x *AdjustMigrationRequest) String() string {
 func (*AdjustMigrationRequest) ProtoMessage() {}
 
 func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3708,7 @@ func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AdjustMigrationRequest) GetMigration() string {
@@ -3398,7 +3784,7 @@ type AdjustMigrationResponse struct {
 
 func (x *AdjustMigrationResponse) Reset() {
 	*x = AdjustMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3796,7 @@ func (x *AdjustMigrationResponse) String() string {
 func (*AdjustMigrationResponse) ProtoMessage() {}
 
 func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3809,7 @@ func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
 }
 
 type FinishMigrationRequest struct {
@@ -3438,7 +3824,7 @@ type FinishMigrationRequest struct {
 
 func (x *FinishMigrationRequest) Reset() {
 	*x = FinishMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3836,7 @@ func (x *FinishMigrationRequest) String() string {
 func (*FinishMigrationRequest) ProtoMessage() {}
 
 func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3849,7 @@ func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishMigrationRequest.ProtoReflect.Descriptor instead.
 func (*FinishMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FinishMigrationRequest) GetMigration() string {
@@ -3496,7 +3882,7 @@ type WithdrawTargetRequest struct {
 
 func (x *WithdrawTargetRequest) Reset() {
 	*x = WithdrawTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3894,7 @@ func (x *WithdrawTargetRequest) String() string {
 func (*WithdrawTargetRequest) ProtoMessage() {}
 
 func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3907,7 @@ func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WithdrawTargetRequest) GetMigration() string {
@@ -3539,7 +3925,7 @@ type WithdrawTargetResponse struct {
 
 func (x *WithdrawTargetResponse) Reset() {
 	*x = WithdrawTargetResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3937,7 @@ func (x *WithdrawTargetResponse) String() string {
 func (*WithdrawTargetResponse) ProtoMessage() {}
 
 func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3950,7 @@ func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
 }
 
 type MigrationStatusRequest struct {
@@ -3575,7 +3961,7 @@ type MigrationStatusRequest struct {
 
 func (x *MigrationStatusRequest) Reset() {
 	*x = MigrationStatusRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3973,7 @@ func (x *MigrationStatusRequest) String() string {
 func (*MigrationStatusRequest) ProtoMessage() {}
 
 func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3986,7 @@ func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusRequest.ProtoReflect.Descriptor instead.
 func (*MigrationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
 }
 
 type MigrationStatusResponse struct {
@@ -3626,7 +4012,7 @@ type MigrationStatusResponse struct {
 
 func (x *MigrationStatusResponse) Reset() {
 	*x = MigrationStatusResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +4024,7 @@ func (x *MigrationStatusResponse) String() string {
 func (*MigrationStatusResponse) ProtoMessage() {}
 
 func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +4037,7 @@ func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusResponse.ProtoReflect.Descriptor instead.
 func (*MigrationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MigrationStatusResponse) GetMigration() string {
@@ -3718,11 +4104,26 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\vInfoRequest\"D\n" +
 	"\fInfoResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"X\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\x11\n" +
+	"\x0fNetworksRequest\"R\n" +
+	"\x10NetworksResponse\x12>\n" +
+	"\bnetworks\x18\x01 \x03(\v2\".virtflow.launcher.v1.GuestNetworkR\bnetworks\"\xe4\x01\n" +
+	"\fGuestNetwork\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\abinding\x18\x02 \x01(\x0e2\x1d.virtflow.launcher.v1.BindingR\abinding\x12\x12\n" +
+	"\x04ipv4\x18\x03 \x01(\tR\x04ipv4\x12\x12\n" +
+	"\x04ipv6\x18\x04 \x01(\tR\x04ipv6\x125\n" +
+	"\x05ports\x18\x05 \x03(\v2\x1f.virtflow.launcher.v1.PortRangeR\x05ports\x12\x10\n" +
+	"\x03mac\x18\x06 \x01(\tR\x03mac\x12\x16\n" +
+	"\x06queues\x18\a \x01(\x05R\x06queues\"G\n" +
+	"\tPortRange\x12\x10\n" +
+	"\x03udp\x18\x01 \x01(\bR\x03udp\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x05R\x05first\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x05R\x04last\"X\n" +
 	"\x12StartDomainRequest\x12B\n" +
 	"\n" +
 	"interfaces\x18\x01 \x03(\v2\".virtflow.launcher.v1.PodInterfaceR\n" +
-	"interfaces\"\xc8\x01\n" +
+	"interfaces\"\xd7\x02\n" +
 	"\fPodInterface\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x10\n" +
 	"\x03tap\x18\x02 \x01(\tR\x03tap\x12#\n" +
@@ -3730,7 +4131,16 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x03mtu\x18\x04 \x01(\x05R\x03mtu\x12\x16\n" +
 	"\x06bridge\x18\x05 \x01(\tR\x06bridge\x12#\n" +
 	"\rguest_address\x18\x06 \x01(\tR\fguestAddress\x12\x18\n" +
-	"\agateway\x18\a \x01(\tR\agateway\"\x12\n" +
+	"\agateway\x18\a \x01(\tR\agateway\x12%\n" +
+	"\x0eguest_address6\x18\b \x01(\tR\rguestAddress6\x12\x1f\n" +
+	"\vdhcp_server\x18\t \x01(\tR\n" +
+	"dhcpServer\x123\n" +
+	"\x06routes\x18\n" +
+	" \x03(\v2\x1b.virtflow.launcher.v1.RouteR\x06routes\x12\x10\n" +
+	"\x03mac\x18\v \x01(\tR\x03mac\"C\n" +
+	"\x05Route\x12 \n" +
+	"\vdestination\x18\x01 \x01(\tR\vdestination\x12\x18\n" +
+	"\agateway\x18\x02 \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
 	"\fWatchRequest\"\xd0\x04\n" +
 	"\x06Domain\x12\x1a\n" +
@@ -3779,14 +4189,15 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\"H\n" +
 	"\x11GuestExecResponse\x12\x1b\n" +
 	"\texit_code\x18\x01 \x01(\x05R\bexitCode\x12\x16\n" +
-	"\x06output\x18\x02 \x01(\fR\x06output\"\x93\x01\n" +
+	"\x06output\x18\x02 \x01(\fR\x06output\"\xad\x01\n" +
 	"\x0fDomainInterface\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12#\n" +
 	"\rpod_interface\x18\x03 \x01(\tR\fpodInterface\x12\x16\n" +
 	"\x06queues\x18\x04 \x01(\x05R\x06queues\x12\x1d\n" +
 	"\n" +
-	"link_state\x18\x05 \x01(\tR\tlinkState\"Y\n" +
+	"link_state\x18\x05 \x01(\tR\tlinkState\x12\x18\n" +
+	"\abridged\x18\x06 \x01(\bR\abridged\"Y\n" +
 	"\fDomainVolume\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1d\n" +
@@ -3952,7 +4363,11 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\agranted\x18\x05 \x01(\bR\agranted\x12\x18\n" +
 	"\aresumed\x18\x06 \x01(\bR\aresumed\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12>\n" +
-	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*\xc6\x01\n" +
+	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*N\n" +
+	"\aBinding\x12\x17\n" +
+	"\x13BINDING_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12BINDING_MASQUERADE\x10\x01\x12\x12\n" +
+	"\x0eBINDING_BRIDGE\x10\x02*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +
@@ -3994,9 +4409,10 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x0eMigrationProof\x12\x1f\n" +
 	"\x1bMIGRATION_PROOF_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17MIGRATION_PROOF_PROCESS\x10\x01\x12\x1b\n" +
-	"\x17MIGRATION_PROOF_LIBVIRT\x10\x022\x99\x0e\n" +
+	"\x17MIGRATION_PROOF_LIBVIRT\x10\x022\xf4\x0e\n" +
 	"\bLauncher\x12M\n" +
-	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12U\n" +
+	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12Y\n" +
+	"\bNetworks\x12%.virtflow.launcher.v1.NetworksRequest\x1a&.virtflow.launcher.v1.NetworksResponse\x12U\n" +
 	"\vStartDomain\x12(.virtflow.launcher.v1.StartDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12Q\n" +
 	"\tGetDomain\x12&.virtflow.launcher.v1.GetDomainRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12K\n" +
 	"\x05Watch\x12\".virtflow.launcher.v1.WatchRequest\x1a\x1c.virtflow.launcher.v1.Domain0\x01\x12\\\n" +
@@ -4029,148 +4445,160 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
-	(DomainState)(0),                  // 0: virtflow.launcher.v1.DomainState
-	(PauseReason)(0),                  // 1: virtflow.launcher.v1.PauseReason
-	(Device)(0),                       // 2: virtflow.launcher.v1.Device
-	(Operation)(0),                    // 3: virtflow.launcher.v1.Operation
-	(MigrationRole)(0),                // 4: virtflow.launcher.v1.MigrationRole
-	(MigrationMode)(0),                // 5: virtflow.launcher.v1.MigrationMode
-	(MigrationProof)(0),               // 6: virtflow.launcher.v1.MigrationProof
-	(*InfoRequest)(nil),               // 7: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),              // 8: virtflow.launcher.v1.InfoResponse
-	(*StartDomainRequest)(nil),        // 9: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),              // 10: virtflow.launcher.v1.PodInterface
-	(*GetDomainRequest)(nil),          // 11: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),              // 12: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),                    // 13: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),                 // 14: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),                   // 15: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),            // 16: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),          // 17: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),         // 18: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),          // 19: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),         // 20: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),           // 21: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),              // 22: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),             // 23: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),            // 24: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),         // 25: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),        // 26: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),       // 27: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil),      // 28: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),              // 29: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),                 // 30: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),           // 31: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),                 // 32: virtflow.launcher.v1.GuestDisk
-	(*OperateRequest)(nil),            // 33: virtflow.launcher.v1.OperateRequest
-	(*DescribeMigrationRequest)(nil),  // 34: virtflow.launcher.v1.DescribeMigrationRequest
-	(*DescribeMigrationResponse)(nil), // 35: virtflow.launcher.v1.DescribeMigrationResponse
-	(*MigrationDisk)(nil),             // 36: virtflow.launcher.v1.MigrationDisk
-	(*MigrationFile)(nil),             // 37: virtflow.launcher.v1.MigrationFile
-	(*ReadFileRequest)(nil),           // 38: virtflow.launcher.v1.ReadFileRequest
-	(*FilePiece)(nil),                 // 39: virtflow.launcher.v1.FilePiece
-	(*PrepareTargetRequest)(nil),      // 40: virtflow.launcher.v1.PrepareTargetRequest
-	(*Target)(nil),                    // 41: virtflow.launcher.v1.Target
-	(*MigrateRequest)(nil),            // 42: virtflow.launcher.v1.MigrateRequest
-	(*MigrationOptions)(nil),          // 43: virtflow.launcher.v1.MigrationOptions
-	(*MigrationEvent)(nil),            // 44: virtflow.launcher.v1.MigrationEvent
-	(*MigrationProgress)(nil),         // 45: virtflow.launcher.v1.MigrationProgress
-	(*MigrationLeft)(nil),             // 46: virtflow.launcher.v1.MigrationLeft
-	(*MigrationStats)(nil),            // 47: virtflow.launcher.v1.MigrationStats
-	(*MigrationStayed)(nil),           // 48: virtflow.launcher.v1.MigrationStayed
-	(*MigrationGuestEnded)(nil),       // 49: virtflow.launcher.v1.MigrationGuestEnded
-	(*AbortMigrationRequest)(nil),     // 50: virtflow.launcher.v1.AbortMigrationRequest
-	(*AbortMigrationResponse)(nil),    // 51: virtflow.launcher.v1.AbortMigrationResponse
-	(*AdjustMigrationRequest)(nil),    // 52: virtflow.launcher.v1.AdjustMigrationRequest
-	(*AdjustMigrationResponse)(nil),   // 53: virtflow.launcher.v1.AdjustMigrationResponse
-	(*FinishMigrationRequest)(nil),    // 54: virtflow.launcher.v1.FinishMigrationRequest
-	(*WithdrawTargetRequest)(nil),     // 55: virtflow.launcher.v1.WithdrawTargetRequest
-	(*WithdrawTargetResponse)(nil),    // 56: virtflow.launcher.v1.WithdrawTargetResponse
-	(*MigrationStatusRequest)(nil),    // 57: virtflow.launcher.v1.MigrationStatusRequest
-	(*MigrationStatusResponse)(nil),   // 58: virtflow.launcher.v1.MigrationStatusResponse
+	(Binding)(0),                      // 0: virtflow.launcher.v1.Binding
+	(DomainState)(0),                  // 1: virtflow.launcher.v1.DomainState
+	(PauseReason)(0),                  // 2: virtflow.launcher.v1.PauseReason
+	(Device)(0),                       // 3: virtflow.launcher.v1.Device
+	(Operation)(0),                    // 4: virtflow.launcher.v1.Operation
+	(MigrationRole)(0),                // 5: virtflow.launcher.v1.MigrationRole
+	(MigrationMode)(0),                // 6: virtflow.launcher.v1.MigrationMode
+	(MigrationProof)(0),               // 7: virtflow.launcher.v1.MigrationProof
+	(*InfoRequest)(nil),               // 8: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),              // 9: virtflow.launcher.v1.InfoResponse
+	(*NetworksRequest)(nil),           // 10: virtflow.launcher.v1.NetworksRequest
+	(*NetworksResponse)(nil),          // 11: virtflow.launcher.v1.NetworksResponse
+	(*GuestNetwork)(nil),              // 12: virtflow.launcher.v1.GuestNetwork
+	(*PortRange)(nil),                 // 13: virtflow.launcher.v1.PortRange
+	(*StartDomainRequest)(nil),        // 14: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),              // 15: virtflow.launcher.v1.PodInterface
+	(*Route)(nil),                     // 16: virtflow.launcher.v1.Route
+	(*GetDomainRequest)(nil),          // 17: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),              // 18: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),                    // 19: virtflow.launcher.v1.Domain
+	(*GuestInfo)(nil),                 // 20: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),                   // 21: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),            // 22: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),          // 23: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),         // 24: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),          // 25: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),         // 26: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),           // 27: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),              // 28: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),             // 29: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),            // 30: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),         // 31: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),        // 32: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),       // 33: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil),      // 34: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),              // 35: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),                 // 36: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),           // 37: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),                 // 38: virtflow.launcher.v1.GuestDisk
+	(*OperateRequest)(nil),            // 39: virtflow.launcher.v1.OperateRequest
+	(*DescribeMigrationRequest)(nil),  // 40: virtflow.launcher.v1.DescribeMigrationRequest
+	(*DescribeMigrationResponse)(nil), // 41: virtflow.launcher.v1.DescribeMigrationResponse
+	(*MigrationDisk)(nil),             // 42: virtflow.launcher.v1.MigrationDisk
+	(*MigrationFile)(nil),             // 43: virtflow.launcher.v1.MigrationFile
+	(*ReadFileRequest)(nil),           // 44: virtflow.launcher.v1.ReadFileRequest
+	(*FilePiece)(nil),                 // 45: virtflow.launcher.v1.FilePiece
+	(*PrepareTargetRequest)(nil),      // 46: virtflow.launcher.v1.PrepareTargetRequest
+	(*Target)(nil),                    // 47: virtflow.launcher.v1.Target
+	(*MigrateRequest)(nil),            // 48: virtflow.launcher.v1.MigrateRequest
+	(*MigrationOptions)(nil),          // 49: virtflow.launcher.v1.MigrationOptions
+	(*MigrationEvent)(nil),            // 50: virtflow.launcher.v1.MigrationEvent
+	(*MigrationProgress)(nil),         // 51: virtflow.launcher.v1.MigrationProgress
+	(*MigrationLeft)(nil),             // 52: virtflow.launcher.v1.MigrationLeft
+	(*MigrationStats)(nil),            // 53: virtflow.launcher.v1.MigrationStats
+	(*MigrationStayed)(nil),           // 54: virtflow.launcher.v1.MigrationStayed
+	(*MigrationGuestEnded)(nil),       // 55: virtflow.launcher.v1.MigrationGuestEnded
+	(*AbortMigrationRequest)(nil),     // 56: virtflow.launcher.v1.AbortMigrationRequest
+	(*AbortMigrationResponse)(nil),    // 57: virtflow.launcher.v1.AbortMigrationResponse
+	(*AdjustMigrationRequest)(nil),    // 58: virtflow.launcher.v1.AdjustMigrationRequest
+	(*AdjustMigrationResponse)(nil),   // 59: virtflow.launcher.v1.AdjustMigrationResponse
+	(*FinishMigrationRequest)(nil),    // 60: virtflow.launcher.v1.FinishMigrationRequest
+	(*WithdrawTargetRequest)(nil),     // 61: virtflow.launcher.v1.WithdrawTargetRequest
+	(*WithdrawTargetResponse)(nil),    // 62: virtflow.launcher.v1.WithdrawTargetResponse
+	(*MigrationStatusRequest)(nil),    // 63: virtflow.launcher.v1.MigrationStatusRequest
+	(*MigrationStatusResponse)(nil),   // 64: virtflow.launcher.v1.MigrationStatusResponse
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	10, // 0: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	0,  // 1: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	21, // 2: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	22, // 3: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	14, // 4: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
-	1,  // 5: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
-	45, // 6: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
-	15, // 7: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	16, // 8: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
-	2,  // 9: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	29, // 10: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	15, // 11: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	30, // 12: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	31, // 13: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	32, // 14: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	3,  // 15: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	36, // 16: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	37, // 17: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
-	41, // 18: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
-	10, // 19: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	36, // 20: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	37, // 21: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
-	43, // 22: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
-	45, // 23: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
-	46, // 24: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
-	48, // 25: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
-	49, // 26: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
-	4,  // 27: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
-	5,  // 28: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	6,  // 29: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	47, // 30: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
-	5,  // 31: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	6,  // 32: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	4,  // 33: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
-	44, // 34: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
-	7,  // 35: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	9,  // 36: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	11, // 37: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	12, // 38: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	17, // 39: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	19, // 40: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	27, // 41: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	23, // 42: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	25, // 43: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	33, // 44: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	34, // 45: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
-	38, // 46: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
-	40, // 47: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
-	42, // 48: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
-	50, // 49: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
-	52, // 50: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
-	54, // 51: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
-	55, // 52: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
-	57, // 53: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
-	8,  // 54: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	13, // 55: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	13, // 56: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	13, // 57: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	18, // 58: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	20, // 59: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	28, // 60: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	24, // 61: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	26, // 62: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	13, // 63: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	35, // 64: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
-	39, // 65: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
-	13, // 66: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
-	44, // 67: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
-	51, // 68: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
-	53, // 69: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
-	13, // 70: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
-	56, // 71: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
-	58, // 72: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
-	54, // [54:73] is the sub-list for method output_type
-	35, // [35:54] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	12, // 0: virtflow.launcher.v1.NetworksResponse.networks:type_name -> virtflow.launcher.v1.GuestNetwork
+	0,  // 1: virtflow.launcher.v1.GuestNetwork.binding:type_name -> virtflow.launcher.v1.Binding
+	13, // 2: virtflow.launcher.v1.GuestNetwork.ports:type_name -> virtflow.launcher.v1.PortRange
+	15, // 3: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	16, // 4: virtflow.launcher.v1.PodInterface.routes:type_name -> virtflow.launcher.v1.Route
+	1,  // 5: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
+	27, // 6: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	28, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	20, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	2,  // 9: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
+	51, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
+	21, // 11: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	22, // 12: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	3,  // 13: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
+	35, // 14: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	21, // 15: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	36, // 16: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	37, // 17: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	38, // 18: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	4,  // 19: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	42, // 20: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	43, // 21: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
+	47, // 22: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
+	15, // 23: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	42, // 24: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	43, // 25: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
+	49, // 26: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
+	51, // 27: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
+	52, // 28: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
+	54, // 29: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
+	55, // 30: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
+	5,  // 31: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
+	6,  // 32: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 33: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	53, // 34: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
+	6,  // 35: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 36: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	5,  // 37: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
+	50, // 38: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
+	8,  // 39: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	10, // 40: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
+	14, // 41: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	17, // 42: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	18, // 43: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	23, // 44: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	25, // 45: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	33, // 46: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	29, // 47: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	31, // 48: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	39, // 49: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	40, // 50: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
+	44, // 51: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
+	46, // 52: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
+	48, // 53: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
+	56, // 54: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
+	58, // 55: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
+	60, // 56: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
+	61, // 57: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
+	63, // 58: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
+	9,  // 59: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	11, // 60: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
+	19, // 61: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 62: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 63: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	24, // 64: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	26, // 65: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	34, // 66: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	30, // 67: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	32, // 68: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	19, // 69: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	41, // 70: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
+	45, // 71: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
+	19, // 72: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
+	50, // 73: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
+	57, // 74: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
+	59, // 75: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
+	19, // 76: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
+	62, // 77: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
+	64, // 78: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
+	59, // [59:79] is the sub-list for method output_type
+	39, // [39:59] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -4178,13 +4606,13 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[37].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[42].OneofWrappers = []any{
 		(*MigrationEvent_Progress)(nil),
 		(*MigrationEvent_Left)(nil),
 		(*MigrationEvent_Stayed)(nil),
 		(*MigrationEvent_Ended)(nil),
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[45].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[50].OneofWrappers = []any{
 		(*AdjustMigrationRequest_Pause)(nil),
 		(*AdjustMigrationRequest_Bandwidth)(nil),
 		(*AdjustMigrationRequest_MaxDowntimeMs)(nil),
@@ -4194,8 +4622,8 @@ func file_launcher_rpc_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   52,
+			NumEnums:      8,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Launcher_Info_FullMethodName              = "/virtflow.launcher.v1.Launcher/Info"
+	Launcher_Networks_FullMethodName          = "/virtflow.launcher.v1.Launcher/Networks"
 	Launcher_StartDomain_FullMethodName       = "/virtflow.launcher.v1.Launcher/StartDomain"
 	Launcher_GetDomain_FullMethodName         = "/virtflow.launcher.v1.Launcher/GetDomain"
 	Launcher_Watch_FullMethodName             = "/virtflow.launcher.v1.Launcher/Watch"
@@ -49,6 +50,9 @@ const (
 type LauncherClient interface {
 	// Info tells the protocol that the launcher speaks.
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoResponse, error)
+	// Networks tells what the guest needs in the pod's network namespace, as its VMI says it. A launcher of an earlier version does not know the
+	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI asks for what there is not.
+	Networks(ctx context.Context, in *NetworksRequest, opts ...grpc.CallOption) (*NetworksResponse, error)
 	// StartDomain builds, defines and starts the domain of this pod. Called again it answers with the domain as it is.
 	// INVALID_ARGUMENT: the VMI cannot be built into a domain. FAILED_PRECONDITION: libvirt refused to start it.
 	StartDomain(ctx context.Context, in *StartDomainRequest, opts ...grpc.CallOption) (*Domain, error)
@@ -111,6 +115,16 @@ func (c *launcherClient) Info(ctx context.Context, in *InfoRequest, opts ...grpc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(InfoResponse)
 	err := c.cc.Invoke(ctx, Launcher_Info_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) Networks(ctx context.Context, in *NetworksRequest, opts ...grpc.CallOption) (*NetworksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NetworksResponse)
+	err := c.cc.Invoke(ctx, Launcher_Networks_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -348,6 +362,9 @@ func (c *launcherClient) MigrationStatus(ctx context.Context, in *MigrationStatu
 type LauncherServer interface {
 	// Info tells the protocol that the launcher speaks.
 	Info(context.Context, *InfoRequest) (*InfoResponse, error)
+	// Networks tells what the guest needs in the pod's network namespace, as its VMI says it. A launcher of an earlier version does not know the
+	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI asks for what there is not.
+	Networks(context.Context, *NetworksRequest) (*NetworksResponse, error)
 	// StartDomain builds, defines and starts the domain of this pod. Called again it answers with the domain as it is.
 	// INVALID_ARGUMENT: the VMI cannot be built into a domain. FAILED_PRECONDITION: libvirt refused to start it.
 	StartDomain(context.Context, *StartDomainRequest) (*Domain, error)
@@ -408,6 +425,9 @@ type UnimplementedLauncherServer struct{}
 
 func (UnimplementedLauncherServer) Info(context.Context, *InfoRequest) (*InfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Info not implemented")
+}
+func (UnimplementedLauncherServer) Networks(context.Context, *NetworksRequest) (*NetworksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Networks not implemented")
 }
 func (UnimplementedLauncherServer) StartDomain(context.Context, *StartDomainRequest) (*Domain, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartDomain not implemented")
@@ -498,6 +518,24 @@ func _Launcher_Info_Handler(srv interface{}, ctx context.Context, dec func(inter
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LauncherServer).Info(ctx, req.(*InfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Launcher_Networks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NetworksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).Networks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_Networks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).Networks(ctx, req.(*NetworksRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -786,6 +824,10 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Info",
 			Handler:    _Launcher_Info_Handler,
+		},
+		{
+			MethodName: "Networks",
+			Handler:    _Launcher_Networks_Handler,
 		},
 		{
 			MethodName: "StartDomain",

@@ -38,6 +38,9 @@ type Server struct {
 	rpc.UnimplementedLauncherServer
 	// Operator does operations on the running domain; set it before Listen. Errors carry a gRPC status.
 	Operator func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error)
+	// Wanted says what the guest needs in the pod's network namespace; set it before Listen. Errors carry a gRPC
+	// status.
+	Wanted func() ([]*rpc.GuestNetwork, error)
 	// Mover does all that has to do with migrations; set it before Listen.
 	Mover Mover
 
@@ -123,6 +126,15 @@ func (s *Server) Stop() {
 // Info implements the service.
 func (s *Server) Info(context.Context, *rpc.InfoRequest) (*rpc.InfoResponse, error) {
 	return &rpc.InfoResponse{Protocol: Protocol, Version: s.version}, nil
+}
+
+// Networks implements rpc.LauncherServer.
+func (s *Server) Networks(context.Context, *rpc.NetworksRequest) (*rpc.NetworksResponse, error) {
+	networks, err := s.Wanted()
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.NetworksResponse{Networks: networks}, nil
 }
 
 // StartDomain implements the service.

@@ -135,8 +135,8 @@ func (m *Mover) PrepareTarget(
 		return none, err
 	}
 	defer started(nil)
-	if arriving.Interfaces, err = s.Prepare(ctx, launcher.Peer); err != nil {
-		return none, err
+	if arriving.Interfaces, err = s.Prepare(ctx, launcher); err != nil {
+		return none, refusal(err)
 	}
 	p.Receiver = arriving
 	prepared, err := m.Targets.Prepare(p)

@@ -239,7 +239,7 @@ func newEnd(t *testing.T, pod string) *end {
 func (e *end) start() {
 	starter := NewStarter(zerolog.Nop(), e.node.Dialer(),
 		forward.New(forward.Options{Log: zerolog.Nop(), Records: e.store}, nil),
-		func(context.Context, *launchers.Peer) ([]launchers.Interface, error) {
+		func(context.Context, *launchers.Launcher) ([]launchers.Interface, error) {
 			return []launchers.Interface{{Tap: "tap0"}}, nil
 		})
 	sessions := migrate.NewSessions("node1", zerolog.Nop(), nil)

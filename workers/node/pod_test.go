@@ -53,7 +53,7 @@ func TestRealPod(t *testing.T) {
 	require.NoError(t, err)
 	a := &activities.Activities{Starter: NewStarter(zerolog.Nop(),
 		launchers.Dialer{KubeletDir: kubelet, ProcDir: "/proc"},
-		forward.New(forward.Options{Log: zerolog.Nop(), Records: store}, nil), PrepareMasquerade)}
+		forward.New(forward.Options{Log: zerolog.Nop(), Records: store}, nil), PrepareNetworks)}
 
 	_, err = a.StartDomain(context.Background(), input)
 	require.ErrorContains(t, err, "does not belong to that pod")

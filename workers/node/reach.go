@@ -2,12 +2,20 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/podnet"
 )
+
+// nodeNetwork is the node's own network namespace: this process sees the node's processes.
+const nodeNetwork = "/proc/1/ns/net"
+
+var errNoInterface = errors.New("dialing VM: the guest has no network interface") //nolint:gochecknoglobals // a constant error
 
 // reached is a launcher whose guest can be dialled as well.
 type reached struct{ *launchers.Launcher }
@@ -21,7 +29,19 @@ func (r reached) DialGuest(ctx context.Context, network string, port uint16) (ne
 	defer namespace.Close()
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
-	return podnet.Masquerade().DialGuest(ctx, namespace, network, port)
+	plans, err := r.Networks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(plans) == 0 {
+		return nil, errNoInterface
+	}
+	node, err := os.Open(nodeNetwork)
+	if err != nil {
+		return nil, fmt.Errorf("opening the node's network namespace: %w", err)
+	}
+	defer node.Close()
+	return plans[0].DialGuest(ctx, podnet.Pod{NetworkNamespace: namespace}, node, network, port)
 }
 
 // connectTo reaches a launcher for the access server.

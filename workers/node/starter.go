@@ -30,7 +30,7 @@ type Starter struct {
 	Dialer    launchers.Dialer
 	Forwarder *forward.Forwarder
 	// Prepare prepares the network of a launcher's pod.
-	Prepare func(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error)
+	Prepare func(ctx context.Context, launcher *launchers.Launcher) ([]launchers.Interface, error)
 
 	starts, operations quota
 
@@ -44,7 +44,7 @@ var _ activities.Starter = (*Starter)(nil)
 // second operation does not.
 func NewStarter(
 	log zerolog.Logger, d launchers.Dialer, f *forward.Forwarder,
-	prepare func(context.Context, *launchers.Peer) ([]launchers.Interface, error),
+	prepare func(context.Context, *launchers.Launcher) ([]launchers.Interface, error),
 ) *Starter {
 	return &Starter{
 		Log: log, Dialer: d, Forwarder: f, Prepare: prepare,
@@ -103,16 +103,15 @@ func (s *Starter) start(
 			return s.lost(ctx, launcher, domain, err)
 		}
 	}
-	interfaces, err := s.Prepare(ctx, launcher.Peer)
+	interfaces, err := s.Prepare(ctx, launcher)
 	if err != nil {
-		return contract.DomainObservation{}, err
+		return contract.DomainObservation{}, refusal(err)
 	}
 	domain, err := launcher.StartDomain(ctx, interfaces)
-	var refused *launchers.RefusedError
-	if errors.As(err, &refused) {
-		return domain, &activities.RefusedError{Message: refused.Message}
+	if err != nil {
+		return domain, refusal(err)
 	}
-	return domain, err
+	return domain, nil
 }
 
 // lost ends a launcher that was started anew, without the guest that was booted in its pod.
@@ -175,16 +174,15 @@ func (s *Starter) take(ctx context.Context, pod string) (done func(), err error)
 	}
 }
 
-// PrepareMasquerade makes the pod's devices usable for its launcher and gives its guest a network on the pod network.
-// The name of the network is the VMI's own, which nobody here knows: the launcher finds it as the one that is the
-// pod's.
-func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
-	namespace, err := peer.NetworkNamespace()
+// PrepareNetworks makes the pod's devices usable for its launcher, and gives its guest the networks that the launcher
+// says its VMI has.
+func PrepareNetworks(ctx context.Context, launcher *launchers.Launcher) ([]launchers.Interface, error) {
+	namespace, err := launcher.Peer.NetworkNamespace()
 	if err != nil {
 		return nil, err
 	}
 	defer namespace.Close()
-	root, err := peer.Root()
+	root, err := launcher.Peer.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -192,13 +190,19 @@ func PrepareMasquerade(ctx context.Context, peer *launchers.Peer) ([]launchers.I
 	if err := poddevice.Ensure(root); err != nil {
 		return nil, err
 	}
-	plan := podnet.Masquerade()
-	mtu, err := plan.Prepare(ctx, podnet.Pod{NetworkNamespace: namespace})
+	plans, err := launcher.Networks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []launchers.Interface{{
-		Tap: plan.Tap, PodInterface: plan.PodInterface, MTU: mtu, Bridge: plan.Bridge,
-		GuestAddress: fmt.Sprintf("%s/%d", plan.Guest, plan.Gateway.Bits()), Gateway: plan.Gateway.Addr().String(),
-	}}, nil
+	var out []launchers.Interface
+	for _, plan := range plans {
+		done, err := plan.Prepare(ctx, podnet.Pod{NetworkNamespace: namespace})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, launchers.Interface{
+			Network: plan.Network, Tap: plan.Tap, PodInterface: plan.PodInterface, Bridge: plan.Bridge, Prepared: done,
+		})
+	}
+	return out, nil
 }

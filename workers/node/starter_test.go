@@ -46,10 +46,10 @@ func newScene(t *testing.T) *scene {
 	require.NoError(t, err)
 	starter := NewStarter(zerolog.Nop(), s.node.Dialer(),
 		forward.New(forward.Options{Log: zerolog.Nop(), Records: s.store}, nil),
-		func(_ context.Context, peer *launchers.Peer) ([]launchers.Interface, error) {
+		func(_ context.Context, l *launchers.Launcher) ([]launchers.Interface, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.prepared = append(s.prepared, peer.PID)
+			s.prepared = append(s.prepared, l.Peer.PID)
 			return []launchers.Interface{{Tap: "tap0"}}, s.refuse
 		})
 	s.activities = &activities.Activities{Starter: starter, Operator: starter}

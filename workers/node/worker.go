@@ -165,7 +165,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	all.Go(func() {
 		host.tell(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })
 	})
-	starter := NewStarter(p.Log, dialer, forwarder, PrepareMasquerade)
+	starter := NewStarter(p.Log, dialer, forwarder, PrepareNetworks)
 	address, _ := o.podIP()
 	sessions := migrate.NewSessions(o.NodeName, p.Log, p.Registry)
 	mover := NewMover(starter, sessions, migrate.NewTargets(migrate.TargetOptions{

@@ -265,6 +265,8 @@ type DomainInterface struct {
 	PodInterfaceName string `json:"podInterfaceName,omitempty"`
 	QueueCount       int32  `json:"queueCount,omitempty"`
 	LinkState        string `json:"linkState,omitempty"`
+	// Bridged says that the guest has the pod's IPv4 address itself, and none of IPv6.
+	Bridged bool `json:"bridged,omitempty"`
 }
 
 // DomainVolume is one disk of a domain: the volume's name, its target (vda, sda, …) and its size in bytes when known.

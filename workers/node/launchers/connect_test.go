@@ -19,6 +19,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
+	"github.com/virtflow/virtflow/workers/node/podnet"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -38,7 +39,8 @@ func TestStartAndWatch(t *testing.T) {
 	launchertest.Serve(t, n.AddPod(t, pod), server)
 	l := connect(t, n)
 
-	d, err := l.StartDomain(context.Background(), []launchers.Interface{{Tap: "tap0", MTU: 1400}})
+	d, err := l.StartDomain(context.Background(),
+		[]launchers.Interface{{Tap: "tap0", Prepared: podnet.Prepared{MTU: 1400}}})
 	require.NoError(t, err)
 	require.Equal(t, contract.DomainObservation{PodUID: pod, Sequence: 1, State: contract.DomainRunning}, d)
 	require.Equal(t, "tap0", asked.GetInterfaces()[0].GetTap())

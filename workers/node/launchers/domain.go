@@ -44,6 +44,7 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 			PodInterfaceName: text(i.GetPodInterface(), maxName),
 			QueueCount:       max(0, i.GetQueues()),
 			LinkState:        text(i.GetLinkState(), maxName),
+			Bridged:          i.GetBridged(),
 		})
 	}
 	for _, v := range d.GetVolumes()[:min(maxElements, len(d.GetVolumes()))] {

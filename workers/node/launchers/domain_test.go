@@ -18,7 +18,8 @@ func TestObservation(t *testing.T) {
 		PodUID: pod, Sequence: 3, State: contract.DomainRunning, AgentConnected: true, MachineType: "pc-q35-7.2",
 		GuestMemory: 128 << 20,
 		Interfaces: []contract.DomainInterface{
-			{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up"}},
+			{Name: "default", MAC: "02:00:00:11:22:33", PodInterfaceName: "eth0", QueueCount: 1, LinkState: "up",
+				Bridged: true}},
 		Volumes: []contract.DomainVolume{{Name: "disk", Target: "vda", Size: 1 << 20}},
 		Migration: &contract.MigrationProgress{
 			UID: "u", Role: "source", Since: time.UnixMilli(1700000000000).UTC(), Total: 7, Processed: 5, Remaining: 2,
@@ -28,7 +29,8 @@ func TestObservation(t *testing.T) {
 		Sequence: 3, State: rpc.DomainState_DOMAIN_STATE_RUNNING, AgentConnected: true, MachineType: "pc-q35-7.2",
 		GuestMemoryBytes: 128 << 20,
 		Interfaces: []*rpc.DomainInterface{
-			{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up"}},
+			{Name: "default", Mac: "02:00:00:11:22:33", PodInterface: "eth0", Queues: 1, LinkState: "up",
+				Bridged: true}},
 		Volumes: []*rpc.DomainVolume{{Name: "disk", Target: "vda", SizeBytes: 1 << 20}},
 		Migration: &rpc.MigrationProgress{
 			Migration: "u", Role: rpc.MigrationRole_MIGRATION_ROLE_SOURCE, Since: 1700000000000, Total: 7, Processed: 5,

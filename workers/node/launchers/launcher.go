@@ -27,17 +27,6 @@ const (
 	changesPerSecond, changesAtOnce = 5, 20
 )
 
-// Interface is a network interface that was prepared for the guest in the pod.
-type Interface struct {
-	Network      string // of the VMI; "" is the pod's network
-	Tap          string
-	PodInterface string
-	MTU          int
-	Bridge       string
-	GuestAddress string // CIDR
-	Gateway      string
-}
-
 // Launcher is a connection to the launcher in one pod. It is safe for concurrent use.
 type Launcher struct {
 	// Peer is the process that serves the connection.
@@ -66,21 +55,11 @@ func (l *Launcher) Close() {
 func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	d, err := l.rpc.StartDomain(ctx, &rpc.StartDomainRequest{Interfaces: podInterfaces(interfaces)})
+	d, err := l.rpc.StartDomain(ctx, &rpc.StartDomainRequest{Interfaces: PodInterfaces(interfaces)})
 	if err != nil {
 		return contract.DomainObservation{}, l.failure("starting the domain", err)
 	}
 	return observation(l.uid, d), nil
-}
-
-func podInterfaces(interfaces []Interface) (out []*rpc.PodInterface) {
-	for _, i := range interfaces {
-		out = append(out, &rpc.PodInterface{
-			Network: i.Network, Tap: i.Tap, PodInterface: i.PodInterface, Mtu: int32(i.MTU), Bridge: i.Bridge,
-			GuestAddress: i.GuestAddress, Gateway: i.Gateway,
-		})
-	}
-	return out
 }
 
 // operations are what the launcher calls them.

@@ -136,7 +136,7 @@ func (l *Launcher) PrepareTarget(ctx context.Context, t Target) (contract.Domain
 	if err != nil {
 		return contract.DomainObservation{}, l.migrationFailure(doing, err)
 	}
-	first := &rpc.Target{Migration: t.Migration, Interfaces: podInterfaces(t.Interfaces)}
+	first := &rpc.Target{Migration: t.Migration, Interfaces: PodInterfaces(t.Interfaces)}
 	for _, d := range t.Disks {
 		image, err := hex.DecodeString(d.ImageSHA256)
 		if err != nil {

@@ -15,6 +15,8 @@ type Launcher struct {
 
 	// Start answers StartDomain; nil: the domain runs.
 	Start func(ctx context.Context, r *rpc.StartDomainRequest) (*rpc.Domain, error)
+	// Wanted answers Networks; nil: this launcher does not know it.
+	Wanted func() (*rpc.NetworksResponse, error)
 	// Operation answers Operate; nil: this launcher does not know it.
 	Operation func(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error)
 
@@ -28,6 +30,14 @@ type Launcher struct {
 // NewLauncher has not started its domain.
 func NewLauncher() *Launcher {
 	return &Launcher{domain: &rpc.Domain{State: rpc.DomainState_DOMAIN_STATE_ABSENT}, changed: make(chan struct{})}
+}
+
+// Networks implements rpc.LauncherServer.
+func (l *Launcher) Networks(ctx context.Context, r *rpc.NetworksRequest) (*rpc.NetworksResponse, error) {
+	if l.Wanted == nil {
+		return l.UnimplementedLauncherServer.Networks(ctx, r)
+	}
+	return l.Wanted()
 }
 
 // Change makes the domain what set makes of it.

@@ -15,7 +15,8 @@ import (
 // pod has to route to.
 func TestDialGuest(t *testing.T) {
 	pod := newPod(t)
-	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	plan := masqueraded(t)
+	_, err := plan.Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
 	pod.attachGuest(t, guest)
@@ -36,7 +37,7 @@ func TestDialGuest(t *testing.T) {
 		peer <- host
 		_, _ = io.Copy(c, c)
 	}()
-	c, err := Masquerade().DialGuest(ctx, pod.NetworkNamespace, "tcp", 8080)
+	c, err := plan.DialGuest(ctx, pod.Pod, nil, "tcp", 8080)
 	require.NoError(t, err)
 	defer c.Close()
 	require.Equal(t, "10.0.2.1", <-peer)
@@ -47,7 +48,7 @@ func TestDialGuest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello", string(b))
 
-	_, err = Masquerade().DialGuest(ctx, pod.NetworkNamespace, "tcp", 8081)
+	_, err = plan.DialGuest(ctx, pod.Pod, nil, "tcp", 8081)
 	require.EqualError(t, err, "dialing VM: dial tcp 10.0.2.2:8081: connect: connection refused")
 
 	var packets net.PacketConn
@@ -56,7 +57,7 @@ func TestDialGuest(t *testing.T) {
 		return err
 	}))
 	defer packets.Close()
-	u, err := Masquerade().DialGuest(ctx, pod.NetworkNamespace, "udp", 5353)
+	u, err := plan.DialGuest(ctx, pod.Pod, nil, "udp", 5353)
 	require.NoError(t, err)
 	defer u.Close()
 	_, err = u.Write([]byte("ask"))
@@ -71,6 +72,6 @@ func TestDialGuestNeverInTheNodesNetwork(t *testing.T) {
 	own, err := os.Open("/proc/self/ns/net")
 	require.NoError(t, err)
 	defer own.Close()
-	_, err = Masquerade().DialGuest(context.Background(), own, "tcp", 22)
+	_, err = masqueraded(t).DialGuest(context.Background(), Pod{NetworkNamespace: own}, own, "tcp", 22)
 	require.ErrorContains(t, err, "node's own network namespace")
 }

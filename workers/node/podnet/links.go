@@ -16,10 +16,10 @@ var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0} //nolint:gochecknoglobals 
 // tunDevice is where the node worker itself makes tap devices.
 const tunDevice = "/dev/net/tun"
 
-// ensureBridge makes the bridge name with the gateway's address, up.
-func ensureBridge(links *netlink.Handle, name string, mtu int, gateway netip.Prefix) (netlink.Link, error) {
+// ensureBridge makes the bridge name with that MAC; nil: any.
+func ensureBridge(links *netlink.Handle, name string, mac net.HardwareAddr) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, bridgeMAC
+	attrs.Name, attrs.HardwareAddr = name, mac
 	if err := links.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("making the bridge %s: %w", name, err)
 	}
@@ -30,26 +30,36 @@ func ensureBridge(links *netlink.Handle, name string, mtu int, gateway netip.Pre
 	if link.Type() != "bridge" {
 		return nil, fmt.Errorf("%s is there already and is a %s, not a bridge", name, link.Type())
 	}
-	if link.Attrs().HardwareAddr.String() != bridgeMAC.String() {
-		if err := links.LinkSetHardwareAddr(link, bridgeMAC); err != nil {
+	if mac != nil && link.Attrs().HardwareAddr.String() != mac.String() {
+		if err := links.LinkSetHardwareAddr(link, mac); err != nil {
 			return nil, fmt.Errorf("setting the MAC of %s: %w", name, err)
 		}
 	}
-	address := &netlink.Addr{IPNet: &net.IPNet{
-		IP:   gateway.Addr().AsSlice(),
-		Mask: net.CIDRMask(gateway.Bits(), gateway.Addr().BitLen()),
-	}}
-	if err := links.AddrReplace(link, address); err != nil {
-		return nil, fmt.Errorf("giving %s to %s: %w", gateway, name, err)
-	}
-	return link, raise(links, link, mtu)
+	return link, nil
 }
 
-// ensureTap makes the persistent tap device name for the launcher's user, in the bridge and up.
-func ensureTap(links *netlink.Handle, name string, mtu int, bridge netlink.Link) error {
+// giveAddress gives an address to a link. Nobody else can have it, so it is good at once.
+func giveAddress(links *netlink.Handle, link netlink.Link, a netip.Prefix) error {
+	address := &netlink.Addr{IPNet: ipNet(a)}
+	if a.Addr().Is6() {
+		address.Flags = unix.IFA_F_NODAD
+	}
+	if err := links.AddrReplace(link, address); err != nil {
+		return fmt.Errorf("giving %s to %s: %w", a, link.Attrs().Name, err)
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// ensureTap makes the persistent tap device for the launcher's user, in the bridge and up.
+func (p Plan) ensureTap(links *netlink.Handle, mtu int, bridge netlink.Link) error {
+	name := p.Tap
 	link, err := links.LinkByName(name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		if err := makeTap(name); err != nil {
+	if isAbsent(err) {
+		if err := makeTap(name, p.Queues > 1); err != nil {
 			return fmt.Errorf("making the tap device %s: %w", name, err)
 		}
 		link, err = links.LinkByName(name)
@@ -82,8 +92,9 @@ func raise(links *netlink.Handle, link netlink.Link, mtu int) error {
 	return nil
 }
 
-// makeTap makes a tap device that outlives its file descriptor, in the network namespace of the calling thread.
-func makeTap(name string) error {
+// makeTap makes a tap device that outlives its file descriptor, in the network namespace of the calling thread. The
+// kernel takes several queues only for a device that was made for that, and then only such a device.
+func makeTap(name string, severalQueues bool) error {
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", tunDevice, err)
@@ -93,7 +104,11 @@ func makeTap(name string) error {
 	if err != nil {
 		return err
 	}
-	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_TUN_EXCL)
+	flags := uint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_TUN_EXCL)
+	if severalQueues {
+		flags |= unix.IFF_MULTI_QUEUE
+	}
+	request.SetUint16(flags)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 		return err
 	}

@@ -1,87 +1,57 @@
 package podnet
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/netip"
-	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
-// User and group that launchers run as and that own the tap device: qemu's in KubeVirt's images.
-const launcherUser = 107
-
-// Plan says what the network of one pod is to be.
-type Plan struct {
-	PodInterface string
-	Bridge       string
-	Tap          string
-	Gateway      netip.Prefix // of the bridge
-	Guest        netip.Addr
-}
-
-// Masquerade is KubeVirt's plan for the pod network (its defaults for names, addresses and the bridge's MAC).
-func Masquerade() Plan {
-	return Plan{
-		PodInterface: "eth0",
-		Bridge:       "k6t-eth0",
-		Tap:          "tap0",
-		Gateway:      netip.MustParsePrefix("10.0.2.1/24"),
-		Guest:        netip.MustParseAddr("10.0.2.2"),
+// masquerade works in the network namespace of the calling thread. The guest has an address of each family that the pod
+// has one of; a pod without any is taken for one with IPv4.
+func (p Plan) masquerade(links *netlink.Handle) (Prepared, error) {
+	pod, err := podLink(links, p.PodInterface)
+	if err != nil {
+		return Prepared{}, err
 	}
-}
-
-// Pod is where a plan is carried out.
-type Pod struct {
-	NetworkNamespace *os.File
-}
-
-// Prepare carries the plan out and returns the MTU that the guest is to use. It is idempotent, and nothing of the
-// node's own network is touched: a pod in the node's network namespace is refused.
-func (p Plan) Prepare(ctx context.Context, pod Pod) (mtu int, err error) {
-	if err := refuseNodeNetwork(pod.NetworkNamespace); err != nil {
-		return 0, err
+	known, err := addresses(links, pod)
+	if err != nil {
+		return Prepared{}, err
 	}
-	err = within(pod.NetworkNamespace, func() error {
-		if err := ctx.Err(); err != nil {
-			return err
+	hasIPv6 := slices.ContainsFunc(known, func(a netip.Prefix) bool { return a.Addr().Is6() })
+	hasIPv4 := firstIPv4(known).IsValid() || !hasIPv6
+
+	done := Prepared{MTU: pod.Attrs().MTU}
+	bridge, err := ensureBridge(links, p.Bridge, bridgeMAC)
+	if err != nil {
+		return Prepared{}, err
+	}
+	settings := forMasquerade(p.Bridge)
+	var tables []table
+	if hasIPv4 {
+		tables = append(tables, p.translation(p.IPv4))
+		done.IPv4, done.Gateway = guestOf(p.IPv4), gatewayOf(p.IPv4).Addr()
+		done.Server = done.Gateway
+		if err := giveAddress(links, bridge, gatewayOf(p.IPv4)); err != nil {
+			return Prepared{}, err
 		}
-		mtu, err = p.apply()
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("preparing the pod's network: %w", err)
 	}
-	return mtu, nil
-}
-
-// apply works in the network namespace of the calling thread.
-func (p Plan) apply() (mtu int, err error) {
-	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return 0, fmt.Errorf("opening netlink: %w", err)
-	}
-	defer links.Close()
-	pod, err := links.LinkByName(p.PodInterface)
-	if err != nil {
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			return 0, fmt.Errorf("pod link (%s) is missing", p.PodInterface)
+	if hasIPv6 {
+		tables = append(tables, p.translation(p.IPv6))
+		done.IPv6 = guestOf(p.IPv6)
+		settings = append(settings, sysctl{"ipv6/conf/all/forwarding", "1"})
+		if err := giveAddress(links, bridge, gatewayOf(p.IPv6)); err != nil {
+			return Prepared{}, err
 		}
-		return 0, fmt.Errorf("looking for %s: %w", p.PodInterface, err)
 	}
-	mtu = pod.Attrs().MTU
-	bridge, err := ensureBridge(links, p.Bridge, mtu, p.Gateway)
-	if err != nil {
-		return 0, err
+	if err := raise(links, bridge, done.MTU); err != nil {
+		return Prepared{}, err
 	}
-	if err := ensureTap(links, p.Tap, mtu, bridge); err != nil {
-		return 0, err
+	if err := p.ensureTap(links, done.MTU, bridge); err != nil {
+		return Prepared{}, err
 	}
-	if err := ensureSysctls(p.Bridge); err != nil {
-		return 0, err
+	if err := ensureSysctls(settings); err != nil {
+		return Prepared{}, err
 	}
-	return mtu, applyRules(p.chains())
+	return done, applyRules(tables...)
 }

@@ -26,9 +26,12 @@ const (
 // TestPrepareTwice prepares a pod twice and finds the same network both times.
 func TestPrepareTwice(t *testing.T) {
 	pod := newPod(t)
-	mtu, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	done, err := masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
-	require.Equal(t, 1400, mtu)
+	require.Equal(t, Prepared{
+		MTU: 1400, IPv4: netip.MustParsePrefix("10.0.2.2/24"), Gateway: netip.MustParseAddr("10.0.2.1"),
+		Server: netip.MustParseAddr("10.0.2.1"),
+	}, done)
 	first := pod.look(t)
 	require.Equal(t, 1400, first.tapMTU)
 	require.Equal(t, uint32(107), first.tapOwner)
@@ -38,7 +41,7 @@ func TestPrepareTwice(t *testing.T) {
 	require.Equal(t, map[string]int{"guard": 3, "inbound": 1, "local": 1, "outbound": 2}, first.rules)
 	require.Equal(t, []string{"1", "1", "0"}, first.sysctls)
 
-	_, err = Masquerade().Prepare(context.Background(), pod.Pod)
+	_, err = masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	require.Equal(t, first, pod.look(t))
 }
@@ -46,7 +49,7 @@ func TestPrepareTwice(t *testing.T) {
 // TestTraffic puts a guest behind the bridge and speaks to it and from it in every way that a guest's network has.
 func TestTraffic(t *testing.T) {
 	pod := newPod(t)
-	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	_, err := masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
 	pod.attachGuest(t, guest)
@@ -89,13 +92,22 @@ func TestNodeNetworkIsRefused(t *testing.T) {
 	own, err := os.Open("/proc/self/ns/net")
 	require.NoError(t, err)
 	defer own.Close()
-	_, err = Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: own})
+	_, err = masqueraded(t).Prepare(context.Background(), Pod{NetworkNamespace: own})
 	require.ErrorContains(t, err, "node's own network namespace")
 }
 
 func TestMissingPodLink(t *testing.T) {
-	_, err := Masquerade().Prepare(context.Background(), Pod{NetworkNamespace: namespace(t)})
+	_, err := masqueraded(t).Prepare(context.Background(), Pod{NetworkNamespace: namespace(t)})
 	require.ErrorContains(t, err, "pod link (eth0) is missing")
+}
+
+// masqueraded is the plan of a guest that asks for nothing special.
+func masqueraded(t *testing.T) Plan { return planned(t, PodNetwork()) }
+
+func planned(t *testing.T, i Interface) Plan {
+	p, err := NewPlan(i)
+	require.NoError(t, err)
+	return p
 }
 
 // testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file
@@ -164,7 +176,7 @@ func (p testPod) look(t *testing.T) seen {
 		for _, a := range addresses {
 			s.bridgeAddresses = append(s.bridgeAddresses, a.IPNet.String())
 		}
-		for _, c := range sysctls("k6t-eth0") {
+		for _, c := range forMasquerade("k6t-eth0") {
 			b, err := os.ReadFile(filepath.Join("/proc/sys/net", c.path))
 			require.NoError(t, err)
 			s.sysctls = append(s.sysctls, string(b[:1]))
@@ -172,7 +184,7 @@ func (p testPod) look(t *testing.T) seen {
 		c, err := nftables.New()
 		require.NoError(t, err)
 		table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}
-		for _, ch := range Masquerade().chains() {
+		for _, ch := range masqueraded(t).translation(privateIPv4).chains {
 			rules, err := c.GetRules(table, &nftables.Chain{Name: ch.name, Table: table})
 			require.NoError(t, err)
 			s.rules[ch.name] = len(rules)
@@ -216,7 +228,7 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 func listen(t *testing.T, ns *os.File, address string) net.Listener {
 	var l net.Listener
 	require.NoError(t, within(ns, func() (err error) {
-		l, err = net.Listen("tcp4", address)
+		l, err = net.Listen("tcp", address)
 		return err
 	}))
 	return l
@@ -228,9 +240,7 @@ func raiseNamed(name, address string) error {
 		return err
 	}
 	if address != "" {
-		p := netip.MustParsePrefix(address)
-		if err := netlink.AddrAdd(link,
-			&netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}}); err != nil {
+		if err := addAddress(link, address); err != nil {
 			return err
 		}
 	}
@@ -242,6 +252,15 @@ func raiseNamed(name, address string) error {
 		return err
 	}
 	return netlink.LinkSetUp(link)
+}
+
+func addAddress(link netlink.Link, address string) error {
+	p := netip.MustParsePrefix(address)
+	a := &netlink.Addr{IPNet: ipNet(p)}
+	if p.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return netlink.AddrAdd(link, a)
 }
 
 // namespace makes a network namespace that lives only as long as the test and has no name anywhere.

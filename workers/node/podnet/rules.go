@@ -1,9 +1,11 @@
 package podnet
 
 import (
-	"fmt"
+	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/google/nftables"
 )
 
 // tableName is virtflow's table in the pod's network namespace; whoever else has rules there keeps them.
@@ -14,6 +16,7 @@ type hook string
 
 const (
 	prerouting  hook = "prerouting"
+	forward     hook = "forward"
 	output      hook = "output"
 	postrouting hook = "postrouting"
 )
@@ -29,18 +32,12 @@ const (
 	snat       verb = "snat"
 )
 
-// rule matches packets by what is set, and is printed as nft would.
+// rule does something with the packets that match all of its conditions, and is printed as nft would.
 type rule struct {
-	in, out  string // interfaces
-	from, to netip.Prefix
-	notFrom  netip.Prefix
-	udp      *ports
-	do       verb
-	address  netip.Addr // of dnat and snat
+	when    []match
+	do      verb
+	address netip.Addr // of dnat and snat
 }
-
-// ports are those of a datagram.
-type ports struct{ from, to uint16 }
 
 // chain is a base chain: nat, or a filter.
 type chain struct {
@@ -49,6 +46,12 @@ type chain struct {
 	hook     hook
 	priority int
 	rules    []rule
+}
+
+// table is virtflow's of one family.
+type table struct {
+	family nftables.TableFamily
+	chains []chain
 }
 
 // Ports of DHCP (RFC 2131).
@@ -61,62 +64,94 @@ const (
 	prioritySrcNAT  = 100
 )
 
-// chains is the whole rule set: the pod's address is the guest's, in both directions and for every protocol and port.
-func (p Plan) chains() []chain {
+// translation has the pod's address of one family be the guest's, in both directions: for every protocol and port, or
+// for the ports that the VMI names.
+func (p Plan) translation(private netip.Prefix) table {
+	guest := guestOf(private).Addr()
+	// What the guest sends from another address than its own would not be masqueraded: it would leave the pod with that
+	// address. Its ARP never leaves the pod: the bridge has no other port than the guest's.
+	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
+	inbound := chain{name: "inbound", nat: true, hook: prerouting, priority: priorityDestNAT}
+	outbound := chain{name: "outbound", nat: true, hook: postrouting, priority: prioritySrcNAT}
+	p.redirect(&inbound, guest, incoming(p.PodInterface))
+	outbound.add(masquerade, outgoing(p.PodInterface), source(single(guest)))
+	if guest.Is6() {
+		guard.rules = discoverIPv6(p.Bridge)
+		guard.add(drop, incoming(p.Bridge), notSource(single(guest)))
+		return table{family: nftables.TableFamilyIPv6, chains: []chain{guard, inbound, outbound}}
+	}
+	// kubectl port-forward and other containers of the pod speak to localhost. The bridge routes loopback addresses for
+	// their sake; the guest must not reach the pod's by that. The kernel routes none of IPv6.
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	localhost := netip.MustParsePrefix("127.0.0.1/32")
-	guest := netip.PrefixFrom(p.Guest, p.Guest.BitLen())
-	none := netip.PrefixFrom(netip.IPv4Unspecified(), 32)
-	return []chain{
-		// The bridge routes loopback addresses for the sake of connections from the pod; the guest must not reach the
-		// pod's by that. What the guest sends from another address than its own would not be masqueraded: it would
-		// leave the pod with that address. A guest that asks for its address has none yet. Its ARP never leaves the
-		// pod: the bridge has no other port than the guest's.
-		{name: "guard", hook: prerouting, priority: priorityRaw, rules: []rule{
-			{in: p.Bridge, to: loopback, do: drop},
-			{in: p.Bridge, from: none, udp: &ports{from: dhcpClient, to: dhcpServer}, do: accept},
-			{in: p.Bridge, notFrom: guest, do: drop},
-		}},
-		{name: "inbound", nat: true, hook: prerouting, priority: priorityDestNAT, rules: []rule{
-			{in: p.PodInterface, do: dnat, address: p.Guest},
-		}},
-		// kubectl port-forward and other containers of the pod speak to localhost.
-		{name: "local", nat: true, hook: output, priority: priorityDestNAT, rules: []rule{
-			{to: localhost, do: dnat, address: p.Guest},
-		}},
-		{name: "outbound", nat: true, hook: postrouting, priority: prioritySrcNAT, rules: []rule{
-			{out: p.PodInterface, from: guest, do: masquerade},
-			{out: p.Bridge, from: loopback, do: snat, address: p.Gateway.Addr()},
-		}},
+	local := chain{name: "local", nat: true, hook: output, priority: priorityDestNAT}
+	p.redirect(&local, guest, destination(single(netip.MustParseAddr("127.0.0.1"))))
+	outbound.rules = append(outbound.rules, rule{
+		when: []match{outgoing(p.Bridge), source(loopback)}, do: snat, address: gatewayOf(private).Addr()})
+	guard.add(drop, incoming(p.Bridge), destination(loopback))
+	guard.rules = append(guard.rules, askForIPv4(p.Bridge)...)
+	guard.add(drop, incoming(p.Bridge), notSource(single(guest)))
+	return table{family: nftables.TableFamilyIPv4, chains: []chain{guard, inbound, local, outbound}}
+}
+
+// redirect sends what a condition meets to the guest, where the VMI has named no ports or that is one of them.
+func (p Plan) redirect(c *chain, guest netip.Addr, when match) {
+	if len(p.Ports) == 0 {
+		c.rules = append(c.rules, rule{when: []match{when}, do: dnat, address: guest})
+	}
+	for _, ports := range p.Ports {
+		c.rules = append(c.rules, rule{when: []match{when, ports.to()}, do: dnat, address: guest})
 	}
 }
 
+// askForIPv4: a guest that asks for its address has none yet.
+func askForIPv4(bridge string) []rule {
+	var c chain
+	c.add(accept, incoming(bridge), source(single(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
+	return c.rules
+}
+
+// discoverIPv6: neighbours are found, and addresses asked for, on the link: from an address of the link or, before the
+// guest has one, from none. The kernel forwards nothing of that.
+func discoverIPv6(bridge string) []rule {
+	link, group := netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff02::/16")
+	var c chain
+	c.add(accept, incoming(bridge), source(link), destination(link))
+	c.add(accept, incoming(bridge), source(link), destination(group))
+	c.add(accept, incoming(bridge), source(single(netip.IPv6Unspecified())), destination(group))
+	return c.rules
+}
+
+// guarded lets a guest that has taken the pod's place on the pod network speak with the pod's address and its own MAC
+// only. As with KubeVirt it is given no IPv6 address, so it speaks no IPv6. Its address is handed out here: nobody on
+// the network is asked for it, nor heard.
+func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
+	tap := incoming(p.Tap)
+	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
+	guard.add(drop, tap, notEther(mac))
+	guard.add(drop, tap, carries(arp()), notARPEther(mac))
+	for _, a := range []netip.Addr{ip, netip.IPv4Unspecified()} { // none: it asks whether the address is free
+		guard.add(accept, tap, carries(arp()), arpSource(a))
+	}
+	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
+	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
+	guard.add(drop, tap)
+
+	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
+	dhcp.add(drop, carries(ipv4()), udp(dhcpClient, dhcpServer))
+	dhcp.add(drop, carries(ipv4()), udp(dhcpServer, dhcpClient))
+	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp}}
+}
+
+func (c *chain) add(do verb, when ...match) { c.rules = append(c.rules, rule{when: when, do: do}) }
+
 func (r rule) String() string {
-	var b strings.Builder
-	for _, m := range []struct{ key, value string }{{"iifname", r.in}, {"oifname", r.out}} {
-		if m.value != "" {
-			fmt.Fprintf(&b, "%s %q ", m.key, m.value)
-		}
+	words := make([]string, 0, len(r.when)+1)
+	for _, m := range r.when {
+		words = append(words, m.text)
 	}
-	for _, m := range []struct {
-		key   string
-		value netip.Prefix
-	}{{"ip saddr", r.from}, {"ip saddr !=", r.notFrom}, {"ip daddr", r.to}} {
-		if !m.value.IsValid() {
-			continue
-		}
-		address := m.value.String()
-		if m.value.IsSingleIP() {
-			address = m.value.Addr().String()
-		}
-		fmt.Fprintf(&b, "%s %s ", m.key, address)
-	}
-	if r.udp != nil {
-		fmt.Fprintf(&b, "udp sport %d udp dport %d ", r.udp.from, r.udp.to)
-	}
-	b.WriteString(string(r.do))
+	words = append(words, string(r.do))
 	if r.address.IsValid() {
-		fmt.Fprintf(&b, " to %s", r.address)
+		words = append(words, "to "+r.address.String())
 	}
-	return b.String()
+	return strings.Join(words, " ")
 }

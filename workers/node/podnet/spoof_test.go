@@ -15,7 +15,7 @@ import (
 // TestGuestSpoofsNobody: what a guest sends from another address than its own does not leave the pod.
 func TestGuestSpoofsNobody(t *testing.T) {
 	pod := newPod(t)
-	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	_, err := masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
 	pod.attachGuest(t, guest)
@@ -46,7 +46,7 @@ func TestGuestSpoofsNobody(t *testing.T) {
 // TestGuestWithoutAddressAsksForOne: DHCP comes from no address at all.
 func TestGuestWithoutAddressAsksForOne(t *testing.T) {
 	pod := newPod(t)
-	_, err := Masquerade().Prepare(context.Background(), pod.Pod)
+	_, err := masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
 	guest := namespace(t)
 	pod.attachGuest(t, guest)
@@ -88,7 +88,7 @@ func (w wiretap) next(t *testing.T) (netip.Addr, uint16) {
 	n, _, err := unix.Recvfrom(int(w), b, 0)
 	require.NoError(t, err, "nothing more has come")
 	require.GreaterOrEqual(t, n, 28)
-	source, _ := netip.AddrFromSlice(b[offsetSource:offsetDestination])
+	source, _ := netip.AddrFromSlice(b[12:16])
 	return source, binary.BigEndian.Uint16(b[22:])
 }
 
@@ -111,26 +111,35 @@ func bounded(t *testing.T, fd int) {
 
 // sendUDP sends a datagram from the guest's interface to its gateway, with any source address.
 func sendUDP(t *testing.T, guest *os.File, from, to netip.AddrPort) {
+	sendFrame(t, guest, unix.ETH_P_IP, datagram(from.Addr(), to.Addr(), from.Port(), to.Port()))
+}
+
+func datagram(from, to netip.Addr, fromPort, toPort uint16) []byte {
 	b := make([]byte, 20, 28)
 	b[0], b[8], b[9] = 0x45, 64, unix.IPPROTO_UDP
 	binary.BigEndian.PutUint16(b[2:], 28)
-	copy(b[offsetSource:], from.Addr().AsSlice())
-	copy(b[offsetDestination:], to.Addr().AsSlice())
+	copy(b[12:], from.AsSlice())
+	copy(b[16:], to.AsSlice())
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(b[i:]))
 	}
 	binary.BigEndian.PutUint16(b[10:], ^uint16(sum+sum>>16))
-	for _, word := range []uint16{from.Port(), to.Port(), 8, 0} { // no payload, no checksum
+	for _, word := range []uint16{fromPort, toPort, 8, 0} { // no payload, no checksum
 		b = binary.BigEndian.AppendUint16(b, word)
 	}
+	return b
+}
+
+// sendFrame sends a packet from the guest's interface to its gateway.
+func sendFrame(t *testing.T, guest *os.File, kind uint16, b []byte) {
 	require.NoError(t, within(guest, func() error {
 		link, err := netlink.LinkByName("guest")
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		defer unix.Close(fd)
-		hardware := &unix.SockaddrLinklayer{Protocol: swap(unix.ETH_P_IP), Ifindex: link.Attrs().Index, Halen: 6}
+		hardware := &unix.SockaddrLinklayer{Protocol: swap(kind), Ifindex: link.Attrs().Index, Halen: 6}
 		copy(hardware.Addr[:], bridgeMAC)
 		return unix.Sendto(fd, b, 0, hardware)
 	}))

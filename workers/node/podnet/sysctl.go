@@ -9,22 +9,33 @@ import (
 
 type sysctl struct{ path, value string }
 
-// sysctls that the guest's network needs, beneath /proc/sys/net.
-func sysctls(bridge string) []sysctl {
+// forMasquerade are the settings that a masqueraded guest needs, beneath /proc/sys/net.
+func forMasquerade(bridge string) []sysctl {
 	return []sysctl{
 		// The pod becomes the guest's router.
 		{"ipv4/ip_forward", "1"},
 		// What was sent to 127.0.0.1 in the pod leaves through the bridge with that source before it is translated.
 		{"ipv4/conf/" + bridge + "/route_localnet", "1"},
-		// The launcher's DHCP server listens on port 67 without any capability.
-		{"ipv4/ip_unprivileged_port_start", "0"},
+		unprivilegedPorts(),
 	}
 }
 
+// forBridge are those that a bridged guest needs.
+func forBridge(bridge string) []sysctl {
+	return []sysctl{
+		// Nobody here answers for an address that the guest has now.
+		{"ipv4/conf/" + bridge + "/arp_ignore", "1"},
+		unprivilegedPorts(),
+	}
+}
+
+// unprivilegedPorts: the launcher's DHCP servers listen without any capability.
+func unprivilegedPorts() sysctl { return sysctl{"ipv4/ip_unprivileged_port_start", "0"} }
+
 // ensureSysctls writes them for the network namespace of the calling thread: /proc/sys/net shows each thread its own,
 // so that it does not matter that the pod's /proc/sys is read-only.
-func ensureSysctls(bridge string) error {
-	for _, s := range sysctls(bridge) {
+func ensureSysctls(settings []sysctl) error {
+	for _, s := range settings {
 		path := filepath.Join("/proc/sys/net", s.path)
 		now, err := os.ReadFile(path)
 		if err != nil {

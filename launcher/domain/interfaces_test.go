@@ -1,0 +1,64 @@
+package domain_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+func oneInterface(t *testing.T, settings string, change func(*domain.Input)) (libvirtxml.DomainInterface, error) {
+	t.Helper()
+	in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"cpu":{"cores":2,"sockets":2},"devices":{`+settings+`}},
+		"networks":[{"name":"default","pod":{}}]}`))
+	if change != nil {
+		change(&in)
+	}
+	d, err := domain.Build(in)
+	if err != nil {
+		return libvirtxml.DomainInterface{}, err
+	}
+	require.Len(t, d.Devices.Interfaces, 1)
+	return d.Devices.Interfaces[0], nil
+}
+
+func TestABridgedGuestHasThePodsMAC(t *testing.T) {
+	takesOver := func(in *domain.Input) {
+		in.Interfaces["default"] = domain.Interface{Tap: "tap0", MAC: "02:00:00:00:00:07"}
+	}
+	d, err := oneInterface(t, `"interfaces":[{"name":"default","bridge":{}}]`, takesOver)
+	require.NoError(t, err)
+	require.Equal(t, "02:00:00:00:00:07", d.MAC.Address)
+	d, err = oneInterface(t, `"interfaces":[{"name":"default","bridge":{},"macAddress":"DE-AD-BE-EF-00-01"}]`, takesOver)
+	require.NoError(t, err)
+	require.Equal(t, "de:ad:be:ef:00:01", d.MAC.Address)
+}
+
+func TestQueues(t *testing.T) {
+	const one, several = `"interfaces":[{"name":"default","masquerade":{}}]`, `"networkInterfaceMultiqueue":true,`
+	d, err := oneInterface(t, one, nil)
+	require.NoError(t, err)
+	require.Nil(t, d.Driver)
+	d, err = oneInterface(t, several+one, nil)
+	require.NoError(t, err)
+	require.Equal(t, libvirtxml.DomainInterfaceDriver{Name: "qemu", Queues: 4}, *d.Driver)
+	d, err = oneInterface(t, several+one, func(in *domain.Input) { in.VhostNet = true })
+	require.NoError(t, err)
+	require.Equal(t, libvirtxml.DomainInterfaceDriver{Name: "vhost", Queues: 4}, *d.Driver)
+	d, err = oneInterface(t, several+`"interfaces":[{"name":"default","masquerade":{},"model":"e1000"}]`, nil)
+	require.NoError(t, err)
+	require.Nil(t, d.Driver, "an emulated card has one queue")
+}
+
+func TestPCIAddress(t *testing.T) {
+	d, err := oneInterface(t, `"interfaces":[{"name":"default","masquerade":{},"pciAddress":"0000:81:1f.1"}]`, nil)
+	require.NoError(t, err)
+	at := d.Address.PCI
+	require.Equal(t, []uint{0, 0x81, 0x1f, 1}, []uint{*at.Domain, *at.Bus, *at.Slot, *at.Function})
+	for _, wrong := range []string{"0000:81:20.0", "0000:81:1f.8", "81:1f.1", "0000:81:1f.1 "} {
+		_, err := oneInterface(t, `"interfaces":[{"name":"default","masquerade":{},"pciAddress":"`+wrong+`"}]`, nil)
+		require.ErrorContains(t, err, "spec.domain.devices.interfaces[0].pciAddress")
+	}
+}

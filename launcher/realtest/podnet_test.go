@@ -1,0 +1,176 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/insomniacslk/dhcp/dhcpv6/nclient6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/podnet"
+)
+
+// Addresses of the pod, and of somebody else on its network (RFC 5737 and 3849).
+const (
+	podIPv4, otherIPv4 = "192.0.2.2", "192.0.2.1"
+	podIPv6, otherIPv6 = "2001:db8::2", "2001:db8::1"
+)
+
+// realNetwork makes a pod's network namespace with both families, as a CNI plugin does, and one of somebody else on the
+// same network.
+func realNetwork(t *testing.T) (pod, other string) {
+	t.Helper()
+	pod = "vf-pod-" + strconv.Itoa(syscall.Getpid())
+	other = "vf-other-" + strconv.Itoa(syscall.Getpid())
+	for _, name := range []string{pod, other} {
+		ip(t, "netns", "add", name)
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() }) //nolint:gosec // a test's own
+		ip(t, "-n", name, "link", "set", "lo", "up")
+	}
+	ip(t, "-n", pod, "link", "add", "eth0", "mtu", "1400", "type", "veth", "peer", "name", "eth0", "netns", other)
+	for name, addresses := range map[string][]string{
+		pod: {podIPv4 + "/24", podIPv6 + "/64"}, other: {otherIPv4 + "/24", otherIPv6 + "/64"},
+	} {
+		for _, a := range addresses {
+			arguments := []string{"-n", name, "addr", "add", a, "dev", "eth0"}
+			if netip.MustParsePrefix(a).Addr().Is6() {
+				arguments = append(arguments, "nodad")
+			}
+			ip(t, arguments...)
+		}
+		ip(t, "-n", name, "link", "set", "eth0", "up")
+	}
+	ip(t, "-n", pod, "route", "add", "default", "via", otherIPv4)
+	return pod, other
+}
+
+func ip(t *testing.T, arguments ...string) {
+	t.Helper()
+	out, err := exec.Command("ip", arguments...).CombinedOutput() //nolint:gosec // a test's own
+	require.NoError(t, err, "ip %v: %s", arguments, out)
+}
+
+// prepared does what the node's worker does for the networks that the launcher says its guest needs.
+func (p *pod) prepared() []*rpc.PodInterface {
+	p.t.Helper()
+	said, err := p.client.Networks(p.context(), &rpc.NetworksRequest{})
+	require.NoError(p.t, err)
+	namespace, err := os.Open(filepath.Join("/run/netns", p.namespace))
+	require.NoError(p.t, err)
+	defer namespace.Close() //nolint:errcheck // only entered
+	var all []launchers.Interface
+	for _, n := range said.GetNetworks() {
+		wanted, err := launchers.Wanted(n)
+		require.NoError(p.t, err)
+		plan, err := podnet.NewPlan(wanted)
+		require.NoError(p.t, err)
+		done, err := plan.Prepare(p.context(), podnet.Pod{NetworkNamespace: namespace})
+		require.NoError(p.t, err)
+		all = append(all, launchers.Interface{Network: n.GetName(), Tap: plan.Tap, PodInterface: plan.PodInterface,
+			Bridge: plan.Bridge, Prepared: done})
+	}
+	return launchers.PodInterfaces(all)
+}
+
+func oneInterface(network, settings map[string]any, change func(domain map[string]any)) func(map[string]any) {
+	return func(spec map[string]any) {
+		settings["name"] = "default"
+		spec["networks"] = []any{map[string]any{"name": "default", "pod": network}}
+		domain := spec["domain"].(map[string]any)
+		domain["devices"].(map[string]any)["interfaces"] = []any{settings}
+		if change != nil {
+			change(domain)
+		}
+	}
+}
+
+// TestADualStackGuestBehindMasquerade has a private network of its own, and only its named ports are reached.
+func TestADualStackGuestBehindMasquerade(t *testing.T) {
+	namespace, other := realNetwork(t)
+	p := newPodIn(t, vmi(oneInterface(
+		map[string]any{"vmNetworkCIDR": "10.9.8.0/28", "vmIPv6NetworkCIDR": "fd09::/120"},
+		map[string]any{"masquerade": map[string]any{}, "ports": []any{map[string]any{"port": 80}}}, nil)), namespace)
+	p.bootWith(p.prepared()...)
+	require.Contains(t, p.log(), "ip=10.9.8.2")
+	p.eventually("the guest's web server answers by the pod's IPv4 address", func() bool {
+		return strings.Contains(get(other, podIPv4+":80"), "hello from")
+	})
+	require.Empty(t, get(other, podIPv4+":22"), "SSH listens in the guest, but is no port that the VMI names")
+	require.NotEmpty(t, get(namespace, "10.9.8.2:22"))
+
+	// The test guest has no DHCPv6 client: what one would do, as its network data tells it the route.
+	require.Equal(t, "fd09::2", p.askForIPv6("k6t-eth0"))
+	p.shell("ip -6 addr add fd09::2/120 dev eth0; sleep 2; ip -6 route add default via fd09::1")
+	p.eventually("it answers by the pod's IPv6 address", func() bool {
+		return strings.Contains(get(other, "["+podIPv6+"]:80"), "hello from")
+	})
+}
+
+// TestABridgedGuest takes the pod's place: its address, its MAC and its route. Its card has several queues, and lies
+// where the VMI wants it.
+func TestABridgedGuest(t *testing.T) {
+	namespace, other := realNetwork(t)
+	p := newPodIn(t, vmi(oneInterface(map[string]any{},
+		map[string]any{"bridge": map[string]any{}, "pciAddress": "0000:01:00.0"},
+		func(domain map[string]any) {
+			domain["cpu"] = map[string]any{"cores": 2}
+			domain["devices"].(map[string]any)["networkInterfaceMultiqueue"] = true
+		})), namespace)
+	d := p.bootWith(p.prepared()...)
+	require.Len(t, d.GetInterfaces(), 1)
+	require.EqualValues(t, 2, d.GetInterfaces()[0].GetQueues())
+	require.Contains(t, p.log(), "ip="+podIPv4)
+	p.eventually("the guest's web server answers by the pod's address", func() bool {
+		return strings.Contains(get(other, podIPv4+":80"), "hello from")
+	})
+	said := p.run("echo mac=$(cat /sys/class/net/eth0/address) mtu=$(cat /sys/class/net/eth0/mtu) " +
+		"queues=$(ls -d /sys/class/net/eth0/queues/rx-* | wc -l) at=$(readlink -f /sys/class/net/eth0/device) " +
+		"by=$(ip route | sed -n 's/^default via \\([0-9.]*\\).*/\\1/p')")
+	require.Contains(t, said, fmt.Sprintf("mac=%s mtu=1400 queues=2", d.GetInterfaces()[0].GetMac()))
+	require.Contains(t, said, "0000:01:00.0")
+	require.Contains(t, said, "by="+otherIPv4)
+
+	// It stops when it is told to: the guest's network is no way around that.
+	p.signal("launcher", syscall.SIGTERM)
+	p.ends()
+}
+
+// askForIPv6 has a DHCPv6 client on a bridge of the pod, where a guest would be.
+func (p *pod) askForIPv6(bridge string) string {
+	p.t.Helper()
+	name := "vf-client-" + strconv.Itoa(syscall.Getpid())
+	ip(p.t, "netns", "add", name)
+	p.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() }) //nolint:gosec // a test's own
+	ip(p.t, "-n", p.namespace, "link", "add", "port", "type", "veth", "peer", "name", "eth0", "netns", name)
+	ip(p.t, "-n", p.namespace, "link", "set", "port", "master", bridge, "up")
+	out, err := exec.Command("ip", "netns", "exec", name, //nolint:gosec // a test's own
+		"sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0").CombinedOutput()
+	require.NoError(p.t, err, "%s", out)
+	ip(p.t, "-n", name, "link", "set", "eth0", "up")
+	var reply *dhcpv6.Message
+	p.eventually("DHCPv6 answers", func() bool {
+		inNamespace(name, func() {
+			client, err := nclient6.New("eth0", nclient6.WithTimeout(time.Second))
+			if err != nil {
+				return
+			}
+			defer client.Close() //nolint:errcheck // all was read
+			reply, _ = client.RapidSolicit(p.context())
+		})
+		return reply != nil
+	})
+	return reply.Options.OneIANA().Options.OneAddress().IPv6Addr.String()
+}

@@ -1,0 +1,258 @@
+package podnet
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// farNetwork is one that the pod has a route to.
+const farNetwork = "203.0.113.0/24"
+
+// bridgedPod is a pod with a default route by its neighbour, and another route.
+func bridgedPod(t *testing.T) testPod {
+	pod := newPod(t)
+	require.NoError(t, within(pod.NetworkNamespace, func() error {
+		link, err := netlink.LinkByName("eth0")
+		require.NoError(t, err)
+		require.NoError(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(otherAddress)}))
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK,
+			Dst: ipNet(netip.MustParsePrefix(farNetwork))})
+	}))
+	return pod
+}
+
+func bridged(t *testing.T) Plan { return planned(t, Interface{Binding: Bridge, Queues: 1}) }
+
+// bridgedGuest takes the pod's place behind the tap's bridge: its port has the tap's name, so that the guard is its
+// own.
+func (p testPod) bridgedGuest(t *testing.T, mac net.HardwareAddr) *os.File {
+	guest := namespace(t)
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		tap, err := netlink.LinkByName("tap0")
+		require.NoError(t, err)
+		return netlink.LinkDel(tap)
+	}))
+	p.veth(t, "tap0", "", guest, "guest", podAddress+"/24")
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		port, err := netlink.LinkByName("tap0")
+		require.NoError(t, err)
+		bridge, err := netlink.LinkByName("k6t-eth0")
+		require.NoError(t, err)
+		return netlink.LinkSetMaster(port, bridge)
+	}))
+	require.NoError(t, within(guest, func() error {
+		link, err := netlink.LinkByName("guest")
+		require.NoError(t, err)
+		return netlink.LinkSetHardwareAddr(link, mac)
+	}))
+	require.Equal(t, podAddress, dialled(t, p.other, otherAddress, guest, otherAddress+":8080"))
+	return guest
+}
+
+func (p testPod) mac(t *testing.T, name string) (mac net.HardwareAddr) {
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		link, err := netlink.LinkByName(name)
+		require.NoError(t, err)
+		mac = link.Attrs().HardwareAddr
+		return nil
+	}))
+	return mac
+}
+
+// TestTheGuestTakesThePodsPlace, whenever the node's worker has stopped on the way: what is done again finds the same.
+func TestTheGuestTakesThePodsPlace(t *testing.T) {
+	for name, begun := range map[string]func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link){
+		"at once": func(*testing.T, Plan, *netlink.Handle, netlink.Link, netlink.Link) {},
+		"after everything was kept": func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link) {
+			require.NoError(t, p.keep(links, nic, bridge))
+		},
+		"after the link went down": func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link) {
+			require.NoError(t, p.keep(links, nic, bridge))
+			require.NoError(t, links.LinkSetDown(nic))
+		},
+		"after the link was renamed": func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link) {
+			require.NoError(t, p.keep(links, nic, bridge))
+			require.NoError(t, links.LinkSetDown(nic))
+			require.NoError(t, links.LinkSetName(nic, p.nic()))
+		},
+		"after it was replaced": func(t *testing.T, p Plan, links *netlink.Handle, _, bridge netlink.Link) {
+			_, err := p.takeNIC(links, bridge)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := bridgedPod(t)
+			mac := pod.mac(t, "eth0")
+			p := bridged(t)
+			require.NoError(t, within(pod.NetworkNamespace, func() error {
+				links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+				require.NoError(t, err)
+				defer links.Close()
+				nic, err := links.LinkByName("eth0")
+				require.NoError(t, err)
+				bridge, err := ensureBridge(links, p.Bridge, nil)
+				require.NoError(t, err)
+				begun(t, p, links, nic, bridge)
+				return nil
+			}))
+			want := Prepared{
+				MTU: 1400, MAC: mac, IPv4: netip.MustParsePrefix(podAddress + "/24"),
+				Gateway: netip.MustParseAddr(otherAddress), Server: netip.MustParseAddr("169.254.75.10"),
+				Routes: []Route{{Destination: netip.MustParsePrefix(farNetwork)}},
+			}
+			for range 2 {
+				done, err := p.Prepare(context.Background(), pod.Pod)
+				require.NoError(t, err)
+				require.Equal(t, want, done)
+			}
+			require.NotEqual(t, mac, pod.mac(t, "eth0-nic"))
+			require.Equal(t, mac, pod.mac(t, "eth0"), "who asks for the pod's interface finds what it had")
+		})
+	}
+}
+
+func TestTrafficOfABridgedGuest(t *testing.T) {
+	pod := bridgedPod(t)
+	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	guest := pod.bridgedGuest(t, done.MAC)
+	require.Equal(t, otherAddress, dialled(t, guest, "0.0.0.0", pod.other, podAddress+":8080"),
+		"others reach the guest by the pod's address")
+
+	// The neighbour stands for the node here.
+	l := listen(t, guest, "0.0.0.0:8081")
+	defer l.Close()
+	conn, err := bridged(t).DialGuest(context.Background(), pod.Pod, pod.other, "tcp", 8081)
+	require.NoError(t, err)
+	conn.Close()
+}
+
+// TestABridgedGuestSpoofsNobody: neither by IP, nor by MAC, nor by ARP, nor by a protocol that nobody has given it an
+// address of.
+func TestABridgedGuestSpoofsNobody(t *testing.T) {
+	pod := bridgedPod(t)
+	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	guest := pod.bridgedGuest(t, done.MAC)
+	wire := frames(t, pod.other, "eth0")
+	evil := net.HardwareAddr{2, 0, 0, 0, 0, 0x66}
+	ip := netip.MustParseAddr
+
+	for name, f := range map[string][]byte{
+		"another's IP": ethernet(done.MAC, unix.ETH_P_IP,
+			datagram(ip("192.0.2.7"), ip(otherAddress), 7000, 7000)),
+		"no IP but not for DHCP": ethernet(done.MAC, unix.ETH_P_IP,
+			datagram(ip("0.0.0.0"), ip(otherAddress), 7000, 7000)),
+		"another's MAC": ethernet(evil, unix.ETH_P_IP,
+			datagram(ip(podAddress), ip(otherAddress), 7000, 7000)),
+		"another's IP by ARP":  ethernet(done.MAC, unix.ETH_P_ARP, arpReply(done.MAC, ip(otherAddress))),
+		"another's MAC by ARP": ethernet(done.MAC, unix.ETH_P_ARP, arpReply(evil, ip(podAddress))),
+		"DHCP is not for the network": ethernet(done.MAC, unix.ETH_P_IP,
+			datagram(ip("0.0.0.0"), ip("255.255.255.255"), 68, 67)),
+		"no DHCP for others": ethernet(done.MAC, unix.ETH_P_IP,
+			datagram(ip(podAddress), ip("255.255.255.255"), 67, 68)),
+		"IPv6":                         ethernet(done.MAC, unix.ETH_P_IPV6, append([]byte{0x60}, make([]byte, 39)...)),
+		"a protocol that nobody knows": ethernet(done.MAC, 0x88b5, make([]byte, 46)),
+		"another network by its tag":   ethernet(done.MAC, unix.ETH_P_8021Q, make([]byte, 46)),
+	} {
+		sendRaw(t, guest, f)
+		last := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7001, 7001))
+		sendRaw(t, guest, last)
+		require.Equal(t, last[6:], wire.next(t)[6:len(last)], name)
+	}
+	for name, f := range map[string][]byte{
+		"its own IP":         ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7000, 7000)),
+		"its own ARP":        ethernet(done.MAC, unix.ETH_P_ARP, arpReply(done.MAC, ip(podAddress))),
+		"whether it is free": ethernet(done.MAC, unix.ETH_P_ARP, arpReply(done.MAC, ip("0.0.0.0"))),
+	} {
+		sendRaw(t, guest, f)
+		require.Equal(t, f[6:], wire.next(t)[6:len(f)], name)
+	}
+}
+
+// TestABridgedGuestAsksForItsAddress, and is heard by the server here only.
+func TestABridgedGuestAsksForItsAddress(t *testing.T) {
+	pod := bridgedPod(t)
+	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	guest := pod.bridgedGuest(t, done.MAC)
+	server := listenUDP(t, pod.NetworkNamespace, dhcpServer)
+	f := ethernet(done.MAC, unix.ETH_P_IP, datagram(netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255"),
+		dhcpClient, dhcpServer))
+	sendRaw(t, guest, f)
+	_, from, err := unix.Recvfrom(server, make([]byte, 64), 0)
+	require.NoError(t, err)
+	require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient}, from)
+}
+
+// TestWithoutIPAMNobodyIsGuarded: the network of such a pod gives no address out, so none is the guest's own.
+func TestWithoutIPAMNobodyIsGuarded(t *testing.T) {
+	pod := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
+	pod.veth(t, "eth0", "", pod.other, "eth0", otherAddress+"/24")
+	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	require.Equal(t, Prepared{MTU: 1400, MAC: pod.mac(t, "eth0")}, done)
+	pod.bridgedGuest(t, net.HardwareAddr{2, 0, 0, 0, 0, 9})
+}
+
+// frames are those that arrive at an interface, but for what the neighbour itself sends and IPv6's own.
+func frames(t *testing.T, ns *os.File, name string) wiretapFrames {
+	var fd int
+	require.NoError(t, within(ns, func() (err error) {
+		link, err := netlink.LinkByName(name)
+		require.NoError(t, err)
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(swap(unix.ETH_P_ALL)))
+		require.NoError(t, err)
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap(unix.ETH_P_ALL), Ifindex: link.Attrs().Index})
+	}))
+	bounded(t, fd)
+	return wiretapFrames(fd)
+}
+
+type wiretapFrames int
+
+func (w wiretapFrames) next(t *testing.T) []byte {
+	b := make([]byte, 2048)
+	for {
+		n, from, err := unix.Recvfrom(int(w), b, 0)
+		require.NoError(t, err, "nothing more has come")
+		link := from.(*unix.SockaddrLinklayer)
+		if link.Pkttype == unix.PACKET_OUTGOING || !marked(b[:n]) {
+			continue
+		}
+		return b[:n]
+	}
+}
+
+// marked says that a frame is one of the test's: these are all for everybody.
+func marked(f []byte) bool { return f[0] == 0xff && f[1] == 0xff }
+
+func ethernet(from net.HardwareAddr, kind uint16, payload []byte) []byte {
+	f := append(net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, from...)
+	f = append(f, byte(kind>>8), byte(kind))
+	return append(f, payload...)
+}
+
+func arpReply(mac net.HardwareAddr, ip netip.Addr) []byte {
+	b := append([]byte{0, 1, 8, 0, 6, 4, 0, 2}, mac...)
+	b = append(append(b, ip.AsSlice()...), make([]byte, 6)...)
+	return append(b, netip.MustParseAddr(otherAddress).AsSlice()...)
+}
+
+func sendRaw(t *testing.T, guest *os.File, frame []byte) {
+	require.NoError(t, within(guest, func() error {
+		link, err := netlink.LinkByName("guest")
+		require.NoError(t, err)
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: link.Attrs().Index})
+	}))
+}

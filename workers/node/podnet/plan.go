@@ -1,0 +1,151 @@
+package podnet
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// User and group that launchers run as and that own the tap device: qemu's in KubeVirt's images.
+const launcherUser = 107
+
+// Binding is how a guest's interface comes to its network, by KubeVirt's name.
+type Binding string
+
+// The bindings.
+const (
+	Masquerade Binding = "masquerade"
+	Bridge     Binding = "bridge"
+)
+
+// maxQueues is what the kernel has for a tap device.
+const maxQueues = 256
+
+// maxPorts bounds the rules that a VMI can ask for.
+const maxPorts = 1024
+
+// Interface is what one interface of a guest needs. It is the word of the VMI, as its launcher repeats it.
+type Interface struct {
+	Network string // of the VMI; nothing here is named by it
+	Binding Binding
+	// IPv4 and IPv6 are the guest's private networks behind masquerade; invalid: KubeVirt's.
+	IPv4, IPv6 netip.Prefix
+	// Ports that others reach behind masquerade; none: all, of every protocol.
+	Ports []Ports
+	// MAC that the guest has with the binding bridge; nil: the pod's.
+	MAC net.HardwareAddr
+	// Queues of the guest's interface.
+	Queues int
+}
+
+// Ports are those of one protocol from First to Last.
+type Ports struct {
+	UDP         bool
+	First, Last uint16
+}
+
+// Plan says what one interface of a guest is to be.
+type Plan struct {
+	Interface
+	PodInterface string
+	Bridge       string
+	Tap          string
+	// own is the bridge's address with the binding bridge, by which nobody but the guest knows it.
+	own netip.Prefix
+}
+
+// PodNetwork is the interface of a guest that its launcher does not describe: masqueraded, as KubeVirt's defaults are.
+func PodNetwork() Interface { return Interface{Binding: Masquerade, Queues: 1} }
+
+// podInterface is the pod's interface on its own network.
+const podInterface = "eth0"
+
+// firstOwn is KubeVirt's address for the bridge of the first bridged interface.
+var firstOwn = netip.AddrFrom4([4]byte{169, 254, 75, 10}) //nolint:gochecknoglobals // constant
+
+// KubeVirt's private networks.
+var (
+	privateIPv4 = netip.MustParsePrefix("10.0.2.0/24")    //nolint:gochecknoglobals // constant
+	privateIPv6 = netip.MustParsePrefix("fd10:0:2::/120") //nolint:gochecknoglobals // constant
+)
+
+// NewPlan has KubeVirt's names for an interface on the pod's own network. The error says what is wrong with it.
+func NewPlan(i Interface) (Plan, error) {
+	p := Plan{Interface: i, PodInterface: podInterface, Bridge: "k6t-" + podInterface, Tap: "tap0",
+		own: netip.PrefixFrom(firstOwn, firstOwn.BitLen())}
+	switch {
+	case i.Binding != Masquerade && i.Binding != Bridge:
+		return p, fmt.Errorf("%.32q is no binding that this node knows", string(i.Binding))
+	case i.Queues < 1 || i.Queues > maxQueues:
+		return p, fmt.Errorf("the interface cannot have %d queues", i.Queues)
+	case len(i.Ports) > maxPorts:
+		return p, fmt.Errorf("%d ports are more than %d", len(i.Ports), maxPorts)
+	case len(i.MAC) != 0 && !isUnicast(i.MAC):
+		return p, fmt.Errorf("%s is no MAC address of an interface", i.MAC)
+	}
+	for _, ports := range i.Ports {
+		if ports.First == 0 || ports.Last < ports.First {
+			return p, fmt.Errorf("there are no ports from %d to %d", ports.First, ports.Last)
+		}
+	}
+	var err error
+	if p.IPv4, err = private(i.IPv4, privateIPv4); err != nil {
+		return p, err
+	}
+	p.IPv6, err = private(i.IPv6, privateIPv6)
+	return p, err
+}
+
+// private is a network with room for a gateway and a guest, where no multicast or loopback is.
+func private(network, usual netip.Prefix) (netip.Prefix, error) {
+	if !network.IsValid() {
+		return usual, nil
+	}
+	network = network.Masked()
+	a := network.Addr()
+	switch {
+	case a.Is4() != usual.Addr().Is4() || a.Is4In6():
+		return network, fmt.Errorf("%s is not of the family of %s", network, usual)
+	case a.BitLen()-network.Bits() < 2:
+		return network, fmt.Errorf("%s has no room for a gateway and a guest", network)
+	case a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast():
+		return network, fmt.Errorf("%s is no network for a guest", network)
+	}
+	return network, nil
+}
+
+func isUnicast(mac net.HardwareAddr) bool { return len(mac) == 6 && mac[0]&1 == 0 }
+
+// gatewayOf is the first address of a private network, with the network's length.
+func gatewayOf(network netip.Prefix) netip.Prefix {
+	return netip.PrefixFrom(network.Addr().Next(), network.Bits())
+}
+
+// guestOf is the second.
+func guestOf(network netip.Prefix) netip.Prefix {
+	return netip.PrefixFrom(network.Addr().Next().Next(), network.Bits())
+}
+
+// nic is what the pod's interface is called once it is a port of the bridge.
+func (p Plan) nic() string { return strings.TrimPrefix(p.PodInterface, "pod") + "-nic" }
+
+// Prepared is what a guest's interface has become.
+type Prepared struct {
+	MTU int
+	// MAC of the pod's interface, which a bridged guest takes; empty behind masquerade.
+	MAC net.HardwareAddr
+	// IPv4 and IPv6 are the guest's addresses with their networks' lengths; invalid: it has none of that family, or
+	// somebody else gives it one.
+	IPv4, IPv6 netip.Prefix
+	// Gateway of IPv4, and the server that DHCP is to be answered from.
+	Gateway, Server netip.Addr
+	// Routes that the guest needs besides.
+	Routes []Route
+}
+
+// Route leads to a destination by a gateway; invalid: it is on the link.
+type Route struct {
+	Destination netip.Prefix
+	Gateway     netip.Addr
+}
