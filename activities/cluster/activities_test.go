@@ -198,8 +198,9 @@ func (w *world) runInstance(t *testing.T, vmi contract.Object, seen contract.VMI
 			GuestMemory: 128 << 20, MachineType: "q35",
 			Conditions: []contract.Condition{{Type: "Ready", Status: "True", LastTransitionTime: &now}},
 			PhaseTimes: append(seen.PhaseTimes, contract.PhaseTime{Phase: "Running", Time: now}),
-			Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0"}},
-			Volumes:    []contract.DomainVolume{{Name: "root", Target: "vda"}, {Name: "init", Target: "vdb", Size: 5}},
+			Interfaces: []contract.DomainInterface{
+				{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0"}},
+			Volumes: []contract.DomainVolume{{Name: "root", Target: "vda"}, {Name: "init", Target: "vdb", Size: 5}},
 		},
 		Events: []contract.Event{{Type: "Normal", Reason: "Started", Message: "VirtualMachineInstance started."}},
 	}

@@ -210,10 +210,9 @@ func TestRefusalsNameTheField(t *testing.T) {
 		},
 		{PathValidateVMIM, `{"spec": {}}`, "spec.vmiName", "vmiName is missing"},
 		{
-			PathValidateKubeVirt, `{"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}}`,
+			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "slirp"}}}}`,
 			"spec.configuration.network.defaultNetworkInterface",
-			"spec.configuration.network.defaultNetworkInterface must be masquerade: bridge (the default) is not " +
-				"supported yet",
+			"slirp is not supported yet (supported: bridge, masquerade)",
 		},
 		{
 			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "masquerade"}, ` +

@@ -214,7 +214,8 @@ func (c *Cluster) startDomain(_ context.Context, in contract.StartDomainInput) (
 		c.DomainsStarted++
 		c.Domain = &contract.DomainObservation{
 			PodUID: pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
-			Interfaces: []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:07", PodInterfaceName: "eth0"}},
+			Interfaces: []contract.DomainInterface{
+				{Name: "default", MAC: "02:00:00:00:00:07", PodInterfaceName: "eth0"}},
 		}
 	}
 	return contract.StartDomainResult{Domain: *c.Domain}, nil

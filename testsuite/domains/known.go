@@ -40,6 +40,9 @@ func knownPods() []Known {
 		{Subject: "devices", Facts: `\+limit devices\.kubevirt\.io/tun=1`, Reason: "every launcher asks for it: nodes without a node worker do not have it"},
 		{Subject: "devices", Facts: `-limit devices\.kubevirt\.io/vhost-net=1`, Reason: notYet + "vhost-net"},
 		{Subject: "ephemeral-storage", Facts: `-request ephemeral-storage=50000000`, Reason: notYet + "the request for local storage"},
+		{Subject: "affinity", Facts: `-nodeAffinity\.required.*\.(key=node-labeller\.kubevirt\.io/obsolete-host-model|operator=DoesNotExist)`, Reason: "a term without conditions matches no node, and is left so"},
+		{Subject: "service account", Facts: `-\[1\]=true|\+\[1\]=false`, Reason: "the token of a serviceAccount volume is in a volume of its own, and no container has another"},
+		{Subject: "volumes", Facts: `-configMap my-config-map`, Reason: notYet + "hook sidecars"},
 		{Subject: "labels", Facts: `[-+]vmi\.kubevirt\.io/id=a-guest-with-a-rather-long-name.*`, Reason: notYet + "the label of a long name"},
 	}
 }

@@ -49,7 +49,35 @@ func get(host string, port int, path string) string {
 // TestNetwork: a pod reaches the VM by its address and by a Service, and the VM reaches a pod.
 func TestNetwork(t *testing.T) {
 	m := newMachine(t, "net", "Always", "")
+	m.untilBooted()
+	m.isOnTheNetwork()
+	m.remove()
+}
+
+// TestBridge: likewise for a guest that has taken its pod's place: it has the pod's address and says so, its probe
+// finds it there, and it cannot be moved.
+func TestBridge(t *testing.T) {
+	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}
+	apply(t, strings.Replace(m.manifest("Always", "      readinessProbe: {httpGet: {port: 80}, periodSeconds: 2}"),
+		"masquerade: {}", "bridge: {}", 1))
 	vmi := m.untilBooted()
+	ip := m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.status.podIP}")
+	require.Equal(t, ip, vmi.Status.Interfaces[0].IP)
+	require.Contains(t, m.console(), "ip="+ip)
+	m.kubectl("wait", "vmi/net", "--for=condition=Ready", "--timeout=60s")
+	require.Equal(t, "False InterfaceNotLiveMigratable cannot migrate VMI which does not use masquerade or a migratable "+
+		"plugin to connect to the pod network", m.kubectl("get", "vmi", "net", "-o", `jsonpath={range `+
+		`.status.conditions[?(@.type=="LiveMigratable")]}{.status} {.reason} {.message}{end}`))
+	m.isOnTheNetwork()
+	m.remove()
+}
+
+// isOnTheNetwork has pods reach the VM, which is called net, and the VM reach a pod.
+func (m *machine) isOnTheNetwork() {
+	t := m.t
+	t.Helper()
+	vmi, err := m.vmi()
+	require.NoError(t, err)
 	ip := vmi.Status.Interfaces[0].IP
 	require.Contains(t, m.fromPod("direct", get(ip, 80, "/")), "hello from net")
 
@@ -88,5 +116,4 @@ spec:
 		}
 		return nil
 	})
-	m.remove()
 }

@@ -157,7 +157,8 @@ func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contr
 	return contract.StartDomainResult{Domain: contract.DomainObservation{
 		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
 		GuestMemory: 64 << 20,
-		Interfaces:  []contract.DomainInterface{{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0", LinkState: "up"}},
-		Volumes:     []contract.DomainVolume{{Name: "root", Target: "vda"}},
+		Interfaces: []contract.DomainInterface{
+			{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0", LinkState: "up"}},
+		Volumes: []contract.DomainVolume{{Name: "root", Target: "vda"}},
 	}}, nil
 }
