@@ -38,7 +38,7 @@ func knownPods() []Known {
 		{Subject: "affinity", Facts: `\+nodeAffinity\.preferred.*`, Reason: "the preference for nodes that take VMs, in place of a node selector"},
 		{Subject: "memory", In: Emulated, Facts: `[-+](request|limit) memory=\d+`, Reason: "64Mi more for QEMU's cache of translated code"},
 		{Subject: "devices", Facts: `\+limit devices\.kubevirt\.io/tun=1`, Reason: "every launcher asks for it: nodes without a node worker do not have it"},
-		{Subject: "devices", Facts: `-limit devices\.kubevirt\.io/vhost-net=1`, Reason: notYet + "vhost-net"},
+		{Subject: "devices", Facts: `-limit devices\.kubevirt\.io/vhost-net=1`, Reason: "a launcher gets vhost-net with tun, where the node has it; a node without it is as good, only slower"},
 		{Subject: "ephemeral-storage", Facts: `-request ephemeral-storage=50000000`, Reason: notYet + "the request for local storage"},
 		{Subject: "affinity", Facts: `-nodeAffinity\.required.*\.(key=node-labeller\.kubevirt\.io/obsolete-host-model|operator=DoesNotExist)`, Reason: "a term without conditions matches no node, and is left so"},
 		{Subject: "service account", Facts: `-\[1\]=true|\+\[1\]=false`, Reason: "the token of a serviceAccount volume is in a volume of its own, and no container has another"},

@@ -109,7 +109,7 @@ func (h *host) tell(ctx context.Context, send func(contract.NodeReport)) {
 // offerDevices serves the device plugins, and follows whether KVM works.
 func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, h *host) {
 	count := map[bool]int{true: o.MaxDevices}
-	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)]}
+	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)], Beside: vhostNet}
 	forKVM := &devices.Plugin{Resource: devices.KVM, Path: kvm.Device, Count: count[h.report().KVM]}
 	for _, d := range []*devices.Plugin{tun, forKVM} {
 		d.Dir, d.Log = filepath.Join(o.KubeletDir, "device-plugins"), p.Log
@@ -129,6 +129,16 @@ func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *proc
 
 func tryKVM(ctx context.Context, limit time.Duration) error {
 	return kvm.Try(ctx, "/proc/self/exe", hostKVM, limit, (*exec.Cmd).Run)
+}
+
+// vhostNet is the device by which the kernel moves a guest's packets instead of QEMU, where the node has it. A launcher
+// gets it with the tap device: nodes without it are as good, only slower.
+func vhostNet() []string {
+	const device = "/dev/vhost-net"
+	if _, err := os.Stat(procDir + "/1/root" + device); err != nil {
+		return nil
+	}
+	return []string{device}
 }
 
 // worksTun opens the device, which also loads its module.

@@ -37,6 +37,8 @@ type Plugin struct {
 	Resource string
 	// Path of the device, on the node and in the pods.
 	Path string
+	// Beside are paths of further devices that a pod gets with it: those that the node has at that moment. Nil: none.
+	Beside func() []string
 	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is
 	// known nevertheless.
 	Count int
@@ -198,13 +200,20 @@ func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[ap
 	}
 }
 
-// Allocate puts the device into the container.
+// Allocate puts the device into the container, and those beside it.
 func (p *Plugin) Allocate(_ context.Context, r *api.AllocateRequest) (*api.AllocateResponse, error) {
+	paths := []string{p.Path}
+	if p.Beside != nil {
+		paths = append(paths, p.Beside()...)
+	}
 	answer := &api.AllocateResponse{}
 	for range r.GetContainerRequests() {
-		answer.ContainerResponses = append(answer.ContainerResponses, &api.ContainerAllocateResponse{
-			Devices: []*api.DeviceSpec{{HostPath: p.Path, ContainerPath: p.Path, Permissions: "rw"}},
-		})
+		container := &api.ContainerAllocateResponse{}
+		for _, path := range paths {
+			container.Devices = append(container.Devices,
+				&api.DeviceSpec{HostPath: path, ContainerPath: path, Permissions: "rw"})
+		}
+		answer.ContainerResponses = append(answer.ContainerResponses, container)
 	}
 	return answer, nil
 }

@@ -92,6 +92,25 @@ func TestAllocate(t *testing.T) {
 		&api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"kvm0"}}}})
 	require.NoError(t, err)
 	require.Equal(t, "/dev/kvm", a.GetContainerResponses()[0].GetDevices()[0].GetHostPath())
+	require.Len(t, a.GetContainerResponses()[0].GetDevices(), 1)
+}
+
+// TestBeside: a pod gets what the node has when the pod is made.
+func TestBeside(t *testing.T) {
+	var there []string
+	p := &Plugin{Resource: Tun, Path: "/dev/net/tun", Beside: func() []string { return there }}
+	for _, there = range [][]string{nil, {"/dev/vhost-net"}} {
+		a, err := p.Allocate(context.Background(),
+			&api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"tun0"}}}})
+		require.NoError(t, err)
+		var got []string
+		for _, d := range a.GetContainerResponses()[0].GetDevices() {
+			require.Equal(t, d.GetHostPath(), d.GetContainerPath())
+			require.Equal(t, "rw", d.GetPermissions())
+			got = append(got, d.GetHostPath())
+		}
+		require.Equal(t, append([]string{"/dev/net/tun"}, there...), got)
+	}
 }
 
 func registration(t *testing.T, asked chan *api.RegisterRequest) *api.RegisterRequest {

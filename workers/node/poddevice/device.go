@@ -27,6 +27,7 @@ func devices() []device {
 	return []device{
 		{path: "net/tun", minor: 200, make: true},
 		{path: "kvm", minor: 232},
+		{path: "vhost-net", minor: 238},
 	}
 }
 

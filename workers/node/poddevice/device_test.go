@@ -57,6 +57,13 @@ func TestNoKVM(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(root, "dev/kvm"))
 }
 
+func TestVhostNet(t *testing.T) {
+	root := t.TempDir()
+	file := mknod(t, root, "vhost-net", 238, 0o660)
+	require.NoError(t, ensure(t, root))
+	requireUsable(t, file, 238)
+}
+
 func TestAnotherDeviceIsNotGivenAway(t *testing.T) {
 	root := t.TempDir()
 	file := mknod(t, root, "kvm", 183, 0o660) // the hardware's random numbers
