@@ -12,6 +12,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/agent"
+	"github.com/virtflow/virtflow/launcher/credentials"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/guest"
@@ -144,7 +145,11 @@ func (l *Launcher) Run(ctx context.Context) error {
 			}
 		}, l.log)
 	l.agent, l.operated, l.rebooted = poller.Connected, poller.Operated, poller.Rebooted
+	keys, passwords := credentials.ByAgent(l.vmi.Spec.AccessCredentials)
+	poller.Needs(agent.Needs{Keys: len(keys) > 0, Passwords: len(passwords) > 0})
 	go poller.Run(inner) // not waited for: it hangs where libvirt does
+	go credentials.NewSyncer(l.vmi.Spec.AccessCredentials, l.cfg.AccessCredentials, l.hypervisor,
+		credentials.KubeVirtIntervals(), l.guestState, l.credentialsTold, l.log).Run(inner) // likewise
 
 	srv := server.New(l.cfg.Version, l.startDomain, l.domain, server.Guest{
 		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
@@ -341,6 +346,22 @@ func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo, frozen bool) {
 			return
 		}
 		d.AgentConnected, d.Guest, d.Frozen = connected, info, frozen
+	})
+}
+
+// guestState is what counts for the guest's credentials.
+func (l *Launcher) guestState() credentials.State {
+	d := l.domain.Domain()
+	return credentials.State{
+		Running:   d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING,
+		Connected: d.GetAgentConnected(), Frozen: d.GetFrozen(),
+	}
+}
+
+// credentialsTold takes how the guest's credentials are to the state that watchers follow.
+func (l *Launcher) credentialsTold(done bool, message string) {
+	l.domain.Update(func(d *rpc.Domain) {
+		d.AccessCredentials = &rpc.AccessCredentials{Done: done, Message: message}
 	})
 }
 

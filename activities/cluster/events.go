@@ -72,7 +72,8 @@ func component(kind, reason string) string {
 		return componentReplicaSet
 	}
 	switch reason {
-	case "Created", "Started", "Stopped", "ShuttingDown", "Deleted", "PreparingTarget", "Migrating", "Migrated":
+	case "Created", "Started", "Stopped", "ShuttingDown", "Deleted", "PreparingTarget", "Migrating", "Migrated",
+		"AccessCredentialsSyncSuccess", "AccessCredentialsSyncFailed":
 		return componentNode
 	default:
 		return componentController

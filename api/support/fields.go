@@ -93,6 +93,9 @@ func podSettings() []Field {
 		{Path: "accessCredentials[].sshPublicKey.source.secret.secretName"},
 		{Path: "accessCredentials[].sshPublicKey.propagationMethod.noCloud"},
 		{Path: "accessCredentials[].sshPublicKey.propagationMethod.configDrive"},
+		{Path: "accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent.users[]"},
+		{Path: "accessCredentials[].userPassword.source.secret.secretName"},
+		{Path: "accessCredentials[].userPassword.propagationMethod.qemuGuestAgent"},
 	}
 	for _, probe := range []string{"readinessProbe", "livenessProbe"} {
 		for _, f := range []string{"httpGet.**", "tcpSocket.**", "exec.command[]", "guestAgentPing.**",

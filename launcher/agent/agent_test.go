@@ -218,6 +218,24 @@ func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
 	require.Equal(t, agent.NotSupported, (<-heard).info.GetAgentProblem())
 }
 
+// TestAnAgentThatCannotSetCredentials is said to be, where the VMI asks for them.
+func TestAnAgentThatCannotSetCredentials(t *testing.T) {
+	const keys, passwords = `{"name":"guest-ssh-add-authorized-keys","enabled":true},`,
+		`{"name":"guest-set-user-password","enabled":true},`
+	for more, want := range map[string]string{
+		passwords:        "This guest agent doesn't support required public key commands",
+		keys:             "This guest agent doesn't support required password commands",
+		keys + passwords: "",
+	} {
+		s := &scripted{answer: map[string][]string{
+			"guest-info": {strings.Replace(goodCommands, `"supported_commands":[`, `"supported_commands":[`+more, 1)}}}
+		p, heard := poll(t, s, agent.KubeVirtIntervals())
+		p.Needs(agent.Needs{Keys: true, Passwords: true})
+		p.Connected(true)
+		require.Equal(t, want, (<-heard).info.GetAgentProblem())
+	}
+}
+
 func TestASilentAgentIsConnectedAllTheSame(t *testing.T) {
 	p, heard := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtIntervals())
 	p.Connected(true)

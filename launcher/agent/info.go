@@ -22,8 +22,21 @@ const (
 // time.
 const lookTimeout = 5 * time.Second
 
-// NotSupported is KubeVirt's word for an agent that lacks one of the required commands.
-const NotSupported = "This guest agent doesn't support required basic commands"
+// KubeVirt's words for an agent that lacks one of the required commands.
+const (
+	NotSupported          = "This guest agent doesn't support required basic commands"
+	notSupportedKeys      = "This guest agent doesn't support required public key commands"
+	notSupportedPasswords = "This guest agent doesn't support required password commands"
+)
+
+// Commands that only some guests need.
+const (
+	commandAddKeys     = "guest-ssh-add-authorized-keys"
+	commandSetPassword = "guest-set-user-password"
+)
+
+// Needs is what a guest's agent has to do besides.
+type Needs struct{ Keys, Passwords bool }
 
 // required are the commands without which KubeVirt takes an agent for unsupported.
 func required() []string {
@@ -35,7 +48,7 @@ func required() []string {
 }
 
 // problem asks for the agent's version and commands; "" is a good answer.
-func problem(c Channel) (string, error) {
+func problem(c Channel, needs Needs) (string, error) {
 	var info struct {
 		Commands []struct {
 			Name    string `json:"name"`
@@ -53,6 +66,12 @@ func problem(c Channel) (string, error) {
 		if !enabled[name] {
 			return NotSupported, nil
 		}
+	}
+	switch {
+	case needs.Keys && !enabled[commandAddKeys]:
+		return notSupportedKeys, nil
+	case needs.Passwords && !enabled[commandSetPassword]:
+		return notSupportedPasswords, nil
 	}
 	return "", nil
 }

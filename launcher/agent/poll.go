@@ -37,6 +37,7 @@ type Poller struct {
 	connected chan bool     // the newest, if it was not taken yet
 	operated  chan struct{} // that the guest may be frozen or thawed now
 	rebooted  chan struct{} // that another system boots
+	needs     Needs
 
 	// Run's own.
 	info    *rpc.GuestInfo // never changed once it was told
@@ -51,6 +52,9 @@ func NewPoller(
 	return &Poller{channel: channel, every: every, tell: tell, log: log, connected: make(chan bool, 1),
 		operated: make(chan struct{}, 1), rebooted: make(chan struct{}, 1)}
 }
+
+// Needs says what the agent has to do besides; to be called before it is connected.
+func (p *Poller) Needs(n Needs) { p.needs = n }
 
 // Connected notes whether the agent is connected. One caller at a time.
 func (p *Poller) Connected(yes bool) {
@@ -150,7 +154,7 @@ func (p *Poller) look() {
 	next := &rpc.GuestInfo{AgentProblem: p.info.GetAgentProblem(), Os: p.info.GetOs(),
 		Interfaces: p.info.GetInterfaces()}
 	if p.checked.IsZero() || time.Since(p.checked) >= p.every.Version {
-		text, err := problem(p.channel)
+		text, err := problem(p.channel, p.needs)
 		if err != nil {
 			p.log.Debug().Err(err).Msg("the guest's agent is silent")
 			return

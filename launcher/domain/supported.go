@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -41,7 +40,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
 		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},
-		{"spec.accessCredentials", slices.ContainsFunc(vmi.Spec.AccessCredentials, byAgent)},
 	} {
 		if part.present {
 			return invalid(part.field, "is not supported yet")
@@ -54,11 +52,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		}
 	}
 	return nil
-}
-
-// byAgent says that a credential reaches the guest by its agent.
-func byAgent(c v1.AccessCredential) bool {
-	return c.UserPassword != nil || c.SSHPublicKey != nil && c.SSHPublicKey.PropagationMethod.QemuGuestAgent != nil
 }
 
 func persistentEFI(spec *v1.DomainSpec) bool {

@@ -3,10 +3,19 @@
 package realtest
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+)
+
+// What the guest's agent sets of a user other than the one that the tests log in as.
+const (
+	otherUser   = "nobody"
+	newPassword = "opensesame"
 )
 
 // TestAGuestReadsItsFiles: each volume of files is a disk, on each bus, with the label and the names that a guest looks
@@ -36,6 +45,12 @@ func TestAGuestReadsItsFiles(t *testing.T) {
 		spec["accessCredentials"] = []any{map[string]any{"sshPublicKey": map[string]any{
 			"source":            map[string]any{"secret": map[string]any{"secretName": "keys"}},
 			"propagationMethod": map[string]any{"configDrive": map[string]any{}},
+		}}, map[string]any{"sshPublicKey": map[string]any{
+			"source":            map[string]any{"secret": map[string]any{"secretName": "mine"}},
+			"propagationMethod": map[string]any{"qemuGuestAgent": map[string]any{"users": []string{"root"}}},
+		}}, map[string]any{"userPassword": map[string]any{
+			"source":            map[string]any{"secret": map[string]any{"secretName": "passwords"}},
+			"propagationMethod": map[string]any{"qemuGuestAgent": map[string]any{}},
 		}}}
 	}))
 	p.put("files/secret/Pass.Word_OF-mine", "said: secret")
@@ -46,12 +61,19 @@ func TestAGuestReadsItsFiles(t *testing.T) {
 	p.put("files/account/token", "said: token")
 	p.put("files/answers/Autounattend.xml", "said: answers")
 	p.put("access-credentials/keys/key", "ssh-ed25519 AAAA said: key")
+	p.put("access-credentials/mine/key", "ssh-ed25519 BBBB first")
+	p.put("access-credentials/passwords/"+otherUser, newPassword)
 	p.boot()
 	p.shell(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
 		`echo "label <$(dd if=$d bs=1 skip=32808 count=32 2>/dev/null | tr -d '\0 ')>" >/dev/console; ` +
 		`(cd /m; find . -type f | while read f; do echo "$f $(cat "$f")" >/dev/console; done); ` +
 		`umount /m; dd if=/dev/zero of=$d bs=1 count=1 seek=100 conv=notrunc,fsync && ` +
-		`echo "$d is written to" >/dev/console; done; echo all is read >/dev/console`)
+		`echo "$d is written to" >/dev/console; done; echo all is read >/dev/console; ` +
+		// Then what its agent sets. A serial port is logged in to once.
+		`until grep -q first /root/.ssh/authorized_keys; do sleep 1; done; ` +
+		`while grep -q '^nobody:\*' /etc/shadow; do sleep 1; done; echo a password is set >/dev/console; ` +
+		`sed 's/^/has: /' /root/.ssh/authorized_keys >/dev/console; echo >/dev/console; ` +
+		`until grep -q changed /root/.ssh/authorized_keys; do sleep 1; done; echo the key has changed >/dev/console`)
 	p.eventually("the guest has read its disks", func() bool { return countLog(p, "guest console: all is read") > 0 })
 	log := p.log()
 	for _, want := range []string{
@@ -64,5 +86,17 @@ func TestAGuestReadsItsFiles(t *testing.T) {
 	} {
 		require.Contains(t, log, want)
 	}
+	p.eventually("the guest's agent has set the credentials", func() bool {
+		d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+		return err == nil && d.GetAccessCredentials().GetDone()
+	})
+	p.eventually("it was seen in the guest", func() bool { return countLog(p, "has: ssh-ed25519 BBBB first") > 0 })
+	p.put("access-credentials/mine/key", "ssh-ed25519 BBBB changed")
+	p.eventually("the guest has the newer key", func() bool {
+		return countLog(p, "guest console: the key has changed") > 0
+	})
+	require.Contains(t, p.log(), "guest console: a password is set")
+	require.NotContains(t, p.log(), newPassword)
+	require.NotContains(t, p.log(), base64.StdEncoding.EncodeToString([]byte(newPassword)))
 	require.Equal(t, 4, strings.Count(log, "guest console: /dev/"), "CD-ROMs are not written to")
 }

@@ -1117,9 +1117,11 @@ type Domain struct {
 	// pause_reason is unspecified unless the domain is PAUSED.
 	PauseReason PauseReason `protobuf:"varint,11,opt,name=pause_reason,json=pauseReason,proto3,enum=virtflow.launcher.v1.PauseReason" json:"pause_reason,omitempty"`
 	// migration that is under way; absent: none is.
-	Migration     *MigrationProgress `protobuf:"bytes,12,opt,name=migration,proto3" json:"migration,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Migration *MigrationProgress `protobuf:"bytes,12,opt,name=migration,proto3" json:"migration,omitempty"`
+	// access_credentials says how those that the guest's agent sets are; absent: there are none, or it is not known yet.
+	AccessCredentials *AccessCredentials `protobuf:"bytes,13,opt,name=access_credentials,json=accessCredentials,proto3" json:"access_credentials,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Domain) Reset() {
@@ -1236,6 +1238,67 @@ func (x *Domain) GetMigration() *MigrationProgress {
 	return nil
 }
 
+func (x *Domain) GetAccessCredentials() *AccessCredentials {
+	if x != nil {
+		return x.AccessCredentials
+	}
+	return nil
+}
+
+type AccessCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// done: the guest's users have what the Secrets say.
+	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// message says why not; it may have the guest's own words.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessCredentials) Reset() {
+	*x = AccessCredentials{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessCredentials) ProtoMessage() {}
+
+func (x *AccessCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessCredentials.ProtoReflect.Descriptor instead.
+func (*AccessCredentials) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AccessCredentials) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *AccessCredentials) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // GuestInfo is the guest's own word: cut to size, but not to be believed.
 type GuestInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1249,7 +1312,7 @@ type GuestInfo struct {
 
 func (x *GuestInfo) Reset() {
 	*x = GuestInfo{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1324,7 @@ func (x *GuestInfo) String() string {
 func (*GuestInfo) ProtoMessage() {}
 
 func (x *GuestInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[12]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1337,7 @@ func (x *GuestInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestInfo.ProtoReflect.Descriptor instead.
 func (*GuestInfo) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{12}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GuestInfo) GetAgentProblem() string {
@@ -1314,7 +1377,7 @@ type GuestOS struct {
 
 func (x *GuestOS) Reset() {
 	*x = GuestOS{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1389,7 @@ func (x *GuestOS) String() string {
 func (*GuestOS) ProtoMessage() {}
 
 func (x *GuestOS) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[13]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1402,7 @@ func (x *GuestOS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestOS.ProtoReflect.Descriptor instead.
 func (*GuestOS) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{13}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GuestOS) GetId() string {
@@ -1410,7 +1473,7 @@ type GuestInterface struct {
 
 func (x *GuestInterface) Reset() {
 	*x = GuestInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1485,7 @@ func (x *GuestInterface) String() string {
 func (*GuestInterface) ProtoMessage() {}
 
 func (x *GuestInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[14]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1498,7 @@ func (x *GuestInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestInterface.ProtoReflect.Descriptor instead.
 func (*GuestInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{14}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GuestInterface) GetMac() string {
@@ -1469,7 +1532,7 @@ type GuestPingRequest struct {
 
 func (x *GuestPingRequest) Reset() {
 	*x = GuestPingRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1544,7 @@ func (x *GuestPingRequest) String() string {
 func (*GuestPingRequest) ProtoMessage() {}
 
 func (x *GuestPingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[15]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1557,7 @@ func (x *GuestPingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestPingRequest.ProtoReflect.Descriptor instead.
 func (*GuestPingRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{15}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GuestPingRequest) GetTimeoutSeconds() int32 {
@@ -1512,7 +1575,7 @@ type GuestPingResponse struct {
 
 func (x *GuestPingResponse) Reset() {
 	*x = GuestPingResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1587,7 @@ func (x *GuestPingResponse) String() string {
 func (*GuestPingResponse) ProtoMessage() {}
 
 func (x *GuestPingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[16]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1600,7 @@ func (x *GuestPingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestPingResponse.ProtoReflect.Descriptor instead.
 func (*GuestPingResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{16}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 type GuestExecRequest struct {
@@ -1553,7 +1616,7 @@ type GuestExecRequest struct {
 
 func (x *GuestExecRequest) Reset() {
 	*x = GuestExecRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1628,7 @@ func (x *GuestExecRequest) String() string {
 func (*GuestExecRequest) ProtoMessage() {}
 
 func (x *GuestExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[17]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1641,7 @@ func (x *GuestExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestExecRequest.ProtoReflect.Descriptor instead.
 func (*GuestExecRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{17}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GuestExecRequest) GetCommand() string {
@@ -1614,7 +1677,7 @@ type GuestExecResponse struct {
 
 func (x *GuestExecResponse) Reset() {
 	*x = GuestExecResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1689,7 @@ func (x *GuestExecResponse) String() string {
 func (*GuestExecResponse) ProtoMessage() {}
 
 func (x *GuestExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[18]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1702,7 @@ func (x *GuestExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestExecResponse.ProtoReflect.Descriptor instead.
 func (*GuestExecResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GuestExecResponse) GetExitCode() int32 {
@@ -1671,7 +1734,7 @@ type DomainInterface struct {
 
 func (x *DomainInterface) Reset() {
 	*x = DomainInterface{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1746,7 @@ func (x *DomainInterface) String() string {
 func (*DomainInterface) ProtoMessage() {}
 
 func (x *DomainInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[19]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1759,7 @@ func (x *DomainInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainInterface.ProtoReflect.Descriptor instead.
 func (*DomainInterface) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DomainInterface) GetName() string {
@@ -1752,7 +1815,7 @@ type DomainVolume struct {
 
 func (x *DomainVolume) Reset() {
 	*x = DomainVolume{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1827,7 @@ func (x *DomainVolume) String() string {
 func (*DomainVolume) ProtoMessage() {}
 
 func (x *DomainVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[20]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1840,7 @@ func (x *DomainVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainVolume.ProtoReflect.Descriptor instead.
 func (*DomainVolume) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DomainVolume) GetName() string {
@@ -1814,7 +1877,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1889,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[21]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1902,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttachRequest) GetDevice() Device {
@@ -1873,7 +1936,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1948,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[22]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1961,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AttachResponse) GetData() []byte {
@@ -1918,7 +1981,7 @@ type ScreenshotRequest struct {
 
 func (x *ScreenshotRequest) Reset() {
 	*x = ScreenshotRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +1993,7 @@ func (x *ScreenshotRequest) String() string {
 func (*ScreenshotRequest) ProtoMessage() {}
 
 func (x *ScreenshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[23]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2006,7 @@ func (x *ScreenshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScreenshotRequest.ProtoReflect.Descriptor instead.
 func (*ScreenshotRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ScreenshotRequest) GetMoveCursor() bool {
@@ -1962,7 +2025,7 @@ type ScreenshotResponse struct {
 
 func (x *ScreenshotResponse) Reset() {
 	*x = ScreenshotResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2037,7 @@ func (x *ScreenshotResponse) String() string {
 func (*ScreenshotResponse) ProtoMessage() {}
 
 func (x *ScreenshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[24]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2050,7 @@ func (x *ScreenshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScreenshotResponse.ProtoReflect.Descriptor instead.
 func (*ScreenshotResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ScreenshotResponse) GetData() []byte {
@@ -2005,7 +2068,7 @@ type GuestDetailsRequest struct {
 
 func (x *GuestDetailsRequest) Reset() {
 	*x = GuestDetailsRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2080,7 @@ func (x *GuestDetailsRequest) String() string {
 func (*GuestDetailsRequest) ProtoMessage() {}
 
 func (x *GuestDetailsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[25]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2093,7 @@ func (x *GuestDetailsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDetailsRequest.ProtoReflect.Descriptor instead.
 func (*GuestDetailsRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 // GuestDetailsResponse is the guest's own word: cut to size, but not to be believed.
@@ -2055,7 +2118,7 @@ type GuestDetailsResponse struct {
 
 func (x *GuestDetailsResponse) Reset() {
 	*x = GuestDetailsResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2130,7 @@ func (x *GuestDetailsResponse) String() string {
 func (*GuestDetailsResponse) ProtoMessage() {}
 
 func (x *GuestDetailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[26]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2143,7 @@ func (x *GuestDetailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDetailsResponse.ProtoReflect.Descriptor instead.
 func (*GuestDetailsResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GuestDetailsResponse) GetAgentVersion() string {
@@ -2163,7 +2226,7 @@ type GuestCommand struct {
 
 func (x *GuestCommand) Reset() {
 	*x = GuestCommand{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2238,7 @@ func (x *GuestCommand) String() string {
 func (*GuestCommand) ProtoMessage() {}
 
 func (x *GuestCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[27]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2251,7 @@ func (x *GuestCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestCommand.ProtoReflect.Descriptor instead.
 func (*GuestCommand) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GuestCommand) GetName() string {
@@ -2217,7 +2280,7 @@ type GuestUser struct {
 
 func (x *GuestUser) Reset() {
 	*x = GuestUser{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2292,7 @@ func (x *GuestUser) String() string {
 func (*GuestUser) ProtoMessage() {}
 
 func (x *GuestUser) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[28]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2305,7 @@ func (x *GuestUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestUser.ProtoReflect.Descriptor instead.
 func (*GuestUser) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GuestUser) GetName() string {
@@ -2280,7 +2343,7 @@ type GuestFileSystem struct {
 
 func (x *GuestFileSystem) Reset() {
 	*x = GuestFileSystem{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2355,7 @@ func (x *GuestFileSystem) String() string {
 func (*GuestFileSystem) ProtoMessage() {}
 
 func (x *GuestFileSystem) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[29]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2368,7 @@ func (x *GuestFileSystem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestFileSystem.ProtoReflect.Descriptor instead.
 func (*GuestFileSystem) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GuestFileSystem) GetDiskName() string {
@@ -2360,7 +2423,7 @@ type GuestDisk struct {
 
 func (x *GuestDisk) Reset() {
 	*x = GuestDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2435,7 @@ func (x *GuestDisk) String() string {
 func (*GuestDisk) ProtoMessage() {}
 
 func (x *GuestDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[30]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2448,7 @@ func (x *GuestDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GuestDisk.ProtoReflect.Descriptor instead.
 func (*GuestDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GuestDisk) GetSerial() string {
@@ -2413,7 +2476,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2488,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[31]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2501,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OperateRequest) GetOperation() Operation {
@@ -2463,7 +2526,7 @@ type DescribeMigrationRequest struct {
 
 func (x *DescribeMigrationRequest) Reset() {
 	*x = DescribeMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2538,7 @@ func (x *DescribeMigrationRequest) String() string {
 func (*DescribeMigrationRequest) ProtoMessage() {}
 
 func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2551,7 @@ func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationRequest.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 type DescribeMigrationResponse struct {
@@ -2504,7 +2567,7 @@ type DescribeMigrationResponse struct {
 
 func (x *DescribeMigrationResponse) Reset() {
 	*x = DescribeMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2579,7 @@ func (x *DescribeMigrationResponse) String() string {
 func (*DescribeMigrationResponse) ProtoMessage() {}
 
 func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2592,7 @@ func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationResponse.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DescribeMigrationResponse) GetDisks() []*MigrationDisk {
@@ -2580,7 +2643,7 @@ type MigrationDisk struct {
 
 func (x *MigrationDisk) Reset() {
 	*x = MigrationDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2655,7 @@ func (x *MigrationDisk) String() string {
 func (*MigrationDisk) ProtoMessage() {}
 
 func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2668,7 @@ func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationDisk.ProtoReflect.Descriptor instead.
 func (*MigrationDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MigrationDisk) GetName() string {
@@ -2661,7 +2724,7 @@ type MigrationFile struct {
 
 func (x *MigrationFile) Reset() {
 	*x = MigrationFile{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2736,7 @@ func (x *MigrationFile) String() string {
 func (*MigrationFile) ProtoMessage() {}
 
 func (x *MigrationFile) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2749,7 @@ func (x *MigrationFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationFile.ProtoReflect.Descriptor instead.
 func (*MigrationFile) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MigrationFile) GetName() string {
@@ -2719,7 +2782,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2794,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2807,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadFileRequest) GetName() string {
@@ -2763,7 +2826,7 @@ type FilePiece struct {
 
 func (x *FilePiece) Reset() {
 	*x = FilePiece{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2838,7 @@ func (x *FilePiece) String() string {
 func (*FilePiece) ProtoMessage() {}
 
 func (x *FilePiece) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2851,7 @@ func (x *FilePiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilePiece.ProtoReflect.Descriptor instead.
 func (*FilePiece) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FilePiece) GetData() []byte {
@@ -2809,7 +2872,7 @@ type PrepareTargetRequest struct {
 
 func (x *PrepareTargetRequest) Reset() {
 	*x = PrepareTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2884,7 @@ func (x *PrepareTargetRequest) String() string {
 func (*PrepareTargetRequest) ProtoMessage() {}
 
 func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2897,7 @@ func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareTargetRequest.ProtoReflect.Descriptor instead.
 func (*PrepareTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PrepareTargetRequest) GetTarget() *Target {
@@ -2866,7 +2929,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +2941,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +2954,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Target) GetMigration() string {
@@ -2932,7 +2995,7 @@ type MigrateRequest struct {
 
 func (x *MigrateRequest) Reset() {
 	*x = MigrateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3007,7 @@ func (x *MigrateRequest) String() string {
 func (*MigrateRequest) ProtoMessage() {}
 
 func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3020,7 @@ func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateRequest.ProtoReflect.Descriptor instead.
 func (*MigrateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MigrateRequest) GetMigration() string {
@@ -2998,7 +3061,7 @@ type MigrationOptions struct {
 
 func (x *MigrationOptions) Reset() {
 	*x = MigrationOptions{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3073,7 @@ func (x *MigrationOptions) String() string {
 func (*MigrationOptions) ProtoMessage() {}
 
 func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3086,7 @@ func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationOptions.ProtoReflect.Descriptor instead.
 func (*MigrationOptions) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MigrationOptions) GetBandwidth() int64 {
@@ -3097,7 +3160,7 @@ type MigrationEvent struct {
 
 func (x *MigrationEvent) Reset() {
 	*x = MigrationEvent{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3172,7 @@ func (x *MigrationEvent) String() string {
 func (*MigrationEvent) ProtoMessage() {}
 
 func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3185,7 @@ func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationEvent.ProtoReflect.Descriptor instead.
 func (*MigrationEvent) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MigrationEvent) GetEvent() isMigrationEvent_Event {
@@ -3223,7 +3286,7 @@ type MigrationProgress struct {
 
 func (x *MigrationProgress) Reset() {
 	*x = MigrationProgress{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3298,7 @@ func (x *MigrationProgress) String() string {
 func (*MigrationProgress) ProtoMessage() {}
 
 func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3311,7 @@ func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationProgress.ProtoReflect.Descriptor instead.
 func (*MigrationProgress) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MigrationProgress) GetMigration() string {
@@ -3349,7 +3412,7 @@ type MigrationLeft struct {
 
 func (x *MigrationLeft) Reset() {
 	*x = MigrationLeft{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3424,7 @@ func (x *MigrationLeft) String() string {
 func (*MigrationLeft) ProtoMessage() {}
 
 func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3437,7 @@ func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationLeft.ProtoReflect.Descriptor instead.
 func (*MigrationLeft) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MigrationLeft) GetProof() MigrationProof {
@@ -3417,7 +3480,7 @@ type MigrationStats struct {
 
 func (x *MigrationStats) Reset() {
 	*x = MigrationStats{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3492,7 @@ func (x *MigrationStats) String() string {
 func (*MigrationStats) ProtoMessage() {}
 
 func (x *MigrationStats) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3505,7 @@ func (x *MigrationStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStats.ProtoReflect.Descriptor instead.
 func (*MigrationStats) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MigrationStats) GetTotalMs() int64 {
@@ -3484,7 +3547,7 @@ type MigrationStayed struct {
 
 func (x *MigrationStayed) Reset() {
 	*x = MigrationStayed{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +3559,7 @@ func (x *MigrationStayed) String() string {
 func (*MigrationStayed) ProtoMessage() {}
 
 func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +3572,7 @@ func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStayed.ProtoReflect.Descriptor instead.
 func (*MigrationStayed) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MigrationStayed) GetReason() string {
@@ -3536,7 +3599,7 @@ type MigrationGuestEnded struct {
 
 func (x *MigrationGuestEnded) Reset() {
 	*x = MigrationGuestEnded{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3611,7 @@ func (x *MigrationGuestEnded) String() string {
 func (*MigrationGuestEnded) ProtoMessage() {}
 
 func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3624,7 @@ func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationGuestEnded.ProtoReflect.Descriptor instead.
 func (*MigrationGuestEnded) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MigrationGuestEnded) GetReason() string {
@@ -3581,7 +3644,7 @@ type AbortMigrationRequest struct {
 
 func (x *AbortMigrationRequest) Reset() {
 	*x = AbortMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3656,7 @@ func (x *AbortMigrationRequest) String() string {
 func (*AbortMigrationRequest) ProtoMessage() {}
 
 func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3669,7 @@ func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AbortMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AbortMigrationRequest) GetMigration() string {
@@ -3633,7 +3696,7 @@ type AbortMigrationResponse struct {
 
 func (x *AbortMigrationResponse) Reset() {
 	*x = AbortMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3708,7 @@ func (x *AbortMigrationResponse) String() string {
 func (*AbortMigrationResponse) ProtoMessage() {}
 
 func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3721,7 @@ func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AbortMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AbortMigrationResponse) GetFound() bool {
@@ -3683,7 +3746,7 @@ type AdjustMigrationRequest struct {
 
 func (x *AdjustMigrationRequest) Reset() {
 	*x = AdjustMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3758,7 @@ func (x *AdjustMigrationRequest) String() string {
 func (*AdjustMigrationRequest) ProtoMessage() {}
 
 func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3771,7 @@ func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AdjustMigrationRequest) GetMigration() string {
@@ -3784,7 +3847,7 @@ type AdjustMigrationResponse struct {
 
 func (x *AdjustMigrationResponse) Reset() {
 	*x = AdjustMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3859,7 @@ func (x *AdjustMigrationResponse) String() string {
 func (*AdjustMigrationResponse) ProtoMessage() {}
 
 func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3872,7 @@ func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
 }
 
 type FinishMigrationRequest struct {
@@ -3824,7 +3887,7 @@ type FinishMigrationRequest struct {
 
 func (x *FinishMigrationRequest) Reset() {
 	*x = FinishMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +3899,7 @@ func (x *FinishMigrationRequest) String() string {
 func (*FinishMigrationRequest) ProtoMessage() {}
 
 func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +3912,7 @@ func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishMigrationRequest.ProtoReflect.Descriptor instead.
 func (*FinishMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FinishMigrationRequest) GetMigration() string {
@@ -3882,7 +3945,7 @@ type WithdrawTargetRequest struct {
 
 func (x *WithdrawTargetRequest) Reset() {
 	*x = WithdrawTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +3957,7 @@ func (x *WithdrawTargetRequest) String() string {
 func (*WithdrawTargetRequest) ProtoMessage() {}
 
 func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +3970,7 @@ func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WithdrawTargetRequest) GetMigration() string {
@@ -3925,7 +3988,7 @@ type WithdrawTargetResponse struct {
 
 func (x *WithdrawTargetResponse) Reset() {
 	*x = WithdrawTargetResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4000,7 @@ func (x *WithdrawTargetResponse) String() string {
 func (*WithdrawTargetResponse) ProtoMessage() {}
 
 func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4013,7 @@ func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
 }
 
 type MigrationStatusRequest struct {
@@ -3961,7 +4024,7 @@ type MigrationStatusRequest struct {
 
 func (x *MigrationStatusRequest) Reset() {
 	*x = MigrationStatusRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +4036,7 @@ func (x *MigrationStatusRequest) String() string {
 func (*MigrationStatusRequest) ProtoMessage() {}
 
 func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +4049,7 @@ func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusRequest.ProtoReflect.Descriptor instead.
 func (*MigrationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
 }
 
 type MigrationStatusResponse struct {
@@ -4012,7 +4075,7 @@ type MigrationStatusResponse struct {
 
 func (x *MigrationStatusResponse) Reset() {
 	*x = MigrationStatusResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4087,7 @@ func (x *MigrationStatusResponse) String() string {
 func (*MigrationStatusResponse) ProtoMessage() {}
 
 func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4100,7 @@ func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusResponse.ProtoReflect.Descriptor instead.
 func (*MigrationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MigrationStatusResponse) GetMigration() string {
@@ -4142,7 +4205,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\vdestination\x18\x01 \x01(\tR\vdestination\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\xd0\x04\n" +
+	"\fWatchRequest\"\xa8\x05\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -4158,7 +4221,11 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x06frozen\x18\n" +
 	" \x01(\bR\x06frozen\x12D\n" +
 	"\fpause_reason\x18\v \x01(\x0e2!.virtflow.launcher.v1.PauseReasonR\vpauseReason\x12E\n" +
-	"\tmigration\x18\f \x01(\v2'.virtflow.launcher.v1.MigrationProgressR\tmigration\"\xa5\x01\n" +
+	"\tmigration\x18\f \x01(\v2'.virtflow.launcher.v1.MigrationProgressR\tmigration\x12V\n" +
+	"\x12access_credentials\x18\r \x01(\v2'.virtflow.launcher.v1.AccessCredentialsR\x11accessCredentials\"A\n" +
+	"\x11AccessCredentials\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xa5\x01\n" +
 	"\tGuestInfo\x12#\n" +
 	"\ragent_problem\x18\x01 \x01(\tR\fagentProblem\x12-\n" +
 	"\x02os\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.GuestOSR\x02os\x12D\n" +
@@ -4446,7 +4513,7 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(Binding)(0),                      // 0: virtflow.launcher.v1.Binding
 	(DomainState)(0),                  // 1: virtflow.launcher.v1.DomainState
@@ -4468,51 +4535,52 @@ var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(*GetDomainRequest)(nil),          // 17: virtflow.launcher.v1.GetDomainRequest
 	(*WatchRequest)(nil),              // 18: virtflow.launcher.v1.WatchRequest
 	(*Domain)(nil),                    // 19: virtflow.launcher.v1.Domain
-	(*GuestInfo)(nil),                 // 20: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),                   // 21: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),            // 22: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),          // 23: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),         // 24: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),          // 25: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),         // 26: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),           // 27: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),              // 28: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),             // 29: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),            // 30: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),         // 31: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),        // 32: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),       // 33: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil),      // 34: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),              // 35: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),                 // 36: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),           // 37: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),                 // 38: virtflow.launcher.v1.GuestDisk
-	(*OperateRequest)(nil),            // 39: virtflow.launcher.v1.OperateRequest
-	(*DescribeMigrationRequest)(nil),  // 40: virtflow.launcher.v1.DescribeMigrationRequest
-	(*DescribeMigrationResponse)(nil), // 41: virtflow.launcher.v1.DescribeMigrationResponse
-	(*MigrationDisk)(nil),             // 42: virtflow.launcher.v1.MigrationDisk
-	(*MigrationFile)(nil),             // 43: virtflow.launcher.v1.MigrationFile
-	(*ReadFileRequest)(nil),           // 44: virtflow.launcher.v1.ReadFileRequest
-	(*FilePiece)(nil),                 // 45: virtflow.launcher.v1.FilePiece
-	(*PrepareTargetRequest)(nil),      // 46: virtflow.launcher.v1.PrepareTargetRequest
-	(*Target)(nil),                    // 47: virtflow.launcher.v1.Target
-	(*MigrateRequest)(nil),            // 48: virtflow.launcher.v1.MigrateRequest
-	(*MigrationOptions)(nil),          // 49: virtflow.launcher.v1.MigrationOptions
-	(*MigrationEvent)(nil),            // 50: virtflow.launcher.v1.MigrationEvent
-	(*MigrationProgress)(nil),         // 51: virtflow.launcher.v1.MigrationProgress
-	(*MigrationLeft)(nil),             // 52: virtflow.launcher.v1.MigrationLeft
-	(*MigrationStats)(nil),            // 53: virtflow.launcher.v1.MigrationStats
-	(*MigrationStayed)(nil),           // 54: virtflow.launcher.v1.MigrationStayed
-	(*MigrationGuestEnded)(nil),       // 55: virtflow.launcher.v1.MigrationGuestEnded
-	(*AbortMigrationRequest)(nil),     // 56: virtflow.launcher.v1.AbortMigrationRequest
-	(*AbortMigrationResponse)(nil),    // 57: virtflow.launcher.v1.AbortMigrationResponse
-	(*AdjustMigrationRequest)(nil),    // 58: virtflow.launcher.v1.AdjustMigrationRequest
-	(*AdjustMigrationResponse)(nil),   // 59: virtflow.launcher.v1.AdjustMigrationResponse
-	(*FinishMigrationRequest)(nil),    // 60: virtflow.launcher.v1.FinishMigrationRequest
-	(*WithdrawTargetRequest)(nil),     // 61: virtflow.launcher.v1.WithdrawTargetRequest
-	(*WithdrawTargetResponse)(nil),    // 62: virtflow.launcher.v1.WithdrawTargetResponse
-	(*MigrationStatusRequest)(nil),    // 63: virtflow.launcher.v1.MigrationStatusRequest
-	(*MigrationStatusResponse)(nil),   // 64: virtflow.launcher.v1.MigrationStatusResponse
+	(*AccessCredentials)(nil),         // 20: virtflow.launcher.v1.AccessCredentials
+	(*GuestInfo)(nil),                 // 21: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),                   // 22: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),            // 23: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),          // 24: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),         // 25: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),          // 26: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),         // 27: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),           // 28: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),              // 29: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),             // 30: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),            // 31: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),         // 32: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),        // 33: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),       // 34: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil),      // 35: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),              // 36: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),                 // 37: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),           // 38: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),                 // 39: virtflow.launcher.v1.GuestDisk
+	(*OperateRequest)(nil),            // 40: virtflow.launcher.v1.OperateRequest
+	(*DescribeMigrationRequest)(nil),  // 41: virtflow.launcher.v1.DescribeMigrationRequest
+	(*DescribeMigrationResponse)(nil), // 42: virtflow.launcher.v1.DescribeMigrationResponse
+	(*MigrationDisk)(nil),             // 43: virtflow.launcher.v1.MigrationDisk
+	(*MigrationFile)(nil),             // 44: virtflow.launcher.v1.MigrationFile
+	(*ReadFileRequest)(nil),           // 45: virtflow.launcher.v1.ReadFileRequest
+	(*FilePiece)(nil),                 // 46: virtflow.launcher.v1.FilePiece
+	(*PrepareTargetRequest)(nil),      // 47: virtflow.launcher.v1.PrepareTargetRequest
+	(*Target)(nil),                    // 48: virtflow.launcher.v1.Target
+	(*MigrateRequest)(nil),            // 49: virtflow.launcher.v1.MigrateRequest
+	(*MigrationOptions)(nil),          // 50: virtflow.launcher.v1.MigrationOptions
+	(*MigrationEvent)(nil),            // 51: virtflow.launcher.v1.MigrationEvent
+	(*MigrationProgress)(nil),         // 52: virtflow.launcher.v1.MigrationProgress
+	(*MigrationLeft)(nil),             // 53: virtflow.launcher.v1.MigrationLeft
+	(*MigrationStats)(nil),            // 54: virtflow.launcher.v1.MigrationStats
+	(*MigrationStayed)(nil),           // 55: virtflow.launcher.v1.MigrationStayed
+	(*MigrationGuestEnded)(nil),       // 56: virtflow.launcher.v1.MigrationGuestEnded
+	(*AbortMigrationRequest)(nil),     // 57: virtflow.launcher.v1.AbortMigrationRequest
+	(*AbortMigrationResponse)(nil),    // 58: virtflow.launcher.v1.AbortMigrationResponse
+	(*AdjustMigrationRequest)(nil),    // 59: virtflow.launcher.v1.AdjustMigrationRequest
+	(*AdjustMigrationResponse)(nil),   // 60: virtflow.launcher.v1.AdjustMigrationResponse
+	(*FinishMigrationRequest)(nil),    // 61: virtflow.launcher.v1.FinishMigrationRequest
+	(*WithdrawTargetRequest)(nil),     // 62: virtflow.launcher.v1.WithdrawTargetRequest
+	(*WithdrawTargetResponse)(nil),    // 63: virtflow.launcher.v1.WithdrawTargetResponse
+	(*MigrationStatusRequest)(nil),    // 64: virtflow.launcher.v1.MigrationStatusRequest
+	(*MigrationStatusResponse)(nil),   // 65: virtflow.launcher.v1.MigrationStatusResponse
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
 	12, // 0: virtflow.launcher.v1.NetworksResponse.networks:type_name -> virtflow.launcher.v1.GuestNetwork
@@ -4521,84 +4589,85 @@ var file_launcher_rpc_launcher_proto_depIdxs = []int32{
 	15, // 3: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
 	16, // 4: virtflow.launcher.v1.PodInterface.routes:type_name -> virtflow.launcher.v1.Route
 	1,  // 5: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	27, // 6: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	28, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	20, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	28, // 6: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	29, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	21, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
 	2,  // 9: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
-	51, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
-	21, // 11: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	22, // 12: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
-	3,  // 13: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	35, // 14: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	21, // 15: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	36, // 16: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	37, // 17: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	38, // 18: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	4,  // 19: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	42, // 20: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	43, // 21: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
-	47, // 22: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
-	15, // 23: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	42, // 24: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	43, // 25: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
-	49, // 26: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
-	51, // 27: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
-	52, // 28: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
-	54, // 29: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
-	55, // 30: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
-	5,  // 31: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
-	6,  // 32: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 33: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	53, // 34: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
-	6,  // 35: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 36: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	5,  // 37: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
-	50, // 38: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
-	8,  // 39: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	10, // 40: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
-	14, // 41: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	17, // 42: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	18, // 43: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	23, // 44: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	25, // 45: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	33, // 46: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	29, // 47: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	31, // 48: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	39, // 49: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	40, // 50: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
-	44, // 51: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
-	46, // 52: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
-	48, // 53: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
-	56, // 54: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
-	58, // 55: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
-	60, // 56: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
-	61, // 57: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
-	63, // 58: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
-	9,  // 59: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	11, // 60: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
-	19, // 61: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 62: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 63: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	24, // 64: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	26, // 65: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	34, // 66: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	30, // 67: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	32, // 68: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	19, // 69: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	41, // 70: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
-	45, // 71: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
-	19, // 72: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
-	50, // 73: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
-	57, // 74: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
-	59, // 75: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
-	19, // 76: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
-	62, // 77: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
-	64, // 78: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
-	59, // [59:79] is the sub-list for method output_type
-	39, // [39:59] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	52, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
+	20, // 11: virtflow.launcher.v1.Domain.access_credentials:type_name -> virtflow.launcher.v1.AccessCredentials
+	22, // 12: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	23, // 13: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	3,  // 14: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
+	36, // 15: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	22, // 16: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	37, // 17: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	38, // 18: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	39, // 19: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	4,  // 20: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	43, // 21: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	44, // 22: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
+	48, // 23: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
+	15, // 24: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	43, // 25: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	44, // 26: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
+	50, // 27: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
+	52, // 28: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
+	53, // 29: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
+	55, // 30: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
+	56, // 31: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
+	5,  // 32: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
+	6,  // 33: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 34: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	54, // 35: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
+	6,  // 36: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 37: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	5,  // 38: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
+	51, // 39: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
+	8,  // 40: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	10, // 41: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
+	14, // 42: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	17, // 43: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	18, // 44: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	24, // 45: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	26, // 46: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	34, // 47: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	30, // 48: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	32, // 49: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	40, // 50: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	41, // 51: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
+	45, // 52: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
+	47, // 53: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
+	49, // 54: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
+	57, // 55: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
+	59, // 56: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
+	61, // 57: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
+	62, // 58: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
+	64, // 59: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
+	9,  // 60: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	11, // 61: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
+	19, // 62: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 63: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 64: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	25, // 65: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	27, // 66: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	35, // 67: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	31, // 68: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	33, // 69: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	19, // 70: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	42, // 71: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
+	46, // 72: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
+	19, // 73: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
+	51, // 74: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
+	58, // 75: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
+	60, // 76: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
+	19, // 77: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
+	63, // 78: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
+	65, // 79: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
+	60, // [60:80] is the sub-list for method output_type
+	40, // [40:60] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -4606,13 +4675,13 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[42].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[43].OneofWrappers = []any{
 		(*MigrationEvent_Progress)(nil),
 		(*MigrationEvent_Left)(nil),
 		(*MigrationEvent_Stayed)(nil),
 		(*MigrationEvent_Ended)(nil),
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[50].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[51].OneofWrappers = []any{
 		(*AdjustMigrationRequest_Pause)(nil),
 		(*AdjustMigrationRequest_Bandwidth)(nil),
 		(*AdjustMigrationRequest_MaxDowntimeMs)(nil),
@@ -4623,7 +4692,7 @@ func file_launcher_rpc_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

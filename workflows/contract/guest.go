@@ -8,6 +8,13 @@ type GuestInfo struct {
 	Interfaces   []GuestInterface `json:"interfaces,omitempty"`
 }
 
+// AccessCredentials says how the credentials are that the guest's agent sets.
+type AccessCredentials struct {
+	// Done: the guest's users have what the Secrets say. Message says why not.
+	Done    bool   `json:"done,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
 // GuestOS is the guest's operating system, with the field names of a VMI's status.guestOSInfo.
 type GuestOS struct {
 	ID            string `json:"id,omitempty"`

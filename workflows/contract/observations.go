@@ -254,6 +254,8 @@ type DomainObservation struct {
 	Volumes     []DomainVolume    `json:"volumes,omitempty"`
 	// Guest is what the guest's agent said last; nil until it has answered once.
 	Guest *GuestInfo `json:"guest,omitempty"`
+	// AccessCredentials is nil while it is not known how those are that the agent sets, and where it sets none.
+	AccessCredentials *AccessCredentials `json:"accessCredentials,omitempty"`
 	// Migration is how far the guest's move is, at its source and at most each 10 s; nil: none is under way.
 	Migration *MigrationProgress `json:"migration,omitempty"`
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
+// KubeVirt's names.
+const (
+	conditionCredentials    = "AccessCredentialsSynchronized"
+	reasonCredentialsSet    = "AccessCredentialsSyncSuccess"
+	reasonCredentialsFailed = "AccessCredentialsSyncFailed"
+)
+
 // refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as
 // deterministic as one.
 func (s *State) refresh(now time.Time) {
@@ -115,11 +122,39 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
 	}
+	s.showCredentials(now)
 	if s.Phase == PhaseRunning && s.halted() {
 		set(pausedCondition(s.Domain.Reason))
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Paused")
 	}
+}
+
+// showCredentials says whether the guest's users have what the VMI's access credentials ask for. Of a target's launcher
+// nothing is known at first: what the source's has said stays.
+func (s *State) showCredentials(now time.Time) {
+	if s.Phase != PhaseRunning || s.Domain == nil || s.Domain.AccessCredentials == nil {
+		return
+	}
+	known := *s.Domain.AccessCredentials
+	c := contract.Condition{Type: conditionCredentials, Status: "False", Message: known.Message}
+	other := contract.Event{Type: "Normal", Reason: reasonCredentialsSet}
+	if known.Done {
+		c.Status, other = "True", contract.Event{Type: "Warning", Reason: reasonCredentialsFailed}
+	}
+	s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second))
+	s.Announced.Forget(other)
+}
+
+// credentialsEvent has KubeVirt's words.
+func (s *State) credentialsEvent() (contract.Event, bool) {
+	c, ok := conditions.Get(s.Conditions, conditionCredentials)
+	if c.Status == "True" {
+		return contract.Event{Type: "Normal", Reason: reasonCredentialsSet,
+			Message: "Access credentials sync successful."}, ok
+	}
+	return contract.Event{Type: "Warning", Reason: reasonCredentialsFailed,
+		Message: "Access credentials sync failed: " + c.Message}, ok
 }
 
 // showMigratable says whether the guest can be moved.
@@ -359,6 +394,9 @@ func (s *State) news() []contract.Event {
 	}
 	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
 		add("Warning", contract.ReasonNodeUnresponsive, c.Message)
+	}
+	if e, ok := s.credentialsEvent(); ok && s.Phase == PhaseRunning {
+		events = append(events, e)
 	}
 	if s.Failure != nil && action(s.Failure.Step) == actStartDomain {
 		add("Warning", "SyncFailed", s.Failure.Message)

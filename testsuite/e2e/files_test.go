@@ -1,0 +1,115 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAGuestHasItsFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and nothing
+// secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM.
+func TestAGuestHasItsFiles(t *testing.T) {
+	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
+	m.apply("Halted", `      accessCredentials:
+      - sshPublicKey: {source: {secret: {secretName: keys}}, propagationMethod: {qemuGuestAgent: {users: [root]}}}
+      - sshPublicKey: {source: {secret: {secretName: more}}, propagationMethod: {configDrive: {}}}`)
+	const disks, volumes = "/spec/template/spec/domain/devices/disks/-", "/spec/template/spec/volumes/-"
+	patch := []string{
+		`{"op":"replace","path":"/spec/runStrategy","value":"Always"}`,
+		`{"op":"replace","path":"/spec/template/spec/volumes/2","value":{"name":"cloudinit","cloudInitConfigDrive":` +
+			`{"secretRef":{"name":"script"},"networkData":"{\"links\":[]}"}}}`,
+	}
+	for _, v := range []struct{ name, disk, source string }{
+		{"secret", `"disk":{"bus":"virtio"}`, `"secret":{"secretName":"late","volumeLabel":"MINE"}`},
+		{"settings", `"cdrom":{"bus":"sata"}`, `"configMap":{"name":"late"}`},
+		{"absent", `"disk":{"bus":"scsi"}`, `"configMap":{"name":"never","optional":true}`},
+		{"account", `"disk":{"bus":"scsi"}`, `"serviceAccount":{"serviceAccountName":"default"}`},
+		{"info", `"disk":{}`, `"downwardAPI":{"fields":[{"path":"labels","fieldRef":{"fieldPath":"metadata.labels"}}]}`},
+	} {
+		patch = append(patch, fmt.Sprintf(`{"op":"add","path":%q,"value":{"name":%q,%s}}`, disks, v.name, v.disk),
+			fmt.Sprintf(`{"op":"add","path":%q,"value":{"name":%q,%s}}`, volumes, v.name, v.source))
+	}
+	m.kubectl("patch", "vm", m.name, "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
+	until(t, bootTime, "the kubelet misses what is to come", func() error {
+		out, err := try("-n", m.namespace, "get", "events", "-o",
+			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
+		if err == nil && !strings.Contains(out, `"late" not found`) {
+			err = fmt.Errorf("events: %s", out)
+		}
+		return err
+	})
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: late, namespace: %[1]s}
+stringData: {Pass.Word: opensesame-of-a-secret}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: late, namespace: %[1]s}
+data: {setting: of-a-config-map}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys, namespace: %[1]s}
+stringData: {mine: ssh-ed25519 AAAA by-the-agent}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: more, namespace: %[1]s}
+stringData: {mine: ssh-ed25519 BBBB by-cloud-init}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: script, namespace: %[1]s}
+stringData: {userData: "unused by this guest"}
+`, m.namespace))
+	m.untilBooted()
+	until(t, time.Minute, "the guest's agent answers", func() error {
+		_, err := m.tryInGuestBy("true")
+		return err
+	})
+	// The test guest knows NoCloud only: what is on its disks is read by a command of the agent's.
+	out := m.inGuestBy(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
+		`cd /m; for f in $(find . -type f); do echo "$f: $(head -c 300 $f)"; done; cd /; umount /m; done; true`)
+	for _, want := range []string{
+		"./Pass.Word: opensesame-of-a-secret", "./setting: of-a-config-map", "./token: ey", "./namespace: " + m.namespace,
+		"./ca.crt: -----BEGIN CERTIFICATE-----", `kubevirt.io="virt-launcher"`,
+		`"public_keys":{"0":"ssh-ed25519 BBBB by-cloud-init"}`, `./openstack/latest/network_data.json: {"links":[]}`,
+	} {
+		require.Contains(t, out, want)
+	}
+	until(t, time.Minute, "the agent has set the key", func() error {
+		vmi, err := m.vmi()
+		if err != nil {
+			return err
+		}
+		for _, c := range vmi.Status.Conditions {
+			if c.Type == "AccessCredentialsSynchronized" && c.Status == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions: %v", vmi.Status.Conditions)
+	})
+	require.Contains(t, m.inGuestBy("cat /root/.ssh/authorized_keys"), "ssh-ed25519 AAAA by-the-agent")
+	require.NotContains(t, m.kubectl("get", "pod,vmi,vm,events", "-o", "yaml"), "opensesame")
+	m.remove()
+}
+
+// inGuestBy has the guest's agent run a command, as a probe does, and returns what it writes: 10 KiB at most.
+func (m *machine) inGuestBy(command string) string {
+	m.t.Helper()
+	out, err := m.tryInGuestBy(command)
+	require.NoError(m.t, err)
+	return out
+}
+
+func (m *machine) tryInGuestBy(command string) (string, error) {
+	return try("-n", m.namespace, "exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe",
+		"--timeout-seconds", "20", "--command", "/bin/sh", "--", "-c", command)
+}
