@@ -6,7 +6,6 @@ import (
 
 	"libvirt.org/go/libvirtxml"
 
-	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -44,15 +43,13 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 						out.CPUModels = append(out.CPUModels, m.Name)
 					}
 				}
-			case mode.Name == "host-model" && mode.Supported == "yes" && virtType == "kvm":
+			case mode.Name == "host-model" && mode.Supported == "yes":
+				// Of emulated domains this is what QEMU emulates, whatever the host's CPU is.
 				out.HostModel, out.HostModelFeatures = hostModel(mode)
 			}
 		}
 	}
-	if virtType != "kvm" {
-		// What a guest gets that asks for the host's model where nothing is the host's.
-		out.HostModel = domain.EmulatedModel
-	} else if cpu := caps.Host.CPU; cpu != nil && cpu.Counter != nil && cpu.Counter.Name == "tsc" {
+	if cpu := caps.Host.CPU; virtType == "kvm" && cpu != nil && cpu.Counter != nil && cpu.Counter.Name == "tsc" {
 		out.TSCFrequency, out.TSCScalable = uint64(cpu.Counter.Frequency), cpu.Counter.Scaling == "yes"
 	}
 	for _, list := range []*[]string{&out.MachineTypes, &out.CPUModels, &out.CPUFeatures, &out.HostModelFeatures} {

@@ -5,10 +5,6 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// EmulatedModel is the CPU that emulation shows where the spec asks for the host's: what it offers is in software, so
-// the host's features say nothing. It is the least model that current distributions (x86-64-v2) boot on.
-const EmulatedModel = "Nehalem"
-
 func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *libvirtxml.DomainCPU {
 	c := &libvirtxml.DomainCPU{Topology: &topology}
 	model := v1.CPUModeHostModel
@@ -17,11 +13,12 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 	}
 	host := model == v1.CPUModeHostModel || model == v1.CPUModeHostPassthrough
 	switch {
-	case host && kvm:
+	case model == v1.CPUModeHostPassthrough && kvm:
 		c.Mode = model
 	case host:
-		c.Mode, c.Match, c.Check = "custom", "exact", "none"
-		c.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: EmulatedModel}
+		// Under emulation this is all that QEMU emulates, which is the same on every host; there is nothing to pass
+		// through.
+		c.Mode = v1.CPUModeHostModel
 	default:
 		c.Mode = "custom"
 		c.Model = &libvirtxml.DomainCPUModel{Value: model}
