@@ -271,7 +271,7 @@ func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
 	d, err := from.client.DescribeMigration(from.context(), &rpc.DescribeMigrationRequest{})
 	require.NoError(t, err)
 	require.Len(t, d.GetDisks(), 3)
-	require.Equal(t, "seed-nocloud.iso", d.GetFiles()[0].GetName())
+	require.Equal(t, "seed.iso", d.GetFiles()[0].GetName())
 	prepare := func(change func(*rpc.Target)) error {
 		target := &rpc.Target{Migration: "uid", Disks: d.GetDisks()}
 		change(target)
@@ -293,10 +293,10 @@ func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
 		}), "no file", name)
 	}
 	require.ErrorContains(t, prepare(func(target *rpc.Target) {
-		target.Files = []*rpc.MigrationFile{{Name: "seed-nocloud.iso", Size: 5, Sha256: make([]byte, 32)}}
+		target.Files = []*rpc.MigrationFile{{Name: "seed.iso", Size: 5, Sha256: make([]byte, 32)}}
 	}), "not what was announced")
 	require.ErrorContains(t, prepare(func(target *rpc.Target) {
-		target.Files = []*rpc.MigrationFile{{Name: "seed-nocloud.iso", Size: 1 << 40}}
+		target.Files = []*rpc.MigrationFile{{Name: "seed.iso", Size: 1 << 40}}
 	}), "more than such a file may have")
 	_, err = to.client.StartDomain(to.context(), &rpc.StartDomainRequest{})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "its guest may run elsewhere: %v", err)
