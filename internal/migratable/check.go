@@ -8,6 +8,7 @@ import (
 
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -147,7 +148,7 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	block = len(vmi.Status.MigratedVolumes) > 0
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
-		claim, isClaim := claimOf(v)
+		claim, isClaim := claims.Kept(v)
 		switch {
 		case isClaim:
 			if err := sharedClaim(vmi, v.Name, claim); err != nil {
@@ -164,17 +165,6 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	return block, nil
 }
 
-func claimOf(v *kubevirt.Volume) (name string, _ bool) {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName, true
-	case v.DataVolume != nil:
-		return v.DataVolume.Name, true
-	default:
-		return "", false
-	}
-}
-
 // sharedClaim says why a claim's disk cannot be had on two nodes.
 func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string) error {
 	if slices.ContainsFunc(vmi.Status.MigratedVolumes, func(m kubevirt.StorageMigratedVolumeInfo) bool {
@@ -183,14 +173,11 @@ func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string) err
 		return nil
 	}
 	const must = "live migration requires that all PVCs must be shared (using ReadWriteMany access mode)"
-	i := slices.IndexFunc(vmi.Status.VolumeStatus, func(s kubevirt.VolumeStatus) bool { return s.Name == volume })
-	if i < 0 || vmi.Status.VolumeStatus[i].PersistentVolumeClaimInfo == nil {
+	switch known := claims.Known(vmi, volume); {
+	case known == nil:
 		return fmt.Errorf("cannot migrate VMI: Unable to determine if PVC %s is shared, %s", claim, must)
-	}
-	for _, mode := range vmi.Status.VolumeStatus[i].PersistentVolumeClaimInfo.AccessModes {
-		if mode == "ReadWriteMany" {
-			return nil
-		}
+	case claims.Shared(known):
+		return nil
 	}
 	return fmt.Errorf("cannot migrate VMI: PVC %s is not shared, %s", claim, must)
 }

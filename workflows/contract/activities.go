@@ -167,6 +167,9 @@ type CreatePodResult struct {
 	VMI      *VMIObservation `json:"vmi,omitempty"`
 	// Migratable is nil where it was not asked.
 	Migratable *Migratable `json:"migratable,omitempty"`
+	// Awaits says what the VMI waits for: there is no pod; nil: for nothing.
+	Awaits *Awaits       `json:"awaits,omitempty"`
+	Claims []VolumeClaim `json:"claims,omitempty"`
 }
 
 // FindPodInput asks for the launcher pods of a VMI by their labels.
@@ -288,6 +291,8 @@ type VMIStatus struct {
 	IPs           []string          `json:"ips,omitempty"`         // of the primary interface
 	Interfaces    []DomainInterface `json:"interfaces,omitempty"`
 	Volumes       []DomainVolume    `json:"volumes,omitempty"`
+	// Claims are those that exist, of which the status says what they are; not their UIDs and phases.
+	Claims []VolumeClaim `json:"claims,omitempty"`
 	// AgentConnected says that the guest's agent answers.
 	AgentConnected bool `json:"agentConnected,omitempty"`
 	// Frozen says that the guest's file systems are.

@@ -140,6 +140,10 @@ type VMIObservation struct {
 	EvacuationNode   string `json:"evacuationNode,omitempty"`
 	// Migration is status.migrationState, read back so that losing Temporal's history loses no move. Nil is none.
 	Migration *MigrationState `json:"migration,omitempty"`
+	// Claims are those of its volumes, whether they exist or not; nil: that was not asked. ClaimsVersion is how far
+	// PersistentVolumeClaims had been read for that.
+	Claims        []VolumeClaim `json:"claims,omitempty"`
+	ClaimsVersion string        `json:"claimsVersion,omitempty"`
 }
 
 // Ended says that the phase of an instance is final.

@@ -1,0 +1,2 @@
+// Package claims says which PersistentVolumeClaims the volumes of an instance are, and what is known of them.
+package claims

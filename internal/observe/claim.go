@@ -1,0 +1,48 @@
+package observe
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// VolumeClaim observes the claim of that name (nil: it does not exist) that a volume of an instance is on.
+func VolumeClaim(volume, name string, pvc *corev1.PersistentVolumeClaim) contract.VolumeClaim {
+	o := contract.VolumeClaim{Volume: word(volume), Claim: word(name)}
+	if pvc == nil {
+		return o
+	}
+	o.UID, o.Phase = string(pvc.UID), word(string(pvc.Status.Phase))
+	for _, m := range pvc.Spec.AccessModes {
+		o.AccessModes = append(o.AccessModes, word(string(m)))
+	}
+	if pvc.Spec.VolumeMode != nil {
+		o.VolumeMode = word(string(*pvc.Spec.VolumeMode))
+	}
+	if q, ok := pvc.Status.Capacity[corev1.ResourceStorage]; ok {
+		o.Capacity = q.String()
+	}
+	if q, ok := pvc.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
+		o.Requests = q.String()
+	}
+	for key, value := range ThickAnnotations(pvc.Annotations) {
+		o.Preallocated = o.Preallocated || key != "" && value == "true"
+	}
+	return o
+}
+
+// ThickAnnotations are those by which CDI says that the space of a claim is allocated, and is to stay so.
+func ThickAnnotations(annotations map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range annotations {
+		if strings.HasSuffix(key, "/storage.preallocation") || strings.HasSuffix(key, "/storage.thick-provisioned") {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
+}

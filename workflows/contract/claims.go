@@ -1,0 +1,29 @@
+package contract
+
+// ReasonNoClaim is KubeVirt's reason for an instance whose PersistentVolumeClaim does not exist.
+const ReasonNoClaim = "FailedPvcNotFound"
+
+// VolumeClaim is the PersistentVolumeClaim that a volume of an instance is, or lies on.
+type VolumeClaim struct {
+	Volume string `json:"volume"`
+	Claim  string `json:"claim"`
+	// UID is "" where the claim does not exist; nothing else is known of it then.
+	UID string `json:"uid,omitempty"`
+	// Phase is Pending, Bound or Lost.
+	Phase       string   `json:"phase,omitempty"`
+	AccessModes []string `json:"accessModes,omitempty"`
+	VolumeMode  string   `json:"volumeMode,omitempty"`
+	// Capacity and Requests are of storage, as Kubernetes writes them; "": none is said.
+	Capacity     string `json:"capacity,omitempty"`
+	Requests     string `json:"requests,omitempty"`
+	Preallocated bool   `json:"preallocated,omitempty"`
+}
+
+// Unbound says that a claim is there, and has no volume of the cluster's yet, or no more.
+func (c VolumeClaim) Unbound() bool { return c.UID != "" && c.Phase != "Bound" }
+
+// Awaits is what an instance waits for before it gets a pod, in KubeVirt's words.
+type Awaits struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
