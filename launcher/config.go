@@ -24,7 +24,10 @@ type Config struct {
 	Files string
 	// AccessCredentials has the Secrets that the VMI's accessCredentials name.
 	AccessCredentials string
-	ResolvConf        string
+	// Claims has the file systems of claims, and Devices the claims that are devices.
+	Claims     string
+	Devices    string
+	ResolvConf string
 	// VhostNet is the device by which the kernel moves the packets of an interface with several queues.
 	VhostNet string
 	Emulator string

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/migration"
@@ -92,10 +96,22 @@ func (l *Launcher) migrationDisks(b *built) ([]*rpc.MigrationDisk, error) {
 		}
 		out = append(out, &rpc.MigrationDisk{
 			Name: name, Target: built.Target.Dev, SizeBytes: b.volumes[name].Size, DirectIo: b.volumes[name].DirectIO,
-			Copied: built.ReadOnly == nil, ImageSha256: digest,
+			Copied: copied(built, b.volumes[name]), ImageSha256: digest,
 		})
 	}
 	return out, nil
+}
+
+// copied says that a migration copies a disk: the guest can write to it, and both ends do not have it.
+func copied(d *libvirtxml.DomainDisk, v domain.Volume) bool { return d.ReadOnly == nil && !v.Claim }
+
+// uncached says that nobody keeps what is written to any of these disks, at least one, in a page cache of his own. Both
+// ends of a migration open the same claims. libvirt takes only some file systems for shared; of a claim its access mode
+// says it, and no guest with another one is moved. Where a cache is used libvirt decides.
+func uncached(disks []*libvirtxml.DomainDisk) bool {
+	return len(disks) > 0 && !slices.ContainsFunc(disks, func(d *libvirtxml.DomainDisk) bool {
+		return d.Driver.Cache != string(v1.CacheNone)
+	})
 }
 
 func (l *Launcher) imageDigest(v disk.Volume) ([]byte, error) {
@@ -145,11 +161,17 @@ func (l *Launcher) Migrate(
 		Disks: l.handover.Path(migration.ChannelDisks), Bandwidth: o.GetBandwidth(),
 		AutoConverge: o.GetAutoConverge(), Unsafe: o.GetUnsafe(), Parallel: int(o.GetParallel()),
 	}
+	var shared []*libvirtxml.DomainDisk
 	for i := range b.domain.Devices.Disks {
-		if built := &b.domain.Devices.Disks[i]; built.ReadOnly == nil {
+		built, name := &b.domain.Devices.Disks[i], l.vmi.Spec.Domain.Devices.Disks[i].Name
+		switch {
+		case copied(built, b.volumes[name]):
 			move.Copy = append(move.Copy, built.Target.Dev)
+		case built.ReadOnly == nil:
+			shared = append(shared, built)
 		}
 	}
+	move.Unsafe = move.Unsafe || uncached(shared)
 	paused := d.GetState() == rpc.DomainState_DOMAIN_STATE_PAUSED &&
 		d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_USER
 	s := migration.NewSession(r.GetMigration(), l.hypervisor, move, o, paused, l.log)

@@ -6,7 +6,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"libvirt.org/go/libvirtxml"
 
+	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/migration"
@@ -26,6 +28,9 @@ func TestDisksThatDoNotSuit(t *testing.T) {
 			root.Target = "sda"
 		},
 		"disk scratch has 20 bytes at the source, and 30 here": func(_, s *rpc.MigrationDisk) { s.SizeBytes = 30 },
+		"disk root is copied at one end, and shared at the other": func(root, _ *rpc.MigrationDisk) {
+			root.Copied = false
+		},
 		"the file system of disk root does not support direct I/O, which it has at the source": func(root,
 			_ *rpc.MigrationDisk) {
 			root.DirectIo = false
@@ -46,6 +51,21 @@ func TestDisksThatDoNotSuit(t *testing.T) {
 	better := proto.CloneOf(source[1])
 	better.DirectIo = true
 	require.NoError(t, suits(source, []*rpc.MigrationDisk{source[0], better}), "more than the source has is no problem")
+}
+
+// TestLibvirtIsToldThatClaimsAreShared, unless a page cache of one end hides what the other has written.
+func TestLibvirtIsToldThatClaimsAreShared(t *testing.T) {
+	disk := func(cache string) *libvirtxml.DomainDisk {
+		return &libvirtxml.DomainDisk{Driver: &libvirtxml.DomainDiskDriver{Cache: cache}}
+	}
+	require.False(t, uncached(nil), "nothing is shared")
+	require.True(t, uncached([]*libvirtxml.DomainDisk{disk("none"), disk("none")}))
+	require.False(t, uncached([]*libvirtxml.DomainDisk{disk("none"), disk("writethrough")}))
+	require.False(t, copied(disk("none"), domain.Volume{Claim: true}))
+	require.True(t, copied(disk("none"), domain.Volume{}))
+	fixed := disk("none")
+	fixed.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+	require.False(t, copied(fixed, domain.Volume{}))
 }
 
 // moving is a launcher whose guest is on its way.

@@ -162,6 +162,7 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 			return nil, err
 		}
 	}
+	plan = disk.Received(plan)
 	for _, d := range t.GetDisks() {
 		if !d.GetCopied() {
 			continue
@@ -170,7 +171,7 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 			return nil, err
 		}
 	}
-	b, err := l.build(ctx, l.interfaces)
+	b, err := l.build(ctx, plan, l.interfaces)
 	if err != nil {
 		return nil, err
 	}
@@ -199,6 +200,8 @@ func suits(source, here []*rpc.MigrationDisk) error {
 		case s.GetSizeBytes() != h.GetSizeBytes():
 			return fmt.Errorf("disk %s has %d bytes at the source, and %d here", s.GetName(), s.GetSizeBytes(),
 				h.GetSizeBytes())
+		case s.GetCopied() != h.GetCopied():
+			return fmt.Errorf("disk %s is copied at one end, and shared at the other", s.GetName())
 		case s.GetDirectIo() && !h.GetDirectIo():
 			return fmt.Errorf("the file system of disk %s does not support direct I/O, which it has at the source",
 				s.GetName())

@@ -164,7 +164,11 @@ func (l *Launcher) judgeKVM(ctx context.Context) (use bool, err error) {
 }
 
 func (l *Launcher) tryStart(ctx context.Context) (*built, *rpc.Domain, error) {
-	b, err := l.build(ctx, l.interfaces)
+	plan, err := l.plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := l.build(ctx, plan, l.interfaces)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,17 +199,15 @@ func (l *Launcher) plan() ([]disk.Volume, error) {
 	return disk.Plan(l.vmi, disk.Directories{
 		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
 		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Files: l.cfg.Files,
-		AccessCredentials: l.cfg.AccessCredentials, Disks: l.cfg.Disks,
+		AccessCredentials: l.cfg.AccessCredentials, Disks: l.cfg.Disks, Claims: l.cfg.Claims, Devices: l.cfg.Devices,
 	})
 }
 
 // build prepares everything that the domain needs here, and makes it.
-func (l *Launcher) build(ctx context.Context, interfaces []*rpc.PodInterface) (*built, error) {
+func (l *Launcher) build(
+	ctx context.Context, plan []disk.Volume, interfaces []*rpc.PodInterface,
+) (*built, error) {
 	useKVM, err := l.judgeKVM(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := l.plan()
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func TestOtherMistakes(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{"domain":{"devices":{"disks":[{"name":"e"}]}},"volumes":[{"name":"e","emptyDisk":{"capacity":"1000"}}]}`:                                       "the size for volume e is too low",
 		`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`:                                                 "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source",
-		`{"domain":{"devices":{"disks":[{"name":"p"}]}},"volumes":[{"name":"p","persistentVolumeClaim":{"claimName":"x"}}]}`:                             "not supported yet",
+		`{"domain":{"devices":{"disks":[{"name":"p"}]}},"volumes":[{"name":"p","hostDisk":{"path":"/x","type":"Disk"}}]}`:                                "not supported yet",
 		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}},"volumes":[{"name":"a","cloudInitNoCloud":{}},{"name":"b","cloudInitNoCloud":{}}]}`: "one cloud-init volume",
 	} {
 		_, err := prepare(t, directories(t), spec, "")

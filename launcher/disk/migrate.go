@@ -39,6 +39,17 @@ func Await(plan []Volume, name string, size int64) error {
 	})
 }
 
+// Received is the plan for a guest that comes from another node: what it has on claims is there.
+func Received(plan []Volume) []Volume {
+	out := slices.Clone(plan)
+	for i := range out {
+		if out[i].Kept() {
+			out[i].Size = 0
+		}
+	}
+	return out
+}
+
 // Read opens a carried file, by its name, and tells its size and digest.
 func Read(plan []Volume, name string) (content []byte, digest []byte, err error) {
 	v, err := carried(plan, name)

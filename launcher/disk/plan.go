@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 // Kind is what a volume is made from.
@@ -21,6 +23,12 @@ const (
 	DownwardAPI    Kind = "downwardAPI"
 	ServiceAccount Kind = "serviceAccount"
 	Sysprep        Kind = "sysprep"
+	// ClaimFile is the file disk.img on the file system of a PersistentVolumeClaim, and ClaimDevice a claim that is a
+	// device.
+	ClaimFile   Kind = "persistentVolumeClaim"
+	ClaimDevice Kind = "persistentVolumeClaim (block)"
+	// Ephemeral is an overlay on either, which is not written to.
+	Ephemeral Kind = "ephemeral"
 )
 
 // mebibyte is what KubeVirt rounds the size of an image down to.
@@ -37,13 +45,16 @@ type Directories struct {
 	// AccessCredentials has each Secret that accessCredentials name, in a directory of the Secret's name.
 	AccessCredentials string
 	Disks             string // writable: overlays, empty disks and ISOs
+	// Claims has the file system of each claim, in a directory of the volume's name, and Devices the claims that are
+	// devices, by the volumes' names.
+	Claims, Devices string
 }
 
 // Volume is what has to be made for one volume of the VMI.
 type Volume struct {
 	Name   string
 	Kind   Kind
-	Source string // directory that it is made from; none for an emptyDisk
+	Source string // directory that it is made from, or image that an ephemeral one lies on; none for an emptyDisk
 	// UserData and NetworkData are the directories that cloud-init data comes from, and PublicKeys those of SSH keys
 	// that go with it.
 	UserData, NetworkData string
@@ -52,11 +63,20 @@ type Volume struct {
 	Label string
 	// File is the image's path within Source; empty: the single file beneath disk/.
 	File string
-	// Path of the file that the domain opens.
+	// Path of the file or device that the domain opens.
 	Path string
-	// Size of an emptyDisk, in bytes.
+	// Size of an emptyDisk, or of the file to be made on a claim that has none; in bytes. 0: none is made.
 	Size int64
+	// Base is the kind of claim that an ephemeral volume lies on.
+	Base Kind
+	// ReadOnly says that nothing can be written there.
+	ReadOnly bool
+	// Thick says that the space of a claim is to stay allocated.
+	Thick bool
 }
+
+// Kept says that a volume keeps what the guest writes, wherever the guest is.
+func (v Volume) Kept() bool { return v.Kind == ClaimFile || v.Kind == ClaimDevice }
 
 // Error says what is wrong with a volume, in the words that KubeVirt uses where it has some. Trying again does not
 // help.
@@ -85,7 +105,7 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 		if !used[v.Name] {
 			continue
 		}
-		planned, err := planVolume(v, at)
+		planned, err := planVolume(vmi, v, at)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +121,10 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 	return out, nil
 }
 
-func planVolume(v *v1.Volume, at Directories) (Volume, error) {
+func planVolume(vmi *v1.VirtualMachineInstance, v *v1.Volume, at Directories) (Volume, error) {
+	if _, isClaim := claims.Of(v); isClaim {
+		return planClaim(vmi, v, at)
+	}
 	switch {
 	case v.ContainerDisk != nil:
 		return Volume{

@@ -48,6 +48,12 @@ func (p *Preparer) prepare(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 		return domain.Volume{Path: v.Path, Format: "qcow2", Size: v.Size, DirectIO: directIO(v.Path)}, err
 	case NoCloud, ConfigDrive, Secret, ConfigMap, DownwardAPI, ServiceAccount, Sysprep:
 		return prepareISO(vmi, v)
+	case ClaimFile:
+		return claimFile(v)
+	case ClaimDevice:
+		return claimDevice(v)
+	case Ephemeral:
+		return p.ephemeral(ctx, v)
 	}
 	return domain.Volume{}, failed(v.Name, "this kind of volume is not supported yet")
 }

@@ -3,6 +3,7 @@ package domain_test
 import (
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,8 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 			"root":    {Path: "/run/virtflow/disks/root-overlay.qcow2", Format: "qcow2", DirectIO: true},
 			"scratch": {Path: "/run/virtflow/disks/scratch.qcow2", Format: "qcow2"},
 			"seed":    {Path: "/run/virtflow/disks/seed.iso", Format: "raw"},
+			"fixed":   {Path: "/run/virtflow/claims/fixed/disk.img", Format: "raw", ReadOnly: true, Claim: true},
+			"claim":   {Path: "/run/virtflow/claims/claim/disk.img", Format: "raw", DirectIO: true, Claim: true},
 		},
 		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", PodInterface: "eth0", MTU: 1450}},
 		Paths: domain.Paths{
@@ -45,8 +48,9 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 func TestGolden(t *testing.T) {
 	const guest = `"memory":{"guest":"128Mi"}`
 	for name, c := range map[string]struct {
-		spec string
-		kvm  bool
+		spec    string
+		kvm     bool
+		volumes map[string]domain.Volume
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
 		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
@@ -64,10 +68,25 @@ func TestGolden(t *testing.T) {
 			"inputs":[{"type":"tablet","name":"t"}],"disks":[{"name":"root","dedicatedIOThread":true,"cache":"writeback","disk":{"bus":"virtio"}},
 			{"name":"scratch","errorPolicy":"report","disk":{"bus":"scsi"}}],
 			"interfaces":[{"name":"default","masquerade":{},"model":"e1000e","state":"down","bootOrder":1}]}}}`},
+		"claims": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"file","disk":{"bus":"virtio"}},{"name":"block","disk":{}},
+			{"name":"shared","shareable":true,"disk":{"bus":"virtio"}},{"name":"thick","disk":{"bus":"scsi"}},{"name":"iso","cdrom":{}},
+			{"name":"fixed","disk":{"bus":"virtio"}},{"name":"cached","io":"threads","cache":"writeback","disk":{"bus":"virtio"}}]}}}`,
+			volumes: map[string]domain.Volume{
+				"file":   {Path: "/run/virtflow/claims/file/disk.img", Format: "raw", DirectIO: true, Claim: true},
+				"block":  {Path: "/dev/virtflow/block", Format: "raw", DirectIO: true, Block: true, Allocated: true, Claim: true},
+				"shared": {Path: "/dev/virtflow/shared", Format: "raw", DirectIO: true, Block: true, Allocated: true, Claim: true},
+				"thick": {Path: "/run/virtflow/claims/thick/disk.img", Format: "raw", DirectIO: true, Allocated: true,
+					Thick: true, Claim: true},
+				"iso":   {Path: "/run/virtflow/claims/iso/disk.img", Format: "raw", DirectIO: true, Claim: true},
+				"fixed": {Path: "/run/virtflow/claims/fixed/disk.img", Format: "raw", ReadOnly: true, Claim: true},
+				"cached": {Path: "/run/virtflow/claims/cached/disk.img", Format: "raw", DirectIO: true, Allocated: true,
+					Claim: true},
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(read(t, c.spec))
 			in.KVM = c.kvm
+			maps.Copy(in.Volumes, c.volumes)
 			d, err := domain.Build(in)
 			require.NoError(t, err)
 			xml, err := d.Marshal()
@@ -86,18 +105,22 @@ func TestGolden(t *testing.T) {
 func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 	const memory = `"memory":{"guest":"128Mi"}`
 	for spec, field := range map[string]string{
-		`{"domain":{"devices":{}}}`:                                                                     "spec.domain.memory.guest",
-		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                              "spec.domain.memory.guest",
-		`{"architecture":"arm64","domain":{"devices":{}}}`:                                              "spec.architecture",
-		`{"domain":{` + memory + `,"devices":{"tpm":{}}}}`:                                              "spec.domain.devices.tpm",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                "spec.domain.devices.disks[0].name",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                    "spec.domain.devices.disks[0].lun",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`: "spec.domain.devices.disks[0].cache",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:  "spec.domain.devices.disks[0].io",
-		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:          "spec.domain.devices.interfaces[0]",
-		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:       "spec.domain.devices.interfaces[0]",
-		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                 "spec.domain.cpu.dedicatedCpuPlacement",
-		`{"domain":{` + memory + `,"firmware":{"kernelBoot":{}},"devices":{}}}`:                         "spec.domain.firmware.kernelBoot",
+		`{"domain":{"devices":{}}}`:                                                                                         "spec.domain.memory.guest",
+		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                                                  "spec.domain.memory.guest",
+		`{"architecture":"arm64","domain":{"devices":{}}}`:                                                                  "spec.architecture",
+		`{"domain":{` + memory + `,"devices":{"tpm":{}}}}`:                                                                  "spec.domain.devices.tpm",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                                    "spec.domain.devices.disks[0].name",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                                        "spec.domain.devices.disks[0].lun",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`:                     "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:                      "spec.domain.devices.disks[0].io",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","shareable":true,"disk":{}}]}}}`:                   "spec.domain.devices.disks[0].shareable",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","disk":{}}]}}}`:                                      "spec.domain.devices.disks[0].disk.bus",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","shareable":true,"disk":{"bus":"virtio"}}]}}}`:       "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"claim","shareable":true,"cache":"writeback","disk":{}}]}}}`: "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                              "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                           "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                                     "spec.domain.cpu.dedicatedCpuPlacement",
+		`{"domain":{` + memory + `,"firmware":{"kernelBoot":{}},"devices":{}}}`:                                             "spec.domain.firmware.kernelBoot",
 	} {
 		_, err := domain.Build(input(read(t, spec)))
 		var invalid *domain.InvalidError

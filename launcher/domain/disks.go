@@ -73,7 +73,7 @@ func buildDisk(
 	d := &libvirtxml.DomainDisk{
 		Device: "disk",
 		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: volume.Format, ErrorPolicy: "stop", Discard: "unmap"},
-		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: volume.Path}},
+		Source: source(volume),
 		Target: &libvirtxml.DomainDiskTarget{Bus: busDefault},
 		Serial: disk.Serial,
 		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + disk.Name},
@@ -82,12 +82,14 @@ func buildDisk(
 	switch {
 	case disk.CDRom != nil:
 		d.Device = "cdrom"
-		d.Driver.Discard = ""
+		if !volume.Block {
+			d.Driver.Discard = ""
+		}
 		d.Target.Tray = string(disk.CDRom.Tray)
 		setBus(d, disk.CDRom.Bus)
 		readOnly = unlessFalse(disk.CDRom.ReadOnly)
 	case disk.LUN != nil:
-		return nil, invalid(field+".lun", "a LUN needs a block volume, which is not supported yet")
+		return nil, invalid(field+".lun", "is not supported yet")
 	case disk.Disk != nil:
 		setBus(d, disk.Disk.Bus)
 		readOnly = disk.Disk.ReadOnly
@@ -95,11 +97,14 @@ func buildDisk(
 			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
 		}
 	}
-	if readOnly {
-		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+	if volume.Thick {
+		d.Driver.Discard = ""
 	}
-	if isTrue(disk.Shareable) {
-		return nil, invalid(field+".shareable", "is not supported for a volume that belongs to one pod")
+	if volume.ReadOnly && !readOnly && d.Target.Bus == busSATA {
+		return nil, invalid(field+".disk.bus", "a disk on SATA can be written, and its claim cannot")
+	}
+	if readOnly || volume.ReadOnly {
+		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
 	}
 	if disk.ErrorPolicy != nil {
 		d.Driver.ErrorPolicy = string(*disk.ErrorPolicy)
@@ -123,6 +128,13 @@ func buildDisk(
 	return d, nil
 }
 
+func source(volume Volume) *libvirtxml.DomainDiskSource {
+	if volume.Block {
+		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: volume.Path}}
+	}
+	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: volume.Path}}
+}
+
 func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
 	if bus != "" {
 		d.Target.Bus = string(bus)
@@ -133,16 +145,29 @@ func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
 // guests' disks do not fill the pod's memory.
 func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volume) error {
 	d.Driver.Cache = string(disk.Cache)
-	switch {
-	case disk.Cache == "" && volume.DirectIO:
+	if isTrue(disk.Shareable) {
+		if !volume.Claim {
+			return invalid(field+".shareable", "is not supported for a volume that belongs to one pod")
+		}
+		d.Shareable = &libvirtxml.DomainDiskShareable{}
+		if disk.Cache != "" && disk.Cache != v1.CacheNone {
+			return invalid(field+".cache", "a sharable disk requires cache = none got: %s", disk.Cache)
+		}
 		d.Driver.Cache = string(v1.CacheNone)
-	case disk.Cache == "":
+	}
+	switch {
+	case d.Driver.Cache == "" && volume.DirectIO:
+		d.Driver.Cache = string(v1.CacheNone)
+	case d.Driver.Cache == "":
 		d.Driver.Cache = string(v1.CacheWriteThrough)
-	case disk.Cache == v1.CacheNone && !volume.DirectIO:
+	case d.Driver.Cache == string(v1.CacheNone) && !volume.DirectIO:
 		return invalid(field+".cache",
 			"Unable to use 'none' cache mode, file system where %s is stored does not support direct I/O", volume.Path)
 	}
 	d.Driver.IO = string(disk.IO)
+	if disk.IO == "" && volume.Allocated && d.Driver.Cache == string(v1.CacheNone) {
+		d.Driver.IO = string(v1.IONative) // nothing has to be allocated, which would block it
+	}
 	if disk.IO == v1.IONative && d.Driver.Cache != string(v1.CacheNone) {
 		return invalid(field+".io", "native needs cache mode none, and this disk has %s", d.Driver.Cache)
 	}

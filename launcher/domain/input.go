@@ -23,11 +23,18 @@ type Input struct {
 // Volume is the prepared image behind a disk.
 type Volume struct {
 	Path   string
+	Block  bool   // Path is a device
 	Format string // raw or qcow2
 	// Size is what the guest sees, in bytes; 0 when not known.
 	Size int64
 	// DirectIO says that the file, and whatever backs it, can be opened with O_DIRECT.
 	DirectIO bool
+	// ReadOnly volumes cannot be written.
+	ReadOnly bool
+	// Allocated says that all of its space is there already; Thick says that it has to stay so.
+	Allocated, Thick bool
+	// Claim says that others may have it, too.
+	Claim bool
 }
 
 // Interface is a tap device in the pod's network namespace.

@@ -90,7 +90,8 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &pod{t: t, dir: dir, namespace: namespace, mount: mount, exited: make(chan struct{}),
 		logPath: filepath.Join(dir, "log")}
-	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed"} {
+	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed", "claims",
+		"devices"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
 	guest, err := os.ReadFile(filepath.Join(image(t, "guest"), "disk/disk.img"))
@@ -146,7 +147,7 @@ func (p *pod) start() {
 			"chroot", "--userspec", user, "--groups", "", root,
 			"/usr/bin/launcher", "--vmi", p.inside("vmi.json"), "--termination-message", p.inside("termination"),
 			"--socket", p.inside("sockets/launcher.sock"), "--private-dir", p.inside("private"),
-			"--disks-dir", p.inside("disks"),
+			"--disks-dir", p.inside("disks"), "--claims-dir", p.inside("claims"), "--devices-dir", p.inside("devices"),
 			"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"),
 			"--files-dir", p.inside("files"), "--access-credentials-dir", p.inside("access-credentials"),
 			"--allow-emulation", "--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString()})

@@ -1,0 +1,189 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+const (
+	// imageFile is the disk on a claim's file system, as KubeVirt and CDI name it.
+	imageFile = "disk.img"
+	// reserve is what KubeVirt leaves free beside the file that it makes, in bytes.
+	reserve = 128 << 10
+	// tolerated is by how many percent a file system may have less space than was asked for, KubeVirt's default.
+	tolerated = 10
+	// sector is what the blocks of a file are counted in.
+	sector = 512
+)
+
+// planClaim: Kubernetes mounts a claim as its mode says, which the VMI's status repeats.
+func planClaim(vmi *v1.VirtualMachineInstance, v *v1.Volume, at Directories) (Volume, error) {
+	c := claims.Known(vmi, v.Name)
+	if c == nil {
+		return Volume{}, failed(v.Name, "nothing is known of its PersistentVolumeClaim")
+	}
+	out := Volume{Name: v.Name, Kind: ClaimDevice, Path: filepath.Join(at.Devices, v.Name),
+		ReadOnly: claims.ReadOnly(v), Thick: c.Preallocated}
+	if !claims.Block(c) {
+		out.Kind, out.Source = ClaimFile, filepath.Join(at.Claims, v.Name)
+		out.Path = filepath.Join(out.Source, imageFile)
+		if out.Size = fileSize(c); out.Size <= 0 {
+			return Volume{}, failed(v.Name, "the size for volume %s is too low", v.Name)
+		}
+	}
+	if v.Ephemeral != nil {
+		out.Kind, out.Base, out.Source, out.Size, out.ReadOnly = Ephemeral, out.Kind, out.Path, 0, false
+		out.Path = filepath.Join(at.Disks, v.Name+"-overlay.qcow2")
+	}
+	return out, nil
+}
+
+// fileSize is that of the file to be made on a claim: what was asked for, or the capacity where that is less, in whole
+// MiB.
+func fileSize(c *v1.PersistentVolumeClaimInfo) int64 {
+	size := c.Requests.Name(corev1.ResourceStorage, "").Value()
+	if capacity := c.Capacity.Name(corev1.ResourceStorage, "").Value(); size == 0 || capacity > 0 && capacity < size {
+		size = capacity
+	}
+	return size / mebibyte * mebibyte
+}
+
+// claimFile opens the file on a claim, which is made where there is none. The claim's user controls what is on it, so
+// nothing outside of it is reached through links, and the file is raw whatever it looks like.
+func claimFile(v Volume) (domain.Volume, error) {
+	root, err := os.OpenRoot(v.Source)
+	if err != nil {
+		return domain.Volume{}, failed(v.Name, "its file system cannot be opened: %v", reason(err))
+	}
+	defer root.Close() //nolint:errcheck // nothing is written through it
+	info, err := root.Lstat(imageFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && (v.Size == 0 || v.ReadOnly):
+		return domain.Volume{}, failed(v.Name, "there is no %s on it", imageFile)
+	case errors.Is(err, fs.ErrNotExist):
+		err = makeFile(root, v)
+	case err != nil:
+		err = failed(v.Name, "%s: %v", imageFile, reason(err))
+	case !info.Mode().IsRegular():
+		err = failed(v.Name, "%s is not a regular file", imageFile)
+	case info.Size() == 0 && v.Size > 0 && !v.ReadOnly: // making it was cut off
+		err = makeFile(root, v)
+	}
+	if err != nil {
+		return domain.Volume{}, err
+	}
+	return opened(v)
+}
+
+// makeFile makes the file of a claim, without its content. Two that do so at once make the same.
+func makeFile(root *os.Root, v Volume) error {
+	var space unix.Statfs_t
+	if err := unix.Statfs(v.Source, &space); err != nil {
+		return fmt.Errorf("looking for space on volume %s: %w", v.Name, err)
+	}
+	free := int64(space.Bavail)*space.Bsize - reserve //nolint:gosec // of a file system
+	size, err := fitting(v, free)
+	if err != nil {
+		return err
+	}
+	f, err := root.OpenFile(imageFile, os.O_RDWR|os.O_CREATE, 0o660)
+	if err != nil {
+		return failed(v.Name, "user %d may not make %s on it: %v", os.Getuid(), imageFile, reason(err))
+	}
+	if err = f.Truncate(size); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return failed(v.Name, "making %s of %d bytes: %v", imageFile, size, err)
+	}
+	return nil
+}
+
+// fitting is the size of the file that fits into so many free bytes.
+func fitting(v Volume, free int64) (int64, error) {
+	switch {
+	case v.Size <= free:
+		return v.Size, nil
+	case v.Size/100*(100-tolerated) > free:
+		return 0, failed(v.Name, "unable to create %s, not enough space, demanded size %d B is bigger than available "+
+			"space %d B, also after taking %d %% toleration into account", v.Path, v.Size, free, tolerated)
+	default:
+		return free / mebibyte * mebibyte, nil
+	}
+}
+
+// claimDevice opens the device of a claim.
+func claimDevice(v Volume) (domain.Volume, error) {
+	info, err := os.Lstat(v.Path)
+	switch {
+	case err != nil:
+		return domain.Volume{}, failed(v.Name, "its device: %v", reason(err))
+	case info.Mode().Type() != fs.ModeDevice:
+		return domain.Volume{}, failed(v.Name, "%s is not a block device", v.Path)
+	}
+	out, err := opened(v)
+	out.Block, out.Allocated = true, true
+	return out, err
+}
+
+// opened describes what is behind a claim, and finds out whether it can be opened.
+func opened(v Volume) (domain.Volume, error) {
+	how := os.O_RDWR
+	if v.ReadOnly {
+		how = os.O_RDONLY
+	}
+	f, err := os.OpenFile(v.Path, how|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return domain.Volume{}, failed(v.Name, "user %d may not open it: %v", os.Getuid(), reason(err))
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return domain.Volume{}, fmt.Errorf("finding out how large volume %s is: %w", v.Name, err)
+	}
+	var s unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
+		return domain.Volume{}, fmt.Errorf("looking at volume %s: %w", v.Name, err)
+	}
+	return domain.Volume{
+		Path: v.Path, Format: "raw", Size: size, DirectIO: directIO(v.Path), Claim: true,
+		ReadOnly: v.ReadOnly, Allocated: s.Blocks*sector >= size, Thick: v.Thick,
+	}, nil
+}
+
+// ephemeral makes an overlay on what is on a claim.
+func (p *Preparer) ephemeral(ctx context.Context, v Volume) (domain.Volume, error) {
+	base := Volume{Name: v.Name, Path: v.Source, Source: filepath.Dir(v.Source), ReadOnly: true}
+	look := claimFile
+	if v.Base == ClaimDevice {
+		look = claimDevice
+	}
+	backing, err := look(base)
+	if err != nil {
+		return domain.Volume{}, err
+	}
+	err = once(v.Path, func(path string) error { return p.img.overlay(ctx, backing.Path, backing.Format, path) })
+	return domain.Volume{Path: v.Path, Format: "qcow2", Size: backing.Size,
+		DirectIO: directIO(v.Path) && backing.DirectIO}, err
+}
+
+// reason is what the kernel says, without the path, which is the pod's own affair.
+func reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

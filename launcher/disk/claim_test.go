@@ -1,0 +1,160 @@
+package disk_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+const mebibyte = 1 << 20
+
+// claimed is an instance with one claim, of which the status says that.
+func claimed(t *testing.T, volume, info string) *v1.VirtualMachineInstance {
+	t.Helper()
+	v := vmi(t, `{"domain":{"devices":{"disks":[{"name":"data"}]}},"volumes":[{"name":"data",`+volume+`}]}`)
+	if info != "" {
+		v.Status.VolumeStatus = []v1.VolumeStatus{{Name: "data",
+			PersistentVolumeClaimInfo: &v1.PersistentVolumeClaimInfo{}}}
+		require.NoError(t, json.Unmarshal([]byte(info), v.Status.VolumeStatus[0].PersistentVolumeClaimInfo))
+	}
+	return v
+}
+
+const (
+	aClaim = `"persistentVolumeClaim":{"claimName":"c"}`
+	ofSize = `{"requests":{"storage":"10M"},"capacity":{"storage":"20Mi"}}`
+)
+
+// onClaim makes what is behind a claim that has these files.
+func onClaim(
+	t *testing.T, v *v1.VirtualMachineInstance, received bool, prepare func(dir string),
+) (domain.Volume, error) {
+	t.Helper()
+	at := directories(t)
+	dir := t.TempDir()
+	at.Claims, at.Devices = filepath.Join(dir, "claims"), filepath.Join(dir, "devices")
+	require.NoError(t, os.MkdirAll(filepath.Join(at.Claims, "data"), 0o700))
+	require.NoError(t, os.MkdirAll(at.Devices, 0o700))
+	if prepare != nil {
+		prepare(dir)
+	}
+	plan, err := disk.Plan(v, at)
+	if err != nil {
+		return domain.Volume{}, err
+	}
+	if received {
+		plan = disk.Received(plan)
+	}
+	img := fakeQemuImg(t, "{}")
+	made, err := disk.NewPreparer(img.path, img).Prepare(context.Background(), v, plan)
+	return made["data"], err
+}
+
+// TestTheFileOfAClaim is made sparse, of the size that was asked for in whole MiB, once.
+func TestTheFileOfAClaim(t *testing.T) {
+	made, err := onClaim(t, claimed(t, aClaim, ofSize), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, int64(9*mebibyte), made.Size)
+	require.Equal(t, "disk.img", filepath.Base(made.Path))
+	require.Equal(t, "raw", made.Format)
+	require.True(t, made.Claim)
+	require.False(t, made.Allocated)
+	require.False(t, made.ReadOnly)
+
+	made, err = onClaim(t, claimed(t, aClaim, `{"requests":{"storage":"20Mi"},"capacity":{"storage":"7Mi"}}`), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, int64(7*mebibyte), made.Size, "it has less than was asked for")
+
+	there := func(content string) func(string) {
+		return func(dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "claims/data/disk.img"), []byte(content), 0o600))
+		}
+	}
+	made, err = onClaim(t, claimed(t, aClaim, ofSize), false, there("what a guest wrote"))
+	require.NoError(t, err)
+	require.Equal(t, int64(18), made.Size)
+	require.True(t, made.Allocated)
+	content, err := os.ReadFile(made.Path)
+	require.NoError(t, err)
+	require.Equal(t, "what a guest wrote", string(content))
+
+	made, err = onClaim(t, claimed(t, aClaim, ofSize), false, there(""))
+	require.NoError(t, err)
+	require.Equal(t, int64(9*mebibyte), made.Size, "whoever made it was killed before it had a size")
+
+	made, err = onClaim(t, claimed(t, `"persistentVolumeClaim":{"claimName":"c","readOnly":true}`, ofSize), false,
+		there("image"))
+	require.NoError(t, err)
+	require.True(t, made.ReadOnly)
+
+	made, err = onClaim(t, claimed(t, `"ephemeral":{"persistentVolumeClaim":{"claimName":"c"}}`, ofSize), false,
+		there("image"))
+	require.NoError(t, err)
+	require.Equal(t, "data-overlay.qcow2", filepath.Base(made.Path))
+	require.Equal(t, "qcow2", made.Format)
+	require.Equal(t, int64(5), made.Size)
+	require.False(t, made.Claim, "what the guest writes is its own")
+	require.False(t, made.ReadOnly)
+}
+
+func TestWhatIsWrongWithAClaim(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	for want, c := range map[string]struct {
+		volume, info string
+		received     bool
+		prepare      func(dir string)
+	}{
+		"nothing is known of its PersistentVolumeClaim": {},
+		"the size for volume data is too low":           {info: `{"requests":{"storage":"1M"}}`},
+		"not enough space, demanded size 1152921504606846976 B is bigger than available space": {
+			info: `{"requests":{"storage":"1Ei"}}`},
+		"disk.img is not a regular file": {info: ofSize, prepare: func(dir string) {
+			require.NoError(t, os.Symlink(outside, filepath.Join(dir, "claims/data/disk.img")))
+		}},
+		"its file system cannot be opened: no such file or directory": {info: ofSize, prepare: func(dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, "claims/data")))
+		}},
+		"there is no disk.img on it": {info: ofSize, received: true},
+		"its device: no such file or directory": {
+			info: `{"volumeMode":"Block","requests":{"storage":"10Mi"}}`},
+		"data is not a block device": {info: `{"volumeMode":"Block"}`, prepare: func(dir string) {
+			require.NoError(t, os.Symlink(outside, filepath.Join(dir, "devices/data")))
+		}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			if c.volume == "" {
+				c.volume = aClaim
+			}
+			_, err := onClaim(t, claimed(t, c.volume, c.info), c.received, c.prepare)
+			require.ErrorContains(t, err, want)
+			var final *disk.Error
+			require.ErrorAs(t, err, &final, "another attempt does not help")
+		})
+	}
+	for _, volume := range []string{
+		`"persistentVolumeClaim":{"claimName":"c","readOnly":true}`, `"ephemeral":{"persistentVolumeClaim":{"claimName":"c"}}`,
+	} {
+		_, err := onClaim(t, claimed(t, volume, ofSize), false, nil)
+		require.ErrorContains(t, err, "there is no disk.img on it", "nothing is made where nothing is to be written")
+	}
+}
+
+// TestALittleLessSpaceIsTaken: file systems need some of what they were asked for themselves.
+func TestALittleLessSpaceIsTaken(t *testing.T) {
+	for free, want := range map[int64]int64{
+		100 * mebibyte: 100, 99*mebibyte + 5: 99, 90 * mebibyte: 90, 89 * mebibyte: 0,
+	} {
+		size, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, free)
+		require.Equal(t, want*mebibyte, size)
+		require.Equal(t, want == 0, err != nil)
+	}
+}
