@@ -46,6 +46,9 @@ func Ensure(root *os.File) error {
 			return fmt.Errorf("/dev/%s in the pod: %w", d.path, err)
 		}
 	}
+	if err := claims(dev); err != nil {
+		return fmt.Errorf("/dev/%s in the pod: %w", claimsDir, err)
+	}
 	return nil
 }
 
@@ -78,9 +81,15 @@ func (d device) ensure(dev int) error {
 	if err := unix.Fstat(dev, &in); err != nil {
 		return fmt.Errorf("looking at its directory: %w", err)
 	}
-	switch {
-	case is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != number:
+	if is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != number {
 		return errors.New("it is something else than that device")
+	}
+	return give(dir, name, &is, &in)
+}
+
+// give lets the launcher's user have a device of the pod's own.
+func give(dir int, name string, is, in *unix.Stat_t) error {
+	switch {
 	case is.Mode&0o006 == 0o006 || is.Uid == launcherUser && is.Mode&0o600 == 0o600 || is.Gid == launcherUser &&
 		is.Mode&0o060 == 0o060:
 		return nil
