@@ -42,6 +42,13 @@ func (a *Activities) CreateTargetPod(
 			return contract.CreateTargetPodResult{}, err
 		}
 	}
+	_, awaits, err := a.claims(ctx, vmi)
+	if err != nil {
+		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, err)
+	}
+	if awaits != nil {
+		return contract.CreateTargetPodResult{Refused: awaits.Message}, nil
+	}
 	pod, err := render.Target(vmi, migration, options)
 	if err != nil {
 		return contract.CreateTargetPodResult{},

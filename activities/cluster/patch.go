@@ -3,12 +3,14 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -155,7 +157,7 @@ func vmiStatus(s *contract.VMIStatus, left []string) merge {
 	if s.Guest != nil {
 		m["guestOSInfo"] = guestOSInfo(s.Guest.OS)
 	}
-	m["volumeStatus"] = volumes(s.Volumes)
+	m["volumeStatus"] = volumes(s.Volumes, s.Claims)
 	return m
 }
 
@@ -170,28 +172,31 @@ func phaseTimes(list []contract.PhaseTime) any {
 	return out
 }
 
-func volumes(list []contract.DomainVolume) any {
-	if len(list) == 0 {
-		return nil
-	}
-	sorted := slices.Clone(list)
-	slices.SortFunc(sorted, func(a, b contract.DomainVolume) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
-		default:
-			return 0
+// volumes are the disks of the domain, and the claims, by the names of the volumes.
+func volumes(disks []contract.DomainVolume, list []contract.VolumeClaim) any {
+	byName := map[string]merge{}
+	entry := func(name string) merge {
+		if byName[name] == nil {
+			byName[name] = merge{"name": name, "target": ""}
 		}
-	})
-	out := make([]map[string]any, 0, len(sorted))
-	for _, v := range sorted {
-		e := map[string]any{"name": v.Name, "target": v.Target}
+		return byName[name]
+	}
+	for _, v := range disks {
+		e := entry(v.Name)
+		e["target"] = v.Target
 		if v.Size > 0 {
 			e["size"] = v.Size
 		}
-		out = append(out, e)
+	}
+	for _, c := range list {
+		entry(c.Volume)["persistentVolumeClaimInfo"] = claims.Info(c)
+	}
+	if len(byName) == 0 {
+		return nil
+	}
+	out := make([]merge, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, byName[name])
 	}
 	return out
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
-// An instance whose pod has run gets no other.
+// An instance whose pod has run gets no other, and one whose claims are not there yet waits for them.
 // Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as
 // Existing.
 func (a *Activities) CreateLauncherPod(
@@ -38,6 +38,13 @@ func (a *Activities) CreateLauncherPod(
 	if o := observe.VMI(vmi); o.Begun() {
 		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
 			", and has had a pod that ran: it is never booted again", VMI: &o}, nil
+	}
+	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil {
+		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+	}
+	if out.Awaits != nil {
+		a.tell(kindVMI, in.VMI, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
+		return out, nil
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
@@ -59,15 +66,17 @@ func (a *Activities) CreateLauncherPod(
 		return render.Pod(vmi, options)
 	})
 	if apierrors.IsAlreadyExists(err) {
+		there := out.Claims
 		out, err = a.existingPod(ctx, in.VMI, pod.Name)
-		out.Migratable = a.migratable(ctx, vmi)
+		out.Migratable, out.Claims = a.migratable(ctx, vmi), there
 		return out, err
 	}
 	if err != nil {
 		return out, a.podRefused(in.VMI, failure("creating pod "+pod.Name, err))
 	}
 	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
-	return contract.CreatePodResult{Pod: observe.Pod(made), Migratable: a.migratable(ctx, vmi)}, nil
+	out.Pod, out.Migratable = observe.Pod(made), a.migratable(ctx, vmi)
+	return out, nil
 }
 
 // createPod makes a pod. Where that is forbidden, a quota may ask for limits: then it is rendered again with those.

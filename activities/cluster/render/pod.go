@@ -128,13 +128,15 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 	return a, nil
 }
 
-// Launched is the VMI that a launcher builds its domain from: identity and specification, without anything secret.
+// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, and what
+// its claims are.
 func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	out := &kubevirt.VirtualMachineInstance{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
 		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID},
 		Spec:       *vmi.Spec.DeepCopy(),
 	}
+	out.Status.VolumeStatus = claimStatus(vmi)
 	for i := range out.Spec.Volumes {
 		if c := cloudInitSource(&out.Spec.Volumes[i]); c != nil {
 			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
@@ -164,6 +166,7 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 		Ports:                    ports(vmi),
 		Resources:                o.Limited.apply(resources(vmi, o.Settings), vmi),
 		VolumeMounts:             mounts,
+		VolumeDevices:            claimDevices(vmi),
 		LivenessProbe:            probe(vmi.Spec.LivenessProbe),
 		ReadinessProbe:           probe(vmi.Spec.ReadinessProbe),
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,

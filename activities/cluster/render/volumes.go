@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -47,6 +48,7 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 	}
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
+		_, isClaim := claims.Of(v)
 		switch {
 		case v.ContainerDisk != nil:
 			name := volumeName("image", v.Name)
@@ -60,6 +62,15 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 			own, at := cloudInit(v, podName)
 			volumes, mounts = append(volumes, own...), append(mounts, at...)
 		case v.EmptyDisk != nil: // a file among the disks
+		case isClaim:
+			own, at, err := claim(vmi, v)
+			if err != nil {
+				return nil, nil, fmt.Errorf("spec.volumes[%d] (%s): %w", i, v.Name, err)
+			}
+			volumes = append(volumes, own)
+			if at != nil {
+				mounts = append(mounts, *at)
+			}
 		default:
 			source := files(v)
 			if source == nil {
@@ -97,7 +108,7 @@ func scratch(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// overlayLimit is what may be written over one containerDisk, in bytes. Its overlay can grow to the disk's virtual
+// overlayLimit is what may be written over one containerDisk or ephemeral volume, in bytes. Its overlay can grow to the disk's virtual
 // size, which only the launcher learns, when the image is there. Images of systems are made for 2 to 60 GiB; who needs
 // more says so in the ephemeral-storage that the VMI's domain is limited to.
 const overlayLimit = 64 << 30
@@ -114,7 +125,7 @@ func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 		switch v := &vmi.Spec.Volumes[i]; {
 		case v.EmptyDisk != nil:
 			limit += qcow2Size(v.EmptyDisk.Capacity.Value())
-		case v.ContainerDisk != nil:
+		case v.ContainerDisk != nil, v.Ephemeral != nil:
 			limit += qcow2Size(overlays)
 		case files(v) != nil:
 			limit += imageOfFiles

@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// claims reads the claims of an instance, and puts what they are into its status (of this copy; nothing is written):
+// its pod and whether it can be moved depend on that. It says what the instance waits for where no pod can be made yet.
+func (a *Activities) claims(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
+) ([]contract.VolumeClaim, *contract.Awaits, error) {
+	var all []contract.VolumeClaim
+	var awaits *contract.Awaits
+	for i := range vmi.Spec.Volumes {
+		v := &vmi.Spec.Volumes[i]
+		name, isClaim := claims.Of(v)
+		if !isClaim {
+			continue
+		}
+		pvc, err := a.readClaim(ctx, vmi.Namespace, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if pvc == nil && awaits == nil {
+			awaits = &contract.Awaits{Reason: contract.ReasonNoClaim,
+				Message: fmt.Sprintf("PVC %s/%s does not exist, waiting for it to appear", vmi.Namespace, name)}
+		}
+		all = append(all, observe.VolumeClaim(v.Name, name, pvc))
+	}
+	setClaims(vmi, all)
+	return all, awaits, nil
+}
+
+// readClaim reads one; nil: it does not exist.
+func (a *Activities) readClaim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // no claim has this name
+	}
+	pvc, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // it does not exist
+	}
+	if err != nil {
+		return nil, failure("reading PersistentVolumeClaim "+name, err)
+	}
+	return pvc, nil
+}
+
+// setClaims lets the status of an instance say what its claims are.
+func setClaims(vmi *kubevirt.VirtualMachineInstance, all []contract.VolumeClaim) {
+	vmi.Status.VolumeStatus = nil
+	for _, c := range all {
+		if c.UID != "" {
+			vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus,
+				kubevirt.VolumeStatus{Name: c.Volume, PersistentVolumeClaimInfo: claims.Info(c)})
+		}
+	}
+}
