@@ -159,7 +159,7 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 	if ref == nil {
 		return
 	}
-	o := observe.VMI(vmi)
+	o := d.informers.observeVMI(vmi)
 	o.OwnerUID = string(ref.UID)
 	o = observe.VMIForVM(o)
 	k, workflow := copyKind(), contract.VMID(vmi.Namespace, ref.Name)

@@ -1,6 +1,6 @@
 // Package crdwatch watches Kubernetes and sends the workflows what happens there. Informers keep stripped copies of
-// VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes and node workers'
-// pods; each change becomes a small observation (package observe) that is delivered to the workflow that owns the
+// VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes, node workers' pods
+// and PersistentVolumeClaims; each change becomes a small observation (package observe) that is delivered to the workflow that owns the
 // object, and to the owner of that one. It decides nothing, and writes nothing to Kubernetes but two Leases.
 //
 //	watcher.go      one leader at a time; informers that are read anew when etcd was put back
@@ -9,6 +9,7 @@
 //	kinds.go        the kinds of objects and observations: one descriptor each
 //	differ.go       from a changed object to the observations that are worth sending
 //	nodes.go        the same for nodes, of which VMIs hear too
+//	claims.go       the claims of instances, which are a part of what is observed of those
 //	replicasets.go  the same for replica sets, which hear of many instances
 //	migrations.go   the same for migrations, which hear of launcher pods, and for their queue, which hears of migrations
 //	outdated.go     how many launchers are outdated, for their update
@@ -29,5 +30,6 @@
 //	                     virtualmachineinstancereplicasets,
 //	                     virtualmachineinstancemigrations           get, list, watch   (cluster)
 //	""                   pods, nodes                                get, list, watch   (cluster)
+//	""                   persistentvolumeclaims                     list, watch        (cluster)
 //	coordination.k8s.io  leases                                     get, create, update (own namespace)
 package crdwatch

@@ -30,6 +30,7 @@ const (
 
 	byEvacuation = "evacuation" // instances by the node that they are asked to leave
 	byImage      = "image"      // instances that have not ended by the image of their launcher
+	byClaim      = "claim"      // instances by the namespaces and names of their claims
 )
 
 // unended is the value of byEnd for migrations that have not ended.
@@ -40,6 +41,8 @@ type Informers struct {
 	VMs, VMIs, ReplicaSets, Migrations cache.SharedIndexInformer
 	// Pods are launcher pods, Workers the pods of node workers.
 	Pods, Nodes, Workers cache.SharedIndexInformer
+	// Claims are PersistentVolumeClaims, whoever uses them.
+	Claims cache.SharedIndexInformer
 	// image is the one that new launchers get; "": nobody's launcher is outdated.
 	image string
 }
@@ -57,6 +60,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		return cache.NewSharedIndexInformer(kv.ListWatch(resource, "", ""), object, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
+	everything := informers.NewSharedInformerFactory(clients, 0).Core().V1()
 	i := &Informers{
 		image:       image,
 		VMs:         custom(kube.ResourceVM, &kubevirt.VirtualMachine{}),
@@ -64,7 +68,8 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		ReplicaSets: custom(kube.ResourceVMIRS, &kubevirt.VirtualMachineInstanceReplicaSet{}),
 		Migrations:  custom(kube.ResourceVMIM, &kubevirt.VirtualMachineInstanceMigration{}),
 		Pods:        launchers.Core().V1().Pods().Informer(),
-		Nodes:       informers.NewSharedInformerFactory(clients, 0).Core().V1().Nodes().Informer(),
+		Nodes:       everything.Nodes().Informer(),
+		Claims:      everything.PersistentVolumeClaims().Informer(),
 		Workers:     workers.Core().V1().Pods().Informer(),
 	}
 	for _, informer := range i.each() {
@@ -76,7 +81,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		i.Workers:    {byNode: nodeOf},
 		i.Pods:       {byNode: nodeOf, byOwner: ownerOf, byVMI: vmiOf},
 		i.Migrations: {byVMI: vmiOf, byEnd: endOf},
-		i.VMIs:       {byEvacuation: evacueeOf, byImage: imageOf},
+		i.VMIs:       {byEvacuation: evacueeOf, byImage: imageOf, byClaim: claimsOf},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
 			return nil, fmt.Errorf("preparing an index: %w", err)
@@ -125,7 +130,8 @@ func nodeOf(o any) ([]string, error) {
 }
 
 func (i *Informers) each() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Migrations, i.Pods, i.Nodes, i.Workers}
+	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Migrations, i.Pods, i.Nodes, i.Workers,
+		i.Claims}
 }
 
 func (i *Informers) run(ctx context.Context) {

@@ -140,7 +140,7 @@ func describe(i *Informers) entities {
 			kind: kind[contract.VMIObservation]{name: "vmi", signal: contract.SignalObserveVMI,
 				same: observe.SameVMI},
 			workflow: contract.WorkflowVMI, title: "VirtualMachineInstance", id: contract.VMIID,
-			informer: i.VMIs, observe: observe.VMI, gone: observe.GoneVMI,
+			informer: i.VMIs, observe: i.observeVMI, gone: observe.GoneVMI,
 			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, _ bool,
 				from origin) {
 				d.vmiForVM(vmi, from)

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -24,6 +25,8 @@ func Strip(o any) (any, error) {
 		return stripPod(o), nil
 	case *corev1.Node:
 		return stripNode(o), nil
+	case *corev1.PersistentVolumeClaim:
+		return stripClaim(o), nil
 	default:
 		return o, nil // what the informer knows of a deletion that it missed
 	}
@@ -72,6 +75,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
 			EvictionStrategy:              vmi.Spec.EvictionStrategy,
+			Volumes:                       stripVolumes(vmi.Spec.Volumes),
 		},
 		Status: kubevirt.VirtualMachineInstanceStatus{
 			Phase: vmi.Status.Phase, NodeName: vmi.Status.NodeName, Conditions: vmi.Status.Conditions,
@@ -162,5 +166,28 @@ func stripNode(node *corev1.Node) *corev1.Node {
 			out.Status.Conditions = []corev1.NodeCondition{c}
 		}
 	}
+	return out
+}
+
+// stripVolumes keeps those that are claims.
+func stripVolumes(volumes []kubevirt.Volume) []kubevirt.Volume {
+	var out []kubevirt.Volume
+	for i := range volumes {
+		if _, isClaim := claims.Of(&volumes[i]); isClaim {
+			out = append(out, volumes[i])
+		}
+	}
+	return out
+}
+
+func stripClaim(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	out := &corev1.PersistentVolumeClaim{
+		ObjectMeta: stripMeta(pvc.ObjectMeta),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: pvc.Spec.AccessModes, VolumeMode: pvc.Spec.VolumeMode, Resources: pvc.Spec.Resources,
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: pvc.Status.Phase, Capacity: pvc.Status.Capacity},
+	}
+	out.Annotations = observe.ThickAnnotations(pvc.Annotations)
 	return out
 }

@@ -23,6 +23,7 @@ func SameVMI(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
 		o.ResourceVersion, o.Phase, o.NodeName, o.Conditions, o.EverRan, o.PhaseTimes, o.ActivePods, o.Migration = "",
 			"", "", nil, false, nil, nil, nil
+		o.ClaimsVersion = ""
 	}
 	return reflect.DeepEqual(a, b)
 }
@@ -32,7 +33,7 @@ func SameVMI(a, b contract.VMIObservation) bool {
 // VMI's to show.
 func SameCopy(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
-		o.ResourceVersion = ""
+		o.ResourceVersion, o.ClaimsVersion = "", ""
 		switch o.Phase {
 		case "", "Pending", "Scheduling", "Scheduled":
 			o.Phase, o.NodeName = "", ""

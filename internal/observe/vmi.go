@@ -99,6 +99,13 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	if o.Phase == string(kubevirt.Running) {
 		out.NodeName = o.NodeName
 	}
+	out.ClaimsVersion = o.ClaimsVersion
+	for _, c := range o.Claims {
+		if c.Unbound() {
+			out.Claims = append(out.Claims, contract.VolumeClaim{Volume: c.Volume, Claim: c.Claim, UID: c.UID,
+				Phase: c.Phase})
+		}
+	}
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -289,4 +290,33 @@ func (c *Cluster) Quota(most int) {
 		}
 		return nil
 	})
+}
+
+// OnClaim puts a volume of the instance on a claim.
+func OnClaim(name string) func(*kubevirt.VirtualMachineInstance) {
+	return func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: "data", VolumeSource: kubevirt.VolumeSource{
+			PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
+				PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}})
+	}
+}
+
+// CreateClaim makes a claim that is not bound.
+func (c *Cluster) CreateClaim(name string, modes ...corev1.PersistentVolumeAccessMode) {
+	_, err := kube.Put(c.Kube, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes, Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	})
+	require.NoError(c.t, err)
+}
+
+// BindClaim gives a claim a volume of the cluster's.
+func (c *Cluster) BindClaim(name, capacity string) {
+	_, err := kube.Edit(c.Kube, Namespace, name, "status", func(pvc *corev1.PersistentVolumeClaim) {
+		pvc.Status.Phase = corev1.ClaimBound
+		pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(capacity)}
+	})
+	require.NoError(c.t, err)
 }

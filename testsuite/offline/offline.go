@@ -123,6 +123,7 @@ func (w *Watcher) Set(o metav1.Object) {
 	if err != nil {
 		return
 	}
+	i.version = o.GetResourceVersion()
 	before, known, err := i.GetStore().Get(stripped)
 	if err != nil || i.GetStore().Update(stripped) != nil {
 		return
@@ -186,7 +187,11 @@ func (q *queue) Put(d crdwatch.Delivery) {
 type still struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
+	version  string
 }
+
+// LastSyncResourceVersion is that of the object that it was given last.
+func (s *still) LastSyncResourceVersion() string { return s.version }
 
 // AddEventHandler keeps the handler.
 func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
@@ -195,7 +200,8 @@ func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEve
 }
 
 func all(i *crdwatch.Informers) []*cache.SharedIndexInformer {
-	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers}
+	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers,
+		&i.Claims}
 }
 
 func (w *Watcher) stills() []*still {
@@ -222,6 +228,8 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 		i = w.informers.Migrations
 	case *corev1.Node:
 		i = w.informers.Nodes
+	case *corev1.PersistentVolumeClaim:
+		i = w.informers.Claims
 	case *corev1.Pod:
 		worker, err := labels.Parse(crdwatch.WorkerSelector)
 		switch {

@@ -18,6 +18,7 @@ func Scenarios() []Scenario {
 	all = append(all, controlStories()...)
 	all = append(all, operationStories()...)
 	all = append(all, migrationStories()...)
+	all = append(all, claimStories()...)
 	return all
 }
 

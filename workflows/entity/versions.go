@@ -26,3 +26,18 @@ func Without(list []string, drop ...string) []string {
 	}
 	return out
 }
+
+// OlderPart says that a part of an observation is older than what is known of it. Such a part has a version of its own,
+// since it is of other objects; where it is not known any more, the versions of the whole are compared. Of two of the
+// same version the one that comes last counts.
+func OlderPart[T any, P Observed[T]](known, version string, whole *T, o T) bool {
+	switch {
+	case known != "" && version != "":
+		return Newer(known, version)
+	case version != "", whole == nil:
+		return false
+	}
+	_, before := P(whole).Version()
+	_, now := P(&o).Version()
+	return Newer(before, now)
+}

@@ -54,9 +54,7 @@ func (s *State) observe(o contract.NodeObservation) {
 		return
 	}
 	ready, version := old.WorkerReady, old.WorkerVersion
-	known := o.WorkerVersion != "" && version != ""
-	if known && !entity.Newer(version, o.WorkerVersion) || !known &&
-		!entity.Newer(old.ResourceVersion, o.ResourceVersion) {
+	if !entity.OlderPart(version, o.WorkerVersion, old, o) {
 		ready, version = o.WorkerReady, o.WorkerVersion
 	}
 	next := *s.Node

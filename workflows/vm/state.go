@@ -175,16 +175,35 @@ func (s *State) read(r contract.ReadVMResult) {
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	s.Heard(o.Epoch)
+	fresh := s.Heard(o.Epoch)
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
 	was := s.VMI
-	if s.VMI = entity.Newest(was, o); s.VMI == was {
+	s.VMI = entity.Newest(was, o)
+	news := s.VMI != was
+	s.believeClaims(was, o, fresh)
+	if !news {
 		return
 	}
 	s.OutcomeUnknown = s.OutcomeUnknown || s.undecided && s.passed(was)
 	s.undecided = true
+}
+
+// believeClaims keeps what crdwatch said last of the claims of the VMI, which is as old as what it had read of those:
+// who writes or reads the VMI itself says nothing of them.
+func (s *State) believeClaims(was *contract.VMIObservation, o contract.VMIObservation, fresh bool) {
+	if s.VMI == nil || s.VMI.Gone || was == nil || was.UID != s.VMI.UID || o.UID != s.VMI.UID {
+		return
+	}
+	last := was
+	if o.ClaimsVersion != "" && (fresh || !entity.OlderPart(was.ClaimsVersion, o.ClaimsVersion, was, o)) {
+		last = &o
+	}
+	if now := *s.VMI; !entity.Same(now.Claims, last.Claims) || now.ClaimsVersion != last.ClaimsVersion {
+		now.Claims, now.ClaimsVersion = last.Claims, last.ClaimsVersion
+		s.VMI = &now
+	}
 }
 
 // passed says that a running instance has said something that it says no more, and that is not known to have been

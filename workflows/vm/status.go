@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"slices"
+
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -39,7 +41,7 @@ func Printables() []Printable {
 		awaits("DataVolumeError", "DataVolumes"),
 		{Status: "ErrorUnschedulable", When: lacks("PodScheduled", "Unschedulable")},
 		awaits("Provisioning", "DataVolumes"),
-		awaits("WaitingForVolumeBinding", "PersistentVolumeClaims"),
+		{Status: "WaitingForVolumeBinding", When: func(s *State) bool { return s.starting() && s.unbound() }},
 		{Status: "ErrImagePull", When: lacks("Synchronized", "ErrImagePull")},
 		{Status: "ImagePullBackOff", When: lacks("Synchronized", "ImagePullBackOff")},
 		{Status: "Starting", When: (*State).starting},
@@ -80,6 +82,11 @@ func (s *State) starting() bool {
 	default:
 		return false
 	}
+}
+
+// unbound: a claim of the instance is there, and not bound.
+func (s *State) unbound() bool {
+	return s.situation() != runstrategy.Absent && slices.ContainsFunc(s.VMI.Claims, contract.VolumeClaim.Unbound)
 }
 
 // over: there is no instance, or it has ended.

@@ -92,14 +92,18 @@ func (e *instance) findPod(ctx workflow.Context) error {
 }
 
 func (e *instance) createPod(ctx workflow.Context) error {
+	e.state.ClaimsHeard = false
 	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, string(actCreatePod),
 		contract.CreatePodInput{VMI: e.state.Object})
 	if entity.ErrorType(err) == contract.ErrorGone {
 		e.leaving(ctx)
 		return nil
 	}
+	if err == nil {
+		e.state.attempted(r, workflow.Now(ctx))
+	}
 	switch {
-	case err != nil:
+	case err != nil, r.Awaits != nil:
 	case r.Refused != "":
 		err = e.state.correct(r.VMI, r.Refused)
 	default:

@@ -207,7 +207,7 @@ func TestNothingIsStartedInAMigrationsPod(t *testing.T) {
 			s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: c.phase, NodeName: c.node})
 			p := another("x")
 			s.Launcher = s.anew(p)
-			d, _ := s.decideBoot()
+			d, _ := s.decideBoot(time.Time{})
 			require.Equal(t, c.want, d.Action)
 		})
 	}

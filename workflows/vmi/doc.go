@@ -12,6 +12,7 @@
 //	moves.go    the guest on its way from one pod to another
 //	arrival.go  the guest that has just been moved, of which not everything has caught up
 //	progress.go how far a guest's copy is
+//	volumes.go  the claims that its volumes are on, which may not be there yet
 //	orphans.go  pods whose migration is gone
 //	lost.go     a node that does not answer, and what proves that its guests are off
 //	controls.go what a person may ask of it

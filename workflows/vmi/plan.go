@@ -82,7 +82,7 @@ func (s *State) urgent(now time.Time) decision {
 	if d, ok := s.decideEnding(now); ok {
 		return s.held(d, now)
 	}
-	if d, ok := s.decideBoot(); ok {
+	if d, ok := s.decideBoot(now); ok {
 		return s.held(d, now)
 	}
 	if d, ok := s.decideOrphans(now); ok {
@@ -180,10 +180,10 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 }
 
 // decideBoot brings the VMI from nothing to a running guest.
-func (s *State) decideBoot() (decision, bool) {
+func (s *State) decideBoot(now time.Time) (decision, bool) {
 	switch s.Phase {
 	case PhaseUnset, PhasePending:
-		if s.Pod == nil {
+		if s.Pod == nil && !s.awaiting(now) {
 			return decision{Action: actCreatePod, Why: "the VirtualMachineInstance has none"}, true
 		}
 	case PhaseScheduled:
@@ -295,6 +295,9 @@ func (s *State) waiting() string {
 	case PhaseSucceeded, PhaseFailed:
 		return "nothing: " + s.Explanation
 	default:
+		if w := s.lacking(); w != nil {
+			return "its volumes: " + w.Message
+		}
 		return "the next observation"
 	}
 }

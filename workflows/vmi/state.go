@@ -57,6 +57,7 @@ type State struct {
 	PodsBy time.Time `json:"podsBy,omitzero"`
 
 	Moves
+	Volumes
 	entity.Manual
 	entity.Memory
 
@@ -72,7 +73,7 @@ type State struct {
 
 // observeVMI folds what crdwatch saw of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	s.Heard(o.Epoch)
+	fresh := s.Heard(o.Epoch)
 	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -80,6 +81,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		}
 		return
 	}
+	s.observeClaims(o, fresh)
 	was := s.VMI
 	s.VMI, s.Next = entity.Track(was, s.Next, o)
 	s.Stale = s.Stale || s.VMI != was && s.VMI.Again && !s.VMI.Gone
@@ -98,6 +100,7 @@ func (s *State) adopt(o contract.VMIObservation) {
 		s.Pod, s.Domain, s.Others = nil, nil, nil
 	}
 	s.Object.UID = o.UID
+	s.observeClaims(o, false)
 	s.VMI = &o
 	s.Phase = Phase(o.Phase)
 	if !s.Phase.known() {
@@ -195,6 +198,11 @@ func (s *State) read(r contract.ReadVMIResult) {
 	s.chooseAgain(true)
 	if before != nil && s.podHeld() {
 		s.Domain = nil // it is asked for; what was heard of the others' stays
+	}
+	if r.VMI != nil && s.Pod != nil && !s.anyHeld() && !s.PodReleased &&
+		contains([]Phase{PhaseUnset, PhasePending}, s.Phase) {
+		// Etcd was put back to when there was none yet. What is heard of it late does not bring it back.
+		s.Others, s.Launcher = append(s.Others, s.Launcher), Launcher{}
 	}
 }
 

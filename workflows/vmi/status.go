@@ -86,16 +86,18 @@ func (s *State) refreshConditions(now time.Time) {
 		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason,
 			Message: s.Failure.Message})
 	default:
-		s.Conditions = conditions.Remove(s.Conditions, "Synchronized")
-		if c := s.launcherProblem(now); c != nil {
-			set(*c)
-		}
+		s.Conditions = conditions.Show(s.Conditions, "Synchronized", s.launcherProblem(now), now.Truncate(time.Second))
 	}
 	s.refreshLost(now)
-	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil {
+	lacking := s.lacking()
+	switch {
+	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: s.Pod.Unschedulable.Message})
-	} else {
+	case lacking != nil:
+		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
+			Message: lacking.Message})
+	default:
 		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
 	}
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
@@ -250,6 +252,7 @@ func (s *State) status() contract.VMIStatus {
 		Reason:     s.Reason,
 		Conditions: s.Conditions,
 		PhaseTimes: s.PhaseTimes,
+		Claims:     s.shownClaims(),
 
 		DomainUnknown: s.domainUnknown(),
 	}
@@ -313,7 +316,8 @@ func (s *State) differs() bool {
 	if s.Written == nil {
 		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was
 		// written then.
-		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() || s.urgentNews()
+		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() ||
+			s.urgentNews() || s.lacking() != nil
 	}
 	now := s.status()
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {

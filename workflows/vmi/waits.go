@@ -138,12 +138,20 @@ func (s *State) alarm(now time.Time) time.Time {
 	for _, t := range s.claimAlarm() {
 		earlier(t)
 	}
+	if s.lacking() != nil {
+		earlier(s.AwaitsUntil)
+	}
 	return at
 }
 
-// launcherProblem is what keeps the launcher's containers from starting, as condition Synchronized says it, or nil.
+// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, as condition Synchronized
+// says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
+	if w := s.lacking(); w != nil {
+		c.Reason, c.Message = w.Reason, w.Message
+		return &c
+	}
 	if s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.WaitingReason != "" {
 		c.Reason, c.Message = s.Pod.WaitingReason, s.Pod.WaitingMessage
 		return &c

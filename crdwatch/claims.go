@@ -1,0 +1,50 @@
+package crdwatch
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// claimsOf indexes instances by the namespaces and names of their claims.
+func claimsOf(o any) ([]string, error) {
+	vmi, ok := o.(*kubevirt.VirtualMachineInstance)
+	if !ok || vmi.IsFinal() {
+		return nil, nil
+	}
+	var out []string
+	for i := range vmi.Spec.Volumes {
+		if name, isClaim := claims.Of(&vmi.Spec.Volumes[i]); isClaim {
+			out = append(out, vmi.Namespace+"/"+name)
+		}
+	}
+	return out, nil
+}
+
+// observeVMI observes an instance with the claims of its volumes.
+func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
+	version := i.Claims.LastSyncResourceVersion() // of two with the same version the one that comes last counts
+	o := observe.VMI(vmi)
+	for n := range vmi.Spec.Volumes {
+		v := &vmi.Spec.Volumes[n]
+		name, isClaim := claims.Of(v)
+		if !isClaim {
+			continue
+		}
+		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
+		o.Claims, o.ClaimsVersion = append(o.Claims, observe.VolumeClaim(v.Name, name, pvc)), version
+	}
+	return o
+}
+
+// claim sends a claim, or that it is gone, to the instances that have it.
+func (d *differ) claim(pvc *corev1.PersistentVolumeClaim, from origin) {
+	key := cache.MetaObjectToName(pvc).String()
+	for _, vmi := range indexed[*kubevirt.VirtualMachineInstance](d.informers.VMIs, byClaim, key) {
+		d.entities.vmi.changed(d, cache.MetaObjectToName(vmi).String(), from)
+	}
+}

@@ -1,0 +1,69 @@
+package crdwatch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestAClaimIsToldToThoseWhoHaveIt, and to their VMs while it is not bound.
+func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {
+	e := newTestDiffer(t)
+	vm := &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
+	instance := func(name, claim string) *kubevirt.VirtualMachineInstance {
+		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "i",
+			ResourceVersion: "2", OwnerReferences: controlledBy(vm, "VirtualMachine")}}
+		vmi.Spec.Volumes = []kubevirt.Volume{{Name: "root"}, {Name: "data", VolumeSource: kubevirt.VolumeSource{
+			DataVolume: &kubevirt.DataVolumeSource{Name: claim}}}}
+		return stripVMI(vmi)
+	}
+	require.NoError(t, e.informers.VMs.GetStore().Add(vm))
+	require.NoError(t, e.informers.VMIs.GetIndexer().Add(instance("web", "mine")))
+	e.entities.vm.changed(e, "a/web", change)
+	e.entities.vmi.changed(e, "a/web", change)
+	told := func(workflow string) []contract.VolumeClaim {
+		t.Helper()
+		for _, d := range outbox(e).pending[workflow] {
+			if o, ok := d.Payload.(contract.VMIObservation); ok {
+				delete(outbox(e).pending, workflow)
+				return o.Claims
+			}
+		}
+		return nil
+	}
+	require.Equal(t, []contract.VolumeClaim{{Volume: "data", Claim: "mine"}}, told("vmi/a/web"), "it does not exist")
+	require.Empty(t, told("vm/a/web"))
+
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "mine", UID: "c", ResourceVersion: "3"},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	}
+	set := func(phase corev1.PersistentVolumeClaimPhase) {
+		claim = claim.DeepCopy()
+		claim.Status.Phase = phase
+		require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(claim)))
+		e.claim(claim, change)
+	}
+	set(corev1.ClaimPending)
+	want := []contract.VolumeClaim{{Volume: "data", Claim: "mine", UID: "c", Phase: "Pending"}}
+	require.Equal(t, want, told("vmi/a/web"))
+	require.Equal(t, want, told("vm/a/web"))
+	set(corev1.ClaimPending)
+	require.Empty(t, told("vmi/a/web"), "nothing has changed")
+	set(corev1.ClaimBound)
+	want[0].Phase = "Bound"
+	require.Equal(t, want, told("vmi/a/web"))
+	require.Len(t, outbox(e).pending["vm/a/web"], 1)
+	require.Empty(t, told("vm/a/web"), "a bound one is no news of the VM's")
+
+	other := claim.DeepCopy()
+	other.Name, other.Namespace = "mine", "b"
+	e.claim(other, change)
+	require.Empty(t, outbox(e).pending["vmi/a/web"], "another namespace's")
+}

@@ -1,0 +1,89 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// claim is the one of the VM in these stories.
+const claim = "data"
+
+// claimStories are about VMs that keep their data.
+func claimStories() []Scenario {
+	return []Scenario{
+		{Name: "claim-appears", Story: func(w *World) {
+			w.Create(onClaim())
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusPvcNotFound) })
+			w.CreateClaim()
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusWaitingForVolumeBinding) })
+			w.BindClaim()
+		}, Want: keeps},
+		{Name: "claim-never-appears", Story: func(w *World) {
+			w.Create(onClaim())
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusPvcNotFound) })
+			w.Delete(vm)
+		}, Want: gone(vm)},
+	}
+}
+
+// onClaim is a VM with a disk on the claim.
+func onClaim() *kubevirt.VirtualMachine {
+	m := Machine(vm, kubevirt.RunStrategyAlways)
+	spec := &m.Spec.Template.Spec
+	spec.Domain.Devices.Disks = append(spec.Domain.Devices.Disks, kubevirt.Disk{Name: "data",
+		DiskDevice: kubevirt.DiskDevice{Disk: &kubevirt.DiskTarget{Bus: "virtio"}}})
+	source := &kubevirt.PersistentVolumeClaimVolumeSource{}
+	source.ClaimName = claim
+	spec.Volumes = append(spec.Volumes, kubevirt.Volume{Name: "data",
+		VolumeSource: kubevirt.VolumeSource{PersistentVolumeClaim: source}})
+	return m
+}
+
+func (w *World) says(status kubevirt.VirtualMachinePrintableStatus) bool {
+	v := w.VM(vm)
+	return v != nil && v.Status.PrintableStatus == status
+}
+
+// CreateClaim makes the claim; nothing binds it.
+func (w *World) CreateClaim() {
+	defer w.requested()
+	_, _ = kube.Put(w.Kube, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: claim},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	})
+}
+
+// BindClaim gives the claim a volume of the cluster's.
+func (w *World) BindClaim() {
+	defer w.requested()
+	_, _ = kube.Edit(w.Kube, Namespace, claim, "status", func(pvc *corev1.PersistentVolumeClaim) {
+		pvc.Status.Phase = corev1.ClaimBound
+		pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	})
+}
+
+// keeps wants the VM to run, and its instance to say what its claim is.
+func keeps(w *World) error {
+	if err := runs(vm)(w); err != nil {
+		return err
+	}
+	for _, s := range w.VMI(vm).Status.VolumeStatus {
+		if c := s.PersistentVolumeClaimInfo; c != nil && c.ClaimName == claim {
+			if got := c.Capacity.Storage().String(); got != "2Gi" {
+				return fmt.Errorf("the claim of instance %s is said to have %s", vm, got)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("instance %s says nothing of its claim", vm)
+}

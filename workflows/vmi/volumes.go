@@ -1,0 +1,68 @@
+package vmi
+
+import (
+	"time"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// Volumes is what is known of the PersistentVolumeClaims that the VMI's volumes are on. Nothing is decided from it but
+// when to try again: what a pod needs is read by whoever makes it.
+type Volumes struct {
+	// Claims are as they were last heard of or read, and Told how far crdwatch had read for that.
+	Claims []contract.VolumeClaim `json:"claims,omitempty"`
+	Told   string                 `json:"claimsVersion,omitempty"`
+	// Awaits is what the last attempt to make the pod found missing (nil: nothing). There is another one when something
+	// was heard of the claims since it began, or at AwaitsUntil: an observation may have been missed.
+	Awaits      *contract.Awaits `json:"awaits,omitempty"`
+	AwaitsUntil time.Time        `json:"awaitsUntil,omitzero"`
+	ClaimsHeard bool             `json:"claimsHeard,omitempty"`
+}
+
+// observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
+func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
+	if o.Claims == nil || o.UID != s.Object.UID || !fresh && entity.OlderPart(s.Told, o.ClaimsVersion, s.VMI, o) {
+		return
+	}
+	s.Told = o.ClaimsVersion
+	if !entity.Same(s.Claims, o.Claims) {
+		s.Claims, s.ClaimsHeard = o.Claims, true
+	}
+}
+
+// attempted takes in what an attempt to make the pod has read of the claims.
+func (s *State) attempted(r contract.CreatePodResult, now time.Time) {
+	if r.Claims != nil {
+		s.Claims = r.Claims
+	}
+	s.Awaits, s.AwaitsUntil = r.Awaits, time.Time{}
+	if r.Awaits != nil {
+		s.AwaitsUntil = now.Add(lookAgain)
+	}
+}
+
+// awaiting says that another attempt to make the pod would find the same missing.
+func (s *State) awaiting(now time.Time) bool {
+	return s.Awaits != nil && !s.ClaimsHeard && now.Before(s.AwaitsUntil)
+}
+
+// lacking is what the VMI waits for before it gets a pod; nil: nothing.
+func (s *State) lacking() *contract.Awaits {
+	if s.Pod != nil || s.Phase.Final() {
+		return nil
+	}
+	return s.Awaits
+}
+
+// shownClaims are those that exist, as the status shows them.
+func (s *State) shownClaims() []contract.VolumeClaim {
+	var out []contract.VolumeClaim
+	for _, c := range s.Claims {
+		if c.UID != "" {
+			c.UID, c.Phase = "", ""
+			out = append(out, c)
+		}
+	}
+	return out
+}

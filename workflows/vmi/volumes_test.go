@@ -1,0 +1,97 @@
+package vmi_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/cluster"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestAnInstanceWaitsForItsClaim without asking again and again, and goes on by itself.
+func TestAnInstanceWaitsForItsClaim(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
+	const missing = "PVC default/data does not exist, waiting for it to appear"
+	w.at(4*time.Minute, func() {
+		require.Nil(t, w.Pod())
+		require.Equal(t, 1, w.Count(contract.ActivityCreatePod), "nobody asks again and again")
+		require.Equal(t, 1, w.Count(contract.ActivityPatchVMI))
+		require.Equal(t, "Pending", w.VMIStatus.Phase)
+		for kind, reason := range map[string]string{
+			"Synchronized": "FailedPvcNotFound", "PodScheduled": "Unschedulable",
+		} {
+			c := w.condition(kind)
+			require.Equal(t, []string{"False", reason, missing}, []string{c.Status, c.Reason, c.Message})
+		}
+		w.CreateClaim("other")
+	})
+	w.at(4*time.Minute+time.Second, func() {
+		require.Equal(t, 1, w.Count(contract.ActivityCreatePod), "it is another one's")
+		w.CreateClaim("data", corev1.ReadWriteOnce)
+	})
+	w.at(4*time.Minute+2*time.Second, func() {
+		require.NotNil(t, w.Pod(), "the pod waits for the claim's volume, as any pod does")
+		require.Equal(t, 2, w.Count(contract.ActivityCreatePod))
+		w.BindClaim("data", "2Gi")
+		w.RunPod()
+	})
+	w.at(5*time.Minute, func() {
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+		require.Empty(t, w.condition("Synchronized"))
+		require.Empty(t, w.condition("PodScheduled"))
+		require.Equal(t, []contract.VolumeClaim{{Volume: "data", Claim: "data", AccessModes: []string{"ReadWriteOnce"},
+			Capacity: "2Gi", Requests: "1Gi"}}, w.VMIStatus.Claims)
+		c := w.condition("LiveMigratable")
+		require.Equal(t, "DisksNotLiveMigratable", c.Reason)
+		require.Equal(t, "cannot migrate VMI: PVC data is not shared, live migration requires that all PVCs must be shared "+
+			"(using ReadWriteMany access mode)", c.Message)
+		w.BindClaim("data", "3Gi")
+	})
+	w.at(5*time.Minute+10*time.Second, func() {
+		require.Equal(t, "3Gi", w.VMIStatus.Claims[0].Capacity, "it has grown")
+		w.DeleteVMI()
+	})
+	w.at(5*time.Minute+12*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
+	w.run(t)
+}
+
+// TestAClaimThatNobodyTellsOf is found in the end, and an instance that waits can be deleted.
+func TestAClaimThatNobodyTellsOf(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
+	w.at(time.Second, func() { w.Unseen(func() { w.CreateClaim("data") }) })
+	w.at(4*time.Minute, func() { require.Nil(t, w.Pod()) })
+	w.at(6*time.Minute, func() {
+		require.NotNil(t, w.Pod())
+		w.DeleteVMI()
+	})
+	w.at(7*time.Minute, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
+	w.run(t)
+
+	w = newWorld(t)
+	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
+	w.at(time.Minute, w.DeleteVMI)
+	w.run(t)
+}
+
+// TestAClaimThatComesWhileItIsLookedFor is not waited for: word of it may be there before the answer that it is not.
+func TestAClaimThatComesWhileItIsLookedFor(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
+	w.Lose = func(activity string) error {
+		if activity == contract.ActivityCreatePod && w.Count(activity) == 1 {
+			w.CreateClaim("data")
+		}
+		return nil
+	}
+	w.at(time.Minute, func() {
+		require.NotNil(t, w.Pod())
+		w.DeleteVMI()
+	})
+	w.at(2*time.Minute, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
+	w.run(t)
+}
