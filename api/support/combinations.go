@@ -5,6 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 // Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain
@@ -17,11 +19,11 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			Type: metav1.CauseTypeFieldValueNotSupported, Field: prefix + path, Message: prefix + path + message,
 		})
 	}
-	volumes := map[string]bool{}
+	volumes := map[string]*kubevirtv1.Volume{}
 	cloudInit := ""
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
-		volumes[v.Name] = true
+		volumes[v.Name] = v
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Value() < 1<<20 {
 			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported yet")
 		}
@@ -41,8 +43,19 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	}
 	for i, d := range spec.Domain.Devices.Disks {
 		at := fmt.Sprintf(".domain.devices.disks[%d]", i)
-		if d.CDRom != nil && !volumes[d.Name] {
-			refuse(at+".cdrom", ": an empty CD-ROM drive is not supported yet")
+		v := volumes[d.Name]
+		if v == nil {
+			v = &kubevirtv1.Volume{}
+			if d.CDRom != nil {
+				refuse(at+".cdrom", ": an empty CD-ROM drive is not supported yet")
+			}
+		}
+		if _, kept := claims.Kept(v); d.Shareable != nil && *d.Shareable && !kept {
+			refuse(at+".shareable", ": a volume that belongs to one pod is not supported yet")
+		}
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly && d.Disk != nil && !d.Disk.ReadOnly &&
+			(d.Disk.Bus == "" || d.Disk.Bus == kubevirtv1.DiskBusSATA) {
+			refuse(at+".disk.bus", ": a disk on sata with a claim that is mounted read-only is not supported yet")
 		}
 		if d.IO == kubevirtv1.IONative && d.Cache != "" && d.Cache != kubevirtv1.CacheNone {
 			refuse(at+".io", ": native needs cache mode none")

@@ -13,11 +13,13 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"domain": {"devices": {"disks": [
 			{"name": "a"}, {"name": "drive", "cdrom": {}}, {"name": "b", "cdrom": {}}, {"name": "e", "io": "native", "cache": "writeback"},
-			{"name": "f", "io": "native"}
+			{"name": "f", "io": "native"}, {"name": "e", "shareable": true}, {"name": "g", "shareable": true, "disk": {"bus": "virtio"}},
+			{"name": "g", "disk": {}}
 		]}},
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
-			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "g", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}}
+			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
+			{"name": "g", "persistentVolumeClaim": {"claimName": "c", "readOnly": true}}
 		]
 	}`), &spec))
 	var got []string
@@ -31,5 +33,7 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"spec.volumes[4].sysprep: neither a Secret nor a ConfigMap is not supported yet",
 		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
+		"spec.domain.devices.disks[5].shareable: a volume that belongs to one pod is not supported yet",
+		"spec.domain.devices.disks[7].disk.bus: a disk on sata with a claim that is mounted read-only is not supported yet",
 	}, got)
 }

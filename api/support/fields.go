@@ -160,7 +160,7 @@ func devices() []Field {
 		{Path: "domain.devices.disks[].io"},
 		{Path: "domain.devices.disks[].dedicatedIOThread"},
 		{Path: "domain.devices.disks[].errorPolicy"},
-		{Path: "domain.devices.disks[].shareable", Values: []string{"false"}},
+		{Path: "domain.devices.disks[].shareable"},
 		{Path: "domain.devices.inputs[].name"},
 		{Path: "domain.devices.inputs[].type", Values: []string{"tablet"}},
 		{Path: "domain.devices.inputs[].bus", Values: []string{"usb", "virtio"}},
@@ -207,6 +207,8 @@ func volumes() []Field {
 		{Path: "volumes[].downwardAPI.**"},
 		{Path: "volumes[].serviceAccount.serviceAccountName"},
 		{Path: "volumes[].sysprep.**"},
+		{Path: "volumes[].persistentVolumeClaim.claimName"},
+		{Path: "volumes[].persistentVolumeClaim.readOnly"},
 	}
 }
 

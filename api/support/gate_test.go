@@ -37,7 +37,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		},
 		"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
 		"evictionStrategy": "LiveMigrate", "startStrategy": "Paused",
-		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]
+		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "hostDisk": {"path": "/c"}}]
 	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
 	require.Equal(t, map[string]string{
 		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
@@ -50,8 +50,8 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.devices.tpm":               "spec.domain.devices.tpm is not supported yet",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",
-		"spec.startStrategy":                    "spec.startStrategy is not supported yet",
-		"spec.volumes[1].persistentVolumeClaim": "spec.volumes[1].persistentVolumeClaim is not supported yet",
+		"spec.startStrategy":       "spec.startStrategy is not supported yet",
+		"spec.volumes[1].hostDisk": "spec.volumes[1].hostDisk is not supported yet",
 	}, got)
 }
 

@@ -14,14 +14,13 @@ func TestNothingOfTheHost(t *testing.T) {
 	for field, spec := range map[string]string{
 		"spec.volumes[0].hostDisk": `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: ` +
 			`DiskOrCreate}}]`,
-		"spec.volumes[0].downwardMetrics":       `volumes: [{name: a, downwardMetrics: {}}]`,
-		"spec.volumes[0].persistentVolumeClaim": `volumes: [{name: a, persistentVolumeClaim: {claimName: b}}]`,
-		"spec.volumes[0].dataVolume":            `volumes: [{name: a, dataVolume: {name: b}}]`,
-		"spec.volumes[0].containerPath":         `volumes: [{name: a, containerPath: {path: /etc}}]`,
-		"spec.domain.devices.downwardMetrics":   `domain: {devices: {downwardMetrics: {}}}`,
-		"spec.domain.devices.hostDevices":       `domain: {devices: {hostDevices: [{name: a, deviceName: b/c}]}}`,
-		"spec.domain.devices.gpus":              `domain: {devices: {gpus: [{name: a, deviceName: b/c}]}}`,
-		"spec.domain.devices.filesystems":       `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,
+		"spec.volumes[0].downwardMetrics":     `volumes: [{name: a, downwardMetrics: {}}]`,
+		"spec.volumes[0].dataVolume":          `volumes: [{name: a, dataVolume: {name: b}}]`,
+		"spec.volumes[0].containerPath":       `volumes: [{name: a, containerPath: {path: /etc}}]`,
+		"spec.domain.devices.downwardMetrics": `domain: {devices: {downwardMetrics: {}}}`,
+		"spec.domain.devices.hostDevices":     `domain: {devices: {hostDevices: [{name: a, deviceName: b/c}]}}`,
+		"spec.domain.devices.gpus":            `domain: {devices: {gpus: [{name: a, deviceName: b/c}]}}`,
+		"spec.domain.devices.filesystems":     `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,
 		"spec.domain.firmware.kernelBoot": `domain: {firmware: {kernelBoot: {container: {image: a, kernelPath: ` +
 			`/../../etc/shadow}}}}`,
 		"spec.domain.launchSecurity": `domain: {launchSecurity: {sev: {}}}`,
