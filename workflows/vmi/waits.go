@@ -144,8 +144,8 @@ func (s *State) alarm(now time.Time) time.Time {
 	return at
 }
 
-// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, as condition Synchronized
-// says it, or nil.
+// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, as condition
+// Synchronized says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
 	if w := s.lacking(); w != nil {

@@ -128,8 +128,8 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 	return a, nil
 }
 
-// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, and what
-// its claims are.
+// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, and
+// what its claims are.
 func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	out := &kubevirt.VirtualMachineInstance{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},

@@ -108,9 +108,9 @@ func scratch(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// overlayLimit is what may be written over one containerDisk or ephemeral volume, in bytes. Its overlay can grow to the disk's virtual
-// size, which only the launcher learns, when the image is there. Images of systems are made for 2 to 60 GiB; who needs
-// more says so in the ephemeral-storage that the VMI's domain is limited to.
+// overlayLimit is what may be written over one containerDisk or ephemeral volume, in bytes. Its overlay can grow to the
+// disk's virtual size, which only the launcher learns, when the image is there. Images of systems are made for 2 to 60
+// GiB; who needs more says so in the ephemeral-storage that the VMI's domain is limited to.
 const overlayLimit = 64 << 30
 
 // disks is the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted instead. A
