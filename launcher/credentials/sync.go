@@ -20,8 +20,12 @@ type Intervals struct{ Look, Again time.Duration }
 // KubeVirtIntervals are KubeVirt's.
 func KubeVirtIntervals() Intervals { return Intervals{Look: 15 * time.Second, Again: 5 * time.Minute} }
 
-// offline is KubeVirt's word for an agent that is not connected.
-const offline = "Guest agent is offline"
+// KubeVirt's words: for an agent that is not connected, and for what it could not set.
+const (
+	offline        = "Guest agent is offline"
+	keysFailed     = "Error encountered writing ssh pub key access credentials for user [%s]: %w"
+	passwordFailed = "Error encountered setting password for user [%s]: %w"
+)
 
 // State is what counts of the guest.
 type State struct{ Running, Connected, Frozen bool }
@@ -102,12 +106,12 @@ func (s *Syncer) apply(w Wanted) error {
 	var failed error
 	for _, user := range slices.Sorted(maps.Keys(w.Keys)) {
 		if err := agent.SetAuthorizedKeys(s.guest, user, w.Keys[user]); err != nil {
-			failed = fmt.Errorf("Error encountered writing ssh pub key access credentials for user [%s]: %w", user, err)
+			failed = fmt.Errorf(keysFailed, user, err) //nolint:staticcheck // KubeVirt's words
 		}
 	}
 	for _, user := range slices.Sorted(maps.Keys(w.Passwords)) {
 		if err := agent.SetPassword(s.guest, user, w.Passwords[user]); err != nil {
-			failed = fmt.Errorf("Error encountered setting password for user [%s]: %w", user, err)
+			failed = fmt.Errorf(passwordFailed, user, err) //nolint:staticcheck // KubeVirt's words
 		}
 	}
 	return failed

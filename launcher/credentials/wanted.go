@@ -33,8 +33,8 @@ func ByAgent(all []v1.AccessCredential) (keys, passwords []v1.AccessCredential) 
 	return keys, passwords
 }
 
-// Read reads the credentials from the folder with the Secrets, each in a folder of its name: a file's lines are keys, or
-// its name is a user and its content the password.
+// Read reads the credentials from the folder with the Secrets, each in a folder of its name: a file's lines are keys,
+// or its name is a user and its content the password.
 func Read(all []v1.AccessCredential, folder string) (Wanted, error) {
 	keys, passwords := ByAgent(all)
 	w := Wanted{Keys: map[string][]string{}, Passwords: map[string]string{}}

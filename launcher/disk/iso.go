@@ -59,7 +59,8 @@ func contents(vmi *v1.VirtualMachineInstance, v Volume) ([]iso.File, error) {
 		return nil, failed(v.Name, "reading the %s: %v", v.Kind, err)
 	}
 	if v.Kind == Sysprep && !slices.ContainsFunc(files, answersSetup) {
-		return nil, failed(v.Name, "Sysprep drive should contain autounattend.xml or unattend.xml but neither were found.")
+		return nil, failed(v.Name,
+			"Sysprep drive should contain autounattend.xml or unattend.xml but neither were found.")
 	}
 	return files, nil
 }

@@ -255,6 +255,7 @@ func TestAGuestMovesWithItsDisks(t *testing.T) {
 	m := newMove(t, from, to)
 	m.goes()
 	require.Greater(t, to.counted(), before)
+	to.run("echo 3 >/proc/sys/vm/drop_caches") // the guest's memory has moved, too
 	require.Equal(t, written, to.run("sha256sum < /dev/vdb"))
 	require.Equal(t, seed, to.run("sha256sum < /dev/sr0"))
 	require.NotContains(t, to.log(), "virtflow-guest ready", "the guest has not booted again")

@@ -57,7 +57,9 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 	o.Guest = guestInfo(d.GetGuest())
 	o.Migration = migrationProgress(d.GetMigration())
 	if c := d.GetAccessCredentials(); c != nil {
-		o.AccessCredentials = &contract.AccessCredentials{Done: c.GetDone(), Message: text(c.GetMessage(), maxGuestText)}
+		o.AccessCredentials = &contract.AccessCredentials{
+			Done: c.GetDone(), Message: text(c.GetMessage(), maxGuestText),
+		}
 	}
 	return o
 }
