@@ -17,6 +17,7 @@ type Config struct {
 	Private        string
 	Disks          string
 	ContainerDisks string
+	KernelBoot     string
 	CloudInit      string
 	UserData       string
 	NetworkData    string

@@ -218,8 +218,13 @@ func (l *Launcher) build(
 	if err := l.serveDHCP(ctx); err != nil {
 		return nil, err
 	}
+	boot, err := disk.Boot(l.vmi, l.cfg.KernelBoot)
+	if err != nil {
+		return nil, err
+	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), VhostNet: usable(l.cfg.VhostNet),
+		Boot: boot,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(),

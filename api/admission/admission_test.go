@@ -265,35 +265,23 @@ func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
 	}
 }
 
-// TestHotplugLimitsAreNotForUsersToSet: under KubeVirt's default rollout strategy an instance gets them, and whoever
-// asks for others is refused by name.
-func TestHotplugLimitsAreNotForUsersToSet(t *testing.T) {
+// TestRoomToGrow: under KubeVirt's default rollout strategy an instance gets it, and a user may ask for another.
+func TestRoomToGrow(t *testing.T) {
 	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
 	guest := resource.MustParse("64Mi")
-	always := kubevirtv1.RunStrategyAlways
-	vm := &kubevirtv1.VirtualMachine{
-		Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &always,
-			Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{}}}
-	vm.Spec.Template.Spec.Domain.Memory = &kubevirtv1.Memory{Guest: &guest}
-	causes, err := notRunYet(vm, live)
-	require.NoError(t, err)
-	require.Empty(t, causes)
-	vm.Spec.Template.Spec.Domain.CPU = &kubevirtv1.CPU{MaxSockets: 4}
-	causes, err = notRunYet(vm, live)
-	require.NoError(t, err)
-	require.Equal(t, "spec.template.spec.domain.cpu.maxSockets", causes[0].Field)
-
-	vmi := &kubevirtv1.VirtualMachineInstance{
-		Spec: kubevirtv1.VirtualMachineInstanceSpec{
-			Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest}}}}
-	require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
-	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
-	defaults.DropHotplugLimits(&vmi.Spec, live)
-	causes, err = instanceNotRunYet(&vmi.Spec, "spec")
-	require.NoError(t, err)
-	require.Empty(t, causes)
+	for asked, want := range map[uint32]uint32{0: 4, 2: 2} {
+		vmi := &kubevirtv1.VirtualMachineInstance{
+			Spec: kubevirtv1.VirtualMachineInstanceSpec{
+				Domain: kubevirtv1.DomainSpec{Memory: &kubevirtv1.Memory{Guest: &guest},
+					CPU: &kubevirtv1.CPU{MaxSockets: asked}}}}
+		require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
+		require.Equal(t, want, vmi.Spec.Domain.CPU.MaxSockets)
+		causes, err := instanceNotRunYet(&vmi.Spec, "spec")
+		require.NoError(t, err)
+		require.Empty(t, causes)
+	}
 }
 
 func TestReplicasNumbersAreNotTheUsers(t *testing.T) {

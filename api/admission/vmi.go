@@ -79,9 +79,7 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	if causes := validation.VMI(vmi, cluster, h.own(req)); len(causes) > 0 {
 		return refused(causes)
 	}
-	spec := vmi.Spec.DeepCopy()
-	defaults.DropHotplugLimits(spec, cluster)
-	causes, err := instanceNotRunYet(spec, "spec")
+	causes, err := instanceNotRunYet(&vmi.Spec, "spec")
 	if err != nil {
 		return bad(err)
 	}

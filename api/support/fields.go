@@ -65,8 +65,6 @@ func evictionStrategies() []string {
 	return []string{"None", "LiveMigrate", "LiveMigrateIfPossible", "External"}
 }
 
-func cpuModels() []string { return []string{"host-model", "host-passthrough"} }
-
 func machines() []string { return []string{"q35", "pc-q35*"} }
 
 func placement() []Field {
@@ -78,6 +76,7 @@ func placement() []Field {
 		{Path: "topologySpreadConstraints.**"},
 		{Path: "priorityClassName"},
 		{Path: "schedulerName"},
+		{Path: "startStrategy", Values: []string{"Paused"}},
 		{Path: "evictionStrategy", Values: evictionStrategies()},
 	}
 }
@@ -111,23 +110,43 @@ func domain() []Field {
 		{Path: "domain.cpu.cores"},
 		{Path: "domain.cpu.sockets"},
 		{Path: "domain.cpu.threads"},
-		{Path: "domain.cpu.model", Values: cpuModels()},
+		{Path: "domain.cpu.maxSockets"},
+		{Path: "domain.cpu.model"},
+		{Path: "domain.cpu.features.**"},
 		{Path: "domain.memory.guest"},
+		{Path: "domain.memory.maxGuest"},
+		{Path: "domain.memory.hugepages.pageSize"},
+		{Path: "domain.memory.reservedOverhead.addedOverhead"},
+		{Path: "domain.memory.reservedOverhead.memLock", Values: []string{"NotRequired"}},
 		{Path: "domain.resources.requests.cpu"},
 		{Path: "domain.resources.requests.memory"},
+		{Path: "domain.resources.requests.ephemeral-storage"},
 		{Path: "domain.resources.limits.cpu"},
 		{Path: "domain.resources.limits.memory"},
+		{Path: "domain.resources.limits.ephemeral-storage"},
+		{Path: "domain.resources.overcommitGuestOverhead"},
+		{Path: "domain.rebootPolicy", Values: []string{"Reboot", "Terminate"}},
 		{Path: "domain.machine.type", Values: machines()},
 		{Path: "domain.firmware.uuid"},
 		{Path: "domain.firmware.serial"},
 		{Path: "domain.features.acpi.enabled"},
 		{Path: "domain.features.apic.enabled"},
 		{Path: "domain.features.apic.endOfInterrupt"},
+		{Path: "domain.features.hyperv.**"},
+		{Path: "domain.features.hypervPassthrough.enabled"},
+		{Path: "domain.features.kvm.hidden"},
+		{Path: "domain.features.pvspinlock.enabled"},
+		{Path: "domain.features.smm.enabled"},
 		{Path: "domain.firmware.bootloader.bios.useSerial"},
+		{Path: "domain.firmware.bootloader.efi.secureBoot"},
+		{Path: "domain.firmware.bootloader.efi.persistent", Values: []string{"false"}},
+		{Path: "domain.firmware.kernelBoot.kernelArgs"},
+		{Path: "domain.firmware.kernelBoot.container.**"},
 		{Path: "domain.chassis.**"},
 		{Path: "domain.clock.utc.offsetSeconds"},
 		{Path: "domain.clock.timezone"},
 		{Path: "domain.clock.timer.hpet.**"},
+		{Path: "domain.clock.timer.hyperv.**"},
 		{Path: "domain.clock.timer.kvm.**"},
 		{Path: "domain.clock.timer.pit.**"},
 		{Path: "domain.clock.timer.rtc.**"},
@@ -138,8 +157,14 @@ func domain() []Field {
 func devices() []Field {
 	return []Field{
 		{Path: "domain.devices.rng"},
-		// The other models need a newer libvirt than Debian 12's, or a guest that is Windows.
-		{Path: "domain.devices.panicDevices[].model", Values: []string{"isa"}},
+		{Path: "domain.devices.panicDevices[].model", Values: []string{"isa", "hyperv", "pvpanic"}},
+		{Path: "domain.devices.sound.name"},
+		{Path: "domain.devices.sound.model", Values: []string{"ich9", "ac97"}},
+		{Path: "domain.devices.tpm.enabled"},
+		{Path: "domain.devices.tpm.persistent", Values: []string{"false"}},
+		{Path: "domain.devices.video.type", Values: []string{"vga", "virtio", "bochs", "ramfb", "cirrus"}},
+		{Path: "domain.devices.watchdog.name"},
+		{Path: "domain.devices.watchdog.i6300esb.action"},
 		{Path: "domain.devices.useVirtioTransitional"},
 		{Path: "domain.devices.disableHotplug"},
 		{Path: "domain.devices.blockMultiQueue"},
@@ -155,6 +180,7 @@ func devices() []Field {
 		{Path: "domain.devices.disks[].cdrom.readonly", Values: []string{"true"}},
 		{Path: "domain.devices.disks[].cdrom.tray", Values: []string{"closed"}},
 		{Path: "domain.devices.disks[].serial"},
+		{Path: "domain.devices.disks[].blockSize.custom.**"},
 		{Path: "domain.devices.disks[].bootOrder"},
 		{Path: "domain.devices.disks[].cache"},
 		{Path: "domain.devices.disks[].io"},

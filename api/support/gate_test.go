@@ -27,11 +27,11 @@ func check(t *testing.T, spec string, fields []Field, into any) map[string]strin
 func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 	got := check(t, `{
 		"domain": {
-			"cpu": {"cores": 2, "dedicatedCpuPlacement": true, "model": "Skylake"},
+			"cpu": {"cores": 2, "dedicatedCpuPlacement": true}, "machine": {"type": "pc-i440fx"},
 			"devices": {
 				"disks": [{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
 				"interfaces": [{"name": "default", "masquerade": {}, "model": "igb", "tag": "x"}],
-				"tpm": {}, "gpus": []
+				"tpm": {"persistent": true}, "downwardMetrics": {}, "gpus": []
 			},
 			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
 		},
@@ -41,16 +41,17 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
 	require.Equal(t, map[string]string{
 		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
-		"spec.domain.cpu.model": "spec.domain.cpu.model: Skylake is not supported yet " +
-			"(supported: host-model, host-passthrough)",
+		"spec.domain.machine.type": "spec.domain.machine.type: pc-i440fx is not supported yet " +
+			"(supported: q35, pc-q35*)",
 		"spec.domain.devices.disks[1].lun": "spec.domain.devices.disks[1].lun is not supported yet",
 		"spec.domain.devices.interfaces[0].model": "spec.domain.devices.interfaces[0].model: igb is not " +
 			"supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",
 		"spec.domain.devices.interfaces[0].tag": "spec.domain.devices.interfaces[0].tag is not supported yet",
-		"spec.domain.devices.tpm":               "spec.domain.devices.tpm is not supported yet",
+		"spec.domain.devices.downwardMetrics":   "spec.domain.devices.downwardMetrics is not supported yet",
+		"spec.domain.devices.tpm.persistent": "spec.domain.devices.tpm.persistent: true is not supported yet " +
+			"(supported: false)",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",
-		"spec.startStrategy":       "spec.startStrategy is not supported yet",
 		"spec.volumes[1].hostDisk": "spec.volumes[1].hostDisk is not supported yet",
 	}, got)
 }

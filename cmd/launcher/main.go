@@ -70,6 +70,8 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.StringVar(&c.Socket, "socket", "/run/virtflow/sockets/launcher.sock", "Unix socket to serve on")
 	f.StringVar(&c.Private, "private-dir", "/run/virtflow/private", "writable directory for libvirt, sockets and logs")
 	f.StringVar(&c.Disks, "disks-dir", "/run/virtflow/disks", "writable directory for disks")
+	f.StringVar(&c.KernelBoot, "kernel-boot-dir", "/run/virtflow/kernel-boot",
+		"the image with the kernel of firmware.kernelBoot")
 	f.StringVar(&c.ContainerDisks, "container-disks-dir", "/run/virtflow/container-disks",
 		"directory with the image of each containerDisk")
 	f.StringVar(&c.CloudInit, "cloud-init-dir", "/run/virtflow/cloud-init",

@@ -37,6 +37,9 @@ const MinimumMiB = 128
 // Packages are what the guest is made of, beside the kernel.
 func Packages() []string { return []string{"busybox-static", "dropbear-bin", "qemu-guest-agent"} }
 
+// Loaders are the packages with what UEFI starts, signed for secure boot: shim, and GRUB, which starts the kernel.
+func Loaders() []string { return []string{"shim-signed", "grub-efi-amd64-signed"} }
+
 // HostTools are the packages whose programs make the disk.
 func HostTools() []string { return []string{"busybox-static", "dosfstools", "mtools", "syslinux"} }
 
@@ -59,9 +62,9 @@ func Inputs() (string, error) {
 	return b.String(), nil
 }
 
-// Build makes the guest's files from unpacked packages (root) and an unpacked kernel package: dir/vmlinuz, dir/initrd,
-// and dir/disk.img, a bootable disk with both.
-func Build(ctx context.Context, root, kernel, dir string) error {
+// Build makes the guest's files from unpacked packages (root), an unpacked kernel package, and the unpacked Loaders:
+// dir/vmlinuz, dir/initrd, and dir/disk.img, a bootable disk with both.
+func Build(ctx context.Context, root, kernel, loaders, dir string) error {
 	vmlinuz, err := filepath.Glob(filepath.Join(kernel, "boot", "vmlinuz-*"))
 	if err != nil || len(vmlinuz) != 1 {
 		return fmt.Errorf("build the guest: %d kernels in the kernel package, want 1", len(vmlinuz))
@@ -75,6 +78,13 @@ func Build(ctx context.Context, root, kernel, dir string) error {
 	}
 	if err := writeInitramfs(filepath.Join(dir, "initrd"), files); err != nil {
 		return fmt.Errorf("build the guest's initramfs: %w", err)
+	}
+	for name, from := range map[string]string{
+		shim: "usr/lib/shim/shimx64.efi.signed", grub: "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
+	} {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(loaders, from)); err != nil {
+			return fmt.Errorf("build the guest: %w", err)
+		}
 	}
 	return writeDisk(ctx, dir)
 }

@@ -89,11 +89,8 @@ func TestLimitsOfGrowthOnlyWhereTemplatesReachRunningVMs(t *testing.T) {
 	require.Equal(t, uint32(4), vmi.Spec.Domain.CPU.MaxSockets)
 	require.Equal(t, "4Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
 
-	DropHotplugLimits(&vmi.Spec, live)
-	require.Zero(t, vmi.Spec.Domain.CPU.MaxSockets)
-	require.Nil(t, vmi.Spec.Domain.Memory.MaxGuest)
 	vmi.Spec.Domain.CPU.MaxSockets, vmi.Spec.Domain.Memory.MaxGuest = 9, memory("2Gi")
-	DropHotplugLimits(&vmi.Spec, live)
+	require.NoError(t, CreateVMI(vmi, live, time.Now()))
 	require.Equal(t, uint32(9), vmi.Spec.Domain.CPU.MaxSockets, "what the user asked for stays")
 	require.Equal(t, "2Gi", vmi.Spec.Domain.Memory.MaxGuest.String())
 }

@@ -88,23 +88,3 @@ func MemoryCanGrow(spec *kubevirtv1.VirtualMachineInstanceSpec, most *resource.Q
 		return nil
 	}
 }
-
-// DropHotplugLimits removes the limits that the cluster's configuration has given, and leaves what the user asked for.
-func DropHotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
-	if !cluster.LiveUpdate() || spec.Domain.CPU == nil {
-		return
-	}
-	given := spec.DeepCopy()
-	given.Domain.CPU.MaxSockets = 0
-	if given.Domain.Memory != nil {
-		given.Domain.Memory.MaxGuest = nil
-	}
-	hotplugLimits(given, cluster)
-	if cpu := spec.Domain.CPU; cpu.MaxSockets == given.Domain.CPU.MaxSockets {
-		cpu.MaxSockets = 0
-	}
-	if m := spec.Domain.Memory; m != nil && m.MaxGuest != nil && given.Domain.Memory.MaxGuest != nil &&
-		m.MaxGuest.Equal(*given.Domain.Memory.MaxGuest) {
-		m.MaxGuest = nil
-	}
-}

@@ -19,23 +19,30 @@ func find(v Volume) (string, error) {
 		return "", failed(v.Name, "the image is not mounted: %v", err)
 	}
 	defer root.Close() //nolint:errcheck // only read from
-	file := strings.TrimPrefix(filepath.Clean("/"+v.File), "/")
-	if v.File == "" {
-		if file, err = single(root, v.Name); err != nil {
-			return "", err
-		}
+	if v.File != "" {
+		return within(root, v.Name, v.File)
 	}
+	file, err := single(root, v.Name)
+	if err != nil {
+		return "", err
+	}
+	return within(root, v.Name, file)
+}
+
+// within is the path of a regular file beneath a volume's source.
+func within(root *os.Root, volume, name string) (string, error) {
+	file := strings.TrimPrefix(filepath.Clean("/"+name), "/")
 	info, err := root.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", failed(v.Name, "no file found at path /%s, no disk present", file)
+		return "", failed(volume, "no file found at path /%s, no disk present", file)
 	}
 	if err != nil {
-		return "", failed(v.Name, "/%s: %v", file, err)
+		return "", failed(volume, "/%s: %v", file, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", failed(v.Name, "/%s is not a regular file", file)
+		return "", failed(volume, "/%s is not a regular file", file)
 	}
-	return filepath.Join(v.Source, file), nil
+	return filepath.Join(root.Name(), file), nil
 }
 
 func single(root *os.Root, volume string) (string, error) {

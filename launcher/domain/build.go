@@ -12,13 +12,12 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 		return nil, err
 	}
 	spec := &in.VMI.Spec.Domain
-	memory, err := GuestMemory(in.VMI)
+	bytes, err := GuestMemory(in.VMI)
 	if err != nil {
 		return nil, err
 	}
 	topology := Topology(in.VMI)
-	vcpus := uint(topology.Sockets * topology.Cores * topology.Threads) //nolint:gosec // bounded by the API's uint32 fields
-	disks, ioThreads, err := buildDisks(in, vcpus)
+	disks, ioThreads, err := buildDisks(in, count(topology.Sockets*topology.Cores*topology.Threads))
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +30,10 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 		Type:       "qemu",
 		Name:       Name(in.VMI),
 		UUID:       UUID(in.VMI),
-		Memory:     &libvirtxml.DomainMemory{Value: uint(memory), Unit: "b"}, //nolint:gosec // checked to be positive
-		VCPU:       &libvirtxml.DomainVCPU{Placement: "static", Value: vcpus},
 		IOThreads:  ioThreads,
 		SysInfo:    sysInfo(in.VMI),
-		OS:         operatingSystem(in.VMI),
+		OS:         operatingSystem(in),
 		Features:   features(spec, in.KVM),
-		CPU:        cpu(spec, topology, in.KVM),
 		Clock:      clock(spec.Clock),
 		OnPoweroff: "destroy",
 		OnReboot:   "restart",
@@ -52,7 +48,10 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	}
 	d.Devices.Disks = disks
 	d.Devices.Interfaces = interfaces
-	return d, nil
+	topology, d.VCPU, d.VCPUs = vcpus(spec, topology)
+	d.CPU = cpu(spec, topology, in.KVM)
+	memory(d, in.VMI, bytes)
+	return d, arrangePCI(d, in.VMI)
 }
 
 // StartPaused says that the VMI's virtual CPUs are to be halted until somebody resumes it.

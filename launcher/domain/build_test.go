@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/launcher/domain"
@@ -48,9 +49,10 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 func TestGolden(t *testing.T) {
 	const guest = `"memory":{"guest":"128Mi"}`
 	for name, c := range map[string]struct {
-		spec    string
-		kvm     bool
-		volumes map[string]domain.Volume
+		spec        string
+		kvm         bool
+		volumes     map[string]domain.Volume
+		annotations map[string]string
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
 		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
@@ -60,6 +62,17 @@ func TestGolden(t *testing.T) {
 			"devices":{"rng":{},"disks":[{"name":"root","bootOrder":1,"disk":{"bus":"virtio"}},{"name":"scratch","serial":"abc","disk":{"bus":"virtio"}},
 			{"name":"seed","cdrom":{}}],"interfaces":[{"name":"default","masquerade":{},"macAddress":"DE-AD-BE-EF-00-01"}]}},
 			"networks":[{"name":"default","pod":{}}]}`},
+		"room-to-grow": {spec: `{"domain":{"memory":{"guest":"1Gi","maxGuest":"4Gi"},"cpu":{"cores":2,"maxSockets":4},"devices":{}}}`},
+		"windows": {spec: `{"domain":{"memory":{"guest":"4Gi","hugepages":{"pageSize":"2Mi"}},"firmware":{"bootloader":{"efi":{"secureBoot":true}}},
+			"features":{"smm":{},"hyperv":{"relaxed":{},"vapic":{},"spinlocks":{"spinlocks":8191},"vpindex":{},"synic":{},"synictimer":{"direct":{}},
+			"tlbflush":{"direct":{}},"vendorid":{"vendorid":"me"},"ipi":{"enabled":false}}},"clock":{"utc":{},"timer":{"hyperv":{}}},
+			"devices":{"tpm":{},"sound":{"name":"card"},"inputs":[{"type":"tablet","bus":"virtio","name":"t"}]}}}`, kvm: true},
+		"its-own-kernel": {spec: `{"domain":{` + guest + `,"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0","container":{"image":"x","kernelPath":"/k"}}},
+			"devices":{"video":{"type":"virtio"},"sound":{"name":"card","model":"ac97"}}}}`},
+		"root-complex": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"scratch","disk":{"bus":"usb"}}],
+			"inputs":[{"type":"tablet","bus":"virtio","name":"t"}],"watchdog":{"name":"w","i6300esb":{}}}}}`,
+			annotations: map[string]string{v1.PlacePCIDevicesOnRootComplex: "true", v1.DisablePCIHole64: "true",
+				v1.FreePageReportingDisabledAnnotation: "true"}},
 		"headless": {spec: `{"domain":{"resources":{"requests":{"memory":"64Mi","cpu":"1500m"}},"devices":{"autoattachGraphicsDevice":false,
 			"autoattachSerialConsole":false,"autoattachMemBalloon":false,"disableHotplug":true}}}`},
 		"efi-and-devices": {spec: `{"startStrategy":"Paused","domain":{` + guest + `,"rebootPolicy":"Terminate","cpu":{"model":"Skylake-Client","features":[{"name":"vmx","policy":"disable"}]},
@@ -87,6 +100,8 @@ func TestGolden(t *testing.T) {
 			in := input(read(t, c.spec))
 			in.KVM = c.kvm
 			maps.Copy(in.Volumes, c.volumes)
+			in.VMI.Annotations = c.annotations
+			in.Boot = domain.Boot{Kernel: "/run/virtflow/kernel-boot/k"}
 			d, err := domain.Build(in)
 			require.NoError(t, err)
 			xml, err := d.Marshal()
@@ -108,7 +123,7 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{"devices":{}}}`:                                                                                         "spec.domain.memory.guest",
 		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                                                  "spec.domain.memory.guest",
 		`{"architecture":"arm64","domain":{"devices":{}}}`:                                                                  "spec.architecture",
-		`{"domain":{` + memory + `,"devices":{"tpm":{}}}}`:                                                                  "spec.domain.devices.tpm",
+		`{"domain":{` + memory + `,"devices":{"tpm":{"persistent":true}}}}`:                                                 "spec.domain.devices.tpm.persistent",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                                    "spec.domain.devices.disks[0].name",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                                        "spec.domain.devices.disks[0].lun",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`:                     "spec.domain.devices.disks[0].cache",
@@ -120,7 +135,7 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                              "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                           "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                                     "spec.domain.cpu.dedicatedCpuPlacement",
-		`{"domain":{` + memory + `,"firmware":{"kernelBoot":{}},"devices":{}}}`:                                             "spec.domain.firmware.kernelBoot",
+		`{"domain":{` + memory + `,"firmware":{"acpi":{}},"devices":{}}}`:                                                   "spec.domain.firmware.acpi",
 	} {
 		_, err := domain.Build(input(read(t, spec)))
 		var invalid *domain.InvalidError
@@ -181,4 +196,43 @@ func TestDiskNamesGoOnAfterZ(t *testing.T) {
 	require.Equal(t, "vdz", d.Devices.Disks[25].Target.Dev)
 	require.Equal(t, "vdaa", d.Devices.Disks[26].Target.Dev)
 	require.Equal(t, "vdab", d.Devices.Disks[27].Target.Dev)
+}
+
+func TestThreadsOfDisks(t *testing.T) {
+	for spec, want := range map[string]uint{
+		`{"domain":{"ioThreadsPolicy":"auto","devices":{"disks":[{"name":"a"},{"name":"b"},{"name":"c"}]}}}`: 2,
+		`{"domain":{"ioThreadsPolicy":"auto","resources":{"requests":{"cpu":"2"}},
+			"devices":{"disks":[{"name":"a"},{"name":"b"},{"name":"c"}]}}}`: 3,
+		`{"domain":{"ioThreadsPolicy":"auto","devices":{"disks":[{"name":"a","dedicatedIOThread":true},{"name":"b","dedicatedIOThread":true},
+			{"name":"c"}]}}}`: 3,
+		`{"domain":{"ioThreadsPolicy":"shared","devices":{"disks":[{"name":"a"},{"name":"b"}]}}}`: 1,
+		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}}}`:                            0,
+	} {
+		vmi := read(t, spec)
+		in := input(vmi)
+		in.Volumes = map[string]domain.Volume{}
+		for i := range vmi.Spec.Domain.Devices.Disks {
+			d := &vmi.Spec.Domain.Devices.Disks[i]
+			d.Disk = &v1.DiskTarget{Bus: "virtio"}
+			in.Volumes[d.Name] = domain.Volume{Path: "/" + d.Name, Format: "qcow2"}
+		}
+		memory := resource.MustParse("128Mi")
+		vmi.Spec.Domain.Memory = &v1.Memory{Guest: &memory}
+		d, err := domain.Build(in)
+		require.NoError(t, err)
+		require.Equal(t, want, d.IOThreads, spec)
+	}
+}
+
+func TestMorePCIDevicesThanTheRootComplexHas(t *testing.T) {
+	vmi := read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{}}}`)
+	vmi.Annotations = map[string]string{v1.PlacePCIDevicesOnRootComplex: "true"}
+	in := input(vmi)
+	for range 30 {
+		vmi.Spec.Domain.Devices.Disks = append(vmi.Spec.Domain.Devices.Disks,
+			v1.Disk{Name: "root", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "virtio"}}})
+	}
+	_, err := domain.Build(in)
+	var invalid *domain.InvalidError
+	require.ErrorAs(t, err, &invalid)
 }

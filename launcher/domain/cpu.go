@@ -1,6 +1,9 @@
 package domain
 
 import (
+	"slices"
+
+	k8sv1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -26,7 +29,10 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 			// Emulation lacks parts of most models; the guest gets the rest, as with KubeVirt's useEmulation.
 			c.Match, c.Check = "exact", "none"
 		}
-		c.Features = append(c.Features, libvirtxml.DomainCPUFeature{Policy: "disable", Name: "mpx"})
+		// Newer hosts of the same family have it no more: KubeVirt leaves it out as well.
+		if !slices.ContainsFunc(spec.CPU.Features, func(f v1.CPUFeature) bool { return f.Name == "mpx" }) {
+			c.Features = append(c.Features, libvirtxml.DomainCPUFeature{Policy: "disable", Name: "mpx"})
+		}
 	}
 	if spec.CPU == nil {
 		return c
@@ -45,53 +51,44 @@ func featurePolicy(policy string) string {
 	return policy
 }
 
-func clock(c *v1.Clock) *libvirtxml.DomainClock {
-	out := &libvirtxml.DomainClock{Offset: "utc"}
-	if c == nil {
-		return out
+// Topology is the guest's sockets, cores and threads. Without any in the spec, the CPU limit or request (rounded up)
+// are sockets.
+func Topology(vmi *v1.VirtualMachineInstance) libvirtxml.DomainCPUTopology {
+	spec := &vmi.Spec.Domain
+	t := libvirtxml.DomainCPUTopology{Sockets: 1, Cores: 1, Threads: 1}
+	if c := spec.CPU; c != nil && (c.Sockets > 0 || c.Cores > 0 || c.Threads > 0) {
+		t.Sockets = max(1, int(c.Sockets))
+		t.Cores = max(1, int(c.Cores))
+		t.Threads = max(1, int(c.Threads))
+		return t
 	}
-	switch {
-	case c.UTC != nil && c.UTC.OffsetSeconds != nil:
-		out.Offset, out.Adjustment = "variable", itoa(*c.UTC.OffsetSeconds)
-	case c.UTC != nil:
-		out.Adjustment = "reset"
-	case c.Timezone != nil:
-		out.Offset, out.TimeZone = "timezone", string(*c.Timezone)
+	for _, list := range []k8sv1.ResourceList{spec.Resources.Limits, spec.Resources.Requests} {
+		if q, ok := list[k8sv1.ResourceCPU]; ok && q.Value() > 0 {
+			t.Sockets = int(q.Value())
+			return t
+		}
 	}
-	if c.Timer != nil {
-		out.Timer = timers(c.Timer)
-	}
-	return out
+	return t
 }
 
-func timers(t *v1.Timer) []libvirtxml.DomainTimer {
-	var out []libvirtxml.DomainTimer
-	if t.RTC != nil {
-		out = append(out, libvirtxml.DomainTimer{
-			Name: "rtc", TickPolicy: string(t.RTC.TickPolicy), Track: string(t.RTC.Track),
-			Present: yesNo(unlessFalse(t.RTC.Enabled)),
+// vcpus are the guest's virtual CPUs, and those that can be plugged in: cpu.maxSockets is how many sockets the machine
+// has. What belongs to the first socket stays.
+func vcpus(spec *v1.DomainSpec, t libvirtxml.DomainCPUTopology) (
+	libvirtxml.DomainCPUTopology, *libvirtxml.DomainVCPU, *libvirtxml.DomainVCPUs,
+) {
+	each := t.Cores * t.Threads
+	if spec.CPU == nil || spec.CPU.MaxSockets == 0 || int(spec.CPU.MaxSockets) < t.Sockets {
+		return t, &libvirtxml.DomainVCPU{Placement: "static", Value: count(t.Sockets * each)}, nil
+	}
+	present := t.Sockets * each
+	t.Sockets = int(spec.CPU.MaxSockets)
+	list := &libvirtxml.DomainVCPUs{}
+	for i := range t.Sockets * each {
+		list.VCPU = append(list.VCPU, libvirtxml.DomainVCPUsVCPU{
+			Id: ptr(count(i)), Enabled: yesNo(i < present), Hotpluggable: yesNo(i >= each),
 		})
 	}
-	if t.PIT != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "pit", TickPolicy: string(t.PIT.TickPolicy),
-			Present: yesNo(unlessFalse(t.PIT.Enabled))})
-	}
-	if t.KVM != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "kvmclock", Present: yesNo(unlessFalse(t.KVM.Enabled))})
-	}
-	if t.HPET != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "hpet", TickPolicy: string(t.HPET.TickPolicy),
-			Present: yesNo(unlessFalse(t.HPET.Enabled))})
-	}
-	if t.Hyperv != nil {
-		out = append(out, libvirtxml.DomainTimer{Name: "hypervclock", Present: yesNo(unlessFalse(t.Hyperv.Enabled))})
-	}
-	return out
+	return t, &libvirtxml.DomainVCPU{Placement: "static", Value: count(t.Sockets * each)}, list
 }
 
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
+func count(n int) uint { return uint(n) } //nolint:gosec // bounded by the API's uint32 fields

@@ -12,6 +12,8 @@ const (
 	balloonStatsSeconds = 10
 	// videoMemoryKiB is KubeVirt's on amd64.
 	videoMemoryKiB = 16384
+	// audioNone is the number of the one audio backend.
+	audioNone = 1
 )
 
 // devices builds everything but disks and interfaces.
@@ -19,14 +21,14 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	spec := &in.VMI.Spec.Domain
 	list := &libvirtxml.DomainDeviceList{
 		Emulator:    in.Paths.Emulator,
-		Controllers: controllers(spec),
+		Controllers: controllers(in.VMI),
 		Channels: []libvirtxml.DomainChannel{{
 			Source: unixSource(in.Paths.Agent),
 			Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: agentChannel}},
 		}},
-		MemBalloon: balloon(spec),
-		// QEMU takes no sound card, but libvirt would otherwise choose an audio backend by what is compiled in.
-		Audios: []libvirtxml.DomainAudio{{ID: 1, None: &libvirtxml.DomainAudioNone{}}},
+		MemBalloon: balloon(in.VMI),
+		// libvirt would otherwise choose an audio backend by what is compiled in.
+		Audios: []libvirtxml.DomainAudio{{ID: audioNone, None: &libvirtxml.DomainAudioNone{}}},
 	}
 	if unlessFalse(spec.Devices.AutoattachSerialConsole) {
 		source := unixSource(in.Paths.Serial)
@@ -45,8 +47,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			Listeners: []libvirtxml.DomainGraphicListener{
 				{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: in.Paths.VNC}}},
 		}}}
-		list.Videos = []libvirtxml.DomainVideo{
-			{Model: libvirtxml.DomainVideoModel{Type: "vga", Heads: 1, VRam: videoMemoryKiB}}}
+		list.Videos = []libvirtxml.DomainVideo{video(spec)}
 	} else {
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "none"}}}
 	}
@@ -58,6 +59,8 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	}
 	list.Inputs = inputs(spec)
 	list.Watchdogs = watchdogs(spec.Devices.Watchdog)
+	list.Sounds = sounds(spec.Devices.Sound)
+	list.TPMs = tpms(spec.Devices.TPM)
 	for _, p := range spec.Devices.PanicDevices {
 		panicDevice := libvirtxml.DomainPanic{}
 		if p.Model != nil {
@@ -72,7 +75,8 @@ func unixSource(path string) *libvirtxml.DomainChardevSource {
 	return &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "bind", Path: path}}
 }
 
-func controllers(spec *v1.DomainSpec) []libvirtxml.DomainController {
+func controllers(vmi *v1.VirtualMachineInstance) []libvirtxml.DomainController {
+	spec := &vmi.Spec.Domain
 	usb := libvirtxml.DomainController{Type: "usb", Index: ptr(uint(0)), Model: "none"}
 	if needsUSB(spec) {
 		usb.Model = "qemu-xhci"
@@ -80,6 +84,10 @@ func controllers(spec *v1.DomainSpec) []libvirtxml.DomainController {
 	list := []libvirtxml.DomainController{usb}
 	if !spec.Devices.DisableHotplug || hasBus(spec, "scsi") {
 		list = append(list, libvirtxml.DomainController{Type: "scsi", Index: ptr(uint(0)), Model: virtioModel(spec)})
+	}
+	if vmi.Annotations[v1.DisablePCIHole64] == "true" {
+		list = append(list, libvirtxml.DomainController{Type: "pci", Index: ptr(uint(0)), Model: "pcie-root",
+			PCI: &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Unit: "KiB"}}})
 	}
 	return append(list, libvirtxml.DomainController{Type: "virtio-serial", Index: ptr(uint(0)),
 		Model: virtioModel(spec)})
@@ -106,12 +114,13 @@ func hasBus(spec *v1.DomainSpec, bus v1.DiskBus) bool {
 	return false
 }
 
-func balloon(spec *v1.DomainSpec) *libvirtxml.DomainMemBalloon {
+func balloon(vmi *v1.VirtualMachineInstance) *libvirtxml.DomainMemBalloon {
+	spec := &vmi.Spec.Domain
 	if !unlessFalse(spec.Devices.AutoattachMemBalloon) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
 	return &libvirtxml.DomainMemBalloon{
-		Model: virtioModel(spec), FreePageReporting: "on",
+		Model: virtioModel(spec), FreePageReporting: onOff(freePageReporting(vmi)),
 		Stats: &libvirtxml.DomainMemBalloonStats{Period: balloonStatsSeconds},
 	}
 }
@@ -119,12 +128,12 @@ func balloon(spec *v1.DomainSpec) *libvirtxml.DomainMemBalloon {
 func inputs(spec *v1.DomainSpec) []libvirtxml.DomainInput {
 	var out []libvirtxml.DomainInput
 	for _, i := range spec.Devices.Inputs {
-		in := libvirtxml.DomainInput{Type: string(i.Type), Bus: string(i.Bus)}
+		in := libvirtxml.DomainInput{Type: string(i.Type), Bus: string(i.Bus), Alias: userAlias(i.Name)}
 		if in.Bus == "" {
 			in.Bus = string(v1.InputBusUSB)
 		}
 		if in.Bus == string(v1.InputBusVirtio) {
-			in.Model = virtioModel(spec)
+			in.Model = busVirtio
 		}
 		out = append(out, in)
 	}
@@ -139,5 +148,45 @@ func watchdogs(w *v1.Watchdog) []libvirtxml.DomainWatchdog {
 	if action == "" {
 		action = string(v1.WatchdogActionReset)
 	}
-	return []libvirtxml.DomainWatchdog{{Model: "i6300esb", Action: action}}
+	return []libvirtxml.DomainWatchdog{{Model: "i6300esb", Action: action, Alias: userAlias(w.Name)}}
+}
+
+// userAlias is the alias of a device that has a name in the spec.
+func userAlias(name string) *libvirtxml.DomainAlias {
+	return &libvirtxml.DomainAlias{Name: "ua-" + name}
+}
+
+// video: UEFI needs none of VGA's old registers, and some systems that start by it do not know them.
+func video(spec *v1.DomainSpec) libvirtxml.DomainVideo {
+	model := libvirtxml.DomainVideoModel{Type: "vga", Heads: 1, VRam: videoMemoryKiB}
+	switch {
+	case spec.Devices.Video != nil && spec.Devices.Video.Type != "":
+		model.Type = spec.Devices.Video.Type
+	case hasEFI(spec):
+		model.Type, model.VRam = "bochs", 0
+	}
+	return libvirtxml.DomainVideo{Model: model}
+}
+
+// sounds: nobody hears the card, since there is no audio backend; it is there for guests that want one.
+func sounds(s *v1.SoundDevice) []libvirtxml.DomainSound {
+	if s == nil {
+		return nil
+	}
+	model := s.Model
+	if model == "" {
+		model = "ich9"
+	}
+	return []libvirtxml.DomainSound{{Model: model, Alias: userAlias(s.Name),
+		Audio: &libvirtxml.DomainSoundAudio{ID: audioNone}}}
+}
+
+// tpms: the state of a TPM that is not persistent goes with the launcher.
+func tpms(t *v1.TPMDevice) []libvirtxml.DomainTPM {
+	if t == nil || !unlessFalse(t.Enabled) {
+		return nil
+	}
+	return []libvirtxml.DomainTPM{{Model: "tpm-tis", Backend: &libvirtxml.DomainTPMBackend{
+		Emulator: &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"},
+	}}}
 }

@@ -46,7 +46,7 @@ func letters(i int) string {
 func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 	names := diskNames{}
 	spec := &in.VMI.Spec.Domain
-	threads := newIOThreads(spec, vcpus)
+	threads := newIOThreads(spec)
 	out := make([]libvirtxml.DomainDisk, 0, len(spec.Devices.Disks))
 	for i := range spec.Devices.Disks {
 		disk := &spec.Devices.Disks[i]
@@ -64,7 +64,7 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 		}
 		out = append(out, *d)
 	}
-	return out, threads.count(), nil
+	return out, threads.total(), nil
 }
 
 func buildDisk(
@@ -76,13 +76,14 @@ func buildDisk(
 		Source: source(volume),
 		Target: &libvirtxml.DomainDiskTarget{Bus: busDefault},
 		Serial: disk.Serial,
-		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + disk.Name},
+		Alias:  userAlias(disk.Name),
 	}
 	readOnly := false
 	switch {
 	case disk.CDRom != nil:
 		d.Device = "cdrom"
-		if !volume.Block {
+		// An image that has somebody else's content, and none of its own, gives nothing back.
+		if volume.Format != "qcow2" && !volume.Block {
 			d.Driver.Discard = ""
 		}
 		d.Target.Tray = string(disk.CDRom.Tray)
@@ -193,48 +194,5 @@ func virtioModel(spec *v1.DomainSpec) string {
 	}
 	return modelVirtio
 }
-
-// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool.
-type ioThreads struct {
-	pool      uint // threads that are shared, numbered from 1
-	turn      uint
-	dedicated uint
-}
-
-func newIOThreads(spec *v1.DomainSpec, vcpus uint) *ioThreads {
-	t := &ioThreads{}
-	wantsOwn := uint(0)
-	for i := range spec.Devices.Disks {
-		if isTrue(spec.Devices.Disks[i].DedicatedIOThread) {
-			wantsOwn++
-		}
-	}
-	policy := spec.IOThreadsPolicy
-	switch {
-	case policy != nil && *policy == v1.IOThreadsPolicyAuto:
-		t.pool = min(uint(len(spec.Devices.Disks)), 2*vcpus)
-		t.pool -= min(wantsOwn, t.pool)
-		if wantsOwn < uint(len(spec.Devices.Disks)) {
-			t.pool = max(t.pool, 1)
-		}
-	case policy != nil && *policy == v1.IOThreadsPolicyShared, policy == nil && wantsOwn > 0:
-		t.pool = 1
-	}
-	return t
-}
-
-func (t *ioThreads) next(own bool) *uint {
-	if own {
-		t.dedicated++
-		return ptr(t.pool + t.dedicated)
-	}
-	if t.pool == 0 {
-		return nil
-	}
-	t.turn++
-	return ptr((t.turn-1)%t.pool + 1)
-}
-
-func (t *ioThreads) count() uint { return t.pool + t.dedicated }
 
 func itoa(i int) string { return strconv.Itoa(i) }

@@ -17,7 +17,15 @@ type Input struct {
 	Interfaces map[string]Interface
 	// VhostNet says that the kernel moves the packets of network interfaces: /dev/vhost-net can be used.
 	VhostNet bool
-	Paths    Paths
+	// Boot holds the files of firmware.kernelBoot.
+	Boot  Boot
+	Paths Paths
+}
+
+// Boot is the kernel that the firmware starts without a disk, and its initial RAM disk ("": none).
+type Boot struct {
+	Kernel string
+	Initrd string
 }
 
 // Volume is the prepared image behind a disk.

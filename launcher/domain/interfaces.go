@@ -53,7 +53,7 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml
 		// managed=no: the tap is there already, made by somebody who may; QEMU only opens it.
 		Target: &libvirtxml.DomainInterfaceTarget{Dev: device.Tap, Managed: "no"},
 		Model:  &libvirtxml.DomainInterfaceModel{Type: iface.Model},
-		Alias:  &libvirtxml.DomainAlias{Name: "ua-" + iface.Name},
+		Alias:  userAlias(iface.Name),
 	}
 	if isVirtio(iface) {
 		d.Model.Type = virtioModel(&in.VMI.Spec.Domain)

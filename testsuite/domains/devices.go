@@ -2,6 +2,8 @@ package domains
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -13,18 +15,18 @@ func ofTheHost() []string {
 		"emulator", "audio", "console", "serial/source", "serial/log", "channel/source", "graphics/listen",
 		"disk/source", "disk/backingStore", "disk/capacity", "disk/filesystemOverhead", "disk/auth",
 		"interface/source", "interface/target", "interface/backend", "filesystem/source", "hostdev/source",
-		"redirdev/source", "tpm/backend/encryption",
+		"redirdev/source", "sound/audio", "tpm/backend/encryption",
 	}
 }
 
 func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 	list.drop(ofTheHost()...)
+	withSerialController(list)
 	ports(f, list)
-	unit := map[string]int{}
 	for _, e := range list.children {
 		switch e.name {
 		case "disk":
-			diskFacts(f, e, unit)
+			diskFacts(f, e)
 		case "interface":
 			interfaceFacts(f, e, vmi)
 		case "controller":
@@ -32,11 +34,28 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 				continue // counted
 			}
 			f.add("controllers", deviceFacts(e, e.attrs["type"]+e.attrs["index"])...)
+		case "video":
+			if e.first("model").attrs["type"] != "none" {
+				f.add("video", deviceFacts(e, "video")...)
+			}
 		default:
 			key := alias(e)
 			e.drop("alias")
 			f.add(e.name, deviceFacts(e, strings.TrimSpace(e.name+" "+key))...)
 		}
+	}
+}
+
+// withSerialController: libvirt adds the controller of a channel that has none.
+func withSerialController(list *element) {
+	for _, e := range list.all("controller") {
+		if e.attrs["type"] == "virtio-serial" {
+			return
+		}
+	}
+	if list.has("channel") {
+		list.children = append(list.children, &element{name: "controller", attrs: map[string]string{
+			"type": "virtio-serial", "index": "0", "model": "virtio"}})
 	}
 }
 
@@ -53,8 +72,11 @@ func oneVirtio(fact string) string {
 	return strings.Replace(fact, "=virtio-non-transitional", "=virtio", 1)
 }
 
+// controllerUnit is the controller's own: no disk is there.
+const controllerUnit = 7
+
 // diskFacts: what the guest sees of a disk, and how its content is read and written.
-func diskFacts(f Facts, e *element, unit map[string]int) {
+func diskFacts(f Facts, e *element) {
 	key := alias(e)
 	e.drop("alias")
 	driver := e.first("driver").attrs
@@ -67,14 +89,13 @@ func diskFacts(f Facts, e *element, unit map[string]int) {
 	if bus == "scsi" {
 		address := e.first("address").attrs["unit"]
 		e.drop("address")
-		if n := unit[bus]; address == "" {
-			if n >= 7 { // the controller's own
+		if n := int(e.first("target").attrs["dev"][len("sd")] - 'a'); address == "" {
+			if n >= controllerUnit {
 				n++
 			}
-			address = fmt.Sprint(n)
+			address = strconv.Itoa(n)
 		}
 		f.add("disks", key+" unit="+address)
-		unit[bus]++
 	}
 	for _, name := range []string{"name", "type", "iothread", "cache", "io", "error_policy", "discard"} {
 		delete(driver, name)
@@ -109,16 +130,27 @@ func interfaceFacts(f Facts, e *element, vmi *kubevirtv1.VirtualMachineInstance)
 
 // ports counts the PCIe root ports that no device of the domain needs.
 func ports(f Facts, list *element) {
-	free := 0
+	free, conventional := 0, 0
 	for _, e := range list.children {
 		switch {
 		case e.name == "controller" && e.attrs["model"] == "pcie-root-port":
 			free++
+		case onBridge(e):
+			conventional = 1
 		case onRootPort(e):
 			free--
 		}
 	}
-	f.add("free ports", fmt.Sprint(max(free, 0)))
+	f.add("free ports", strconv.Itoa(max(free-conventional, 0)))
+}
+
+// onBridge says that a device is of conventional PCI: libvirt puts all of these behind one bridge.
+func onBridge(e *element) bool {
+	model := e.attrs["model"]
+	if e.name == "interface" {
+		model = e.first("model").attrs["type"]
+	}
+	return slices.Contains([]string{"i6300esb", "ac97", "e1000", "ne2k_pci", "pcnet", "rtl8139"}, model)
 }
 
 // onRootPort says that libvirt gives a device a root port of its own.

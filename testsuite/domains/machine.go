@@ -78,7 +78,11 @@ func processor(f Facts, d *element) {
 	cpu := d.first("cpu")
 	f.add("cpu", "mode="+cpu.attrs["mode"], "model="+cpu.first("model").text)
 	for _, e := range cpu.all("feature") {
-		f.add("cpu", "feature "+e.attrs["name"]+"="+e.attrs["policy"])
+		policy := e.attrs["policy"]
+		if policy == "" { // libvirt's own
+			policy = "require"
+		}
+		f.add("cpu", "feature "+e.attrs["name"]+"="+policy)
 	}
 	t := cpu.first("topology").attrs
 	f.add("topology", fmt.Sprintf("sockets=%s cores=%s threads=%s", t["sockets"], t["cores"], t["threads"]))

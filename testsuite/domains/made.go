@@ -36,6 +36,7 @@ func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Vari
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
+		Boot: boot(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
 			Agent: "/agent",
@@ -45,6 +46,15 @@ func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Vari
 		return "", err
 	}
 	return d.Marshal()
+}
+
+// boot are the files of a kernel to boot.
+func boot(vmi *kubevirtv1.VirtualMachineInstance) domain.Boot {
+	f := vmi.Spec.Domain.Firmware
+	if f == nil || f.KernelBoot == nil || f.KernelBoot.Container == nil {
+		return domain.Boot{}
+	}
+	return domain.Boot{Kernel: f.KernelBoot.Container.KernelPath, Initrd: f.KernelBoot.Container.InitrdPath}
 }
 
 // prepared makes what is behind the disks, in a directory of the test's.

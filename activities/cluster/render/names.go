@@ -1,8 +1,10 @@
 package render
 
 import (
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -48,12 +50,14 @@ func hostname(given, vmiName string) string {
 	return strings.TrimRight(h, "-")
 }
 
-// labelValue is s, or something derived from it where s is too long for the value of a label.
-func labelValue(s string) string {
-	if len(s) <= validation.LabelValueMaxLength {
-		return s
+// instanceID is the label that a launcher pod is found by: the VMI's name, or where that is too long for a label, what
+// KubeVirt makes of it.
+func instanceID(vmiName string) string {
+	if len(vmiName) <= validation.LabelValueMaxLength {
+		return vmiName
 	}
-	return s[:validation.LabelValueMaxLength-suffixLength-1] + "-" + hash(s)
+	sum := fmt.Sprintf("%x", sha1.Sum([]byte(vmiName)))[:8]
+	return vmiName[:validation.LabelValueMaxLength-len(sum)-1] + "-" + sum
 }
 
 func hash(s string) string {

@@ -67,15 +67,15 @@ func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 			corev1.NodeSelectorRequirement{Key: label, Operator: corev1.NodeSelectorOpDoesNotExist})
 	}
 	cpu := vmi.Spec.Domain.CPU
+	if cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel {
+		avoid(kubevirt.NodeHostModelIsObsoleteLabel)
+	}
 	if cpu != nil {
 		for _, f := range cpu.Features {
 			if f.Policy == "forbid" {
 				avoid(kubevirt.CPUFeatureLabel + f.Name)
 			}
 		}
-	}
-	if cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel {
-		avoid(kubevirt.NodeHostModelIsObsoleteLabel)
 	}
 	out := vmi.Spec.Affinity.DeepCopy()
 	if out == nil {

@@ -48,7 +48,7 @@ func TestAffinityLeavesNodesOutInEveryAlternative(t *testing.T) {
 	}
 	vmi.Spec.Domain.CPU = &kubevirt.CPU{Model: "host-model",
 		Features: []kubevirt.CPUFeature{{Name: "svm", Policy: "forbid"}}}
-	both := without("cpu-feature.node.kubevirt.io/svm", "node-labeller.kubevirt.io/obsolete-host-model")
+	both := without("node-labeller.kubevirt.io/obsolete-host-model", "cpu-feature.node.kubevirt.io/svm")
 	require.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: both}}, terms(vmi))
 
 	required := &corev1.NodeSelector{

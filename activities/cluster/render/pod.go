@@ -101,7 +101,7 @@ func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	l[contract.LabelLauncher] = contract.LabelLauncherValue
 	l[contract.LabelCreatedBy] = string(vmi.UID)
 	l["vm.kubevirt.io/name"] = hostname(vmi.Spec.Hostname, vmi.Name)
-	l["vmi.kubevirt.io/id"] = labelValue(vmi.Name)
+	l["vmi.kubevirt.io/id"] = instanceID(vmi.Name)
 	return l
 }
 
@@ -137,12 +137,26 @@ func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		Spec:       *vmi.Spec.DeepCopy(),
 	}
 	out.Status.VolumeStatus = claimStatus(vmi)
+	for _, name := range ofMachine() {
+		if value, ok := vmi.Annotations[name]; ok {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, value)
+		}
+	}
 	for i := range out.Spec.Volumes {
 		if c := cloudInitSource(&out.Spec.Volumes[i]); c != nil {
 			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
 		}
 	}
 	return out
+}
+
+// ofMachine are the annotations that say something of the machine: that the launcher reads.
+func ofMachine() []string {
+	return []string{
+		kubevirt.ClusterInstancetypeAnnotation, kubevirt.InstancetypeAnnotation,
+		kubevirt.DisablePCIHole64, kubevirt.FreePageReportingDisabledAnnotation, kubevirt.MemfdMemoryBackend,
+		kubevirt.PlacePCIDevicesOnRootComplex,
+	}
 }
 
 func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []corev1.VolumeMount) corev1.Container {

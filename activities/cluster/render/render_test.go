@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 		require.LessOrEqual(t, len(pod), validation.DNS1123LabelMaxLength)
 		require.NotEqual(t, pod, PodName(name, "another"))
 		require.Empty(t, validation.IsDNS1123Label(volumeName("cloud-init", name)), name)
-		require.Empty(t, validation.IsValidLabelValue(labelValue(name)), name)
+		require.Empty(t, validation.IsValidLabelValue(instanceID(name)), name)
 		require.Empty(t, validation.IsDNS1123Label(hostname("", name)), name)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	// emulationOverhead is QEMU's cache of translated code, which the launcher sets to 64 MiB: smaller doubles the boot
 	// time.
 	emulationOverhead = 64 * mi
+	tpmOverhead       = 53 * mi // swtpm
 )
 
 // diskSlack is added to what the user asks of local storage for logs, sockets and overlays' metadata: KubeVirt's 50M.
@@ -62,11 +63,16 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if limit, ok := user.Limits[corev1.ResourceMemory]; ok {
 		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(limit.Value()+overhead, resource.BinarySI)
 	}
-	for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
-		if q, ok := list[corev1.ResourceEphemeralStorage]; ok {
-			q.Add(*resource.NewQuantity(diskSlack, resource.DecimalSI))
-			list[corev1.ResourceEphemeralStorage] = q
-		}
+	if m := vmi.Spec.Domain.Memory; m != nil && m.Hugepages != nil {
+		hugepages(r, vmi, overhead, s)
+	}
+	slack := *resource.NewQuantity(diskSlack, resource.DecimalSI)
+	storage := r.Requests[corev1.ResourceEphemeralStorage]
+	storage.Add(slack)
+	r.Requests[corev1.ResourceEphemeralStorage] = storage
+	if limit, ok := r.Limits[corev1.ResourceEphemeralStorage]; ok {
+		limit.Add(slack)
+		r.Limits[corev1.ResourceEphemeralStorage] = limit
 	}
 	if !s.UseEmulation {
 		r.Limits[deviceKVM] = resource.MustParse("1")
@@ -74,6 +80,26 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	// Also without an interface: it is what only a node with a node worker has.
 	r.Limits[deviceTun] = resource.MustParse("1")
 	return r
+}
+
+// hugepages asks for them in place of the guest's memory.
+func hugepages(
+	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance, overhead int64, s settings.Settings,
+) {
+	m := vmi.Spec.Domain.Memory
+	request := guestMemory(vmi, s)
+	guest := request
+	if m.Guest != nil {
+		guest = m.Guest.Value()
+	}
+	name := corev1.ResourceName(corev1.ResourceHugePagesPrefix + m.Hugepages.PageSize)
+	pages := *resource.NewQuantity(guest, resource.BinarySI)
+	r.Requests[name], r.Limits[name] = pages, pages
+	rest := *resource.NewQuantity(overhead+max(0, request-guest), resource.BinarySI)
+	r.Requests[corev1.ResourceMemory] = rest
+	if _, ok := r.Limits[corev1.ResourceMemory]; ok {
+		r.Limits[corev1.ResourceMemory] = rest
+	}
 }
 
 // memoryLimitRatio is KubeVirt's: what a launcher may use of memory, as a multiple of what it requests.
@@ -142,6 +168,9 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	}
 	if n := execProbes(&vmi.Spec); n > 0 {
 		sum += probeOverhead + n*eachProbe
+	}
+	if t := d.Devices.TPM; t != nil && (t.Enabled == nil || *t.Enabled) {
+		sum += tpmOverhead
 	}
 	if guaranteed(d) {
 		sum += guaranteedExtra

@@ -19,6 +19,8 @@ const (
 	privateDir        = "/run/virtflow/private"
 	disksDir          = "/run/virtflow/disks"
 	containerDisksDir = "/run/virtflow/container-disks/"
+	kernelBootDir     = "/run/virtflow/kernel-boot"
+	hugepagesDir      = "/dev/hugepages"
 	cloudInitDir      = "/run/virtflow/cloud-init/"
 	userDataDir       = "/run/virtflow/user-data/"
 	networkDataDir    = "/run/virtflow/network-data/"
@@ -45,6 +47,18 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		{Name: "tmp", MountPath: "/tmp"},
 		{Name: "run-lock", MountPath: "/run/lock"},
 		{Name: "vmi", MountPath: vmiDir, ReadOnly: true},
+	}
+	if c := kernelBoot(vmi); c != nil {
+		volumes = append(volumes, corev1.Volume{Name: "kernel-boot", VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: c.Image, PullPolicy: c.ImagePullPolicy},
+		}})
+		mounts = append(mounts, corev1.VolumeMount{Name: "kernel-boot", MountPath: kernelBootDir, ReadOnly: true})
+	}
+	if m := vmi.Spec.Domain.Memory; m != nil && m.Hugepages != nil {
+		volumes = append(volumes, corev1.Volume{Name: "hugepages", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages},
+		}})
+		mounts = append(mounts, corev1.VolumeMount{Name: "hugepages", MountPath: hugepagesDir})
 	}
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
@@ -85,7 +99,16 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 	return append(volumes, own...), append(mounts, at...), nil
 }
 
-// pullSecrets are those of the container disks, and the administrator's for the launcher's own image.
+// kernelBoot is the image with the kernel that a guest is started with; nil: it has its own.
+func kernelBoot(vmi *kubevirt.VirtualMachineInstance) *kubevirt.KernelBootContainer {
+	f := vmi.Spec.Domain.Firmware
+	if f == nil || f.KernelBoot == nil {
+		return nil
+	}
+	return f.KernelBoot.Container
+}
+
+// pullSecrets are those of the container disks and of the kernel, and the administrator's for the launcher's own image.
 func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []corev1.LocalObjectReference {
 	var out []corev1.LocalObjectReference
 	add := func(secret corev1.LocalObjectReference) {
@@ -97,6 +120,9 @@ func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []co
 		if disk := vmi.Spec.Volumes[i].ContainerDisk; disk != nil {
 			add(corev1.LocalObjectReference{Name: disk.ImagePullSecret})
 		}
+	}
+	if c := kernelBoot(vmi); c != nil {
+		add(corev1.LocalObjectReference{Name: c.ImagePullSecret})
 	}
 	for _, secret := range s.PullSecrets {
 		add(secret)

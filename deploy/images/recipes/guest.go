@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/guest"
@@ -50,11 +51,16 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 	if err != nil {
 		return "", "", err
 	}
+	loaders, err := b.Debian.Resolve(ctx, guest.Loaders()...)
+	if err != nil {
+		return "", "", err
+	}
+	loaders = only(loaders, guest.Loaders()...)
 	inputs, err := guest.Inputs()
 	if err != nil {
 		return "", "", err
 	}
-	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), inputs)
+	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
 	folder = b.Cache.Path("guest-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
 		b.Log.Info().Str("image", "guest").
@@ -63,7 +69,7 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "),
 				err)
 		}
-		if err := b.Debian.Fetch(ctx, append(append([]debian.Package{}, kernel...), packages...)); err != nil {
+		if err := b.Debian.Fetch(ctx, slices.Concat(kernel, packages, loaders)); err != nil {
 			return err
 		}
 		work, err := os.MkdirTemp("", "virtflow-guest-")
@@ -71,14 +77,17 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 			return fmt.Errorf("build the guest: %w", err)
 		}
 		defer os.RemoveAll(work)
-		root, boot := filepath.Join(work, "root"), filepath.Join(work, "kernel")
+		root, boot, efi := filepath.Join(work, "root"), filepath.Join(work, "kernel"), filepath.Join(work, "loaders")
 		if err := b.Debian.Extract(ctx, packages, root); err != nil {
 			return err
 		}
 		if err := b.Debian.Extract(ctx, kernel, boot); err != nil {
 			return err
 		}
-		return guest.Build(ctx, root, boot, dir)
+		if err := b.Debian.Extract(ctx, loaders, efi); err != nil {
+			return err
+		}
+		return guest.Build(ctx, root, boot, efi, dir)
 	})
 	return folder, tag, err
 }

@@ -1,0 +1,59 @@
+package domain
+
+import (
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+const (
+	defaultMachine = "q35"
+	// startPausedBootMenuMillis gives a person who resumes a VM that was started paused the time to enter its boot
+	// menu.
+	startPausedBootMenuMillis = "10000"
+)
+
+func operatingSystem(in Input) *libvirtxml.DomainOS {
+	spec := &in.VMI.Spec.Domain
+	os := &libvirtxml.DomainOS{
+		Type:   &libvirtxml.DomainOSType{Arch: "x86_64", Machine: defaultMachine, Type: "hvm"},
+		SMBios: &libvirtxml.DomainSMBios{Mode: "sysinfo"},
+	}
+	if m := spec.Machine; m != nil && m.Type != "" {
+		os.Type.Machine = m.Type
+	}
+	if StartPaused(in.VMI) {
+		os.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: startPausedBootMenuMillis}
+	}
+	firmware := spec.Firmware
+	if firmware == nil {
+		return os
+	}
+	if boot := firmware.KernelBoot; boot != nil && boot.Container != nil {
+		os.Kernel, os.Initrd, os.Cmdline = in.Boot.Kernel, in.Boot.Initrd, boot.KernelArgs
+	}
+	if b := firmware.Bootloader; b != nil && b.BIOS != nil && isTrue(b.BIOS.UseSerial) {
+		os.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
+	}
+	if hasEFI(spec) {
+		secure := yesNo(secureBoot(spec))
+		os.Firmware = "efi"
+		// Secure boot without the keys of anybody would let everything boot.
+		os.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
+			{Enabled: secure, Name: "enrolled-keys"}, {Enabled: secure, Name: "secure-boot"},
+		}}
+	}
+	return os
+}
+
+func hasEFI(spec *v1.DomainSpec) bool {
+	return spec.Firmware != nil && spec.Firmware.Bootloader != nil && spec.Firmware.Bootloader.EFI != nil
+}
+
+func secureBoot(spec *v1.DomainSpec) bool {
+	return hasEFI(spec) && unlessFalse(spec.Firmware.Bootloader.EFI.SecureBoot)
+}
+
+// needsSMM: the firmware keeps the variables of secure boot in memory that only system management mode can write.
+func needsSMM(spec *v1.DomainSpec) bool {
+	return spec.Features != nil && enabled(spec.Features.SMM) || secureBoot(spec)
+}

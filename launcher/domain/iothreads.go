@@ -1,0 +1,59 @@
+package domain
+
+import (
+	k8sv1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool.
+type ioThreads struct {
+	pool      uint // threads that are shared, numbered from 1
+	turn      uint
+	dedicated uint
+}
+
+func newIOThreads(spec *v1.DomainSpec) *ioThreads {
+	t := &ioThreads{}
+	wantsOwn := uint(0)
+	for i := range spec.Devices.Disks {
+		if isTrue(spec.Devices.Disks[i].DedicatedIOThread) {
+			wantsOwn++
+		}
+	}
+	policy := spec.IOThreadsPolicy
+	switch {
+	case policy != nil && *policy == v1.IOThreadsPolicyAuto:
+		disks, most := uint(len(spec.Devices.Disks)), 2*requestedCPUs(spec)
+		t.pool = disks - wantsOwn
+		if disks > most {
+			t.pool = max(1, most-min(wantsOwn, most))
+		}
+	case policy != nil && *policy == v1.IOThreadsPolicyShared, policy == nil && wantsOwn > 0:
+		t.pool = 1
+	}
+	return t
+}
+
+// requestedCPUs are those that the pod is sure to have, at least one.
+func requestedCPUs(spec *v1.DomainSpec) uint {
+	for _, list := range []k8sv1.ResourceList{spec.Resources.Requests, spec.Resources.Limits} {
+		if q, ok := list[k8sv1.ResourceCPU]; ok {
+			return max(1, count(int(q.Value())))
+		}
+	}
+	return 1
+}
+
+func (t *ioThreads) next(own bool) *uint {
+	if own {
+		t.dedicated++
+		return ptr(t.pool + t.dedicated)
+	}
+	if t.pool == 0 {
+		return nil
+	}
+	t.turn++
+	return ptr((t.turn-1)%t.pool + 1)
+}
+
+func (t *ioThreads) total() uint { return t.pool + t.dedicated }

@@ -1,0 +1,147 @@
+package domain
+
+import (
+	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// PCIe root ports that are kept free for devices that are plugged in, as KubeVirt has them: as many as make up a total
+// with those in use, and never less than a minimum; a guest with much memory gets more of both.
+const (
+	portsTotal, portsFree           = 8, 3
+	portsTotalLarge, portsFreeLarge = 16, 6
+	largeMemory                     = 2 << 30
+)
+
+// arrangePCI makes room for devices that are plugged in, or puts all devices where nothing can be plugged in: on the
+// root complex.
+func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
+	if vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
+		return onRootComplex(d.Devices)
+	}
+	// libvirt puts each device into the first free port, in the order of their kinds: the ports that stay free are the
+	// last, and nothing that is there gets another address because of them.
+	ports := portsInUse(d.Devices) + freePorts(d)
+	for i := range ports { // 0 is the root complex
+		d.Devices.Controllers = append(d.Devices.Controllers,
+			libvirtxml.DomainController{Type: "pci", Index: ptr(count(i + 1)), Model: "pcie-root-port"})
+	}
+	return nil
+}
+
+// freePorts counts as KubeVirt does: the USB controller counts also where there is none.
+func freePorts(d *libvirtxml.Domain) int {
+	list := d.Devices
+	used := len(list.Interfaces) + len(list.Hostdevs) + len(list.RNGs)
+	for i := range list.Disks {
+		if list.Disks[i].Target.Bus == busVirtio {
+			used++
+		}
+	}
+	for _, c := range list.Controllers {
+		if c.Type != "pci" {
+			used++
+		}
+	}
+	if list.MemBalloon.Model != "none" {
+		used++
+	}
+	if d.Memory.Value > largeMemory {
+		return max(portsTotalLarge-used, portsFreeLarge)
+	}
+	return max(portsTotal-used, portsFree)
+}
+
+// portsInUse are those that libvirt's devices take. All conventional PCI devices are behind one bridge.
+func portsInUse(list *libvirtxml.DomainDeviceList) int {
+	used, conventional := 0, false
+	for _, at := range pciDevices(list) {
+		if at.conventional {
+			conventional = true
+		} else {
+			used++
+		}
+	}
+	if conventional {
+		used++
+	}
+	return used
+}
+
+// pciDevice is the place of a device on PCI.
+type pciDevice struct {
+	address      **libvirtxml.DomainAddress
+	conventional bool // not of PCI Express
+}
+
+// pciDevices are those that have no place by themselves: the first display, the SATA controller and the sound of the
+// machine's own chip set do.
+func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
+	var out []pciDevice
+	add := func(address **libvirtxml.DomainAddress, conventional bool) {
+		out = append(out, pciDevice{address, conventional})
+	}
+	for i := range list.Interfaces {
+		switch at := &list.Interfaces[i]; at.Model.Type {
+		case "e1000", "ne2k_pci", "pcnet", "rtl8139":
+			add(&at.Address, true)
+		default:
+			add(&at.Address, false)
+		}
+	}
+	for i := range list.Hostdevs {
+		add(&list.Hostdevs[i].Address, false)
+	}
+	for i := range list.Controllers {
+		switch c := &list.Controllers[i]; {
+		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb" && c.Model != "none":
+			add(&c.Address, false)
+		}
+	}
+	for i := range list.Disks {
+		if list.Disks[i].Target.Bus == busVirtio {
+			add(&list.Disks[i].Address, false)
+		}
+	}
+	for i := range list.Inputs {
+		if list.Inputs[i].Bus == busVirtio {
+			add(&list.Inputs[i].Address, false)
+		}
+	}
+	for i := range list.Watchdogs {
+		add(&list.Watchdogs[i].Address, true)
+	}
+	for i := range list.Sounds {
+		if list.Sounds[i].Model == "ac97" {
+			add(&list.Sounds[i].Address, true)
+		}
+	}
+	for i := range list.RNGs {
+		add(&list.RNGs[i].Address, false)
+	}
+	if list.MemBalloon.Model != "none" {
+		add(&list.MemBalloon.Address, false)
+	}
+	return out
+}
+
+// The slots of the root complex that q35 leaves for others.
+const firstSlot, lastSlot = 0x02, 0x1a
+
+func onRootComplex(list *libvirtxml.DomainDeviceList) error {
+	slot := uint(firstSlot)
+	for _, at := range pciDevices(list) {
+		if *at.address != nil && (*at.address).PCI != nil {
+			continue
+		}
+		if slot > lastSlot {
+			return invalid("metadata.annotations["+v1.PlacePCIDevicesOnRootComplex+"]",
+				"the root complex has room for %d devices", lastSlot-firstSlot+1)
+		}
+		*at.address = &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{
+			Domain: ptr(uint(0)), Bus: ptr(uint(0)), Slot: ptr(slot), Function: ptr(uint(0)),
+		}}
+		slot++
+	}
+	return nil
+}
