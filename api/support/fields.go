@@ -235,6 +235,8 @@ func volumes() []Field {
 		{Path: "volumes[].sysprep.**"},
 		{Path: "volumes[].persistentVolumeClaim.claimName"},
 		{Path: "volumes[].persistentVolumeClaim.readOnly"},
+		{Path: "volumes[].ephemeral.persistentVolumeClaim.claimName"},
+		{Path: "volumes[].ephemeral.persistentVolumeClaim.readOnly"},
 	}
 }
 

@@ -1,0 +1,96 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, finds the same disk
+// when it is started again, and cannot be moved with a claim that is not shared.
+func TestADiskOnAClaim(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
+	require.NoError(t, os.Chown(dir, 107, 107))
+	m := newMachine(t, "keeps", "Halted", "")
+	manifest := m.manifest("Always", "")
+	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
+	require.Contains(t, manifest, last)
+	manifest = strings.Replace(manifest, last, last+"          - {name: data, disk: {bus: virtio}}\n", 1)
+	manifest = strings.Replace(manifest, "      volumes:\n",
+		"      volumes:\n      - name: data\n        persistentVolumeClaim: {claimName: data}\n", 1)
+	apply(t, manifest)
+	m.untilStatus(string(kubevirt.VirtualMachineStatusPvcNotFound))
+
+	volume := "virtflow-" + m.namespace
+	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found") })
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %[1]s}
+spec:
+  capacity: {storage: 64Mi}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: ""
+  claimRef: {namespace: %[2]s, name: data}
+  hostPath: {path: %[3]s, type: Directory}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: %[2]s}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  volumeName: %[1]s
+  resources: {requests: {storage: 64Mi}}
+`, volume, m.namespace, dir))
+	first := m.untilBooted()
+	file := filepath.Join(dir, "disk.img")
+	made, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, made.Size())
+	require.EqualValues(t, 107, made.Sys().(*syscall.Stat_t).Uid)
+	found := false
+	for _, v := range first.Status.VolumeStatus {
+		if v.Name == "data" {
+			found = true
+			require.NotEmpty(t, v.Target)
+			require.NotNil(t, v.PersistentVolumeClaimInfo)
+			require.Equal(t, "64Mi", v.PersistentVolumeClaimInfo.Capacity.Storage().String())
+		}
+	}
+	require.True(t, found, "%+v", first.Status.VolumeStatus)
+	until(t, time.Minute, "the VM says that it stays where it is", func() error {
+		vmi, err := m.vmi()
+		if err != nil {
+			return err
+		}
+		for _, c := range vmi.Status.Conditions {
+			if c.Type == kubevirt.VirtualMachineInstanceIsMigratable && c.Reason == "DisksNotLiveMigratable" {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %+v", vmi.Status.Conditions)
+	})
+
+	m.strategy("Halted")
+	m.untilStatus(string(kubevirt.VirtualMachineStatusStopped))
+	m.strategy("Always")
+	m.untilBooted()
+	again, err := os.Stat(file)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(made, again))
+	m.remove()
+}
