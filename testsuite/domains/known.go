@@ -14,9 +14,9 @@ type Known struct {
 
 // knownDomains are the differences of machines, one line a reason.
 func knownDomains() []Known {
-	const notYet = "not done yet: "
 	return []Known{
 		{Subject: "cpu", In: Emulated, Facts: `-mode=host-passthrough|\+mode=host-model`, Reason: "an emulated CPU is no host's"},
+		{Subject: "disks", Facts: `\+vol/readonly`, Reason: "the disk on a claim that is read-only says so to its guest; KubeVirt's takes writes, which fail"},
 		{Subject: "features", Facts: `\+apic@eoi=on`, Reason: "KubeVirt's domain leaves out apic.endOfInterrupt, which was asked for"},
 		{Subject: "features", In: Emulated, Facts: `-(hyperv(/.*)?|kvm/.*|pvspinlock@.*)`, Reason: "KVM's own features: QEMU's emulation has none of them, and refuses some"},
 	}

@@ -3,17 +3,21 @@ package domains
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
@@ -67,7 +71,8 @@ func prepared(
 		Images: filepath.Join(dir, "images"), CloudInit: filepath.Join(dir, "cloud-init"),
 		UserData: filepath.Join(dir, "user-data"), NetworkData: filepath.Join(dir, "network-data"),
 		Files: filepath.Join(dir, "files"), AccessCredentials: filepath.Join(dir, "access-credentials"),
-		Disks: filepath.Join(dir, "disks"),
+		Disks: filepath.Join(dir, "disks"), Claims: filepath.Join(dir, "claims"),
+		Devices: filepath.Join(dir, "devices"),
 	}
 	plan, err := disk.Plan(vmi, at)
 	if err != nil {
@@ -83,7 +88,13 @@ func prepared(
 			write(t, filepath.Join(p.Source, file))
 		}
 		files := map[string]string{"userdata": p.UserData, "networkdata": p.NetworkData}
-		if p.Kind != disk.ContainerDisk {
+		switch p.Kind {
+		case disk.ContainerDisk:
+		case disk.ClaimFile:
+			image(t, p.Path)
+		case disk.Ephemeral:
+			image(t, p.Source)
+		default:
 			files["autounattend.xml"] = p.Source
 		}
 		for file, d := range files {
@@ -95,12 +106,61 @@ func prepared(
 			write(t, filepath.Join(d, "key"))
 		}
 	}
+	devices, plan := claimDevices(plan)
 	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}).Prepare(context.Background(), vmi, plan)
+	maps.Copy(volumes, devices)
 	for name, v := range volumes {
 		v.DirectIO = r.Facts.DirectIO // of the recorded host, not of this one
 		volumes[name] = v
 	}
 	return volumes, err
+}
+
+// claimSize is that of each recorded claim, in bytes.
+const claimSize = 10 << 30
+
+// image makes the sparse file on a claim.
+func image(t *testing.T, file string) {
+	t.Helper()
+	write(t, file)
+	require.NoError(t, os.Truncate(file, claimSize))
+}
+
+// claimDevices are the plan's volumes that are devices, which only root can make, and the rest of the plan.
+func claimDevices(plan []disk.Volume) (map[string]domain.Volume, []disk.Volume) {
+	out := map[string]domain.Volume{}
+	for _, v := range plan {
+		if v.Kind == disk.ClaimDevice {
+			out[v.Name] = domain.Volume{Path: v.Path, Format: "raw", Size: claimSize, Claim: true, Block: true,
+				Allocated: true, ReadOnly: v.ReadOnly, Thick: v.Thick}
+		}
+	}
+	return out, slices.DeleteFunc(plan, func(v disk.Volume) bool { return v.Kind == disk.ClaimDevice })
+}
+
+// withClaims says in an instance's status what is known of its claims, as the control worker does.
+func withClaims(vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) {
+	for i := range vmi.Spec.Volumes {
+		volume := &vmi.Spec.Volumes[i]
+		name, isClaim := claims.Of(volume)
+		if !isClaim {
+			continue
+		}
+		mode, access := corev1.PersistentVolumeFilesystem, corev1.ReadWriteOnce
+		if (r.Facts.Claims[name] == string(corev1.PersistentVolumeBlock)) != (v == Block) {
+			mode = corev1.PersistentVolumeBlock
+		}
+		if strings.Contains(name, "shared") {
+			access = corev1.ReadWriteMany
+		}
+		vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus, kubevirtv1.VolumeStatus{
+			Name: volume.Name, PersistentVolumeClaimInfo: &kubevirtv1.PersistentVolumeClaimInfo{
+				ClaimName: name, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{access},
+				Capacity: corev1.ResourceList{
+					corev1.ResourceStorage: *resource.NewQuantity(claimSize, resource.BinarySI)},
+			},
+		})
+	}
 }
 
 func write(t *testing.T, file string) {
