@@ -11,7 +11,13 @@ import (
 const (
 	busVirtio  = "virtio"
 	busSATA    = "sata"
+	busSCSI    = "scsi"
 	busDefault = busSATA // KubeVirt's on amd64
+
+	// scsiPrefix begins the names of all disks that are SCSI's to Linux, and controllerUnit is the number that a SCSI
+	// controller has itself.
+	scsiPrefix     = "sd"
+	controllerUnit = 7
 
 	modelVirtio       = "virtio-non-transitional"
 	modelTransitional = "virtio-transitional"
@@ -21,7 +27,7 @@ const (
 type diskNames map[string]int
 
 func (n diskNames) next(bus string) string {
-	prefix := "sd"
+	prefix := scsiPrefix
 	switch bus {
 	case busVirtio:
 		prefix = "vd"
@@ -126,6 +132,9 @@ func buildDisk(
 		}
 	}
 	d.Target.Dev = names.next(d.Target.Bus)
+	if d.Target.Bus == busSCSI {
+		d.Address = scsiAddress(names[scsiPrefix] - 1)
+	}
 	return d, nil
 }
 
@@ -134,6 +143,17 @@ func source(volume Volume) *libvirtxml.DomainDiskSource {
 		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: volume.Path}}
 	}
 	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: volume.Path}}
+}
+
+// scsiAddress is the place of a SCSI disk on the one controller, by its number among the disks with such names. libvirt
+// itself would put the eighth on a controller of another model.
+func scsiAddress(number int) *libvirtxml.DomainAddress {
+	if number >= controllerUnit {
+		number++
+	}
+	return &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{
+		Controller: ptr(uint(0)), Bus: ptr(uint(0)), Target: ptr(uint(0)), Unit: ptr(count(number)),
+	}}
 }
 
 func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {

@@ -54,73 +54,81 @@ func freePorts(d *libvirtxml.Domain) int {
 
 // portsInUse are those that libvirt's devices take. All conventional PCI devices are behind one bridge.
 func portsInUse(list *libvirtxml.DomainDeviceList) int {
-	used, conventional := 0, false
+	used, bridge := 0, 0
 	for _, at := range pciDevices(list) {
-		if at.conventional {
-			conventional = true
-		} else {
+		switch at.kind {
+		case express:
 			used++
+		case conventional:
+			bridge = 1
+		case integrated: // on the root complex anyway
 		}
 	}
-	if conventional {
-		used++
-	}
-	return used
+	return used + bridge
 }
+
+// pciKind says where libvirt puts a device.
+type pciKind int
+
+const (
+	express      pciKind = iota // behind a port of its own
+	conventional                // behind a bridge
+	integrated                  // on the root complex
+)
 
 // pciDevice is the place of a device on PCI.
 type pciDevice struct {
-	address      **libvirtxml.DomainAddress
-	conventional bool // not of PCI Express
+	address **libvirtxml.DomainAddress
+	kind    pciKind
 }
 
 // pciDevices are those that have no place by themselves: the first display, the SATA controller and the sound of the
 // machine's own chip set do.
 func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 	var out []pciDevice
-	add := func(address **libvirtxml.DomainAddress, conventional bool) {
-		out = append(out, pciDevice{address, conventional})
+	add := func(address **libvirtxml.DomainAddress, kind pciKind) {
+		out = append(out, pciDevice{address, kind})
 	}
 	for i := range list.Interfaces {
 		switch at := &list.Interfaces[i]; at.Model.Type {
 		case "e1000", "ne2k_pci", "pcnet", "rtl8139":
-			add(&at.Address, true)
+			add(&at.Address, conventional)
 		default:
-			add(&at.Address, false)
+			add(&at.Address, express)
 		}
 	}
 	for i := range list.Hostdevs {
-		add(&list.Hostdevs[i].Address, false)
+		add(&list.Hostdevs[i].Address, express)
 	}
 	for i := range list.Controllers {
 		switch c := &list.Controllers[i]; {
 		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb" && c.Model != "none":
-			add(&c.Address, false)
+			add(&c.Address, express)
 		}
 	}
 	for i := range list.Disks {
 		if list.Disks[i].Target.Bus == busVirtio {
-			add(&list.Disks[i].Address, false)
+			add(&list.Disks[i].Address, express)
 		}
 	}
 	for i := range list.Inputs {
 		if list.Inputs[i].Bus == busVirtio {
-			add(&list.Inputs[i].Address, false)
+			add(&list.Inputs[i].Address, express)
 		}
 	}
 	for i := range list.Watchdogs {
-		add(&list.Watchdogs[i].Address, true)
+		add(&list.Watchdogs[i].Address, integrated)
 	}
 	for i := range list.Sounds {
 		if list.Sounds[i].Model == "ac97" {
-			add(&list.Sounds[i].Address, true)
+			add(&list.Sounds[i].Address, conventional)
 		}
 	}
 	for i := range list.RNGs {
-		add(&list.RNGs[i].Address, false)
+		add(&list.RNGs[i].Address, express)
 	}
 	if list.MemBalloon.Model != "none" {
-		add(&list.MemBalloon.Address, false)
+		add(&list.MemBalloon.Address, express)
 	}
 	return out
 }
