@@ -42,7 +42,6 @@ func TestAPodGetsTheClaimsThatThereAre(t *testing.T) {
 		require.NoError(t, err)
 	}
 	a := w.again(t)
-	a.Migrates = true
 	put("c-file", corev1.PersistentVolumeFilesystem, corev1.ReadWriteMany)
 	w.fake.Calls()
 	out, err := a.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
