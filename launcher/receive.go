@@ -274,7 +274,11 @@ func (l *Launcher) Finish(ctx context.Context, r *rpc.FinishMigrationRequest) (*
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 	}
-	return l.domain.Domain(), nil
+	if l.target().paused {
+		return l.domain.Domain(), nil
+	}
+	// Who asks next must not be told of the pause that has just ended.
+	return l.shown(ctx, rpc.Operation_OPERATION_UNPAUSE), nil
 }
 
 // grant judges a request in the loop. One that comes before libvirt has told that the guest is here waits for that.
