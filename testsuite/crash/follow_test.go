@@ -48,8 +48,9 @@ func (f *follower) entity(id string, nudge <-chan struct{}) {
 	last := ""
 	for wait := soon; f.ctx.Err() == nil; wait = min(wait*5/4, seldom) {
 		d, err := f.temporal.DescribeWorkflowExecution(f.ctx, id, "")
-		if err == nil && d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != last {
-			last = f.run(id, d.GetWorkflowExecutionInfo().GetExecution().GetRunId())
+		info := d.GetWorkflowExecutionInfo()
+		if err == nil && info.GetExecution().GetRunId() != last {
+			last = f.run(id, info.GetFirstRunId()) // the one that is there now may continue one that lived between two looks
 			wait = soon
 		}
 		select {

@@ -77,6 +77,7 @@ func waitsOf() map[string]map[string]bound {
 			"migration  to end": {deadline: "the migration's own: it is aborted, because its instance is to go"},
 			"the migration to say where the guest is": {deadline: "five minutes where no migration answers",
 				condition: "the migration's own NodeLost condition"},
+			"its volumes: ":        {condition: "PodScheduled is False with reason Unschedulable and what lacks"},
 			"the next observation": {deadline: "crdwatch's repair, every five minutes"},
 			"nothing: ":            {settled: true},
 		},

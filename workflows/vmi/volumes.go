@@ -10,9 +10,9 @@ import (
 // Volumes is what is known of the PersistentVolumeClaims that the VMI's volumes are on. Nothing is decided from it but
 // when to try again: what a pod needs is read by whoever makes it.
 type Volumes struct {
-	// Claims are as they were last heard of or read, and Told how far crdwatch had read for that.
-	Claims []contract.VolumeClaim `json:"claims,omitempty"`
-	Told   string                 `json:"claimsVersion,omitempty"`
+	// Claims are as they were last heard of or read, and ClaimsVersion how far crdwatch had read for that.
+	Claims        []contract.VolumeClaim `json:"claims,omitempty"`
+	ClaimsVersion string                 `json:"claimsVersion,omitempty"`
 	// Awaits is what the last attempt to make the pod found missing (nil: nothing). There is another one when something
 	// was heard of the claims since it began, or at AwaitsUntil: an observation may have been missed.
 	Awaits      *contract.Awaits `json:"awaits,omitempty"`
@@ -22,10 +22,10 @@ type Volumes struct {
 
 // observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
 func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
-	if o.Claims == nil || o.UID != s.Object.UID || !fresh && entity.OlderPart(s.Told, o.ClaimsVersion, s.VMI, o) {
+	if o.Claims == nil || o.UID != s.Object.UID || !fresh && entity.OlderPart(s.ClaimsVersion, o.ClaimsVersion, s.VMI, o) {
 		return
 	}
-	s.Told = o.ClaimsVersion
+	s.ClaimsVersion = o.ClaimsVersion
 	if !entity.Same(s.Claims, o.Claims) {
 		s.Claims, s.ClaimsHeard = o.Claims, true
 	}

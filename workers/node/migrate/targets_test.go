@@ -232,7 +232,7 @@ func TestWhatIsNotPrepared(t *testing.T) {
 		"would live longer":     func(p *Preparation) { p.Expires = time.Now().Add(50 * time.Hour) },
 		"not the UID":           func(p *Preparation) { p.UID = "../" + first },
 		"not the name":          func(p *Preparation) { p.Files = []migration.File{{Name: "../passwd"}} },
-		"1048577 bytes":         func(p *Preparation) { p.Files = []migration.File{{Name: "a", Size: 1<<20 + 1}} },
+		"4194305 bytes":         func(p *Preparation) { p.Files = []migration.File{{Name: "a", Size: 4<<20 + 1}} },
 		"17 files":              func(p *Preparation) { p.Files = make([]migration.File, 17) },
 		"cannot assign":         nil,
 		"the system is on fire": nil,
