@@ -34,7 +34,8 @@ func TestADiskOnAClaim(t *testing.T) {
 	m.untilStatus(string(kubevirt.VirtualMachineStatusPvcNotFound))
 
 	volume := "virtflow-" + m.namespace
-	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found") })
+	// Without a wait: it goes with the claim, whose namespace is deleted afterwards.
+	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found", "--wait=false") })
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: PersistentVolume
@@ -62,16 +63,17 @@ spec:
 	require.NoError(t, err)
 	require.EqualValues(t, 64<<20, made.Size())
 	require.EqualValues(t, 107, made.Sys().(*syscall.Stat_t).Uid)
-	found := false
+	disk := ""
 	for _, v := range first.Status.VolumeStatus {
 		if v.Name == "data" {
-			found = true
-			require.NotEmpty(t, v.Target)
+			disk = v.Target
 			require.NotNil(t, v.PersistentVolumeClaimInfo)
 			require.Equal(t, "64Mi", v.PersistentVolumeClaimInfo.Capacity.Storage().String())
 		}
 	}
-	require.True(t, found, "%+v", first.Status.VolumeStatus)
+	require.NotEmpty(t, disk, "%+v", first.Status.VolumeStatus)
+	m.untilAgentAnswers()
+	m.inGuestBy("echo of the first instance | dd of=/dev/" + disk + " bs=512 conv=fsync")
 	until(t, time.Minute, "the VM says that it stays where it is", func() error {
 		vmi, err := m.vmi()
 		if err != nil {
@@ -92,5 +94,7 @@ spec:
 	again, err := os.Stat(file)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(made, again))
+	m.untilAgentAnswers()
+	require.Equal(t, "of the first instance", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/"+disk)))
 	m.remove()
 }

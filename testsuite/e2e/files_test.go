@@ -15,14 +15,16 @@ import (
 // secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM.
 func TestAGuestHasItsFiles(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
-	m.apply("Halted", `      accessCredentials:
-      - sshPublicKey: {source: {secret: {secretName: keys}}, propagationMethod: {qemuGuestAgent: {users: [root]}}}
-      - sshPublicKey: {source: {secret: {secretName: more}}, propagationMethod: {configDrive: {}}}`)
+	m.apply("Halted", "")
 	const disks, volumes = "/spec/template/spec/domain/devices/disks/-", "/spec/template/spec/volumes/-"
 	patch := []string{
 		`{"op":"replace","path":"/spec/runStrategy","value":"Always"}`,
 		`{"op":"replace","path":"/spec/template/spec/volumes/2","value":{"name":"cloudinit","cloudInitConfigDrive":` +
 			`{"secretRef":{"name":"script"},"networkData":"{\"links\":[]}"}}}`,
+		`{"op":"add","path":"/spec/template/spec/accessCredentials","value":[` +
+			`{"sshPublicKey":{"source":{"secret":{"secretName":"keys"}},` +
+			`"propagationMethod":{"qemuGuestAgent":{"users":["root"]}}}},` +
+			`{"sshPublicKey":{"source":{"secret":{"secretName":"more"}},"propagationMethod":{"configDrive":{}}}}]}`,
 	}
 	for _, v := range []struct{ name, disk, source string }{
 		{"secret", `"disk":{"bus":"virtio"}`, `"secret":{"secretName":"late","volumeLabel":"MINE"}`},
@@ -70,10 +72,7 @@ metadata: {name: script, namespace: %[1]s}
 stringData: {userData: "unused by this guest"}
 `, m.namespace))
 	m.untilBooted()
-	until(t, time.Minute, "the guest's agent answers", func() error {
-		_, err := m.tryInGuestBy("true")
-		return err
-	})
+	m.untilAgentAnswers()
 	// The test guest knows NoCloud only: what is on its disks is read by a command of the agent's.
 	out := m.inGuestBy(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
 		`cd /m; for f in $(find . -type f); do echo "$f: $(head -c 300 $f)"; done; cd /; umount /m; done; true`)
@@ -99,6 +98,14 @@ stringData: {userData: "unused by this guest"}
 	require.Contains(t, m.inGuestBy("cat /root/.ssh/authorized_keys"), "ssh-ed25519 AAAA by-the-agent")
 	require.NotContains(t, m.kubectl("get", "pod,vmi,vm,events", "-o", "yaml"), "opensesame")
 	m.remove()
+}
+
+func (m *machine) untilAgentAnswers() {
+	m.t.Helper()
+	until(m.t, time.Minute, "the guest's agent answers", func() error {
+		_, err := m.tryInGuestBy("true")
+		return err
+	})
 }
 
 // inGuestBy has the guest's agent run a command, as a probe does, and returns what it writes: 10 KiB at most.
