@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,7 +63,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 		"memory":{"guest":"1Gi","maxGuest":"4Gi"},
 		"chassis":{"manufacturer":"Maker","version":"2","serial":"c-1","asset":"a-1","sku":"k-1"},
 		"firmware":{"serial":"s-1"},
-		"clock":{"utc":{},"timer":{"hpet":{"present":false},"pit":{"tickPolicy":"delay"},"rtc":{"tickPolicy":"catchup"},"kvm":{},"hyperv":{}}},
+		"clock":{"timezone":"Asia/Tokyo","timer":{"hpet":{"present":false},"pit":{"tickPolicy":"delay"},"rtc":{"tickPolicy":"catchup"},"kvm":{},"hyperv":{}}},
 		"features":{"acpi":{},"apic":{},"kvm":{"hidden":true},"pvspinlock":{"enabled":false},"smm":{},
 			"hyperv":{"relaxed":{},"vapic":{},"vpindex":{},"spinlocks":{"spinlocks":8191},"synic":{},"tlbflush":{"direct":{}}}},
 		"ioThreadsPolicy":"auto",
@@ -84,6 +86,10 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	} {
 		require.Equal(t, want, p.guest("cat /sys/class/dmi/id/"+file), file)
 	}
+	booted, err := strconv.ParseInt(p.guest("date +%s"), 10, 64)
+	require.NoError(t, err)
+	ahead := time.Unix(booted, 0).Sub(time.Now()).Round(time.Hour)
+	require.Equal(t, 9*time.Hour, ahead, "the guest takes its clock for UTC, and it is Tokyo's")
 	classes := p.guest(pci)
 	for class, what := range map[string]string{
 		"0x040300": "sound", "0x088000": "watchdog", "0x0c0330": "USB 3",

@@ -22,6 +22,7 @@ func launcherPackages() []string {
 	return []string{
 		"libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients", "qemu-system-x86", "qemu-utils", "seabios",
 		"ipxe-qemu", "ovmf", "swtpm", "swtpm-tools", "virtiofsd",
+		"tzdata",
 	}
 }
 
@@ -51,7 +52,7 @@ func launcherPrograms() []string {
 }
 
 // launcherData are files and folders taken as they are: firmware of the machine and its devices, the keyboard map that
-// VNC needs, CPU models and XML schemas.
+// VNC needs, CPU models and XML schemas, and the time zones that guests' clocks can be in.
 func launcherData() []string {
 	const seabios, ovmf, qemu = "/usr/share/seabios/", "/usr/share/OVMF/", "/usr/share/qemu/"
 	return []string{
@@ -67,6 +68,7 @@ func launcherData() []string {
 		qemu + "multiboot_dma.bin", qemu + "pvh.bin",
 		qemu + "keymaps/en-us",
 		"/usr/share/libvirt/cpu_map", "/usr/share/libvirt/schemas",
+		"/usr/share/zoneinfo",
 	}
 }
 
