@@ -21,7 +21,8 @@ import (
 )
 
 // CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
-// An instance whose pod has run gets no other, and one whose claims are not there yet waits for them.
+// An instance whose pod has run gets no other, and one whose claims are not there yet, or are devices that another's
+// guest has, waits for them.
 // Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as
 // Existing.
 func (a *Activities) CreateLauncherPod(
@@ -42,9 +43,22 @@ func (a *Activities) CreateLauncherPod(
 	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil {
 		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
 	}
+	var own *corev1.Pod
+	if out.Awaits == nil {
+		if out.Awaits, own, err = a.inUse(ctx, vmi, out.Claims, ""); err != nil {
+			return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+		}
+	}
+	switch {
+	case own != nil && own.Status.Phase != corev1.PodPending: // it was let through
+		out.Awaits = nil
+	case own != nil && out.Awaits != nil: // an earlier attempt made it, and did not get to look again
+		if err := a.discard(ctx, own); err != nil {
+			return contract.CreatePodResult{}, err
+		}
+	}
 	if out.Awaits != nil {
-		a.tell(kindVMI, in.VMI, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
-		return out, nil
+		return a.awaits(in.VMI, out), nil
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
 	pod, err := render.Pod(vmi, options)
@@ -74,9 +88,21 @@ func (a *Activities) CreateLauncherPod(
 	if err != nil {
 		return out, a.podRefused(in.VMI, failure("creating pod "+pod.Name, err))
 	}
+	if out.Awaits, _, err = a.inUse(ctx, vmi, out.Claims, made.ResourceVersion); err != nil {
+		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+	}
+	if out.Awaits != nil {
+		return a.awaits(in.VMI, out), a.discard(ctx, made)
+	}
 	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
 	out.Pod, out.Migratable = observe.Pod(made), a.migratable(ctx, vmi)
 	return out, nil
+}
+
+// awaits tells users what an instance waits for.
+func (a *Activities) awaits(vmi contract.Object, out contract.CreatePodResult) contract.CreatePodResult {
+	a.tell(kindVMI, vmi, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
+	return out
 }
 
 // createPod makes a pod. Where that is forbidden, a quota may ask for limits: then it is rendered again with those.

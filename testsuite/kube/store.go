@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -60,6 +61,26 @@ func (s *store) sorted(k *kind, namespace string) []*object {
 		}
 	}
 	return out
+}
+
+// sortedAt is sorted for what a request chooses, as it was in the version that the request names.
+func (s *store) sortedAt(q query) ([]*object, error) {
+	version, err := strconv.ParseInt(q.parameters.Get("resourceVersion"), 10, 64)
+	if err != nil || version < s.dropped {
+		return nil, apierrors.NewResourceExpired("the provided resource version is too old")
+	}
+	then := maps.Clone(s.objects[q.kind.Resource])
+	for _, e := range slices.Backward(s.log) {
+		switch {
+		case e.version <= version || e.new.kind != q.kind:
+		case e.change == Added:
+			delete(then, e.new.key())
+		default:
+			then[e.new.key()] = e.old
+		}
+	}
+	at := &store{objects: map[string]map[string]*object{q.kind.Resource: then}}
+	return at.sorted(q.kind, q.namespace), nil
 }
 
 // everything is all objects of all kinds, in a fixed order.

@@ -95,8 +95,14 @@ func (s *Server) list(q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := s.store.sorted(q.kind, q.namespace)
+	if q.parameters.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) {
+		if all, err = s.store.sortedAt(q); err != nil {
+			return nil, err
+		}
+	}
 	items := []json.RawMessage{}
-	for _, o := range s.store.sorted(q.kind, q.namespace) {
+	for _, o := range all {
 		if chosen(o) {
 			items = append(items, o.encode())
 		}

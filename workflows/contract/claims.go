@@ -3,6 +3,9 @@ package contract
 // ReasonNoClaim is KubeVirt's reason for an instance whose PersistentVolumeClaim does not exist.
 const ReasonNoClaim = "FailedPvcNotFound"
 
+// ReasonClaimInUse is the reason for an instance whose disk is a device that another's guest has.
+const ReasonClaimInUse = "PvcInUse"
+
 // VolumeClaim is the PersistentVolumeClaim that a volume of an instance is, or lies on.
 type VolumeClaim struct {
 	Volume string `json:"volume"`
@@ -22,7 +25,7 @@ type VolumeClaim struct {
 // Unbound says that a claim is there, and has no volume of the cluster's yet, or no more.
 func (c VolumeClaim) Unbound() bool { return c.UID != "" && c.Phase != "Bound" }
 
-// Awaits is what an instance waits for before it gets a pod, in KubeVirt's words.
+// Awaits is what an instance waits for before it gets a pod, in KubeVirt's words where it has some.
 type Awaits struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`

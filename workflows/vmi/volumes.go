@@ -7,6 +7,10 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
+// useAgain is how long another's guest is left with a device before it is looked whether it still has it: nothing is
+// heard of that, since the claim stays as it is.
+const useAgain = 30 * time.Second
+
 // Volumes is what is known of the PersistentVolumeClaims that the VMI's volumes are on. Nothing is decided from it but
 // when to try again: what a pod needs is read by whoever makes it.
 type Volumes struct {
@@ -22,7 +26,8 @@ type Volumes struct {
 
 // observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
 func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
-	if o.Claims == nil || o.UID != s.Object.UID || !fresh && entity.OlderPart(s.ClaimsVersion, o.ClaimsVersion, s.VMI, o) {
+	if o.Claims == nil || o.UID != s.Object.UID ||
+		!fresh && entity.OlderPart(s.ClaimsVersion, o.ClaimsVersion, s.VMI, o) {
 		return
 	}
 	s.ClaimsVersion = o.ClaimsVersion
@@ -37,7 +42,11 @@ func (s *State) attempted(r contract.CreatePodResult, now time.Time) {
 		s.Claims = r.Claims
 	}
 	s.Awaits, s.AwaitsUntil = r.Awaits, time.Time{}
-	if r.Awaits != nil {
+	switch {
+	case r.Awaits == nil:
+	case r.Awaits.Reason == contract.ReasonClaimInUse:
+		s.AwaitsUntil = now.Add(useAgain)
+	default:
 		s.AwaitsUntil = now.Add(lookAgain)
 	}
 }

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtflow/virtflow/testsuite/cluster"
+	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -75,6 +77,37 @@ func TestAClaimThatNobodyTellsOf(t *testing.T) {
 	w = newWorld(t)
 	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
 	w.at(time.Minute, w.DeleteVMI)
+	w.run(t)
+}
+
+// TestADeviceThatAnotherGuestHas is had when that has ended, of which nobody tells.
+func TestADeviceThatAnotherGuestHas(t *testing.T) {
+	w := newWorld(t)
+	block := corev1.PersistentVolumeBlock
+	_, err := kube.Put(w.Kube, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "data"},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeMode: &block},
+	})
+	require.NoError(t, err)
+	_, err = kube.Put(w.Kube, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "other",
+			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue}},
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "claim-data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}},
+	})
+	require.NoError(t, err)
+	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
+	w.at(20*time.Second, func() {
+		require.Equal(t, 1, w.Count(contract.ActivityCreatePod))
+		require.Equal(t, "PvcInUse", w.condition("Synchronized").Reason)
+		require.NoError(t, kube.Remove[corev1.Pod](w.Kube, cluster.Namespace, "other", nil))
+	})
+	w.at(40*time.Second, func() {
+		require.Equal(t, 2, w.Count(contract.ActivityCreatePod))
+		require.NotNil(t, w.Pod())
+		w.DeleteVMI()
+	})
+	w.at(time.Minute, func() { w.EndPod(contract.ReasonNeverRan, false, 0) })
 	w.run(t)
 }
 
