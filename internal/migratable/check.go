@@ -95,7 +95,8 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 // on says that a switch is not turned off: KubeVirt's are on unless they say something else.
 func on(enabled *bool) bool { return enabled == nil || *enabled }
 
-// interfaces says that the pod network suits: its binding leaves the guest its own address.
+// interfaces says that the pod network suits: its binding leaves the guest its own address. A bridged guest has its
+// pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same is not heeded.
 func interfaces(vmi *kubevirt.VirtualMachineInstance) bool {
 	pod := slices.IndexFunc(vmi.Spec.Networks, func(n kubevirt.Network) bool { return n.Pod != nil })
 	if pod < 0 {
@@ -103,11 +104,7 @@ func interfaces(vmi *kubevirt.VirtualMachineInstance) bool {
 	}
 	all := vmi.Spec.Domain.Devices.Interfaces
 	i := slices.IndexFunc(all, func(n kubevirt.Interface) bool { return n.Name == vmi.Spec.Networks[pod].Name })
-	if i < 0 || all[i].Masquerade != nil {
-		return true
-	}
-	_, allowed := vmi.Annotations[kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation]
-	return allowed && all[i].Bridge != nil
+	return i < 0 || all[i].Masquerade != nil
 }
 
 // devices of the host that stay behind, "" for none.

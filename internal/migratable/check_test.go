@@ -113,11 +113,6 @@ func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
 			change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
 				claim(vmi, corev1.ReadWriteMany)
 			}},
-		"bridge with the annotation": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
-			vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
-				Bridge: &kubevirt.InterfaceBridge{}}
-			vmi.Annotations = map[string]string{kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation: ""}
-		}},
 		"no network": {change: func(vmi *kubevirt.VirtualMachineInstance, _ *settings.Settings) {
 			vmi.Spec.Networks, vmi.Spec.Domain.Devices.Interfaces = nil, nil
 		}},
@@ -139,6 +134,15 @@ func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
 			require.Equal(t, contract.Migratable{Method: c.method}, Check(vmi, s, node))
 		})
 	}
+}
+
+// TestNoAnnotationMovesABridgedGuest: it would keep the address of the pod that it has left.
+func TestNoAnnotationMovesABridgedGuest(t *testing.T) {
+	vmi := guest()
+	vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
+		Bridge: &kubevirt.InterfaceBridge{}}
+	vmi.Annotations = map[string]string{kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation: ""}
+	require.Equal(t, "InterfaceNotLiveMigratable", Check(vmi, settings.Default(), nil).Reason)
 }
 
 // TestAReservationKeepsTheStorage, but not the guest.
