@@ -36,7 +36,7 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 			"fixed":   {Path: "/run/virtflow/claims/fixed/disk.img", Format: "raw", ReadOnly: true, Claim: true},
 			"claim":   {Path: "/run/virtflow/claims/claim/disk.img", Format: "raw", DirectIO: true, Claim: true},
 		},
-		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", PodInterface: "eth0", MTU: 1450}},
+		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", MTU: 1450}},
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0",
 			SerialLog: "/run/virtflow/private/virt-serial0.log",
@@ -120,22 +120,23 @@ func TestGolden(t *testing.T) {
 func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 	const memory = `"memory":{"guest":"128Mi"}`
 	for spec, field := range map[string]string{
-		`{"domain":{"devices":{}}}`:                                                                                         "spec.domain.memory.guest",
-		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                                                  "spec.domain.memory.guest",
-		`{"architecture":"arm64","domain":{"devices":{}}}`:                                                                  "spec.architecture",
-		`{"domain":{` + memory + `,"devices":{"tpm":{"persistent":true}}}}`:                                                 "spec.domain.devices.tpm.persistent",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                                    "spec.domain.devices.disks[0].name",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                                        "spec.domain.devices.disks[0].lun",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`:                     "spec.domain.devices.disks[0].cache",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:                      "spec.domain.devices.disks[0].io",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","shareable":true,"disk":{}}]}}}`:                   "spec.domain.devices.disks[0].shareable",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","disk":{}}]}}}`:                                      "spec.domain.devices.disks[0].disk.bus",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","shareable":true,"disk":{"bus":"virtio"}}]}}}`:       "spec.domain.devices.disks[0].cache",
-		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"claim","shareable":true,"cache":"writeback","disk":{}}]}}}`: "spec.domain.devices.disks[0].cache",
-		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                              "spec.domain.devices.interfaces[0]",
-		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                           "spec.domain.devices.interfaces[0]",
-		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                                     "spec.domain.cpu.dedicatedCpuPlacement",
-		`{"domain":{` + memory + `,"firmware":{"acpi":{}},"devices":{}}}`:                                                   "spec.domain.firmware.acpi",
+		`{"domain":{"devices":{}}}`:                                                                                                     "spec.domain.memory.guest",
+		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                                                              "spec.domain.memory.guest",
+		`{"architecture":"arm64","domain":{"devices":{}}}`:                                                                              "spec.architecture",
+		`{"domain":{` + memory + `,"devices":{"tpm":{"persistent":true}}}}`:                                                             "spec.domain.devices.tpm.persistent",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                                                "spec.domain.devices.disks[0].name",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                                                    "spec.domain.devices.disks[0].lun",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","blockSize":{"custom":{"discardGranularity":512}},"disk":{}}]}}}`: "spec.domain.devices.disks[0].blockSize.custom.discardGranularity",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`:                                 "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","io":"native","disk":{}}]}}}`:                                  "spec.domain.devices.disks[0].io",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","shareable":true,"disk":{}}]}}}`:                               "spec.domain.devices.disks[0].shareable",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","disk":{}}]}}}`:                                                  "spec.domain.devices.disks[0].disk.bus",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"fixed","shareable":true,"disk":{"bus":"virtio"}}]}}}`:                   "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"claim","shareable":true,"cache":"writeback","disk":{}}]}}}`:             "spec.domain.devices.disks[0].cache",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                                          "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                                       "spec.domain.devices.interfaces[0]",
+		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                                                 "spec.domain.cpu.dedicatedCpuPlacement",
+		`{"domain":{` + memory + `,"firmware":{"acpi":{}},"devices":{}}}`:                                                               "spec.domain.firmware.acpi",
 	} {
 		_, err := domain.Build(input(read(t, spec)))
 		var invalid *domain.InvalidError

@@ -28,11 +28,8 @@ type diskNames map[string]int
 
 func (n diskNames) next(bus string) string {
 	prefix := scsiPrefix
-	switch bus {
-	case busVirtio:
+	if bus == busVirtio {
 		prefix = "vd"
-	case "fdc":
-		prefix = "fd"
 	}
 	i := n[prefix]
 	n[prefix]++
@@ -201,6 +198,9 @@ func setBlockSize(field string, d *libvirtxml.DomainDisk, disk *v1.Disk) error {
 	}
 	if disk.BlockSize.Custom == nil {
 		return invalid(field+".blockSize.matchVolume", "is not supported yet")
+	}
+	if disk.BlockSize.Custom.DiscardGranularity != nil {
+		return invalid(field+".blockSize.custom.discardGranularity", "is not supported yet")
 	}
 	d.BlockIO = &libvirtxml.DomainDiskBlockIO{
 		LogicalBlockSize: disk.BlockSize.Custom.Logical, PhysicalBlockSize: disk.BlockSize.Custom.Physical,
