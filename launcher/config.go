@@ -29,9 +29,7 @@ type Config struct {
 	Claims     string
 	Devices    string
 	ResolvConf string
-	// VhostNet is the device by which the kernel moves the packets of an interface with several queues.
-	VhostNet string
-	Emulator string
+	Emulator   string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
 	Version        string

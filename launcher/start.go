@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -223,8 +222,7 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), VhostNet: usable(l.cfg.VhostNet),
-		Boot: boot,
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), Boot: boot,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(),
@@ -236,21 +234,10 @@ func (l *Launcher) build(
 	return &built{domain: d, plan: plan, volumes: volumes}, nil
 }
 
-// usable says that a device can be opened.
-func usable(device string) bool {
-	f, err := os.OpenFile(device, os.O_RDWR, 0) //nolint:gosec // named by the pod's own command line
-	if err != nil {
-		return false
-	}
-	_ = f.Close()
-	return true
-}
-
 func taps(interfaces []*rpc.PodInterface) map[string]domain.Interface {
 	out := make(map[string]domain.Interface, len(interfaces))
 	for _, i := range interfaces {
-		out[i.GetNetwork()] = domain.Interface{Tap: i.GetTap(), PodInterface: i.GetPodInterface(),
-			MTU: int(i.GetMtu()), MAC: i.GetMac()}
+		out[i.GetNetwork()] = domain.Interface{Tap: i.GetTap(), MTU: int(i.GetMtu()), MAC: i.GetMac()}
 	}
 	return out
 }

@@ -84,8 +84,6 @@ func (o *options) add(f *pflag.FlagSet) {
 		"directory with the files of each Secret, ConfigMap and the like that is a volume")
 	f.StringVar(&c.AccessCredentials, "access-credentials-dir", "/run/virtflow/access-credentials",
 		"directory with each Secret of the access credentials")
-	f.StringVar(&c.VhostNet, "vhost-net", "/dev/vhost-net",
-		"device by which the kernel moves the packets of an interface with several queues; where it cannot be used QEMU does")
 	f.StringVar(&c.Claims, "claims-dir", "/run/virtflow/claims", "directory with the file system of each claim")
 	f.StringVar(&c.Devices, "devices-dir", "/dev/virtflow", "directory with the claims that are devices")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")

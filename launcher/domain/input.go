@@ -15,8 +15,6 @@ type Input struct {
 	Volumes map[string]Volume
 	// Interfaces are the devices that the node's worker has made, by network name.
 	Interfaces map[string]Interface
-	// VhostNet says that the kernel moves the packets of network interfaces: /dev/vhost-net can be used.
-	VhostNet bool
 	// Boot holds the files of firmware.kernelBoot.
 	Boot  Boot
 	Paths Paths
@@ -47,9 +45,8 @@ type Volume struct {
 
 // Interface is a tap device in the pod's network namespace.
 type Interface struct {
-	Tap          string
-	PodInterface string
-	MTU          int
+	Tap string
+	MTU int
 	// MAC that a bridged guest takes over from the pod, unless its VMI says another.
 	MAC string
 }

@@ -58,7 +58,9 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml
 	if isVirtio(iface) {
 		d.Model.Type = virtioModel(&in.VMI.Spec.Domain)
 		if isTrue(in.VMI.Spec.Domain.Devices.NetworkInterfaceMultiQueue) {
-			d.Driver = driver(Queues(in.VMI, iface), in.VhostNet)
+			// Without a name libvirt has the kernel move the packets where the node can, otherwise QEMU. A name would
+			// go with the guest to nodes that cannot.
+			d.Driver = &libvirtxml.DomainInterfaceDriver{Queues: Queues(in.VMI, iface)}
 		}
 	}
 	if iface.PciAddress != "" {
@@ -84,15 +86,6 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml
 		d.ROM = &libvirtxml.DomainROM{Enabled: "no"}
 	}
 	return d, nil
-}
-
-// driver is what moves the packets of several queues: the kernel where it can, otherwise QEMU itself.
-func driver(queues uint, vhost bool) *libvirtxml.DomainInterfaceDriver {
-	d := &libvirtxml.DomainInterfaceDriver{Name: "qemu", Queues: queues}
-	if vhost {
-		d.Name = "vhost"
-	}
-	return d
 }
 
 // pciAddress reads an address such as 0000:81:01.0; the bits of each part are PCI's.

@@ -190,7 +190,7 @@ func interfaces(vmi *kubevirtv1.VirtualMachineInstance, r *Record) map[string]do
 	out := map[string]domain.Interface{}
 	for i, n := range vmi.Spec.Networks {
 		out[n.Name] = domain.Interface{
-			Tap: fmt.Sprintf("tap%d", i), PodInterface: fmt.Sprintf("eth%d", i), MTU: r.Facts.PodMTU,
+			Tap: fmt.Sprintf("tap%d", i), MTU: r.Facts.PodMTU,
 		}
 	}
 	return out
