@@ -76,6 +76,16 @@ const (
 	integrated                  // on the root complex
 )
 
+// kindOf says what a device is by its model. Transitional ones also have what only conventional PCI has: I/O ports.
+func kindOf(model string) pciKind {
+	switch model {
+	case modelTransitional, "e1000", "ne2k_pci", "pcnet", "rtl8139", "ac97":
+		return conventional
+	default:
+		return express
+	}
+}
+
 // pciDevice is the place of a device on PCI.
 type pciDevice struct {
 	address **libvirtxml.DomainAddress
@@ -90,12 +100,7 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 		out = append(out, pciDevice{address, kind})
 	}
 	for i := range list.Interfaces {
-		switch at := &list.Interfaces[i]; at.Model.Type {
-		case "e1000", "ne2k_pci", "pcnet", "rtl8139":
-			add(&at.Address, conventional)
-		default:
-			add(&at.Address, express)
-		}
+		add(&list.Interfaces[i].Address, kindOf(list.Interfaces[i].Model.Type))
 	}
 	for i := range list.Hostdevs {
 		add(&list.Hostdevs[i].Address, express)
@@ -103,32 +108,32 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 	for i := range list.Controllers {
 		switch c := &list.Controllers[i]; {
 		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb" && c.Model != "none":
-			add(&c.Address, express)
+			add(&c.Address, kindOf(c.Model))
 		}
 	}
 	for i := range list.Disks {
 		if list.Disks[i].Target.Bus == busVirtio {
-			add(&list.Disks[i].Address, express)
+			add(&list.Disks[i].Address, kindOf(list.Disks[i].Model))
 		}
 	}
 	for i := range list.Inputs {
 		if list.Inputs[i].Bus == busVirtio {
-			add(&list.Inputs[i].Address, express)
+			add(&list.Inputs[i].Address, kindOf(list.Inputs[i].Model))
 		}
 	}
 	for i := range list.Watchdogs {
 		add(&list.Watchdogs[i].Address, integrated)
 	}
 	for i := range list.Sounds {
-		if list.Sounds[i].Model == "ac97" {
-			add(&list.Sounds[i].Address, conventional)
+		if kind := kindOf(list.Sounds[i].Model); kind == conventional {
+			add(&list.Sounds[i].Address, kind)
 		}
 	}
 	for i := range list.RNGs {
-		add(&list.RNGs[i].Address, express)
+		add(&list.RNGs[i].Address, kindOf(list.RNGs[i].Model))
 	}
 	if list.MemBalloon.Model != "none" {
-		add(&list.MemBalloon.Address, express)
+		add(&list.MemBalloon.Address, kindOf(list.MemBalloon.Model))
 	}
 	return out
 }

@@ -150,7 +150,7 @@ func onBridge(e *element) bool {
 	if e.name == "interface" {
 		model = e.first("model").attrs["type"]
 	}
-	return slices.Contains([]string{"ac97", "e1000", "ne2k_pci", "pcnet", "rtl8139"}, model)
+	return slices.Contains([]string{"ac97", "e1000", "ne2k_pci", "pcnet", "rtl8139", "virtio-transitional"}, model)
 }
 
 // onRootPort says that libvirt gives a device a root port of its own.
