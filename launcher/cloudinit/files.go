@@ -20,21 +20,11 @@ type Machine struct {
 	Hostname        string
 	InstanceType    string
 	PublicKeys      []string
-	Devices         []Device
 }
 
 // Data is what the user wants cloud-init to do. A network configuration of nil is none.
 type Data struct {
 	User, Network []byte
-}
-
-// Device is one of the guest's that the user has tagged: a ConfigDrive tells which it is.
-type Device struct {
-	Type    string   `json:"type"` // "nic"
-	Bus     string   `json:"bus"`  // "pci"
-	Address string   `json:"address"`
-	MAC     string   `json:"mac,omitempty"`
-	Tags    []string `json:"tags"`
 }
 
 // NoCloud are the files of the NoCloud data source.
@@ -55,9 +45,8 @@ func ConfigDrive(m Machine, d Data) ([]iso.File, error) {
 		InstanceID   string            `json:"instance_id"`
 		Hostname     string            `json:"hostname,omitempty"`
 		UUID         string            `json:"uuid,omitempty"`
-		Devices      []Device          `json:"devices,omitempty"`
 		PublicKeys   map[string]string `json:"public_keys,omitempty"`
-	}{m.InstanceType, m.Name + "." + m.Namespace, m.Hostname, m.UUID, m.Devices, numbered(m.PublicKeys)}, d,
+	}{m.InstanceType, m.Name + "." + m.Namespace, m.Hostname, m.UUID, numbered(m.PublicKeys)}, d,
 		folder+"meta_data.json", folder+"user_data", folder+"network_data.json")
 }
 

@@ -14,8 +14,6 @@ func TestWhatCloudInitLooksFor(t *testing.T) {
 	m := cloudinit.Machine{Namespace: "ns", Name: "vm1", UUID: "u-1", Hostname: "host1"}
 	full := m
 	full.InstanceType, full.PublicKeys = "large", []string{"ssh-ed25519 A a\n", "ssh-rsa B"}
-	full.Devices = []cloudinit.Device{{Type: "nic", Bus: "pci", Address: "0000:01:00.0", MAC: "02:00:00:00:00:01",
-		Tags: []string{"management"}}}
 	type data = cloudinit.Data
 	for name, c := range map[string]struct {
 		list func(cloudinit.Machine, cloudinit.Data) ([]iso.File, error)
@@ -40,9 +38,7 @@ func TestWhatCloudInitLooksFor(t *testing.T) {
 		"ConfigDrive, all": {cloudinit.ConfigDrive, full, data{User: []byte("x")},
 			map[string]string{
 				"openstack/latest/meta_data.json": `{"instance_type":"large","instance_id":"vm1.ns","hostname":"host1",` +
-					`"uuid":"u-1","devices":[{"type":"nic","bus":"pci","address":"0000:01:00.0",` +
-					`"mac":"02:00:00:00:00:01","tags":["management"]}],` +
-					`"public_keys":{"0":"ssh-ed25519 A a\n","1":"ssh-rsa B"}}`,
+					`"uuid":"u-1","public_keys":{"0":"ssh-ed25519 A a\n","1":"ssh-rsa B"}}`,
 				"openstack/latest/user_data": "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
