@@ -6,8 +6,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	kubevirt "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
+	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
@@ -51,6 +53,41 @@ func TestDisksThatDoNotSuit(t *testing.T) {
 	better := proto.CloneOf(source[1])
 	better.DirectIo = true
 	require.NoError(t, suits(source, []*rpc.MigrationDisk{source[0], better}), "more than the source has is no problem")
+}
+
+// TestAnImageThatTheSourceCarriesIsFixed: earlier launchers gave no guest one that it can write to.
+func TestAnImageThatTheSourceCarriesIsFixed(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		copied, carried bool
+		problem         string
+	}{
+		{name: "of an earlier release", carried: true},
+		{name: "of this release", copied: true},
+		{name: "neither copied nor carried", problem: "disk seed is copied at one end, and shared at the other"},
+	} {
+		l := New(Config{}, nil, Tools{}, zerolog.Nop())
+		l.vmi = &kubevirt.VirtualMachineInstance{}
+		l.vmi.Spec.Domain.Devices.Disks = []kubevirt.Disk{{Name: "seed"}}
+		b := &built{
+			domain: &libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{
+				Disks: []libvirtxml.DomainDisk{{Target: &libvirtxml.DomainDiskTarget{Dev: "vda"}}}}},
+			plan: []disk.Volume{{Name: "seed", Kind: disk.NoCloud, Label: "cidata", Path: "/d/seed.iso"}},
+		}
+		asked := &rpc.Target{Disks: []*rpc.MigrationDisk{{Name: "seed", Target: "vda", Copied: c.copied}}}
+		if c.carried {
+			asked.Files = []*rpc.MigrationFile{{Name: "seed.iso"}}
+		}
+		l.fixCarried(b, asked)
+		here, err := l.migrationDisks(b)
+		require.NoError(t, err)
+		if err := suits(asked.GetDisks(), here); c.problem != "" {
+			require.EqualError(t, err, c.problem, c.name)
+		} else {
+			require.NoError(t, err, c.name)
+		}
+		require.Equal(t, c.copied || c.problem != "", here[0].GetCopied(), "the next move asks this launcher")
+	}
 }
 
 // TestLibvirtIsToldThatClaimsAreShared, unless a page cache of one end hides what the other has written.

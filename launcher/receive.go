@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
@@ -175,6 +178,7 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 	if err != nil {
 		return nil, err
 	}
+	l.fixCarried(b, t)
 	disks, err := l.migrationDisks(b)
 	if err != nil {
 		return nil, err
@@ -184,6 +188,25 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 	}
 	l.followConsole(ctx)
 	return b, l.handover.Target(t.GetMigration())
+}
+
+// fixCarried takes the source's word for images that it carries: its guest cannot write to them. Launchers of an
+// earlier release gave no guest an image that it can write to, and the domain here is the source's.
+func (l *Launcher) fixCarried(b *built, t *rpc.Target) {
+	for i := range b.domain.Devices.Disks {
+		name := l.vmi.Spec.Domain.Devices.Disks[i].Name
+		at := slices.IndexFunc(b.plan, func(v disk.Volume) bool { return v.Name == name && disk.Carried(v, true) })
+		if at < 0 {
+			continue
+		}
+		file := filepath.Base(b.plan[at].Path)
+		if slices.ContainsFunc(t.GetFiles(), func(f *rpc.MigrationFile) bool { return f.GetName() == file }) &&
+			slices.ContainsFunc(t.GetDisks(), func(d *rpc.MigrationDisk) bool {
+				return d.GetName() == name && !d.GetCopied()
+			}) {
+			b.domain.Devices.Disks[i].ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+		}
+	}
 }
 
 // suits compares the disks of the source with those here. The guest would not start on others, or find other content.
