@@ -42,7 +42,8 @@ func files(v *kubevirt.Volume) *corev1.VolumeSource {
 }
 
 // token is what Kubernetes mounts into pods for their service account. It is for the guest: the launcher mounts it
-// among its volumes, and not where Kubernetes' clients look for one.
+// among its volumes, and not where Kubernetes' clients look for one. It is bound to the pod: a guest that is moved
+// keeps that of the first one, as with KubeVirt, and can use it as long as that is there.
 func token() *corev1.ProjectedVolumeSource {
 	seconds := int64(tokenSeconds)
 	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
