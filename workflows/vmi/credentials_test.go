@@ -31,6 +31,7 @@ func TestAccessCredentialsAreShown(t *testing.T) {
 		{&contract.AccessCredentials{Message: "Guest agent is offline"}, "False", "Guest agent is offline",
 			failed + "Guest agent is offline"},
 		{&contract.AccessCredentials{Message: "Guest agent is offline"}, "False", "Guest agent is offline", ""},
+		{&contract.AccessCredentials{Message: "no such user"}, "False", "no such user", failed + "no such user"},
 		{&contract.AccessCredentials{Done: true}, "True", "", success},
 		{nil, "True", "", ""},
 		{&contract.AccessCredentials{Message: "no such user"}, "False", "no such user", failed + "no such user"},

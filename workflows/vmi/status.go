@@ -144,7 +144,13 @@ func (s *State) showCredentials(now time.Time) {
 	if known.Done {
 		c.Status, other = "True", contract.Event{Type: "Warning", Reason: reasonCredentialsFailed}
 	}
-	s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second))
+	if old, ok := conditions.Get(s.Conditions, c.Type); ok && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+		if old.Message != c.Message { // it is another failure
+			s.Announced.Forget(contract.Event{Type: "Warning", Reason: reasonCredentialsFailed})
+		}
+	}
+	s.Conditions = conditions.Show(s.Conditions, c.Type, &c, now.Truncate(time.Second))
 	s.Announced.Forget(other)
 }
 
