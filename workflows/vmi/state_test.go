@@ -109,3 +109,17 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	s.refresh(noon)
 	require.Equal(t, actStartDomain, s.decide(noon).Action, "which finds the domain that runs")
 }
+
+// TestWhatIsHeardOfClaimsWhileThePodIsMade is newer than what was read for it.
+func TestWhatIsHeardOfClaimsWhileThePodIsMade(t *testing.T) {
+	said := func(capacity string) []contract.VolumeClaim {
+		return []contract.VolumeClaim{{Volume: "data", Claim: "data", UID: "c", Capacity: capacity}}
+	}
+	var s State
+	s.Object.UID = "u"
+	s.attempted(contract.CreatePodResult{Claims: said("1Gi")}, noon)
+	require.Equal(t, said("1Gi"), s.Claims)
+	s.observeClaims(contract.VMIObservation{UID: "u", Claims: said("2Gi")}, true)
+	s.attempted(contract.CreatePodResult{Claims: said("1Gi")}, noon)
+	require.Equal(t, said("2Gi"), s.Claims)
+}

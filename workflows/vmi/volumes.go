@@ -38,7 +38,7 @@ func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
 
 // attempted takes in what an attempt to make the pod has read of the claims.
 func (s *State) attempted(r contract.CreatePodResult, now time.Time) {
-	if r.Claims != nil {
+	if r.Claims != nil && !s.ClaimsHeard { // what was heard meanwhile is newer
 		s.Claims = r.Claims
 	}
 	s.Awaits, s.AwaitsUntil = r.Awaits, time.Time{}
