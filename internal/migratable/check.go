@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
@@ -148,9 +149,15 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 		claim, isClaim := claims.Kept(v)
 		switch {
 		case isClaim:
-			if err := sharedClaim(vmi, v.Name, claim); err != nil {
+			if err := sharedClaim(vmi, v.Name, claim, false); err != nil {
 				return true, err
 			}
+		case v.Ephemeral != nil: // what is above the claim is copied
+			claim, _ := claims.Of(v)
+			if err := sharedClaim(vmi, v.Name, claim, true); err != nil {
+				return true, err
+			}
+			block = true
 		case v.HostDisk != nil:
 			if v.HostDisk.Shared == nil || !*v.HostDisk.Shared {
 				return true, errors.New("cannot migrate VMI with non-shared HostDisk")
@@ -162,8 +169,8 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	return block, nil
 }
 
-// sharedClaim says why a claim's disk cannot be had on two nodes.
-func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string) error {
+// sharedClaim says why a claim's disk cannot be had on two nodes. Read says that nobody writes to it.
+func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string, read bool) error {
 	if slices.ContainsFunc(vmi.Status.MigratedVolumes, func(m kubevirt.StorageMigratedVolumeInfo) bool {
 		return m.VolumeName == volume
 	}) {
@@ -173,7 +180,7 @@ func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string) err
 	switch known := claims.Known(vmi, volume); {
 	case known == nil:
 		return fmt.Errorf("cannot migrate VMI: Unable to determine if PVC %s is shared, %s", claim, must)
-	case claims.Shared(known):
+	case claims.Shared(known), read && slices.Contains(known.AccessModes, corev1.ReadOnlyMany):
 		return nil
 	}
 	return fmt.Errorf("cannot migrate VMI: PVC %s is not shared, %s", claim, must)

@@ -153,3 +153,22 @@ func TestAReservationKeepsTheStorage(t *testing.T) {
 	require.Empty(t, m.Reason)
 	require.Equal(t, "PersistentReservationNotLiveMigratable: VMI uses SCSI persistent reservation", m.Storage)
 }
+
+// TestWhatAnEphemeralVolumeLiesOn has to be had on two nodes: the target's pod would not start there. KubeVirt does not
+// look at it.
+func TestWhatAnEphemeralVolumeLiesOn(t *testing.T) {
+	for mode, message := range map[corev1.PersistentVolumeAccessMode]string{
+		corev1.ReadWriteMany: "", corev1.ReadOnlyMany: "",
+		corev1.ReadWriteOnce: "cannot migrate VMI: PVC data is not shared, live migration requires that all PVCs must be " +
+			"shared (using ReadWriteMany access mode)",
+	} {
+		vmi := guest()
+		claim(vmi, mode)
+		source := &vmi.Spec.Volumes[0].PersistentVolumeClaim.PersistentVolumeClaimVolumeSource
+		vmi.Spec.Volumes[0].VolumeSource = kubevirt.VolumeSource{
+			Ephemeral: &kubevirt.EphemeralVolumeSource{PersistentVolumeClaim: source}}
+		got := Check(vmi, settings.Default(), nil)
+		require.Equal(t, message, got.Message, mode)
+		require.Equal(t, "BlockMigration", got.Method)
+	}
+}
