@@ -30,6 +30,10 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		if v.Sysprep != nil && v.Sysprep.Secret == nil && v.Sysprep.ConfigMap == nil {
 			refuse(fmt.Sprintf(".volumes[%d].sysprep", i), ": neither a Secret nor a ConfigMap is not supported yet")
 		}
+		if source, label := volumeLabel(v); len(label) > maxLabel {
+			refuse(fmt.Sprintf(".volumes[%d].%s.volumeLabel", i, source),
+				fmt.Sprintf(": more than %d bytes are not supported yet", maxLabel))
+		}
 		kind := cloudInitKind(v)
 		if kind == "" {
 			continue
@@ -62,6 +66,23 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	return causes
+}
+
+// maxLabel is what an ISO has room for in its label, in bytes.
+const maxLabel = 32
+
+// volumeLabel is what the user wants a volume's ISO to be called, and the field with the volume's source.
+func volumeLabel(v *kubevirtv1.Volume) (source, label string) {
+	switch {
+	case v.Secret != nil:
+		return "secret", v.Secret.VolumeLabel
+	case v.ConfigMap != nil:
+		return "configMap", v.ConfigMap.VolumeLabel
+	case v.DownwardAPI != nil:
+		return "downwardAPI", v.DownwardAPI.VolumeLabel
+	default:
+		return "", ""
+	}
 }
 
 // cloudInitKind is the field with a volume's cloud-init data; "": it has none.

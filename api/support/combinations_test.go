@@ -19,7 +19,11 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
 			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
-			{"name": "g", "persistentVolumeClaim": {"claimName": "c", "readOnly": true}}
+			{"name": "g", "persistentVolumeClaim": {"claimName": "c", "readOnly": true}},
+			{"name": "l", "secret": {"secretName": "s", "volumeLabel": "a label of thirty-two characters"}},
+			{"name": "m", "secret": {"secretName": "s", "volumeLabel": "a label of more, thirty-three bytes"}},
+			{"name": "n", "configMap": {"name": "s", "volumeLabel": "a label of more, thirty-three bytes"}},
+			{"name": "o", "downwardAPI": {"volumeLabel": "a label of more, thirty-three bytes"}}
 		]
 	}`), &spec))
 	var got []string
@@ -31,6 +35,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"spec.volumes[1].cloudInitConfigDrive: a second cloud-init volume, beside a, is not supported yet",
 		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported yet",
 		"spec.volumes[4].sysprep: neither a Secret nor a ConfigMap is not supported yet",
+		"spec.volumes[8].secret.volumeLabel: more than 32 bytes are not supported yet",
+		"spec.volumes[9].configMap.volumeLabel: more than 32 bytes are not supported yet",
+		"spec.volumes[10].downwardAPI.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
 		"spec.domain.devices.disks[5].shareable: a volume that belongs to one pod is not supported yet",

@@ -7,6 +7,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/launcher/cloudinit"
+	"github.com/virtflow/virtflow/launcher/iso"
 )
 
 // Labels of ISOs, as KubeVirt's.
@@ -49,6 +50,9 @@ func planISO(v *v1.Volume, at Directories) (Volume, error) {
 		out.Kind, out.Label = Sysprep, labelSysprep
 	default:
 		return Volume{}, failed(v.Name, "this kind of volume is not supported yet")
+	}
+	if len(out.Label) > iso.MaxLabel {
+		return Volume{}, failed(v.Name, "its label has more than %d bytes", iso.MaxLabel)
 	}
 	return out, nil
 }

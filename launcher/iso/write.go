@@ -15,8 +15,8 @@ import (
 
 const (
 	sector = 2048
-	// maxLabel is what a volume descriptor has room for, in bytes. Joliet has half of it, in UTF-16.
-	maxLabel = 32
+	// MaxLabel is what a volume descriptor has room for, in bytes. Joliet has half of it, in UTF-16.
+	MaxLabel = 32
 	// maxName is the longest name of a file that a record of Joliet has room for, in characters. (Rock Ridge continues
 	// longer ones elsewhere.)
 	maxName = 103
@@ -38,7 +38,7 @@ func (e *Unfit) Error() string {
 	return fmt.Sprintf("the file %.200q does not fit: %s", e.Path, e.Problem)
 }
 
-// Write makes an image at path, readable for nobody else: it may hold secrets, and must stay in the pod. Linux reads
+// Write makes an image at path, with a label of at most MaxLabel bytes, readable for nobody else: it may hold secrets, and must stay in the pod. Linux reads
 // the names of its files by Rock Ridge, Windows by Joliet. While it is made its files lie beside it. An error that is
 // an *Unfit says that no image can hold them.
 func Write(path, label string, files []File) (err error) {
@@ -65,7 +65,7 @@ func Write(path, label string, files []File) (err error) {
 		return fmt.Errorf("preparing the image: %w", err)
 	}
 	err = image.Finalize(iso9660.FinalizeOptions{
-		RockRidge: true, Joliet: true, VolumeIdentifier: label[:min(len(label), maxLabel)],
+		RockRidge: true, Joliet: true, VolumeIdentifier: label,
 	})
 	if err := errors.Join(err, target.failed); err != nil {
 		return fmt.Errorf("writing the image: %w", err)
