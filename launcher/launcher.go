@@ -87,7 +87,7 @@ type Launcher struct {
 	withdrawals chan targetRequest
 	handover    *migration.Handover
 	hashing     sync.Mutex
-	digests     map[string][]byte // of volumes' images
+	digests     map[string][]byte // of images, by their volumes' names, and of kernelBoot
 
 	moving    sync.Mutex // guards what follows
 	made      *built

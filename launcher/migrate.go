@@ -90,7 +90,7 @@ func (l *Launcher) migrationDisks(b *built) ([]*rpc.MigrationDisk, error) {
 	var out []*rpc.MigrationDisk
 	for i := range b.domain.Devices.Disks {
 		built, name := &b.domain.Devices.Disks[i], l.vmi.Spec.Domain.Devices.Disks[i].Name
-		digest, err := l.imageDigest(volumes[name])
+		digest, err := l.digest(name, func() ([]byte, error) { return disk.ImageDigest(volumes[name]) })
 		if err != nil {
 			return nil, err
 		}
@@ -99,8 +99,20 @@ func (l *Launcher) migrationDisks(b *built) ([]*rpc.MigrationDisk, error) {
 			Copied: copied(built, b.volumes[name]), ImageSha256: digest,
 		})
 	}
+	boot := domain.Boot{Kernel: b.domain.OS.Kernel, Initrd: b.domain.OS.Initrd}
+	digest, err := l.digest(kernelBoot, func() ([]byte, error) { return disk.BootDigest(boot) })
+	if err != nil {
+		return nil, err
+	}
+	if digest != nil {
+		out = append(out, &rpc.MigrationDisk{Name: kernelBoot, ImageSha256: digest})
+	}
 	return out, nil
 }
+
+// kernelBoot is among the disks where there is one: the guest finds its kernel there when it reboots. No volume has
+// such a name.
+const kernelBoot = "firmware.kernelBoot"
 
 // copied says that a migration copies a disk: the guest can write to it, and both ends do not have it.
 func copied(d *libvirtxml.DomainDisk, v domain.Volume) bool { return d.ReadOnly == nil && !v.Claim }
@@ -114,15 +126,16 @@ func uncached(disks []*libvirtxml.DomainDisk) bool {
 	})
 }
 
-func (l *Launcher) imageDigest(v disk.Volume) ([]byte, error) {
+// digest is that of an image, by its name. It is made once.
+func (l *Launcher) digest(name string, of func() ([]byte, error)) ([]byte, error) {
 	l.hashing.Lock()
 	defer l.hashing.Unlock()
-	if d, found := l.digests[v.Name]; found {
+	if d, found := l.digests[name]; found {
 		return d, nil
 	}
-	d, err := disk.ImageDigest(v)
+	d, err := of()
 	if err == nil {
-		l.digests[v.Name] = d
+		l.digests[name] = d
 	}
 	return d, err
 }

@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -50,6 +52,14 @@ func TestDisksThatDoNotSuit(t *testing.T) {
 		}
 	}
 	require.Error(t, suits(source, source[:1]))
+	claim := []*rpc.MigrationDisk{{Name: "claim", Target: "vda", SizeBytes: 20}}
+	require.NoError(t, suits(claim, []*rpc.MigrationDisk{{Name: "claim", Target: "vda", SizeBytes: 30}}),
+		"a claim may have grown while the guest ran")
+	require.EqualError(t, suits(claim, []*rpc.MigrationDisk{{Name: "claim", Target: "vda", SizeBytes: 10}}),
+		"disk claim has 20 bytes at the source, and 10 here")
+	kernel := []*rpc.MigrationDisk{{Name: kernelBoot, ImageSha256: []byte{1}}}
+	require.EqualError(t, suits(kernel, []*rpc.MigrationDisk{{Name: kernelBoot, ImageSha256: []byte{2}}}),
+		"the image of firmware.kernelBoot has another kernel or initrd on this node: name it by digest")
 	better := proto.CloneOf(source[1])
 	better.DirectIo = true
 	require.NoError(t, suits(source, []*rpc.MigrationDisk{source[0], better}), "more than the source has is no problem")
@@ -70,7 +80,7 @@ func TestAnImageThatTheSourceCarriesIsFixed(t *testing.T) {
 		l.vmi = &kubevirt.VirtualMachineInstance{}
 		l.vmi.Spec.Domain.Devices.Disks = []kubevirt.Disk{{Name: "seed"}}
 		b := &built{
-			domain: &libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{
+			domain: &libvirtxml.Domain{OS: &libvirtxml.DomainOS{}, Devices: &libvirtxml.DomainDeviceList{
 				Disks: []libvirtxml.DomainDisk{{Target: &libvirtxml.DomainDiskTarget{Dev: "vda"}}}}},
 			plan: []disk.Volume{{Name: "seed", Kind: disk.NoCloud, Label: "cidata", Path: "/d/seed.iso"}},
 		}
@@ -88,6 +98,29 @@ func TestAnImageThatTheSourceCarriesIsFixed(t *testing.T) {
 		}
 		require.Equal(t, c.copied || c.problem != "", here[0].GetCopied(), "the next move asks this launcher")
 	}
+}
+
+// TestTheKernelIsAmongWhatIsCompared: a guest that reboots after a move would have another.
+func TestTheKernelIsAmongWhatIsCompared(t *testing.T) {
+	dir := t.TempDir()
+	kernel, initrd := filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd")
+	described := func(os libvirtxml.DomainOS) []*rpc.MigrationDisk {
+		out, err := New(Config{}, nil, Tools{}, zerolog.Nop()).migrationDisks(&built{domain: &libvirtxml.Domain{
+			OS: &os, Devices: &libvirtxml.DomainDeviceList{}}})
+		require.NoError(t, err)
+		return out
+	}
+	require.Empty(t, described(libvirtxml.DomainOS{}))
+	require.NoError(t, os.WriteFile(kernel, []byte("a"), 0o600))
+	require.NoError(t, os.WriteFile(initrd, []byte("b"), 0o600))
+	both := libvirtxml.DomainOS{Kernel: kernel, Initrd: initrd}
+	first := described(both)
+	require.Len(t, first, 1)
+	require.NoError(t, suits(first, described(both)))
+	require.Error(t, suits(first, described(libvirtxml.DomainOS{Kernel: initrd, Initrd: kernel})))
+	require.Error(t, suits(first, described(libvirtxml.DomainOS{Kernel: kernel})))
+	require.NoError(t, os.WriteFile(initrd, []byte("c"), 0o600))
+	require.Error(t, suits(first, described(both)))
 }
 
 // TestLibvirtIsToldThatClaimsAreShared, unless a page cache of one end hides what the other has written.

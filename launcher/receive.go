@@ -220,7 +220,8 @@ func suits(source, here []*rpc.MigrationDisk) error {
 		case s.GetName() != h.GetName() || s.GetTarget() != h.GetTarget():
 			return fmt.Errorf("disk %d is %s (%s) at the source, and %s (%s) here", i, s.GetName(), s.GetTarget(),
 				h.GetName(), h.GetTarget())
-		case s.GetSizeBytes() != h.GetSizeBytes():
+		// What both have open may have grown while the guest ran.
+		case s.GetSizeBytes() > h.GetSizeBytes(), s.GetCopied() && s.GetSizeBytes() < h.GetSizeBytes():
 			return fmt.Errorf("disk %s has %d bytes at the source, and %d here", s.GetName(), s.GetSizeBytes(),
 				h.GetSizeBytes())
 		case s.GetCopied() != h.GetCopied():
@@ -229,6 +230,9 @@ func suits(source, here []*rpc.MigrationDisk) error {
 			return fmt.Errorf("the file system of disk %s does not support direct I/O, which it has at the source",
 				s.GetName())
 		case !bytes.Equal(s.GetImageSha256(), h.GetImageSha256()):
+			if s.GetName() == kernelBoot {
+				return fmt.Errorf("the image of %s has another kernel or initrd on this node: name it by digest", kernelBoot)
+			}
 			return fmt.Errorf("containerDisk %s has other content on this node: name it by digest", s.GetName())
 		}
 	}

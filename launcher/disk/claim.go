@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,7 @@ func planClaim(vmi *v1.VirtualMachineInstance, v *v1.Volume, at Directories) (Vo
 		if out.Size = fileSize(c); out.Size <= 0 {
 			return Volume{}, failed(v.Name, "the size for volume %s is too low", v.Name)
 		}
+		out.Grown = grownSize(c)
 	}
 	if v.Ephemeral != nil {
 		out.Kind, out.Base, out.Source, out.Size, out.ReadOnly = Ephemeral, out.Kind, out.Path, 0, false
@@ -58,6 +60,19 @@ func fileSize(c *v1.PersistentVolumeClaimInfo) int64 {
 		size = capacity
 	}
 	return size / mebibyte * mebibyte
+}
+
+// grownSize is what a file on a claim is enlarged to when its guest starts, as in KubeVirt: what the claim has but for
+// its file system's own. 0: that is not known.
+func grownSize(c *v1.PersistentVolumeClaimInfo) int64 {
+	if c.FilesystemOverhead == nil {
+		return 0
+	}
+	overhead, err := strconv.ParseFloat(string(*c.FilesystemOverhead), 64)
+	if err != nil || overhead < 0 || overhead >= 1 {
+		return 0
+	}
+	return int64((1-overhead)*float64(fileSize(c))) / mebibyte * mebibyte
 }
 
 // claimFile opens the file on a claim, which is made where there is none. The claim's user controls what is on it, so
@@ -80,11 +95,33 @@ func claimFile(v Volume) (domain.Volume, error) {
 		err = failed(v.Name, "%s is not a regular file", imageFile)
 	case info.Size() == 0 && v.Size > 0 && !v.ReadOnly: // making it was cut off
 		err = makeFile(root, v)
+	case info.Size() < v.Grown && !v.ReadOnly:
+		err = growFile(root, v)
 	}
 	if err != nil {
 		return domain.Volume{}, err
 	}
 	return opened(v)
+}
+
+// growFile enlarges the file of a claim that has grown, without content. It never gets smaller.
+func growFile(root *os.Root, v Volume) error {
+	f, err := root.OpenFile(imageFile, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return failed(v.Name, "user %d may not open %s: %v", os.Getuid(), imageFile, reason(err))
+	}
+	var at int64
+	if at, err = f.Seek(0, io.SeekEnd); err == nil && at < v.Grown {
+		if v.Thick {
+			err = unix.Fallocate(int(f.Fd()), 0, at, v.Grown-at)
+		} else {
+			err = f.Truncate(v.Grown)
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return failed(v.Name, "enlarging %s to %d bytes: %v", imageFile, v.Grown, err)
+	}
+	return nil
 }
 
 // makeFile makes the file of a claim, without its content. Two that do so at once make the same.

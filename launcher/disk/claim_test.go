@@ -105,6 +105,48 @@ func TestTheFileOfAClaim(t *testing.T) {
 	require.False(t, made.ReadOnly)
 }
 
+// TestAClaimThatHasGrown: its file is enlarged when the guest starts, less what the file system takes, and never made
+// smaller.
+func TestAClaimThatHasGrown(t *testing.T) {
+	const info = `{"requests":{"storage":"100Mi"},"capacity":{"storage":"40Mi"},"filesystemOverhead":"0.055"`
+	for name, c := range map[string]struct {
+		volume, info string
+		had, want    int64
+		received     bool
+	}{
+		"it has":                      {had: 20 * mebibyte, want: 37 * mebibyte},
+		"its space stays allocated":   {info: info + `,"preallocated":true}`, had: 20 * mebibyte, want: 37 * mebibyte},
+		"it has not":                  {had: 39 * mebibyte, want: 39 * mebibyte},
+		"it has shrunk":               {had: 50 * mebibyte, want: 50 * mebibyte},
+		"its guest is received":       {had: 20 * mebibyte, want: 20 * mebibyte, received: true},
+		"the overhead is not known":   {info: `{"requests":{"storage":"100Mi"}}`, had: mebibyte, want: mebibyte},
+		"the overhead is no number":   {info: `{"requests":{"storage":"9Mi"},"filesystemOverhead":"x"}`, had: 7, want: 7},
+		"it cannot be written":        {volume: `"persistentVolumeClaim":{"claimName":"c","readOnly":true}`, had: 7, want: 7},
+		"the guest writes into layer": {volume: `"ephemeral":{"persistentVolumeClaim":{"claimName":"c"}}`, had: 7, want: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.volume == "" {
+				c.volume = aClaim
+			}
+			if c.info == "" {
+				c.info = info + "}"
+			}
+			made, err := onClaim(t, claimed(t, c.volume, c.info), c.received, func(dir string) {
+				file := filepath.Join(dir, "claims/data/disk.img")
+				require.NoError(t, os.WriteFile(file, []byte("content"), 0o600))
+				require.NoError(t, os.Truncate(file, c.had))
+			})
+			require.NoError(t, err)
+			require.Equal(t, c.want, made.Size)
+			if made.Format == "raw" {
+				content, err := os.ReadFile(made.Path)
+				require.NoError(t, err)
+				require.Equal(t, "content", string(content[:7]))
+			}
+		})
+	}
+}
+
 func TestWhatIsWrongWithAClaim(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))

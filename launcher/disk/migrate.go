@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/virtflow/virtflow/launcher/domain"
 )
 
 // LargestFile is what may be received of one file, in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds
@@ -39,12 +41,13 @@ func Await(plan []Volume, name string, size int64) error {
 	})
 }
 
-// Received is the plan for a guest that comes from another node: what it has on claims is there.
+// Received is the plan for a guest that comes from another node: what it has on claims is there, and
+// in use.
 func Received(plan []Volume) []Volume {
 	out := slices.Clone(plan)
 	for i := range out {
 		if out[i].Kept() {
-			out[i].Size = 0
+			out[i].Size, out[i].Grown = 0, 0
 		}
 	}
 	return out
@@ -108,14 +111,40 @@ func ImageDigest(v Volume) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path) //nolint:gosec // find keeps to the volume
+	return digest(v.Name, path)
+}
+
+// BootDigest is a SHA-256 of the kernel and the initial RAM disk that Boot has found; nil: there are none.
+func BootDigest(b domain.Boot) ([]byte, error) {
+	h := sha256.New()
+	found := false
+	for _, path := range []string{b.Kernel, b.Initrd} {
+		var sum []byte
+		if path != "" {
+			var err error
+			if sum, err = digest(bootVolume, path); err != nil {
+				return nil, err
+			}
+			found = true
+		}
+		_, _ = fmt.Fprintf(h, "%x ", sum)
+	}
+	if !found {
+		return nil, nil
+	}
+	return h.Sum(nil), nil
+}
+
+// digest is the SHA-256 of a file in a volume's image, which the path keeps to.
+func digest(volume, path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // as said
 	if err != nil {
-		return nil, fmt.Errorf("reading the image of %s: %w", v.Name, err)
+		return nil, fmt.Errorf("reading the image of %s: %w", volume, err)
 	}
 	defer f.Close() //nolint:errcheck // only read from
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("reading the image of %s: %w", v.Name, err)
+		return nil, fmt.Errorf("reading the image of %s: %w", volume, err)
 	}
 	return h.Sum(nil), nil
 }

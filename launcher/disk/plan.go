@@ -67,6 +67,8 @@ type Volume struct {
 	Path string
 	// Size of an emptyDisk, or of the file to be made on a claim that has none; in bytes. 0: none is made.
 	Size int64
+	// Grown is what a smaller file on a claim is enlarged to, in bytes. 0: it stays as it is.
+	Grown int64
 	// Base is the kind of claim that an ephemeral volume lies on.
 	Base Kind
 	// ReadOnly says that nothing can be written there.

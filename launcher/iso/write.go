@@ -38,9 +38,9 @@ func (e *Unfit) Error() string {
 	return fmt.Sprintf("the file %.200q does not fit: %s", e.Path, e.Problem)
 }
 
-// Write makes an image at path, with a label of at most MaxLabel bytes, readable for nobody else: it may hold secrets, and must stay in the pod. Linux reads
-// the names of its files by Rock Ridge, Windows by Joliet. While it is made its files lie beside it. An error that is
-// an *Unfit says that no image can hold them.
+// Write makes an image at path, with a label of at most MaxLabel bytes, readable for nobody else: it may hold secrets,
+// and must stay in the pod. Linux reads the names of its files by Rock Ridge, Windows by Joliet. While it is made its
+// files lie beside it. An error that is an *Unfit says that no image can hold them.
 func Write(path, label string, files []File) (err error) {
 	parts := path + ".files"
 	if err := os.RemoveAll(parts); err != nil {

@@ -2623,7 +2623,7 @@ func (x *DescribeMigrationResponse) GetMachineType() string {
 	return ""
 }
 
-// MigrationDisk is one disk of the guest, as the source has it.
+// MigrationDisk is one disk of the guest, as the source has it. The image of firmware.kernelBoot is the last: it has no target.
 type MigrationDisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// name of its volume.

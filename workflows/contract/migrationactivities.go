@@ -152,7 +152,7 @@ type MigrationOffer struct {
 	MachineType string          `json:"machineType,omitempty"`
 }
 
-// MigrationDisk is one disk of a guest, as the source has it.
+// MigrationDisk is one disk of a guest, as the source has it, or the image of its firmware.kernelBoot.
 type MigrationDisk struct {
 	Name   string `json:"name"`             // of its volume
 	Target string `json:"target,omitempty"` // the guest's name for it, for example vda
