@@ -144,6 +144,7 @@ func clocked(vmi *kubevirt.VirtualMachineInstance) bool {
 // volumes says whether any disk is copied, and why one keeps the guest where it is.
 func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	block = len(vmi.Status.MigratedVolumes) > 0
+	carried := 0
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
 		claim, isClaim := claims.Kept(v)
@@ -164,7 +165,13 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 			}
 		case !readOnly(vmi, v.Name) && !fileSystem(vmi, v.Name):
 			block = true
+		case v.ContainerDisk == nil && v.EmptyDisk == nil && readOnly(vmi, v.Name):
+			carried++
 		}
+	}
+	if carried > contract.MostMigrationFiles {
+		return true, fmt.Errorf("cannot migrate VMI with %d CD-ROMs that are made of files, %d are the most", carried,
+			contract.MostMigrationFiles)
 	}
 	return block, nil
 }

@@ -1,6 +1,7 @@
 package migratable
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -171,4 +172,21 @@ func TestWhatAnEphemeralVolumeLiesOn(t *testing.T) {
 		require.Equal(t, message, got.Message, mode)
 		require.Equal(t, "BlockMigration", got.Method)
 	}
+}
+
+// TestTooManyImagesToCarry: KubeVirt carries none.
+func TestTooManyImagesToCarry(t *testing.T) {
+	vmi := guest() // with one
+	cdrom := kubevirt.DiskDevice{CDRom: &kubevirt.CDRomTarget{}}
+	for i := range contract.MostMigrationFiles {
+		require.Empty(t, Check(vmi, settings.Default(), nil).Message)
+		name := fmt.Sprint("s", i)
+		disks := &vmi.Spec.Domain.Devices.Disks
+		*disks = append(*disks, kubevirt.Disk{Name: name, DiskDevice: cdrom})
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: name, VolumeSource: kubevirt.VolumeSource{
+			Secret: &kubevirt.SecretVolumeSource{}}})
+	}
+	got := Check(vmi, settings.Default(), nil)
+	require.Equal(t, "DisksNotLiveMigratable", got.Reason)
+	require.Equal(t, "cannot migrate VMI with 17 CD-ROMs that are made of files, 16 are the most", got.Message)
 }

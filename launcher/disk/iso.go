@@ -14,6 +14,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/cloudinit"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/iso"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own
@@ -45,6 +46,10 @@ func prepareISO(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error)
 	info, err := os.Stat(v.Path)
 	if err != nil {
 		return domain.Volume{}, fmt.Errorf("looking at the image: %w", err)
+	}
+	if info.Size() > contract.LargestMigrationFile {
+		return domain.Volume{}, failed(v.Name, "its image has %d bytes, and no guest with more than %d could be moved",
+			info.Size(), contract.LargestMigrationFile)
 	}
 	return domain.Volume{Path: v.Path, Format: "raw", Size: info.Size(), DirectIO: directIO(v.Path)}, nil
 }

@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func put(t *testing.T, path, content string) {
@@ -119,7 +121,7 @@ func TestAnImageThatIsAwaited(t *testing.T) {
 		`{"name":"e","emptyDisk":{"capacity":"1Mi"}}]}`)
 	plan, err := disk.Plan(v, at)
 	require.NoError(t, err)
-	for _, size := range []int64{-1, 0, disk.LargestFile + 1} {
+	for _, size := range []int64{-1, 0, contract.LargestMigrationFile + 1} {
 		require.ErrorContains(t, disk.Await(plan, "v", size), "not what such an image may have")
 	}
 	require.NoError(t, disk.Await(plan, "e", 1<<40), "another kind is made as ever")
@@ -133,4 +135,17 @@ func TestAnImageThatIsAwaited(t *testing.T) {
 	image, err := os.ReadFile(made["v"].Path)
 	require.NoError(t, err)
 	require.Equal(t, make([]byte, 8192), image)
+}
+
+// TestAnImageThatNoMigrationCarries is refused at the start, and not when its node is drained.
+func TestAnImageThatNoMigrationCarries(t *testing.T) {
+	at := directories(t)
+	for i := range 5 { // only a user's directory has so much: a Secret has 1 MiB
+		put(t, filepath.Join(at.Files, "v", fmt.Sprint(i)), string(bytes.Repeat([]byte("x"), 1<<20)))
+	}
+	_, err := prepare(t, at, `{"domain":{"devices":{"disks":[{"name":"v"}]}},"volumes":[{"name":"v",`+
+		`"secret":{"secretName":"s"}}]}`, "")
+	var wrong *disk.Error
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, "no guest with more than 4194304 could be moved")
 }

@@ -11,11 +11,8 @@ import (
 	"slices"
 
 	"github.com/virtflow/virtflow/launcher/domain"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
-
-// LargestFile is what may be received of one file, in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds
-// some KiB, and up to 3 for each of its files.
-const LargestFile = 4 << 20
 
 var errOtherContent = errors.New("the content is not what was announced") //nolint:gochecknoglobals // a constant error
 
@@ -30,7 +27,7 @@ func Await(plan []Volume, name string, size int64) error {
 	if i < 0 {
 		return nil
 	}
-	if size <= 0 || size > LargestFile {
+	if size <= 0 || size > contract.LargestMigrationFile {
 		return failed(name, "its image has %d bytes, which is not what such an image may have", size)
 	}
 	return once(plan[i].Path, func(path string) error {
@@ -73,7 +70,7 @@ func Receive(plan []Volume, name string, size int64, digest []byte, from io.Read
 	if err != nil {
 		return err
 	}
-	if size < 0 || size > LargestFile {
+	if size < 0 || size > contract.LargestMigrationFile {
 		return failed(v.Name, "%s has %d bytes, which is more than such a file may have", name, size)
 	}
 	content, err := io.ReadAll(io.LimitReader(from, size))

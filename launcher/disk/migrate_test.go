@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func TestOnlyThePlansFilesAreReceived(t *testing.T) {
@@ -28,7 +29,7 @@ func TestOnlyThePlansFilesAreReceived(t *testing.T) {
 	require.ErrorContains(t, receive("seed.iso", 9, sum[:]), "not what was announced")
 	require.ErrorContains(t, receive("seed.iso", 7, sum[:]), "not what was announced")
 	require.ErrorContains(t, receive("seed.iso", 8, nil), "not what was announced")
-	require.ErrorContains(t, receive("seed.iso", disk.LargestFile+1, sum[:]), "more than such a file may have")
+	require.ErrorContains(t, receive("seed.iso", contract.LargestMigrationFile+1, sum[:]), "more than such a file may have")
 	require.ErrorContains(t, receive("seed.iso", -1, sum[:]), "more than such a file may have")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -165,6 +165,16 @@ type MigrationDisk struct {
 	ImageSHA256 string `json:"imageSHA256,omitempty"`
 }
 
+// Bounds of what a migration carries beside what libvirt copies. Guests start with no larger image, and with more of
+// them are not moved.
+const (
+	// MostMigrationFiles is far above what there is: the images of CD-ROM drives.
+	MostMigrationFiles = 16
+	// LargestMigrationFile is in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds some KiB, and up to 3
+	// for each of its files.
+	LargestMigrationFile = 4 << 20
+)
+
 // MigrationFile is a file that libvirt does not copy.
 type MigrationFile struct {
 	Name   string `json:"name"` // without a directory

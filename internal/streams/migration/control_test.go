@@ -116,8 +116,8 @@ func TestControlThatIsNotOver(t *testing.T) {
 // TestFilesThatAreRefused: the source is told why, though it may still be sending them.
 func TestFilesThatAreRefused(t *testing.T) {
 	noLeaks(t)
-	iso := NewContent("cloudinit.iso", bytes.Repeat([]byte("x"), MaxFileSize))
-	other := NewContent("cloudinit.iso", bytes.Repeat([]byte("y"), MaxFileSize))
+	iso := NewContent("cloudinit.iso", bytes.Repeat([]byte("x"), contract.LargestMigrationFile))
+	other := NewContent("cloudinit.iso", bytes.Repeat([]byte("y"), contract.LargestMigrationFile))
 	lied := Content{File: iso.File, Data: other.Data}
 	for name, c := range map[string]struct {
 		known []File
@@ -189,7 +189,7 @@ func TestCheckFiles(t *testing.T) {
 		"the name":      func(f *File) { f.Name = ".." },
 		"name of":       func(f *File) { f.Name = "" },
 		"of a file":     func(f *File) { f.Name = strings.Repeat("n", 129) },
-		"bytes, and":    func(f *File) { f.Size = MaxFileSize + 1 },
+		"bytes, and":    func(f *File) { f.Size = contract.LargestMigrationFile + 1 },
 		"-1 bytes":      func(f *File) { f.Size = -1 },
 		"has no digest": func(f *File) { f.SHA256 = "" },
 	} {
@@ -202,7 +202,7 @@ func TestCheckFiles(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, CheckFiles([]File{good, good}), "twice")
-	require.ErrorContains(t, CheckFiles(make([]File, MaxFiles+1)), "17 files")
+	require.ErrorContains(t, CheckFiles(make([]File, contract.MostMigrationFiles+1)), "17 files")
 }
 
 // fixed is a connection that says what was written before, and hears nothing.

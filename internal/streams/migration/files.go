@@ -11,13 +11,6 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-const (
-	// MaxFiles is far above what there is: the ISOs of CD-ROM drives.
-	MaxFiles = 16
-	// MaxFileSize is in bytes: an ISO with all that a Secret can hold.
-	MaxFileSize = 4 << 20
-)
-
 // File is one that a guest's disks need and that libvirt does not copy.
 type File = contract.MigrationFile
 
@@ -35,15 +28,16 @@ func NewContent(name string, data []byte) Content {
 
 // CheckFiles refuses what no migration has: other nodes and launchers say what there is.
 func CheckFiles(files []File) error {
-	if len(files) > MaxFiles {
-		return fmt.Errorf("there are %d files, and %d are the most", len(files), MaxFiles)
+	if len(files) > contract.MostMigrationFiles {
+		return fmt.Errorf("there are %d files, and %d are the most", len(files), contract.MostMigrationFiles)
 	}
 	for i, f := range files {
 		switch {
 		case f.Name == "" || f.Name == "." || f.Name == ".." || filepath.Base(f.Name) != f.Name || len(f.Name) > 128:
 			return fmt.Errorf("%.140q is not the name of a file", f.Name)
-		case f.Size < 0 || f.Size > MaxFileSize:
-			return fmt.Errorf("the file %s has %d bytes, and %d are the most", clean(f.Name), f.Size, MaxFileSize)
+		case f.Size < 0 || f.Size > contract.LargestMigrationFile:
+			return fmt.Errorf("the file %s has %d bytes, and %d are the most", clean(f.Name), f.Size,
+				contract.LargestMigrationFile)
 		case !fingerprint.MatchString(f.SHA256):
 			return fmt.Errorf("the file %s has no digest", clean(f.Name))
 		case slices.ContainsFunc(files[:i], func(o File) bool { return o.Name == f.Name }):

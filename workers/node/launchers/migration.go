@@ -73,7 +73,7 @@ func (l *Launcher) DescribeMigration(ctx context.Context) (contract.MigrationOff
 			ImageSHA256: digest(disk.GetImageSha256()),
 		})
 	}
-	for _, f := range d.GetFiles()[:min(len(d.GetFiles()), migration.MaxFiles+1)] {
+	for _, f := range d.GetFiles()[:min(len(d.GetFiles()), contract.MostMigrationFiles+1)] {
 		o.Files = append(o.Files, contract.MigrationFile{
 			Name: text(f.GetName(), maxName), Size: f.GetSize(), SHA256: digest(f.GetSha256()),
 		})
