@@ -76,7 +76,8 @@ func grownSize(c *v1.PersistentVolumeClaimInfo) int64 {
 }
 
 // claimFile opens the file on a claim, which is made where there is none. The claim's user controls what is on it, so
-// nothing outside of it is reached through links, and the file is raw whatever it looks like.
+// nothing outside of it is reached through links, and the file is raw whatever it looks like. QEMU opens it once more:
+// what another pod puts in its place in between leads to no more than this pod has.
 func claimFile(v Volume) (domain.Volume, error) {
 	root, err := os.OpenRoot(v.Source)
 	if err != nil {
