@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher"
@@ -84,8 +85,8 @@ func (o *options) add(f *pflag.FlagSet) {
 		"directory with the files of each Secret, ConfigMap and the like that is a volume")
 	f.StringVar(&c.AccessCredentials, "access-credentials-dir", "/run/virtflow/access-credentials",
 		"directory with each Secret of the access credentials")
-	f.StringVar(&c.Claims, "claims-dir", "/run/virtflow/claims", "directory with the file system of each claim")
-	f.StringVar(&c.Devices, "devices-dir", "/dev/virtflow", "directory with the claims that are devices")
+	f.StringVar(&c.Claims, "claims-dir", claims.Directory, "directory with the file system of each claim")
+	f.StringVar(&c.Devices, "devices-dir", claims.Devices, "directory with the claims that are devices")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",

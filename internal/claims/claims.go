@@ -7,6 +7,15 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
+// Where a launcher finds the claims of its VMI, each by its volume's name: file systems beneath Directory, and devices
+// beneath Devices. There a device of a name like "kvm" does not take the place of another in /dev.
+const (
+	Directory = "/run/virtflow/claims"
+	// DevicesName is the folder of Devices in /dev.
+	DevicesName = "virtflow"
+	Devices     = "/dev/" + DevicesName
+)
+
 // Of is the name of the claim that a volume is, or that its image lies on; false: there is none.
 func Of(v *kubevirt.Volume) (name string, _ bool) {
 	if e := v.Ephemeral; e != nil {

@@ -2,18 +2,12 @@ package render
 
 import (
 	"fmt"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
-)
-
-// Where a launcher finds the claims of its VMI, each by its volume's name. A device of a name like "kvm" must not take
-// the place of another in /dev.
-const (
-	claimsDir  = "/run/virtflow/claims/"
-	devicesDir = "/dev/virtflow/"
 )
 
 // claim is the pod's volume for a volume that is a claim, and where that is mounted; nil: it is a device. What the
@@ -26,14 +20,14 @@ func claim(vmi *kubevirt.VirtualMachineInstance, v *kubevirt.Volume) (corev1.Vol
 	}
 	volume := corev1.Volume{Name: volumeName("claim", v.Name), VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-			ClaimName: name, ReadOnly: claims.ReadOnly(v) && v.Ephemeral == nil,
+			ClaimName: name, ReadOnly: claims.ReadOnly(v) && (v.Ephemeral == nil || !claims.Block(known)),
 		},
 	}}
 	if claims.Block(known) {
 		return volume, nil, nil
 	}
-	return volume, &corev1.VolumeMount{Name: volume.Name, MountPath: claimsDir + v.Name, ReadOnly: claims.ReadOnly(v)},
-		nil
+	return volume, &corev1.VolumeMount{Name: volume.Name, MountPath: path.Join(claims.Directory, v.Name),
+		ReadOnly: claims.ReadOnly(v)}, nil
 }
 
 // claimDevices are the claims that are devices.
@@ -45,7 +39,8 @@ func claimDevices(vmi *kubevirt.VirtualMachineInstance) []corev1.VolumeDevice {
 			continue
 		}
 		if known := claims.Known(vmi, v.Name); known != nil && claims.Block(known) {
-			out = append(out, corev1.VolumeDevice{Name: volumeName("claim", v.Name), DevicePath: devicesDir + v.Name})
+			out = append(out, corev1.VolumeDevice{Name: volumeName("claim", v.Name),
+				DevicePath: path.Join(claims.Devices, v.Name)})
 		}
 	}
 	return out

@@ -45,7 +45,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 		return nil, err
 	}
 	grace := contract.PodGrace(vmi.Spec.TerminationGracePeriodSeconds)
-	uid, no := user, false
+	uid, no, onRoot := user, false, corev1.FSGroupChangeOnRootMismatch
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,7 +65,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			EnableServiceLinks:            &no,
 			ServiceAccountName:            serviceAccount(vmi),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, RunAsNonRoot: yes(),
+				RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, FSGroupChangePolicy: &onRoot, RunAsNonRoot: yes(),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			ReadinessGates:            []corev1.PodReadinessGate{{ConditionType: contract.ConditionUnpaused}},

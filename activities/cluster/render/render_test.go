@@ -213,3 +213,25 @@ func TestPullSecrets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "launcher"}}, pod.Spec.ImagePullSecrets)
 }
+
+// TestAnEphemeralVolumesFileSystemIsMountedReadOnly, by its source, too: the kubelet then changes nobody's files. A
+// device has no mount, and whoever attaches it may refuse.
+func TestAnEphemeralVolumesFileSystemIsMountedReadOnly(t *testing.T) {
+	for mode, readOnly := range map[corev1.PersistentVolumeMode]bool{
+		corev1.PersistentVolumeFilesystem: true, corev1.PersistentVolumeBlock: false,
+	} {
+		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "u"}}
+		vmi.Spec.Volumes = []kubevirt.Volume{{Name: "data", VolumeSource: kubevirt.VolumeSource{
+			Ephemeral: &kubevirt.EphemeralVolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}}
+		vmi.Status.VolumeStatus = []kubevirt.VolumeStatus{{Name: "data",
+			PersistentVolumeClaimInfo: &kubevirt.PersistentVolumeClaimInfo{VolumeMode: &mode}}}
+		pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+		require.NoError(t, err)
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil {
+				require.Equal(t, readOnly, v.PersistentVolumeClaim.ReadOnly, mode)
+			}
+		}
+	}
+}

@@ -7,23 +7,22 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
-// claimsDir is where launchers have the PersistentVolumeClaims that are devices, beneath /dev. What a pod may do with
-// one of them its device rules say, which the kubelet has had made for the claims of the pod.
-const claimsDir = "virtflow"
-
-// claims gives the launcher's user the block devices of its claims. Dev is the pod's /dev.
-func claims(dev int) error {
-	opened, err := openDir(dev, claimsDir)
+// giveClaims gives the launcher's user the PersistentVolumeClaims that are devices. Dev is the pod's /dev. What a pod
+// may do with one of them its device rules say, which the kubelet has had made for the claims of the pod.
+func giveClaims(dev int) error {
+	opened, err := openDir(dev, claims.DevicesName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("opening it: %w", err)
 	}
-	dir := os.NewFile(uintptr(opened), claimsDir) //nolint:gosec // a descriptor
-	defer dir.Close()                             //nolint:errcheck // only read from
+	dir := os.NewFile(uintptr(opened), claims.DevicesName) //nolint:gosec // a descriptor
+	defer dir.Close()                                      //nolint:errcheck // only read from
 	var in unix.Stat_t
 	if err := unix.Fstat(dev, &in); err != nil {
 		return fmt.Errorf("looking at /dev: %w", err)

@@ -7,12 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 // TestClaimsAreGivenToTheLauncher as the container runtime makes them: with the owner that the device has on the node.
 func TestClaimsAreGivenToTheLauncher(t *testing.T) {
 	root := t.TempDir()
-	dir := filepath.Join(root, "dev", claimsDir)
+	dir := filepath.Join(root, "dev", claims.DevicesName)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	disk := filepath.Join(dir, "data")
 	number := unix.Mkdev(7, 200)
@@ -37,7 +39,7 @@ func TestNothingElseIsGivenWithTheClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "disk")
 			require.NoError(t, unix.Mknod(elsewhere, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 200))))
-			file := filepath.Join(root, "dev", claimsDir, "data")
+			file := filepath.Join(root, "dev", claims.DevicesName, "data")
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 			require.NoError(t, put(file, elsewhere))
 			require.ErrorContains(t, ensure(t, root), "data is no block device")
@@ -50,6 +52,6 @@ func TestNothingElseIsGivenWithTheClaims(t *testing.T) {
 	}
 	root, elsewhere := t.TempDir(), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "dev"), 0o755))
-	require.NoError(t, os.Symlink(elsewhere, filepath.Join(root, "dev", claimsDir)))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(root, "dev", claims.DevicesName)))
 	require.Error(t, ensure(t, root), "a link is not followed")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 // launcherUser is the user and group of launchers: qemu's in KubeVirt's images.
@@ -46,8 +48,8 @@ func Ensure(root *os.File) error {
 			return fmt.Errorf("/dev/%s in the pod: %w", d.path, err)
 		}
 	}
-	if err := claims(dev); err != nil {
-		return fmt.Errorf("/dev/%s in the pod: %w", claimsDir, err)
+	if err := giveClaims(dev); err != nil {
+		return fmt.Errorf("/dev/%s in the pod: %w", claims.DevicesName, err)
 	}
 	return nil
 }
