@@ -180,9 +180,7 @@ func devices() []Field {
 		{Path: "domain.devices.disks[].cdrom.readonly", Values: []string{"true"}},
 		{Path: "domain.devices.disks[].cdrom.tray", Values: []string{"closed"}},
 		{Path: "domain.devices.disks[].serial"},
-		// Debian 12's libvirt does not know a granularity of discarding.
-		{Path: "domain.devices.disks[].blockSize.custom.logical"},
-		{Path: "domain.devices.disks[].blockSize.custom.physical"},
+		{Path: "domain.devices.disks[].blockSize.custom.**"},
 		{Path: "domain.devices.disks[].bootOrder"},
 		{Path: "domain.devices.disks[].cache"},
 		{Path: "domain.devices.disks[].io"},

@@ -29,7 +29,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"domain": {
 			"cpu": {"cores": 2, "dedicatedCpuPlacement": true}, "machine": {"type": "pc-i440fx"},
 			"devices": {
-				"disks": [{"name": "a", "disk": {"bus": "virtio"}, "blockSize": {"custom": {"logical": 512, "discardGranularity": 512}}}, {"name": "b", "lun": {}}],
+				"disks": [{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
 				"interfaces": [{"name": "default", "masquerade": {}, "model": "igb", "tag": "x"}],
 				"tpm": {"persistent": true}, "downwardMetrics": {}, "gpus": []
 			},
@@ -43,8 +43,6 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
 		"spec.domain.machine.type": "spec.domain.machine.type: pc-i440fx is not supported yet " +
 			"(supported: q35, pc-q35*)",
-		"spec.domain.devices.disks[0].blockSize.custom.discardGranularity": "spec.domain.devices.disks[0].blockSize.custom." +
-			"discardGranularity is not supported yet",
 		"spec.domain.devices.disks[1].lun": "spec.domain.devices.disks[1].lun is not supported yet",
 		"spec.domain.devices.interfaces[0].model": "spec.domain.devices.interfaces[0].model: igb is not " +
 			"supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",

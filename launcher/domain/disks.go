@@ -199,11 +199,9 @@ func setBlockSize(field string, d *libvirtxml.DomainDisk, disk *v1.Disk) error {
 	if disk.BlockSize.Custom == nil {
 		return invalid(field+".blockSize.matchVolume", "is not supported yet")
 	}
-	if disk.BlockSize.Custom.DiscardGranularity != nil {
-		return invalid(field+".blockSize.custom.discardGranularity", "is not supported yet")
-	}
+	custom := disk.BlockSize.Custom
 	d.BlockIO = &libvirtxml.DomainDiskBlockIO{
-		LogicalBlockSize: disk.BlockSize.Custom.Logical, PhysicalBlockSize: disk.BlockSize.Custom.Physical,
+		LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical, DiscardGranularity: custom.DiscardGranularity,
 	}
 	return nil
 }

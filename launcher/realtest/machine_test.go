@@ -71,7 +71,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 			"sound":{"name":"card","model":"ich9"},"video":{"type":"virtio"},"watchdog":{"name":"dog","i6300esb":{"action":"poweroff"}},
 			"panicDevices":[{"model":"isa"},{"model":"pvpanic"},{"model":"hyperv"}],
 			"inputs":[{"type":"tablet","bus":"usb","name":"a"},{"type":"tablet","bus":"virtio","name":"b"}],
-			"disks":[{"name":"big","blockSize":{"custom":{"logical":4096,"physical":4096}},"disk":{"bus":"virtio"}},
+			"disks":[{"name":"big","blockSize":{"custom":{"logical":4096,"physical":4096,"discardGranularity":1048576}},"disk":{"bus":"virtio"}},
 				{"name":"s0","disk":{"bus":"scsi"}},{"name":"s1","disk":{"bus":"scsi"}},{"name":"s2","disk":{"bus":"scsi"}},
 				{"name":"s3","disk":{"bus":"scsi"}},{"name":"s4","disk":{"bus":"scsi"}},{"name":"s5","disk":{"bus":"scsi"}},
 				{"name":"s6","disk":{"bus":"scsi"}},{"name":"s7","disk":{"bus":"scsi"},"serial":"eighth"},
@@ -99,6 +99,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	require.Equal(t, "0x1af4", p.guest("cat $(dirname $(grep -l 0x030000 /sys/bus/pci/devices/*/class))/vendor"),
 		"the display is virtio's")
 	require.Equal(t, "4096", p.guest("cat /sys/block/vdd/queue/logical_block_size"))
+	require.Equal(t, "1048576", p.guest("cat /sys/block/vdd/queue/discard_granularity"))
 	// Eight disks, and unit 7 is the controller's own.
 	require.Equal(t, "0 1 2 3 4 5 6 8", p.guest(`ls -d /sys/bus/scsi/devices/*:0:0:*/block | `+
 		`sed 's/.*:0:0:\([0-9]*\).*/\1/' | sort -n | uniq | xargs`))
