@@ -208,6 +208,23 @@ func TestRefusalsNameTheField(t *testing.T) {
 			"metadata.annotations[virtflow.io/approval-required]",
 			`" migrate" is not an operation that can wait for approval`,
 		},
+		{
+			PathValidateVM, `{"spec": {"runStrategy": "Always", "template": {"metadata": {"annotations": ` +
+				`{"kubevirt.io/pci-topology-version": "v2"}}, "spec": {"domain": {"devices": {}, "memory": ` +
+				`{"guest": "64Mi"}}}}}}`,
+			"spec.template.metadata.annotations[kubevirt.io/pci-topology-version]", "v2 is not supported yet",
+		},
+		{
+			PathValidateVMI, `{"metadata": {"name": "i", "annotations": {"kubevirt.io/create-migration-target": ` +
+				`"true"}}, "spec": {"architecture": "amd64", "domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}`,
+			"metadata.annotations[kubevirt.io/create-migration-target]", "is not supported yet",
+		},
+		{
+			PathValidateVMIRS, `{"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": ` +
+				`{"labels": {"a": "b"}, "annotations": {"kubevirt.io/create-migration-target": "true"}}, "spec": ` +
+				`{"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}}}}`,
+			"spec.template.metadata.annotations[kubevirt.io/create-migration-target]", "is not supported yet",
+		},
 		{PathValidateVMIM, `{"spec": {}}`, "spec.vmiName", "vmiName is missing"},
 		{
 			PathValidateKubeVirt, `{"spec": {"configuration": {"network": {"defaultNetworkInterface": "slirp"}}}}`,
@@ -278,7 +295,7 @@ func TestRoomToGrow(t *testing.T) {
 					CPU: &kubevirtv1.CPU{MaxSockets: asked}}}}
 		require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
 		require.Equal(t, want, vmi.Spec.Domain.CPU.MaxSockets)
-		causes, err := instanceNotRunYet(&vmi.Spec, "spec")
+		causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, "")
 		require.NoError(t, err)
 		require.Empty(t, causes)
 	}

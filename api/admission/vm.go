@@ -119,7 +119,7 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 	if err != nil {
 		return nil, err
 	}
-	more, err := instanceNotRunYet(&expanded.Spec, "spec.template.spec")
+	more, err := instanceNotRunYet(&vm.Spec.Template.ObjectMeta, &expanded.Spec, "spec.template.")
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +129,15 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 	return validation.Startable(validation.TemplatePath(), &expanded.Spec, cluster), nil
 }
 
-func instanceNotRunYet(spec *kubevirtv1.VirtualMachineInstanceSpec, path string) ([]metav1.StatusCause, error) {
-	causes, err := support.Check(spec, support.VMISpec(), path)
+// instanceNotRunYet says what of an instance, or of a template for instances, is not supported yet. At is where its
+// metadata and spec are.
+func instanceNotRunYet(
+	m *metav1.ObjectMeta, spec *kubevirtv1.VirtualMachineInstanceSpec, at string,
+) ([]metav1.StatusCause, error) {
+	causes, err := support.Check(spec, support.VMISpec(), at+"spec")
 	if err != nil {
 		return nil, err
 	}
-	return append(causes, support.Combinations(spec, path)...), nil
+	causes = append(causes, support.Combinations(spec, at+"spec")...)
+	return append(causes, support.Metadata(m, at+"metadata")...), nil
 }

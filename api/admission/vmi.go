@@ -79,7 +79,7 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	if causes := validation.VMI(vmi, cluster, h.own(req)); len(causes) > 0 {
 		return refused(causes)
 	}
-	causes, err := instanceNotRunYet(&vmi.Spec, "spec")
+	causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, "")
 	if err != nil {
 		return bad(err)
 	}

@@ -90,7 +90,7 @@ func setNotRunYet(
 	if err := defaults.Instance(expanded, cluster); err != nil {
 		return nil, err
 	}
-	causes, err := instanceNotRunYet(&expanded.Spec, "spec.template.spec")
+	causes, err := instanceNotRunYet(&set.Spec.Template.ObjectMeta, &expanded.Spec, "spec.template.")
 	if err != nil || len(causes) > 0 {
 		return causes, err
 	}

@@ -1,0 +1,35 @@
+package support
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// pciTopology is the one layout of PCI ports that machines are built with.
+const pciTopology = "v3"
+
+// Metadata returns a cause for each annotation of an instance, or of a template for instances, that KubeVirt acts on and
+// that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists those that change
+// nothing a guest or its data depends on.
+func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	refuse := func(name, message string) {
+		field := path + ".annotations[" + name + "]"
+		causes = append(causes, metav1.StatusCause{
+			Type: metav1.CauseTypeFieldValueNotSupported, Field: field, Message: field + message,
+		})
+	}
+	// KubeVirt boots no such guest: its disks may be those of one that still runs elsewhere.
+	if _, set := m.Annotations[kubevirtv1.CreateMigrationTarget]; set {
+		refuse(kubevirtv1.CreateMigrationTarget, " is not supported yet: no guest is received from another cluster")
+	}
+	// Whoever sets these expects a guest's devices at the addresses of another layout.
+	if v := m.Annotations[kubevirtv1.PciTopologyVersionAnnotation]; v != "" && v != pciTopology {
+		refuse(kubevirtv1.PciTopologyVersionAnnotation, ": "+v+" is not supported yet (supported: "+pciTopology+")")
+	}
+	if _, set := m.Annotations[kubevirtv1.PciInterfaceSlotCountAnnotation]; set {
+		refuse(kubevirtv1.PciInterfaceSlotCountAnnotation,
+			" is not supported yet: ports are laid out as "+pciTopology)
+	}
+	return causes
+}
