@@ -116,8 +116,6 @@ func domain() []Field {
 		{Path: "domain.memory.guest"},
 		{Path: "domain.memory.maxGuest"},
 		{Path: "domain.memory.hugepages.pageSize"},
-		{Path: "domain.memory.reservedOverhead.addedOverhead"},
-		{Path: "domain.memory.reservedOverhead.memLock", Values: []string{"NotRequired"}},
 		{Path: "domain.resources.requests.cpu"},
 		{Path: "domain.resources.requests.memory"},
 		{Path: "domain.resources.requests.ephemeral-storage"},
@@ -176,7 +174,7 @@ func devices() []Field {
 		{Path: "domain.devices.disks[].name"},
 		{Path: "domain.devices.disks[].disk.bus", Values: diskBuses()},
 		{Path: "domain.devices.disks[].disk.readonly"},
-		{Path: "domain.devices.disks[].cdrom.bus", Values: []string{"sata", "scsi"}},
+		{Path: "domain.devices.disks[].cdrom.bus", Values: []string{"sata", "scsi", "usb"}},
 		{Path: "domain.devices.disks[].cdrom.readonly", Values: []string{"true"}},
 		{Path: "domain.devices.disks[].cdrom.tray", Values: []string{"closed"}},
 		{Path: "domain.devices.disks[].serial"},
@@ -211,11 +209,10 @@ func devices() []Field {
 	}
 }
 
-func diskBuses() []string { return []string{"virtio", "sata", "scsi"} }
+func diskBuses() []string { return []string{"virtio", "sata", "scsi", "usb"} }
 
-// interfaceModels are KubeVirt's but igb, which Debian 12's QEMU does not have.
 func interfaceModels() []string {
-	return []string{"virtio", "e1000", "e1000e", "ne2k_pci", "pcnet", "rtl8139"}
+	return []string{"virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139"}
 }
 
 func volumes() []Field {

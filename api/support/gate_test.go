@@ -29,8 +29,9 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"domain": {
 			"cpu": {"cores": 2, "dedicatedCpuPlacement": true}, "machine": {"type": "pc-i440fx"},
 			"devices": {
-				"disks": [{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
-				"interfaces": [{"name": "default", "masquerade": {}, "model": "igb", "tag": "x"}],
+				"disks": [{"name": "c", "disk": {"bus": "usb"}}, {"name": "d", "cdrom": {"bus": "usb"}},
+					{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
+				"interfaces": [{"name": "other", "model": "igb"}, {"name": "default", "masquerade": {}, "model": "i82551", "tag": "x"}],
 				"tpm": {"persistent": true}, "downwardMetrics": {}, "gpus": []
 			},
 			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
@@ -43,10 +44,10 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
 		"spec.domain.machine.type": "spec.domain.machine.type: pc-i440fx is not supported yet " +
 			"(supported: q35, pc-q35*)",
-		"spec.domain.devices.disks[1].lun": "spec.domain.devices.disks[1].lun is not supported yet",
-		"spec.domain.devices.interfaces[0].model": "spec.domain.devices.interfaces[0].model: igb is not " +
-			"supported yet (supported: virtio, e1000, e1000e, ne2k_pci, pcnet, rtl8139)",
-		"spec.domain.devices.interfaces[0].tag": "spec.domain.devices.interfaces[0].tag is not supported yet",
+		"spec.domain.devices.disks[3].lun": "spec.domain.devices.disks[3].lun is not supported yet",
+		"spec.domain.devices.interfaces[1].model": "spec.domain.devices.interfaces[1].model: i82551 is not " +
+			"supported yet (supported: virtio, e1000, e1000e, igb, ne2k_pci, pcnet, rtl8139)",
+		"spec.domain.devices.interfaces[1].tag": "spec.domain.devices.interfaces[1].tag is not supported yet",
 		"spec.domain.devices.downwardMetrics":   "spec.domain.devices.downwardMetrics is not supported yet",
 		"spec.domain.devices.tpm.persistent": "spec.domain.devices.tpm.persistent: true is not supported yet " +
 			"(supported: false)",

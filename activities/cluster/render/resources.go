@@ -175,9 +175,6 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	if guaranteed(d) {
 		sum += guaranteedExtra
 	}
-	if m := d.Memory; m != nil && m.ReservedOverhead != nil && m.ReservedOverhead.AddedOverhead != nil {
-		sum += m.ReservedOverhead.AddedOverhead.Value()
-	}
 	if s.OverheadRatio > 0 {
 		sum = int64(float64(sum) * s.OverheadRatio)
 	}
