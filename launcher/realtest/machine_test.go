@@ -58,7 +58,7 @@ const pci = `cat /sys/bus/pci/devices/*/class`
 
 // TestTheGuestSeesItsMachine: one guest with much of what a machine can have.
 func TestTheGuestSeesItsMachine(t *testing.T) {
-	p := newPod(t, machineOf(t, `{
+	object := machineOf(t, `{
 		"cpu":{"sockets":1,"cores":1,"maxSockets":4,"features":[{"name":"sse4.2","policy":"disable"}]},
 		"memory":{"guest":"1Gi","maxGuest":"4Gi"},
 		"chassis":{"manufacturer":"Maker","version":"2","serial":"c-1","asset":"a-1","sku":"k-1"},
@@ -75,8 +75,11 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 				{"name":"s0","disk":{"bus":"scsi"}},{"name":"s1","disk":{"bus":"scsi"}},{"name":"s2","disk":{"bus":"scsi"}},
 				{"name":"s3","disk":{"bus":"scsi"}},{"name":"s4","disk":{"bus":"scsi"}},{"name":"s5","disk":{"bus":"scsi"}},
 				{"name":"s6","disk":{"bus":"scsi"}},{"name":"s7","disk":{"bus":"scsi"},"serial":"eighth"},
-				{"name":"stick","disk":{"bus":"usb"}}]}}`))
-	p.boot()
+				{"name":"stick","disk":{"bus":"usb"}},{"name":"disc","cdrom":{"bus":"usb"}}],
+			"interfaces":[{"name":"default","masquerade":{},"model":"igb"}]}}`)
+	object = strings.Replace(object, `"volumes":`, `"networks":[{"name":"default","pod":{}}],"volumes":`, 1)
+	p := newPodIn(t, object, podNetwork(t))
+	p.bootWith(podInterface())
 	require.Equal(t, "0", p.guest("cat /sys/devices/system/cpu/online"))
 	require.Equal(t, "0-3", p.guest("cat /sys/devices/system/cpu/possible"), "there is room for three more sockets")
 	require.NotContains(t, p.guest("grep ^flags /proc/cpuinfo"), "sse4_2")
@@ -98,6 +101,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	}
 	require.Equal(t, "0x1af4", p.guest("cat $(dirname $(grep -l 0x030000 /sys/bus/pci/devices/*/class))/vendor"),
 		"the display is virtio's")
+	require.Contains(t, p.guest("cat /sys/bus/pci/devices/*/device"), "0x10c9", "the network card is an igb")
 	require.Equal(t, "4096", p.guest("cat /sys/block/vdd/queue/logical_block_size"))
 	require.Equal(t, "1048576", p.guest("cat /sys/block/vdd/queue/discard_granularity"))
 	// Eight disks, and unit 7 is the controller's own.
