@@ -8,9 +8,9 @@ import (
 // pciTopology is the one layout of PCI ports that machines are built with.
 const pciTopology = "v3"
 
-// Metadata returns a cause for each annotation of an instance, or of a template for instances, that KubeVirt acts on and
-// that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists those that change
-// nothing a guest or its data depends on.
+// Metadata returns a cause for each annotation of an instance, or of a template for instances, that KubeVirt acts on
+// and that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists those that
+// change nothing a guest or its data depends on.
 func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuse := func(name, message string) {

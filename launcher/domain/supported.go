@@ -7,9 +7,9 @@ import (
 )
 
 // Supported refuses parts of a VMI that no domain is built for yet. What is supported is listed once, in
-// api/support/fields.go, and admission holds every VMI to it; the launcher may not import that. This is a net below it,
-// for a VMI that came another way, and it has holes: it names what would make a guest another one than was asked for, not
-// each field that would have no effect (a disk's tag, for example).
+// api/support/fields.go, and admission holds every VMI to it; the launcher may not import that. This is a net below
+// it, for a VMI that came another way, and it has holes: it names what would make a guest another one than was asked
+// for, not each field that would have no effect (a disk's tag, for example).
 func Supported(vmi *v1.VirtualMachineInstance) error {
 	if a := vmi.Spec.Architecture; a != "" && a != "amd64" {
 		return invalid("spec.architecture", "%q is not supported, only amd64", a)
