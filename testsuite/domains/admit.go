@@ -30,8 +30,8 @@ func gates() []string {
 	}
 }
 
-// configured are the settings of a case's cluster.
-func configured(config string, v Variant) settings.Settings {
+// configured is the KubeVirt object of a case's cluster.
+func configured(config string, v Variant) *kubevirtv1.KubeVirt {
 	kv := &kubevirtv1.KubeVirt{}
 	kv.Status.DefaultArchitecture = "amd64"
 	developer := &kubevirtv1.DeveloperConfiguration{UseEmulation: v == Emulated}
@@ -43,25 +43,35 @@ func configured(config string, v Variant) settings.Settings {
 		stage := kubevirtv1.VMRolloutStrategyStage
 		kv.Spec.Configuration.VMRolloutStrategy = &stage
 	}
-	return settings.From(kv)
+	return kv
 }
 
 // webhooks are those of one cluster.
 type webhooks struct {
 	settings.Settings
 	handlers map[string]http.Handler
+	// cannotBe is why there is no such cluster: its KubeVirt object is refused.
+	cannotBe []metav1.StatusCause
 }
 
 // clusters are the clusters that cases were recorded for, each made once.
 type clusters map[string]*webhooks
 
-func (c clusters) of(r *Record, v Variant) *webhooks {
+func (c clusters) of(t testing.TB, r *Record, v Variant) *webhooks {
+	t.Helper()
 	name := r.Config + " " + string(v)
 	if c[name] == nil {
-		s := configured(r.Config, v)
-		c[name] = &webhooks{Settings: s, handlers: virtadmission.Handlers(virtadmission.Options{
+		kv := configured(r.Config, v)
+		s := settings.From(kv)
+		w := &webhooks{Settings: s, handlers: virtadmission.Handlers(virtadmission.Options{
 			Cluster: func(context.Context) (defaults.Cluster, error) { return s.Cluster, nil },
 		})}
+		object, err := json.Marshal(kv)
+		require.NoError(t, err)
+		if answer := ask(t, w.handlers[virtadmission.PathValidateKubeVirt], object); !answer.Allowed {
+			w.cannotBe = causesOf(answer)
+		}
+		c[name] = w
 	}
 	return c[name]
 }
@@ -72,6 +82,9 @@ func (w *webhooks) admit(
 	t testing.TB, vmi *kubevirtv1.VirtualMachineInstance,
 ) (*kubevirtv1.VirtualMachineInstance, []metav1.StatusCause) {
 	t.Helper()
+	if len(w.cannotBe) > 0 {
+		return nil, w.cannotBe
+	}
 	object, err := json.Marshal(vmi)
 	require.NoError(t, err)
 	answer := ask(t, w.handlers[virtadmission.PathMutateVMI], object)

@@ -112,7 +112,7 @@ func (a *Agreement) compare(r *Record, v Variant, kubevirt, virtflow Facts) {
 		}
 		a.subjects[v][subject].add(len(different[subject]) == 0)
 		for _, difference := range different[subject] {
-			if !a.why.does(v, subject, difference) {
+			if !a.why.does(r, v, subject, difference) {
 				a.unknown = append(a.unknown,
 					fmt.Sprintf("%s (%s), %s: %s: %s", r.ID, r.Title, v, subject, difference))
 			}

@@ -11,7 +11,12 @@
 //	known.go       the differences that there are, each with its reason: one line a reason
 //	agreement.go   the figures
 //
-// A difference that known.go does not explain fails, and so does a line of known.go that explains nothing. What is
+// A difference that known.go does not explain fails, and so does an entry of known.go that explains nothing. What is
 // refused since virtflow does not run it yet is listed by field. VIRTFLOW_DOMAIN_CASE=<id> prints all that is compared
 // of one case.
+//
+// Never compared are the cases that are refused, or whose cluster cannot be configured; what the host alone notices of a
+// domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined (its
+// containers beside their resources and probes, security contexts, environment, owners); and what a guest does in its
+// machine.
 package domains

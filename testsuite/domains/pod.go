@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 // podFacts is what a user notices of a launcher pod: where it is placed, what it takes, what it is found by, and what
@@ -35,7 +36,8 @@ func podFacts(p *corev1.Pod) (Facts, error) {
 		subject string
 		value   any
 	}{
-		{"labels", p.Labels}, {"node selector", s.NodeSelector}, {"affinity", s.Affinity},
+		{"labels", p.Labels}, {"annotations", p.Annotations}, {"node selector", s.NodeSelector},
+		{"affinity", s.Affinity},
 		{"tolerations", s.Tolerations}, {"topology spread", s.TopologySpreadConstraints},
 		{"readiness gates", s.ReadinessGates}, {"ports", compute.Ports}, {"pull secrets", s.ImagePullSecrets},
 		{"grace period", s.TerminationGracePeriodSeconds}, {"resource claims", s.ResourceClaims},
@@ -100,6 +102,26 @@ func podResources(f Facts, r corev1.ResourceRequirements) {
 			f.add(subject, fmt.Sprintf("%s %s=%s", kind, name, amount(q)))
 		}
 	}
+}
+
+// emulation is what a launcher pod gets for QEMU's cache of translated code, and KubeVirt's does not.
+const emulation = 64 << 20
+
+// withoutEmulation takes that off the memory of an instance's pod. The pod of one whose overhead is overcommitted has
+// nothing on top of the guest's memory.
+func (f Facts) withoutEmulation(vmi *kubevirtv1.VirtualMachineInstance) error {
+	if vmi.Spec.Domain.Resources.OvercommitGuestOverhead {
+		return nil
+	}
+	for i, fact := range f["memory"] {
+		what, text, _ := strings.Cut(fact, "=")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("the memory of a pod: %w", err)
+		}
+		f["memory"][i] = fmt.Sprintf("%s=%d", what, n-emulation)
+	}
+	return nil
 }
 
 func amount(q resource.Quantity) string {
