@@ -41,9 +41,6 @@ func knownPods() []Known {
 			Reason: "the preference for nodes that take VMs, in place of a node selector"},
 		{Subject: "devices", Facts: `\+limit devices\.kubevirt\.io/tun=1`,
 			Reason: "every launcher asks for it: nodes without a node worker do not have it"},
-		{Subject: "devices", Facts: `-limit devices\.kubevirt\.io/vhost-net=1`,
-			Reason: "a launcher gets vhost-net with tun, where the node has it; a node without it is as good, only " +
-				"slower"},
 		{Subject: "affinity", Cases: []string{"881b1d82420e7cfd"},
 			Facts: `-nodeAffinity\.required.*\.(key=node-labeller\.kubevirt\.io/obsolete-host-model|` +
 				`operator=DoesNotExist)`,

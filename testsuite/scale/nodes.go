@@ -57,6 +57,7 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
 		"devices.kubevirt.io/tun":       resource.MustParse("1000"),
 		"devices.kubevirt.io/kvm":       resource.MustParse("1000"),
+		"devices.kubevirt.io/vhost-net": resource.MustParse("1000"),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{

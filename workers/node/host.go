@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	tunDevice = "/dev/net/tun"
+	tunDevice      = "/dev/net/tun"
+	vhostNetDevice = "/dev/vhost-net"
 	// hostKVM is the node's own device file: this container's /dev is as the node's was when it was made.
 	hostKVM = procDir + "/1/root" + kvm.Device
 	// maxProblem is how much of an error is reported, in bytes.
@@ -109,9 +110,11 @@ func (h *host) tell(ctx context.Context, send func(contract.NodeReport)) {
 // offerDevices serves the device plugins, and follows whether KVM works.
 func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, h *host) {
 	count := map[bool]int{true: o.MaxDevices}
-	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)], Beside: vhostNet}
+	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)]}
 	forKVM := &devices.Plugin{Resource: devices.KVM, Path: kvm.Device, Count: count[h.report().KVM]}
-	for _, d := range []*devices.Plugin{tun, forKVM} {
+	vhostNet := &devices.Plugin{Resource: devices.VhostNet, Path: vhostNetDevice, Count: o.MaxDevices,
+		There: hasVhostNet}
+	for _, d := range []*devices.Plugin{tun, vhostNet, forKVM} {
 		d.Dir, d.Log = filepath.Join(o.KubeletDir, "device-plugins"), p.Log
 		p.Health.AddReady(d.Resource, d.Ready)
 		all.Go(func() { d.Run(ctx) })
@@ -131,14 +134,11 @@ func tryKVM(ctx context.Context, limit time.Duration) error {
 	return kvm.Try(ctx, "/proc/self/exe", hostKVM, limit, (*exec.Cmd).Run)
 }
 
-// vhostNet is the device by which the kernel moves a guest's packets instead of QEMU, where the node has it. A launcher
-// gets it with the tap device: nodes without it are as good, only slower.
-func vhostNet() []string {
-	const device = "/dev/vhost-net"
-	if _, err := os.Stat(procDir + "/1/root" + device); err != nil {
-		return nil
-	}
-	return []string{device}
+// hasVhostNet says whether the node has the device by which the kernel moves a guest's packets instead of QEMU. Nodes
+// without it are as good, only slower: launchers that ask for it come there, too.
+func hasVhostNet() bool {
+	_, err := os.Stat(procDir + "/1/root" + vhostNetDevice)
+	return err == nil
 }
 
 // worksTun opens the device, which also loads its module.

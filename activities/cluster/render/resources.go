@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -33,8 +35,9 @@ const diskSlack = 50_000_000
 
 // Extended resources that the node worker's device plugins offer.
 const (
-	deviceKVM corev1.ResourceName = "devices.kubevirt.io/kvm"
-	deviceTun corev1.ResourceName = "devices.kubevirt.io/tun"
+	deviceKVM      corev1.ResourceName = "devices.kubevirt.io/kvm"
+	deviceTun      corev1.ResourceName = "devices.kubevirt.io/tun"
+	deviceVhostNet corev1.ResourceName = "devices.kubevirt.io/vhost-net"
 )
 
 // resources of the compute container. What the user asked for explicitly counts; a limit is set only where the user set
@@ -77,10 +80,16 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if !s.UseEmulation {
 		r.Limits[deviceKVM] = resource.MustParse("1")
 	}
+	if !s.UseEmulation && slices.ContainsFunc(vmi.Spec.Domain.Devices.Interfaces, isVirtio) {
+		r.Limits[deviceVhostNet] = resource.MustParse("1")
+	}
 	// Also without an interface: it is what only a node with a node worker has.
 	r.Limits[deviceTun] = resource.MustParse("1")
 	return r
 }
+
+// isVirtio says that the kernel can move an interface's packets.
+func isVirtio(i kubevirt.Interface) bool { return i.Model == "" || i.Model == kubevirt.VirtIO }
 
 // hugepages asks for them in place of the guest's memory.
 func hugepages(

@@ -23,8 +23,9 @@ import (
 
 const (
 	// Resources by KubeVirt's names.
-	KVM = "devices.kubevirt.io/kvm"
-	Tun = "devices.kubevirt.io/tun"
+	KVM      = "devices.kubevirt.io/kvm"
+	Tun      = "devices.kubevirt.io/tun"
+	VhostNet = "devices.kubevirt.io/vhost-net"
 
 	registerTimeout = 10 * time.Second
 )
@@ -37,8 +38,9 @@ type Plugin struct {
 	Resource string
 	// Path of the device, on the node and in the pods.
 	Path string
-	// Beside are paths of further devices that a pod gets with it: those that the node has at that moment. Nil: none.
-	Beside func() []string
+	// There says whether the node has the device at that moment; without it pods are made all the same, and do not get
+	// it. Nil: it has.
+	There func() bool
 	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is
 	// known nevertheless.
 	Count int
@@ -200,18 +202,13 @@ func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[ap
 	}
 }
 
-// Allocate puts the device into the container, and those beside it.
+// Allocate puts the device into the container, where it is there.
 func (p *Plugin) Allocate(_ context.Context, r *api.AllocateRequest) (*api.AllocateResponse, error) {
-	paths := []string{p.Path}
-	if p.Beside != nil {
-		paths = append(paths, p.Beside()...)
-	}
 	answer := &api.AllocateResponse{}
 	for range r.GetContainerRequests() {
 		container := &api.ContainerAllocateResponse{}
-		for _, path := range paths {
-			container.Devices = append(container.Devices,
-				&api.DeviceSpec{HostPath: path, ContainerPath: path, Permissions: "rw"})
+		if p.There == nil || p.There() {
+			container.Devices = []*api.DeviceSpec{{HostPath: p.Path, ContainerPath: p.Path, Permissions: "rw"}}
 		}
 		answer.ContainerResponses = append(answer.ContainerResponses, container)
 	}

@@ -86,30 +86,32 @@ func TestWhatIsOfferedChanges(t *testing.T) {
 	}
 }
 
+// TestAllocate: a pod gets what the node has when the pod is made.
 func TestAllocate(t *testing.T) {
-	p := &Plugin{Resource: KVM, Path: "/dev/kvm"}
-	a, err := p.Allocate(context.Background(),
-		&api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"kvm0"}}}})
-	require.NoError(t, err)
-	require.Equal(t, "/dev/kvm", a.GetContainerResponses()[0].GetDevices()[0].GetHostPath())
-	require.Len(t, a.GetContainerResponses()[0].GetDevices(), 1)
-}
-
-// TestBeside: a pod gets what the node has when the pod is made.
-func TestBeside(t *testing.T) {
-	var there []string
-	p := &Plugin{Resource: Tun, Path: "/dev/net/tun", Beside: func() []string { return there }}
-	for _, there = range [][]string{nil, {"/dev/vhost-net"}} {
-		a, err := p.Allocate(context.Background(),
-			&api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"tun0"}}}})
-		require.NoError(t, err)
-		var got []string
-		for _, d := range a.GetContainerResponses()[0].GetDevices() {
-			require.Equal(t, d.GetHostPath(), d.GetContainerPath())
-			require.Equal(t, "rw", d.GetPermissions())
-			got = append(got, d.GetHostPath())
-		}
-		require.Equal(t, append([]string{"/dev/net/tun"}, there...), got)
+	for name, c := range map[string]struct {
+		there func() bool
+		want  bool
+	}{
+		"always":   {want: true},
+		"there":    {there: func() bool { return true }, want: true},
+		"not here": {there: func() bool { return false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Plugin{Resource: VhostNet, Path: "/dev/vhost-net", There: c.there}
+			a, err := p.Allocate(context.Background(), &api.AllocateRequest{
+				ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"vhost-net0"}}}})
+			require.NoError(t, err)
+			require.Len(t, a.GetContainerResponses(), 1)
+			got := a.GetContainerResponses()[0].GetDevices()
+			if !c.want {
+				require.Empty(t, got)
+				return
+			}
+			require.Len(t, got, 1)
+			require.Equal(t, "/dev/vhost-net", got[0].GetHostPath())
+			require.Equal(t, "/dev/vhost-net", got[0].GetContainerPath())
+			require.Equal(t, "rw", got[0].GetPermissions())
+		})
 	}
 }
 
