@@ -15,8 +15,8 @@
 // refused since virtflow does not run it yet is listed by field. VIRTFLOW_DOMAIN_CASE=<id> prints all that is compared
 // of one case.
 //
-// Never compared are the cases that are refused, or whose cluster cannot be configured; what the host alone notices of a
-// domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined (its
+// Never compared are the cases that are refused, or whose cluster cannot be configured; what the host alone notices of
+// a domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined (its
 // containers beside their resources and probes, security contexts, environment, owners); and what a guest does in its
 // machine.
 package domains
