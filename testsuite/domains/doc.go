@@ -16,7 +16,7 @@
 // of one case.
 //
 // Never compared are the cases that are refused, or whose cluster cannot be configured; what the host alone notices of
-// a domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined (its
-// containers beside their resources and probes, security contexts, environment, owners); and what a guest does in its
-// machine.
+// a domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined
+// (its containers beside their resources and probes, security contexts, environment, owners); and what a guest does in
+// its machine.
 package domains
