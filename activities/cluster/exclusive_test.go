@@ -107,6 +107,7 @@ func TestOfTwoThatRaceForADeviceTheFirstHasIt(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, "PvcInUse", out.Awaits.Reason)
+		require.NotEmpty(t, out.Discarded)
 		require.Nil(t, first.Awaits)
 		left := fakekube.List[corev1.Pod](w.fake, w.ns)
 		require.Len(t, left, 1)

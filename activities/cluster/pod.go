@@ -56,6 +56,7 @@ func (a *Activities) CreateLauncherPod(
 		if err := a.discard(ctx, own); err != nil {
 			return contract.CreatePodResult{}, err
 		}
+		out.Discarded = string(own.UID)
 	}
 	if out.Awaits != nil {
 		return a.awaits(in.VMI, out), nil
@@ -92,6 +93,7 @@ func (a *Activities) CreateLauncherPod(
 		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
 	}
 	if out.Awaits != nil {
+		out.Discarded = string(made.UID)
 		return a.awaits(in.VMI, out), a.discard(ctx, made)
 	}
 	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))

@@ -170,6 +170,8 @@ type CreatePodResult struct {
 	// Awaits says what the VMI waits for: there is no pod; nil: for nothing.
 	Awaits *Awaits       `json:"awaits,omitempty"`
 	Claims []VolumeClaim `json:"claims,omitempty"`
+	// Discarded is the UID of a pod that was made, and deleted again since another instance's was made before it.
+	Discarded string `json:"discarded,omitempty"`
 }
 
 // FindPodInput asks for the launcher pods of a VMI by their labels.

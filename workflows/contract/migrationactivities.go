@@ -170,8 +170,8 @@ type MigrationDisk struct {
 const (
 	// MostMigrationFiles is far above what there is: the images of CD-ROM drives.
 	MostMigrationFiles = 16
-	// LargestMigrationFile is in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds some KiB, and up to 3
-	// for each of its files.
+	// LargestMigrationFile is in bytes. A Secret or ConfigMap has 1 MiB at most, and an image adds some KiB, and up to
+	// 3 for each of its files.
 	LargestMigrationFile = 4 << 20
 )
 

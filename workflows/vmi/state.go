@@ -118,6 +118,9 @@ func (s *State) adopt(o contract.VMIObservation) {
 // observePod folds what crdwatch saw of a launcher pod of this VMI.
 func (s *State) observePod(o contract.PodObservation) {
 	s.Heard(o.Epoch)
+	if s.Discarded != "" && o.UID == s.Discarded {
+		return
+	}
 	if owner := s.owner().UID; o.VMIUID != "" && owner != "" && o.VMIUID != owner {
 		if s.Object.UID != "" || s.anyHeld() {
 			return

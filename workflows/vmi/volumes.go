@@ -22,6 +22,8 @@ type Volumes struct {
 	Awaits      *contract.Awaits `json:"awaits,omitempty"`
 	AwaitsUntil time.Time        `json:"awaitsUntil,omitzero"`
 	ClaimsHeard bool             `json:"claimsHeard,omitempty"`
+	// Discarded is the UID of a pod that the last attempt made and deleted again: what is heard of it changes nothing.
+	Discarded string `json:"discarded,omitempty"`
 }
 
 // observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
@@ -42,6 +44,12 @@ func (s *State) attempted(r contract.CreatePodResult, now time.Time) {
 		s.Claims = r.Claims
 	}
 	s.Awaits, s.AwaitsUntil = r.Awaits, time.Time{}
+	if r.Discarded != "" {
+		s.Discarded = r.Discarded
+		if s.Pod != nil && s.Pod.UID == r.Discarded {
+			s.Launcher = Launcher{}
+		}
+	}
 	switch {
 	case r.Awaits == nil:
 	case r.Awaits.Reason == contract.ReasonClaimInUse:

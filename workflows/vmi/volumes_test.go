@@ -49,7 +49,8 @@ func TestAnInstanceWaitsForItsClaim(t *testing.T) {
 			Capacity: "2Gi", Requests: "1Gi"}}, w.VMIStatus.Claims)
 		c := w.condition("LiveMigratable")
 		require.Equal(t, "DisksNotLiveMigratable", c.Reason)
-		require.Equal(t, "cannot migrate VMI: PVC data is not shared, live migration requires that all PVCs must be shared "+
+		require.Equal(t, "cannot migrate VMI: PVC data is not shared, live migration requires that all PVCs must "+
+			"be shared "+
 			"(using ReadWriteMany access mode)", c.Message)
 		w.BindClaim("data", "3Gi")
 	})
@@ -80,8 +81,16 @@ func TestAClaimThatNobodyTellsOf(t *testing.T) {
 	w.run(t)
 }
 
-// TestADeviceThatAnotherGuestHas is had when that has ended, of which nobody tells.
+// TestADeviceThatAnotherGuestHas is had when that has ended, of which nobody tells. A pod that was made a moment too
+// late is not the instance's.
 func TestADeviceThatAnotherGuestHas(t *testing.T) {
+	for _, race := range []bool{false, true} {
+		waitForDevice(t, race)
+	}
+}
+
+func waitForDevice(t *testing.T, race bool) {
+	t.Helper()
 	w := newWorld(t)
 	block := corev1.PersistentVolumeBlock
 	_, err := kube.Put(w.Kube, &corev1.PersistentVolumeClaim{
@@ -89,13 +98,26 @@ func TestADeviceThatAnotherGuestHas(t *testing.T) {
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeMode: &block},
 	})
 	require.NoError(t, err)
-	_, err = kube.Put(w.Kube, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "other",
-			Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue}},
-		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "claim-data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}},
-	})
-	require.NoError(t, err)
+	other := func() {
+		_, err := kube.Put(w.Kube, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "other",
+				Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue}},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "claim-data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}},
+		})
+		require.NoError(t, err)
+	}
+	if race { // it is made when this one has looked already
+		w.Kube.Intercept(func(r kube.Request) *kube.Fault {
+			if r.Resource == "pods" && r.Verb == "create" {
+				w.Kube.Intercept(nil)
+				other()
+			}
+			return nil
+		})
+	} else {
+		other()
+	}
 	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
 	w.at(20*time.Second, func() {
 		require.Equal(t, 1, w.Count(contract.ActivityCreatePod))
