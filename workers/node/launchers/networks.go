@@ -38,9 +38,9 @@ func (l *Launcher) Networks(ctx context.Context) ([]podnet.Plan, error) {
 		return []podnet.Plan{plan}, err
 	case err != nil:
 		return nil, l.failure("asking for the networks", err)
-	case len(said.GetNetworks()) > maxElements:
-		return nil, &RefusedError{Message: fmt.Sprintf("%d interfaces are more than %d", len(said.GetNetworks()),
-			maxElements)}
+	case len(said.GetNetworks()) > 1:
+		return nil, &RefusedError{Message: fmt.Sprintf("%d interfaces: there is one, on the pod network",
+			len(said.GetNetworks()))}
 	}
 	var plans []podnet.Plan
 	for _, n := range said.GetNetworks() {

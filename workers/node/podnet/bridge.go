@@ -2,6 +2,7 @@ package podnet
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,6 +14,10 @@ import (
 // keptRoutes is the routing table with the routes that were the pod's and are now the guest's. Nothing looks routes up
 // there.
 const keptRoutes = 75
+
+// errNoIPv4: without an address nobody could say what the guest may send.
+var errNoIPv4 = errors.New( //nolint:gochecknoglobals // a constant error
+	"the pod has no IPv4 address, and a guest with the binding bridge gets no other: use masquerade")
 
 // bridge works in the network namespace of the calling thread. The pod's interface is renamed and becomes a port of the
 // bridge. A link that never goes up takes its name, MAC and addresses over: it is what remembers them, and what
@@ -43,26 +48,22 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if err := ensureSysctls(forBridge(p.Bridge)); err != nil {
 		return Prepared{}, err
 	}
-	if done.IPv4.IsValid() {
-		// The guard comes before anything of the guest's can leave.
-		mac := done.MAC
-		if len(p.MAC) > 0 {
-			mac = p.MAC
-		}
-		if err := applyRules(p.guarded(mac, done.IPv4.Addr())); err != nil {
-			return Prepared{}, err
-		}
+	// The guard comes before anything of the guest's can leave.
+	mac := done.MAC
+	if len(p.MAC) > 0 {
+		mac = p.MAC
+	}
+	if err := applyRules(p.guarded(mac, done.IPv4.Addr())); err != nil {
+		return Prepared{}, err
 	}
 	if err := raise(links, bridge, done.MTU); err != nil {
 		return Prepared{}, err
 	}
-	if done.IPv4.IsValid() {
-		// A guest that renews its lease speaks with its address, and is answered there.
-		route := &netlink.Route{LinkIndex: bridge.Attrs().Index, Scope: netlink.SCOPE_LINK,
-			Dst: ipNet(single(done.IPv4.Addr()))}
-		if err := links.RouteReplace(route); err != nil {
-			return Prepared{}, fmt.Errorf("routing to the guest: %w", err)
-		}
+	// A guest that renews its lease speaks with its address, and is answered there.
+	route := &netlink.Route{LinkIndex: bridge.Attrs().Index, Scope: netlink.SCOPE_LINK,
+		Dst: ipNet(single(done.IPv4.Addr()))}
+	if err := links.RouteReplace(route); err != nil {
+		return Prepared{}, fmt.Errorf("routing to the guest: %w", err)
 	}
 	return done, p.ensureTap(links, done.MTU, bridge)
 }
@@ -72,6 +73,13 @@ func (p Plan) takeNIC(links *netlink.Handle, bridge netlink.Link) (netlink.Link,
 	nic, err := links.LinkByName(p.nic())
 	if isAbsent(err) {
 		if nic, err = podLink(links, p.PodInterface); err != nil {
+			return nil, err
+		}
+		known, err := addresses(links, nic)
+		if err == nil && !firstIPv4(known).IsValid() {
+			err = errNoIPv4
+		}
+		if err != nil {
 			return nil, err
 		}
 		if err := p.keep(links, nic, bridge); err != nil {
@@ -149,11 +157,10 @@ func (p Plan) handedOver(links *netlink.Handle, bridge, pod netlink.Link) (Prepa
 	if err != nil {
 		return Prepared{}, err
 	}
-	done := Prepared{MTU: pod.Attrs().MTU, MAC: pod.Attrs().HardwareAddr, IPv4: firstIPv4(known)}
+	done := Prepared{MTU: pod.Attrs().MTU, MAC: pod.Attrs().HardwareAddr, IPv4: firstIPv4(known), Server: p.own.Addr()}
 	if !done.IPv4.IsValid() {
-		return done, nil // somebody on the network gives the guest its address, or it has one of its own
+		return Prepared{}, errNoIPv4
 	}
-	done.Server = p.own.Addr()
 	kept, err := links.RouteListFiltered(netlink.FAMILY_V4,
 		&netlink.Route{Table: keptRoutes, LinkIndex: bridge.Attrs().Index},
 		netlink.RT_FILTER_TABLE|netlink.RT_FILTER_OIF)

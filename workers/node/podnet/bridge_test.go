@@ -160,7 +160,8 @@ func TestABridgedGuestSpoofsNobody(t *testing.T) {
 			datagram(ip(podAddress), ip("255.255.255.255"), 67, 68)),
 		"IPv6":                         ethernet(done.MAC, unix.ETH_P_IPV6, append([]byte{0x60}, make([]byte, 39)...)),
 		"a protocol that nobody knows": ethernet(done.MAC, 0x88b5, make([]byte, 46)),
-		"another network by its tag":   ethernet(done.MAC, unix.ETH_P_8021Q, make([]byte, 46)),
+		"another network by its tag": ethernet(done.MAC, unix.ETH_P_8021Q,
+			append([]byte{0, 5, 8, 0}, datagram(ip(podAddress), ip(otherAddress), 7000, 7000)...)),
 	} {
 		sendRaw(t, guest, f)
 		last := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7001, 7001))
@@ -192,14 +193,44 @@ func TestABridgedGuestAsksForItsAddress(t *testing.T) {
 	require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient}, from)
 }
 
-// TestWithoutIPAMNobodyIsGuarded: the network of such a pod gives no address out, so none is the guest's own.
-func TestWithoutIPAMNobodyIsGuarded(t *testing.T) {
-	pod := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
-	pod.veth(t, "eth0", "", pod.other, "eth0", otherAddress+"/24")
+// TestDHCPStaysInThePod: others on the network are not heard, and do not hear what the guest is answered.
+func TestDHCPStaysInThePod(t *testing.T) {
+	pod := bridgedPod(t)
 	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
-	require.Equal(t, Prepared{MTU: 1400, MAC: pod.mac(t, "eth0")}, done)
-	pod.bridgedGuest(t, net.HardwareAddr{2, 0, 0, 0, 0, 9})
+	guest := pod.bridgedGuest(t, done.MAC)
+	server := listenUDP(t, pod.NetworkNamespace, dhcpServer)
+	wire := frames(t, pod.other, "eth0")
+	all, none := netip.MustParseAddr("255.255.255.255"), netip.IPv4Unspecified()
+	request := func(mac net.HardwareAddr) []byte {
+		return ethernet(mac, unix.ETH_P_IP, datagram(none, all, dhcpClient, dhcpServer))
+	}
+	send(t, pod.other, "eth0", request(net.HardwareAddr{2, 0, 0, 0, 0, 0x66}))
+	require.NoError(t, unix.SetsockoptTimeval(server, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 300_000}))
+	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
+	require.ErrorIs(t, err, unix.EAGAIN, "a neighbour's request is heard")
+
+	limit := unix.NsecToTimeval(deadline.Nanoseconds())
+	require.NoError(t, unix.SetsockoptTimeval(server, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
+	sendRaw(t, guest, request(done.MAC))
+	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
+	require.NoError(t, err)
+	send(t, pod.NetworkNamespace, "k6t-eth0", ethernet(pod.mac(t, "k6t-eth0"), unix.ETH_P_IP,
+		datagram(done.Server, all, dhcpServer, dhcpClient)))
+	last := ethernet(done.MAC, unix.ETH_P_IP,
+		datagram(netip.MustParseAddr(podAddress), netip.MustParseAddr(otherAddress), 7001, 7001))
+	sendRaw(t, guest, last)
+	require.Equal(t, last[6:], wire.next(t)[6:len(last)], "the answer is for the guest only")
+}
+
+// TestABridgeNeedsIPv4: without it nobody knows what the guest may send.
+func TestABridgeNeedsIPv4(t *testing.T) {
+	pod := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
+	pod.veth(t, "eth0", "", pod.other, "eth0", otherAddress+"/24")
+	for range 2 {
+		_, err := bridged(t).Prepare(context.Background(), pod.Pod)
+		require.ErrorContains(t, err, "the pod has no IPv4 address")
+	}
 }
 
 // frames are those that arrive at an interface, but for what the neighbour itself sends and IPv6's own.
@@ -246,9 +277,12 @@ func arpReply(mac net.HardwareAddr, ip netip.Addr) []byte {
 	return append(b, netip.MustParseAddr(otherAddress).AsSlice()...)
 }
 
-func sendRaw(t *testing.T, guest *os.File, frame []byte) {
-	require.NoError(t, within(guest, func() error {
-		link, err := netlink.LinkByName("guest")
+func sendRaw(t *testing.T, guest *os.File, frame []byte) { send(t, guest, "guest", frame) }
+
+// send puts a frame on a link of a network namespace.
+func send(t *testing.T, ns *os.File, name string, frame []byte) {
+	require.NoError(t, within(ns, func() error {
+		link, err := netlink.LinkByName(name)
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)

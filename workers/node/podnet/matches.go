@@ -72,10 +72,12 @@ func notEther(mac net.HardwareAddr) match {
 	}}
 }
 
-// carries matches frames with packets of a protocol.
+// carries matches frames with packets of a protocol. It reads the frame: to the kernel a frame with a VLAN's tag is of
+// the protocol within.
 func carries(p etherType) match {
 	return match{"ether type " + p.name, []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1}, equals(binary.BigEndian.AppendUint16(nil, p.number)),
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: 12, Len: 2},
+		equals(binary.BigEndian.AppendUint16(nil, p.number)),
 	}}
 }
 

@@ -55,7 +55,7 @@ type Plan struct {
 	own netip.Prefix
 }
 
-// PodNetwork is the interface of a guest that its launcher does not describe: masqueraded, as KubeVirt's defaults are.
+// PodNetwork is the interface of a guest whose launcher is of an earlier version, which masqueraded all.
 func PodNetwork() Interface { return Interface{Binding: Masquerade, Queues: 1} }
 
 // podInterface is the pod's interface on its own network.

@@ -135,11 +135,16 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
 	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
 	guard.add(drop, tap)
+	// Others' requests would be answered, and use up what the guest may ask.
+	guard.add(drop, incoming(p.nic()), carries(ipv4()), udp(dhcpClient, dhcpServer))
 
 	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
 	dhcp.add(drop, carries(ipv4()), udp(dhcpClient, dhcpServer))
 	dhcp.add(drop, carries(ipv4()), udp(dhcpServer, dhcpClient))
-	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp}}
+	// Answers are for everybody on the bridge.
+	answers := chain{name: "answers", hook: output, priority: priorityRaw}
+	answers.add(drop, outgoing(p.nic()), carries(ipv4()), udp(dhcpServer, dhcpClient))
+	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp, answers}}
 }
 
 func (c *chain) add(do verb, when ...match) { c.rules = append(c.rules, rule{when: when, do: do}) }

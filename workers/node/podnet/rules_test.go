@@ -71,11 +71,13 @@ func TestTheGuardOfABridgedGuestReadsAsMeant(t *testing.T) {
 			`iifname "tap0" ether type ip ip saddr 192.0.2.2 accept`,
 			`iifname "tap0" ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept`,
 			`iifname "tap0" drop`,
+			`iifname "eth0-nic" ether type ip udp sport 68 udp dport 67 drop`,
 		},
 		"dhcp": {
 			`ether type ip udp sport 68 udp dport 67 drop`,
 			`ether type ip udp sport 67 udp dport 68 drop`,
 		},
+		"answers": {`oifname "eth0-nic" ether type ip udp sport 67 udp dport 68 drop`},
 	}, read(p.guarded(mac, netip.MustParseAddr("192.0.2.2"))))
 }
 
