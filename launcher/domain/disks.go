@@ -201,7 +201,8 @@ func setBlockSize(field string, d *libvirtxml.DomainDisk, disk *v1.Disk) error {
 	}
 	custom := disk.BlockSize.Custom
 	d.BlockIO = &libvirtxml.DomainDiskBlockIO{
-		LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical, DiscardGranularity: custom.DiscardGranularity,
+		LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical,
+		DiscardGranularity: custom.DiscardGranularity,
 	}
 	return nil
 }

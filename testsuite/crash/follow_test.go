@@ -50,7 +50,8 @@ func (f *follower) entity(id string, nudge <-chan struct{}) {
 		d, err := f.temporal.DescribeWorkflowExecution(f.ctx, id, "")
 		info := d.GetWorkflowExecutionInfo()
 		if err == nil && info.GetExecution().GetRunId() != last {
-			last = f.run(id, info.GetFirstRunId()) // the one that is there now may continue one that lived between two looks
+			// The one that is there now may continue one that lived between two looks.
+			last = f.run(id, info.GetFirstRunId())
 			wait = soon
 		}
 		select {
