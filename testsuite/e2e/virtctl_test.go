@@ -116,6 +116,7 @@ func TestVirtctl(t *testing.T) {
 	t.Run("unsupported", func(t *testing.T) { (&virtctl{t, m.namespace}).unsupported() })
 	waiting.remove()
 
+	v.well("credentials", "add-ssh-key", "ctl", "--user=root", "--value=ssh-ed25519 AAAA by-virtctl")
 	v.well("start", "ctl")
 	first := m.untilBooted()
 	require.Contains(t, v.well("permitted-devices", "-n", "virtflow"), "Permitted Devices")
@@ -244,13 +245,12 @@ func (v *virtctl) unsupported() {
 		"objectgraph ctl": "ObjectGraph feature gate not enabled",
 		"addvolume ctl --volume-name=disk --persist": "Volumes cannot be plugged into or out of a running " +
 			"virtual machine yet.",
-		"removevolume ctl --volume-name=disk":               "not found",
-		"memory-dump get ctl --claim-name=disk":             "",
-		"memory-dump remove ctl":                            "no association found",
-		"migrate-cancel ctl":                                "",
-		"guestfs disk":                                      "",
-		"vmexport create export --vm=ctl":                   "",
-		"credentials add-ssh-key ctl --value=k --user=root": "",
+		"removevolume ctl --volume-name=disk":   "not found",
+		"memory-dump get ctl --claim-name=disk": "",
+		"memory-dump remove ctl":                "no association found",
+		"migrate-cancel ctl":                    "",
+		"guestfs disk":                          "",
+		"vmexport create export --vm=ctl":       "",
 	} {
 		v.refused(line, words)
 	}
@@ -370,7 +370,7 @@ func (m *machine) portsOf(t *testing.T) {
 	})
 	require.NoError(t, c.Process.Signal(os.Interrupt))
 	require.NoError(t, c.Wait(), said.String())
-	v.refused("port-forward --stdio vmi/"+m.name+" 81", "dialing VM: dial tcp 10.0.2.2:81: connect: connection refused")
+	v.refused("port-forward --stdio vmi/"+m.name+" 81", ":81: connect: connection refused")
 
 	require.Contains(t, v.well("expose", "vm", m.name, "--name", "page", "--port", "8080", "--target-port", "80"),
 		"Service page successfully created for vm ctl")
@@ -417,4 +417,11 @@ func (m *machine) agentOf(t *testing.T) {
 	require.Contains(t, v.well("guestosinfo", m.name), `"id": "virtflow-guest"`)
 	require.Contains(t, v.well("userlist", m.name), `"items": [`)
 	require.Contains(t, v.well("fslist", m.name), `"items": [`)
+	until(t, time.Minute, "the agent has set the key of virtctl credentials", func() error {
+		out, err := m.tryInGuestBy("cat /root/.ssh/authorized_keys")
+		if err == nil && !strings.Contains(out, "by-virtctl") {
+			err = fmt.Errorf("the guest has %q", out)
+		}
+		return err
+	})
 }
