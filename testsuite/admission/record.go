@@ -1,17 +1,11 @@
 package admission
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/testsuite/recorded"
 )
 
 // Answer is what a webhook says.
@@ -55,33 +49,4 @@ func (r *Record) Want() *Answer {
 }
 
 // Read reads a file of records.
-func Read(name string) ([]*Record, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening the recorded cases: %w", err)
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("unpacking the recorded cases: %w", err)
-		}
-	}
-	var out []*Record
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
-		if len(bytes.TrimSpace(line)) > 0 {
-			r := &Record{}
-			if err := json.Unmarshal(line, r); err != nil {
-				return nil, fmt.Errorf("reading recorded case %d: %w", len(out)+1, err)
-			}
-			out = append(out, r)
-		}
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the recorded cases: %w", err)
-		}
-	}
-}
+func Read(name string) ([]*Record, error) { return recorded.Read[Record](name) }

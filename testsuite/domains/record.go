@@ -1,17 +1,10 @@
 package domains
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-
 	corev1 "k8s.io/api/core/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/recorded"
 )
 
 // Variant is a cluster and a host that a case was recorded for.
@@ -45,31 +38,4 @@ type Record struct {
 }
 
 // Read reads a file of records.
-func Read(name string) ([]*Record, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening the recorded cases: %w", err)
-	}
-	defer f.Close()
-	in, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("unpacking the recorded cases: %w", err)
-	}
-	var out []*Record
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
-		if len(bytes.TrimSpace(line)) > 0 {
-			r := &Record{}
-			if err := json.Unmarshal(line, r); err != nil {
-				return nil, fmt.Errorf("reading recorded case %d: %w", len(out)+1, err)
-			}
-			out = append(out, r)
-		}
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the recorded cases: %w", err)
-		}
-	}
-}
+func Read(name string) ([]*Record, error) { return recorded.Read[Record](name) }
