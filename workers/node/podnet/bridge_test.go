@@ -235,16 +235,7 @@ func TestABridgeNeedsIPv4(t *testing.T) {
 
 // frames are those that arrive at an interface, but for what the neighbour itself sends and IPv6's own.
 func frames(t *testing.T, ns *os.File, name string) wiretapFrames {
-	var fd int
-	require.NoError(t, within(ns, func() (err error) {
-		link, err := netlink.LinkByName(name)
-		require.NoError(t, err)
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(swap(unix.ETH_P_ALL)))
-		require.NoError(t, err)
-		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap(unix.ETH_P_ALL), Ifindex: link.Attrs().Index})
-	}))
-	bounded(t, fd)
-	return wiretapFrames(fd)
+	return wiretapFrames(arriving(t, ns, name, unix.SOCK_RAW, unix.ETH_P_ALL))
 }
 
 type wiretapFrames int

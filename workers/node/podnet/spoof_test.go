@@ -70,16 +70,20 @@ func (p testPod) awaitGuest(t *testing.T, guest *os.File) {
 type wiretap int
 
 func packets(t *testing.T, ns *os.File, name string) wiretap {
-	var fd int
+	return wiretap(arriving(t, ns, name, unix.SOCK_DGRAM, unix.ETH_P_IP))
+}
+
+// arriving is a socket with what of a protocol arrives at an interface: frames (SOCK_RAW) or packets (SOCK_DGRAM).
+func arriving(t *testing.T, ns *os.File, name string, kind int, protocol uint16) (fd int) {
 	require.NoError(t, within(ns, func() (err error) {
 		link, err := netlink.LinkByName(name)
 		require.NoError(t, err)
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(swap(unix.ETH_P_IP)))
+		fd, err = unix.Socket(unix.AF_PACKET, kind|unix.SOCK_CLOEXEC, int(swap(protocol)))
 		require.NoError(t, err)
-		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap(unix.ETH_P_IP), Ifindex: link.Attrs().Index})
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap(protocol), Ifindex: link.Attrs().Index})
 	}))
 	bounded(t, fd)
-	return wiretap(fd)
+	return fd
 }
 
 // next is the source and the UDP destination port of the next packet.
