@@ -187,17 +187,7 @@ func TestAFullClaimPausesTheGuest(t *testing.T) {
 		p.boot()
 		p.mounts("-t", "tmpfs", "-o", "remount,size=4m"+owner, "small", "claims/data")
 		p.shell("dd if=/dev/urandom of=/dev/vdd bs=1M count=12; echo wrote-it")
-		shows := func(state rpc.DomainState, why rpc.PauseReason) func() bool {
-			return func() bool {
-				d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
-				return err == nil && d.GetState() == state && d.GetPauseReason() == why
-			}
-		}
-		p.eventually("the guest is paused for want of space",
-			shows(rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_NO_SPACE))
-		p.mounts("-t", "tmpfs", "-o", "remount,size=64m"+owner, "small", "claims/data")
-		p.eventually("the guest goes on",
-			shows(rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED))
+		p.pausesUntilThereIsSpace("claims/data", owner)
 		p.says("wrote-it")
 	}
 }

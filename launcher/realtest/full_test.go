@@ -18,6 +18,12 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 	p.boot()
 	p.guestUp(1)
 	p.shell("dd if=/dev/urandom of=/dev/vdb bs=1M count=12")
+	p.pausesUntilThereIsSpace("disks", owner)
+}
+
+// pausesUntilThereIsSpace waits for a guest to be paused because a tmpfs is full, and to go on once that is larger.
+func (p *pod) pausesUntilThereIsSpace(at, owner string) {
+	p.t.Helper()
 	shows := func(state rpc.DomainState, why rpc.PauseReason) func() bool {
 		return func() bool {
 			d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
@@ -26,7 +32,7 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 	}
 	p.eventually("the guest is paused for want of space",
 		shows(rpc.DomainState_DOMAIN_STATE_PAUSED, rpc.PauseReason_PAUSE_REASON_NO_SPACE))
-	p.mounts("-t", "tmpfs", "-o", "remount,size=64m"+owner, "small", "disks")
+	p.mounts("-t", "tmpfs", "-o", "remount,size=64m"+owner, "small", at)
 	p.eventually("the guest goes on",
 		shows(rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.PauseReason_PAUSE_REASON_UNSPECIFIED))
 }
