@@ -12,12 +12,12 @@
 //	nodes.go        the same for nodes, of which VMIs hear too
 //	claims.go       the claims of instances, which are a part of what is observed of those
 //	replicasets.go  the same for replica sets, which hear of many instances
-//	migrations.go   the same for migrations, which hear of launcher pods, and for their queue, which hears of migrations
+//	migrations.go   the same for migrations, which hear of launcher pods, and their queue, which hears of migrations
 //	outdated.go     how many launchers are outdated, for their update
 //	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
-//	outbox.go       one serial queue per workflow; the newest observation of an object wins, retried until Temporal takes it
+//	outbox.go       one serial queue per workflow; an object's newest observation wins, retried until Temporal takes it
 //	turns.go        which workflow is next: changes first, resyncs behind
 //	lately.go       what was sent in the last minutes
 //	temporal.go     signals, and what follows from their errors

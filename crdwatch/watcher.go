@@ -163,7 +163,8 @@ func (w *Watcher) watch(ctx context.Context) error {
 		return err
 	}
 	// The epoch is read first: what the informers hold is not older.
-	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) { //nolint:errcheck // it retries until ctx ends
+	//nolint:errcheck // it retries until ctx ends
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		epoch, err := w.fence.Epoch(ctx)
 		if err != nil {
 			w.options.Log.Warn().Err(err).Msg("reading the epoch, trying again")

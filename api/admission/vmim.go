@@ -87,7 +87,8 @@ func (h *handler) migratable(ctx context.Context, m *kubevirtv1.VirtualMachineIn
 		if c.Reason == kubevirtv1.VirtualMachineInstanceReasonDisksNotMigratable && m.IsDecentralized() {
 			continue
 		}
-		return fmt.Errorf("Cannot migrate VMI, Reason: %s, Message: %s", c.Reason, c.Message) //nolint:staticcheck // KubeVirt's words
+		//nolint:staticcheck // KubeVirt's words
+		return fmt.Errorf("Cannot migrate VMI, Reason: %s, Message: %s", c.Reason, c.Message)
 	}
 	var others kubevirtv1.VirtualMachineInstanceMigrationList
 	if err := h.Reader.List(ctx, &others, client.InNamespace(m.Namespace),

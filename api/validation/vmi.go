@@ -102,7 +102,8 @@ func reservedAnnotation(annotations, old map[string]string) []metav1.StatusCause
 		return nil
 	}
 	return invalid(field.NewPath("metadata", "annotations").Key(contract.AnnotationReplica),
-		"annotation %s is the number that a replica set has given to an instance: only virtflow sets or changes it", contract.AnnotationReplica)
+		"annotation %s is the number that a replica set has given to an instance: only virtflow sets or changes it",
+		contract.AnnotationReplica)
 }
 
 // FromNode keeps a node to the instances that are there, or on their way there. Node is the name of the node that asks.

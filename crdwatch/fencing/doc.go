@@ -7,7 +7,7 @@
 //	temporal = kubernetes             all is well; both advance by one
 //	temporal = kubernetes + 1         a look ended between its two writes; the second is done first, then likewise
 //	temporal < kubernetes             Temporal is an older copy, or lost the token
-//	otherwise                         etcd is an older copy, or the Lease was deleted; or a leader ended while it began an epoch
+//	otherwise                         etcd is an older copy, or the Lease was deleted; or a leader ended in a new epoch
 //	either < what this process saw    that side is an older copy
 //	an informer was told of an object in an older version than it had read    etcd is an older copy
 //
