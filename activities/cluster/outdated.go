@@ -68,8 +68,8 @@ func (a *Activities) checkImage(image string) error {
 	if image == a.LauncherImage {
 		return nil
 	}
-	why := fmt.Sprintf("this control worker gives new launchers the image %s, and not %s, as crdwatch says: one of them "+
-		"is being updated, or their flags --launcher-image differ", a.LauncherImage, image)
+	why := fmt.Sprintf("this control worker gives new launchers the image %s, and not %s, as crdwatch says: one of "+
+		"them is being updated, or their flags --launcher-image differ", a.LauncherImage, image)
 	return temporal.NewApplicationError(why, contract.ErrorOtherLauncher)
 }
 

@@ -35,9 +35,9 @@ func command(logs io.Writer) *cobra.Command {
 		Short: "Temporal's server for development, with its UI: SQLite or PostgreSQL, mutual TLS on every connection",
 		Long: `Runs Temporal's frontend, history, matching and worker services and the Temporal UI in one process.
 
-Histories are kept in SQLite files below --data, or with --postgres in PostgreSQL, and survive a restart and a kill -9. Every connection needs a client
-certificate of the CA in --tls (ca.crt, server.crt, server.key, client.crt, client.key). Everything else is set in the
-file given by --config. SIGTERM and SIGINT stop the server in order.`,
+Histories are kept in SQLite files below --data, or with --postgres in PostgreSQL, and survive a restart and a kill -9.
+Every connection needs a client certificate of the CA in --tls (ca.crt, server.crt, server.key, client.crt, client.key).
+Everything else is set in the file given by --config. SIGTERM and SIGINT stop the server in order.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
