@@ -345,7 +345,7 @@ func (l *Launcher) Adjust(_ context.Context, r *rpc.AdjustMigrationRequest) (*rp
 	case *rpc.AdjustMigrationRequest_Bandwidth:
 		err = l.hypervisor.SetMigrationBandwidth(change.Bandwidth)
 	case *rpc.AdjustMigrationRequest_MaxDowntimeMs:
-		err = l.hypervisor.SetMigrationDowntime(time.Duration(change.MaxDowntimeMs) * time.Millisecond)
+		err = s.SetDowntime(time.Duration(change.MaxDowntimeMs) * time.Millisecond)
 	default:
 		err = fmt.Errorf("this launcher does not know that change")
 	}

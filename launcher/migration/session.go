@@ -58,9 +58,10 @@ type Session struct {
 	begun      time.Time
 	// The samples' own.
 	monitor Monitor
-	limited bool // libvirt knows how long the guest may stand still
 
 	mu        sync.Mutex
+	downtime  time.Duration // how long libvirt knows that the guest may stand still
+	fixed     bool          // somebody has said how long
 	progress  *rpc.MigrationProgress
 	outcome   *rpc.MigrationEvent // nil: it goes on
 	changed   chan struct{}       // closed and replaced with each change
@@ -114,7 +115,10 @@ func (s *Session) run(ctx context.Context) *rpc.MigrationEvent {
 		s.log.Warn().Err(err).Msg("the end of QEMU cannot be seen")
 	}
 	returned := make(chan error, 1)
-	go func() { returned <- s.hypervisor.Migrate(s.move) }()
+	go func() {
+		s.limitDowntime(0) // before: of a small guest the first round is the last
+		returned <- s.hypervisor.Migrate(s.move)
+	}()
 	// Beside this: libvirt answers nothing about a domain while it waits for the end of its QEMU, and that end is what
 	// the target waits for.
 	go s.samples(watching)
@@ -226,12 +230,8 @@ func (s *Session) sample(ctx context.Context) {
 	if err != nil && !errors.Is(err, guest.ErrUnavailable) {
 		s.log.Debug().Err(err).Msg("how far the migration is, is not known")
 	}
-	if ok && !s.limited && s.options.GetMaxDowntimeMs() > 0 {
-		limit := time.Duration(s.options.GetMaxDowntimeMs()) * time.Millisecond
-		if err := s.hypervisor.SetMigrationDowntime(limit); err != nil {
-			s.log.Warn().Err(err).Msg("the migration's downtime is libvirt's")
-		}
-		s.limited = true
+	if ok {
+		s.limitDowntime(c.Iteration)
 	}
 	now := time.Now()
 	s.mu.Lock()
@@ -258,6 +258,31 @@ func (s *Session) sample(ctx context.Context) {
 			s.log.Warn().Err(err).Msg("the guest is not paused for its migration")
 		}
 	}
+}
+
+// limitDowntime tells libvirt how long the guest may stand still in that round, unless somebody has said it.
+func (s *Session) limitDowntime(iteration int) {
+	limit := downtimeLimit(time.Duration(s.options.GetMaxDowntimeMs())*time.Millisecond, iteration)
+	s.mu.Lock()
+	known := s.fixed || s.downtime == limit
+	if !known {
+		s.downtime = limit
+	}
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil {
+		s.log.Warn().Err(err).Dur("limit", limit).Msg("libvirt does not learn how long the guest may stand still")
+	}
+}
+
+// SetDowntime is how long the guest may stand still, from now on and in each round.
+func (s *Session) SetDowntime(limit time.Duration) error {
+	s.mu.Lock()
+	s.fixed = true
+	s.mu.Unlock()
+	return s.hypervisor.SetMigrationDowntime(limit)
 }
 
 // Abort has libvirt abort the move. The outcome says whether that came in time. asked: by somebody outside.

@@ -23,6 +23,7 @@ type libvirt struct {
 	phases  []string
 	looks   []look
 	did     []string
+	limits  []time.Duration // of the downtime, as they came
 	copying bool
 }
 
@@ -50,10 +51,17 @@ func (l *libvirt) AbortMigration() error {
 	l.returns <- errors.New("operation aborted")
 	return l.do("abort")
 }
-func (l *libvirt) SetMigrationBandwidth(int64) error        { return l.do("bandwidth") }
-func (l *libvirt) SetMigrationDowntime(time.Duration) error { return l.do("downtime") }
-func (l *libvirt) Suspend() error                           { return l.do("suspend") }
-func (l *libvirt) StoppedAt() int64                         { return 0 }
+func (l *libvirt) SetMigrationBandwidth(int64) error { return l.do("bandwidth") }
+
+func (l *libvirt) SetMigrationDowntime(limit time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits = append(l.limits, limit)
+	return nil
+}
+
+func (l *libvirt) Suspend() error   { return l.do("suspend") }
+func (l *libvirt) StoppedAt() int64 { return 0 }
 
 // Resume is seen at the next look.
 func (l *libvirt) Resume() error {
@@ -208,7 +216,7 @@ func TestAMigrationIsFollowed(t *testing.T) {
 	}))
 	require.EqualValues(t, 9, events[1].GetProgress().GetRemaining())
 	require.Equal(t, "cut", events[len(events)-1].GetStayed().GetReason())
-	require.Equal(t, []string{"downtime"}, l.done())
+	require.Equal(t, []time.Duration{12 * time.Millisecond}, l.limits, "before it begins to copy, and once")
 	// Who comes later is told how it ended.
 	require.NoError(t, s.Follow(t.Context(), func(e *rpc.MigrationEvent) error {
 		require.NotNil(t, e.GetStayed())
@@ -220,4 +228,14 @@ func TestASessionEndsWithItsLauncher(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Nil(t, session(newLibvirt(), nil, false).Run(ctx))
+}
+
+func TestTheDowntimeThatSomebodyHasSaidStays(t *testing.T) {
+	l := newLibvirt()
+	l.copying = true
+	s := session(l, nil, false)
+	require.NoError(t, s.SetDowntime(time.Second))
+	l.returns <- errors.New("cut")
+	require.NotNil(t, s.Run(t.Context()).GetStayed())
+	require.Equal(t, []time.Duration{time.Second}, l.limits)
 }

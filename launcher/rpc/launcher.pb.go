@@ -3045,7 +3045,7 @@ type MigrationOptions struct {
 	CompletionSeconds int64 `protobuf:"varint,2,opt,name=completion_seconds,json=completionSeconds,proto3" json:"completion_seconds,omitempty"`
 	// progress_seconds that a migration may go on without coming nearer to its end; 0: for ever.
 	ProgressSeconds int64 `protobuf:"varint,3,opt,name=progress_seconds,json=progressSeconds,proto3" json:"progress_seconds,omitempty"`
-	// max_downtime_ms that the guest may stand still at the end; 0: libvirt's own, 300.
+	// max_downtime_ms that the guest may stand still at the end; 0: QEMU's own, 300. It begins with less, and grows.
 	MaxDowntimeMs int64 `protobuf:"varint,4,opt,name=max_downtime_ms,json=maxDowntimeMs,proto3" json:"max_downtime_ms,omitempty"`
 	// auto_converge slows the guest's CPUs down until its memory changes slower than it is copied.
 	AutoConverge bool `protobuf:"varint,5,opt,name=auto_converge,json=autoConverge,proto3" json:"auto_converge,omitempty"`
