@@ -27,10 +27,10 @@ const movesEnv = "VIRTFLOW_BENCH_MOVES"
 type took struct{ total, downtime time.Duration }
 
 // TestMovesBesideLibvirt moves guests by node workers, and then by libvirt alone between launchers of the same kind:
-// the source's libvirtd connects to the target's by its socket, and both QEMUs by TCP over loopback, without TLS. Both
-// get the same guest with the same writer in it, first one and then the other. When it stands still and when it goes on
-// is what both libvirtds say to this process, in both cases. It asserts nothing about times, and prints rows for
-// docs/performance.md.
+// the source's libvirtd connects to the target's by its socket, and both QEMUs by TCP over loopback, without TLS. Each
+// gets a guest of its own that has just booted, with the same writer in it: of a guest that was moved before there is
+// less to copy. When it stands still and when it goes on is what both libvirtds say to this process, in both cases. It
+// asserts nothing about times, and prints rows for docs/performance.md.
 func TestMovesBesideLibvirt(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv(movesEnv))
 	if err != nil {
@@ -47,18 +47,19 @@ func TestMovesBesideLibvirt(t *testing.T) {
 		writes int // MiB a second, at most
 	}{{"idle", 0}, {"writes 8 MiB/s", 8}} {
 		var ours, libvirts []took
+		moved := func(by func(t *testing.T, from, to *pod) took) took {
+			from := newTwin(t)
+			from.boot()
+			from.agentUp()
+			from.writes(guest.writes)
+			to := newTwin(t)
+			defer to.vanish()
+			defer from.vanish()
+			return by(t, from, to)
+		}
 		for range times {
-			at := newTwin(t)
-			at.boot()
-			at.agentUp()
-			at.writes(guest.writes)
-			next := newTwin(t)
-			ours = append(ours, byNodeWorkers(t, at, next))
-			last := newTwin(t)
-			libvirts = append(libvirts, byLibvirt(t, next, last))
-			at.vanish()
-			next.vanish()
-			last.vanish()
+			ours = append(ours, moved(byNodeWorkers))
+			libvirts = append(libvirts, moved(byLibvirt))
 		}
 		fmt.Fprintf(&rows, "| %s | %s | %s |\n", guest.name,
 			row(ours, libvirts, func(x took) time.Duration { return x.downtime }),
@@ -195,10 +196,12 @@ func byLibvirt(t *testing.T, from, to *pod) took {
 		}
 	}
 	begun := time.Now()
-	require.NoError(t, domains[0].MigrateToURI3("qemu+unix:///session?socket="+to.at(libvirtSocket), p,
+	// Its error does not say that the guest has not moved: the source's launcher ends with its guest, and libvirtd with it,
+	// maybe before it answers.
+	err = domains[0].MigrateToURI3("qemu+unix:///session?socket="+to.at(libvirtSocket), p,
 		libvirt.MIGRATE_LIVE|libvirt.MIGRATE_PEER2PEER|libvirt.MIGRATE_PERSIST_DEST|libvirt.MIGRATE_UNDEFINE_SOURCE|
-			libvirt.MIGRATE_NON_SHARED_INC))
+			libvirt.MIGRATE_NON_SHARED_INC)
 	x := h.since(t, begun)
-	t.Logf("by libvirt: %s, downtime %s", x.total, x.downtime)
+	t.Logf("by libvirt: %s, downtime %s; it says %v", x.total, x.downtime, err)
 	return x
 }
