@@ -15,7 +15,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
-// guestDisk is the image with the test guest's disk, in the form of a containerDisk: one file beneath /disk.
+// guestDisk is the image with the test guest's disk, in the form of a containerDisk: one file beneath /disk. Its kernel
+// and initramfs lie beneath /boot as well, for firmware.kernelBoot.
 func guestDisk(ctx context.Context, b *Builder) (Image, error) {
 	folder, tag, err := b.guestFolder(ctx)
 	if err != nil {
@@ -27,6 +28,12 @@ func guestDisk(ctx context.Context, b *Builder) (Image, error) {
 		return Image{}, fmt.Errorf("build image guest: %w", err)
 	}
 	files.Own("disk", 107, 107)
+	files.Dir("boot", 0o755)
+	for _, name := range []string{"vmlinuz", "initrd"} {
+		if err := files.File("boot/"+name, filepath.Join(folder, name)); err != nil {
+			return Image{}, fmt.Errorf("build image guest: %w", err)
+		}
+	}
 	return b.finishTree("guest", tag, archive.Config{}, files)
 }
 
@@ -60,7 +67,7 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	tag = cache.Key("guest 1", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
+	tag = cache.Key("guest 2", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
 	folder = b.Cache.Path("guest-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
 		b.Log.Info().Str("image", "guest").
