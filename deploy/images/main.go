@@ -62,6 +62,22 @@ func command() *cobra.Command {
 			},
 		},
 		&cobra.Command{
+			Use:   "cloud-image",
+			Short: "Builds a cloud image of Debian for tests, a raw disk, and prints its path (needs root)",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				builder, err := newBuilder()
+				if err != nil {
+					return err
+				}
+				disk, err := builder.CloudImage(cmd.Context())
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), disk)
+				}
+				return err
+			},
+		},
+		&cobra.Command{
 			Use:   "list",
 			Short: "Prints the names of all images",
 			Args:  cobra.NoArgs,

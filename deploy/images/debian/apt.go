@@ -3,6 +3,7 @@ package debian
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -84,6 +85,18 @@ func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
 		_, err := run(ctx, "", "apt-get", args...)
 		return err
 	})
+}
+
+// Sources is the file that lists the release's sources, for a program that installs from them.
+func (a *Archive) Sources(ctx context.Context) (string, error) {
+	r := a.lists.release
+	if r == nil {
+		return "", errors.New("the sources of this machine are in no one file")
+	}
+	if err := r.prepare(ctx); err != nil {
+		return "", err
+	}
+	return r.sourcesList(), nil
 }
 
 // Resolve lists the named packages and all that they depend on, as on an empty machine, sorted.

@@ -13,6 +13,8 @@ import (
 // keyring has the keys of Debian's releases; the package debian-archive-keyring, which apt depends on, brings it.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
+const sourcesName = "sources.list"
+
 // release is apt's view of a release that is not the machine's: sources, lists and caches of its own in a folder. The
 // rest of the machine's configuration, such as its proxy, counts for it, too. A nil one is the machine's own.
 type release struct {
@@ -34,6 +36,8 @@ func newRelease(name, dir string) *release {
 	}}
 }
 
+func (r *release) sourcesList() string { return filepath.Join(r.dir, sourcesName) }
+
 // options are put before what each of apt's commands is given.
 func (r *release) options() []string {
 	if r == nil {
@@ -41,7 +45,7 @@ func (r *release) options() []string {
 	}
 	var out []string
 	for _, option := range []string{
-		"Dir::Etc::sourcelist=" + filepath.Join(r.dir, "sources.list"), "Dir::Etc::sourceparts=-",
+		"Dir::Etc::sourcelist=" + r.sourcesList(), "Dir::Etc::sourceparts=-",
 		"Dir::Etc::preferences=-", "Dir::Etc::preferencesparts=-",
 		"Dir::State::lists=" + filepath.Join(r.dir, "lists"),
 		"Dir::State::status=" + filepath.Join(r.dir, "status"),
@@ -69,7 +73,7 @@ func (r *release) prepare(ctx context.Context) error {
 			return fmt.Errorf("prepare apt for %s: %w", r.name, err)
 		}
 	}
-	for name, content := range map[string]string{"sources.list": sources, "status": ""} {
+	for name, content := range map[string]string{sourcesName: sources, "status": ""} {
 		path := filepath.Join(r.dir, name)
 		if old, err := os.ReadFile(path); err == nil && string(old) == content {
 			continue
