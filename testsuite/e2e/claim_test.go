@@ -18,11 +18,6 @@ import (
 // TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, finds the same disk
 // when it is started again, and cannot be moved with a claim that is not shared.
 func TestADiskOnAClaim(t *testing.T) {
-	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
-	require.NoError(t, os.Chown(dir, 107, 107))
 	m := newMachine(t, "keeps", "Halted", "")
 	manifest := m.manifest("Always", "")
 	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
@@ -33,30 +28,7 @@ func TestADiskOnAClaim(t *testing.T) {
 	apply(t, manifest)
 	m.untilStatus(string(kubevirt.VirtualMachineStatusPvcNotFound))
 
-	volume := "virtflow-" + m.namespace
-	// Without a wait: it goes with the claim, whose namespace is deleted afterwards.
-	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found", "--wait=false") })
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: %[1]s}
-spec:
-  capacity: {storage: 64Mi}
-  accessModes: [ReadWriteOnce]
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  claimRef: {namespace: %[2]s, name: data}
-  hostPath: {path: %[3]s, type: Directory}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data, namespace: %[2]s}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  volumeName: %[1]s
-  resources: {requests: {storage: 64Mi}}
-`, volume, m.namespace, dir))
+	dir := claimWith(t, m.namespace, "data", "64Mi", "")
 	first := m.untilBooted()
 	file := filepath.Join(dir, "disk.img")
 	made, err := os.Stat(file)

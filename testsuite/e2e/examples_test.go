@@ -1,0 +1,273 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
+)
+
+const (
+	// examplesOf is the module whose examples are tried, and examplesSum what Go's checksum database has of it.
+	examplesOf  = "kubevirt.io/kubevirt@v1.9.0"
+	examplesSum = "h1:eauQfI39dRALNciMIQtR7UsbTUjUft5V6IBO57Icl/k="
+	// examplesPage has their table. With examplesEnv set it is written, else compared.
+	examplesPage = "../../docs/examples.md"
+	examplesEnv  = "VIRTFLOW_WRITE_EXAMPLES"
+	// settles is how long an instance has to say the same until it is taken for one that waits.
+	settles = 15 * time.Second
+)
+
+// Verdicts on an example.
+const (
+	verdictRuns    = "runs"
+	verdictMade    = "made"
+	verdictWaits   = "waits"
+	verdictRefused = "refused"
+)
+
+// verdict is what became of an example, and why it does not run.
+type verdict struct{ what, why string }
+
+// TestKubeVirtsExamples applies each of the manifests that KubeVirt gives away as examples, with the test guest's image
+// instead of theirs, starts what is to be started, and compares with the table in docs what becomes of it. Claims that
+// they name have the same guest on their disks.
+func TestKubeVirtsExamples(t *testing.T) {
+	turns.Take(t, 1)
+	all, err := filepath.Glob(filepath.Join(examples(t), "*.yaml"))
+	require.NoError(t, err)
+	require.Greater(t, len(all), 40)
+	disk := guestDisk(t)
+	// Others name it.
+	example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}.apply(t, "default")
+	t.Cleanup(func() { // what is in no namespace
+		_, _ = try("delete", "priorityclass", "preemtible", "non-preemtible", "--ignore-not-found")
+		_, _ = try("delete", "migrationpolicy", "example-migration-policy", "--ignore-not-found")
+	})
+	var mu sync.Mutex
+	verdicts := map[string]verdict{}
+	t.Run("each", func(t *testing.T) {
+		for _, file := range all {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+				t.Parallel()
+				v := example{file: file, disk: disk}.outcome(t)
+				mu.Lock()
+				defer mu.Unlock()
+				verdicts[filepath.Base(file)] = v
+			})
+		}
+	})
+	require.Len(t, verdicts, len(all))
+	page, err := os.ReadFile(examplesPage)
+	require.NoError(t, err)
+	if os.Getenv(examplesEnv) != "" {
+		require.NoError(t, os.WriteFile(examplesPage, []byte(written(string(page), all, verdicts)), 0o644)) //nolint:gosec // docs
+		return
+	}
+	require.Equal(t, rows(written(string(page), all, verdicts)), rows(string(page)), "run with "+examplesEnv+"=1")
+}
+
+// examples is the folder of KubeVirt's examples: a part of its Go module.
+func examples(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", examplesOf)
+	cmd.Dir = t.TempDir() // outside this module
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", out)
+	var module struct{ Dir, Sum string }
+	require.NoError(t, json.Unmarshal(out, &module))
+	require.Equal(t, examplesSum, module.Sum)
+	return filepath.Join(module.Dir, "examples")
+}
+
+// example is one file.
+type example struct{ file, disk string }
+
+var (
+	foreignImage = regexp.MustCompile(`registry:5000/kubevirt/[a-z-]+:devel`)
+	claimName    = regexp.MustCompile(`claimName: (disk-[a-z]+)`)
+)
+
+// manifest is the example with the test guest's image, kernel and initramfs.
+func (e example) manifest(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(e.file)
+	require.NoError(t, err)
+	text := foreignImage.ReplaceAllString(string(b), image(t, "guest"))
+	return strings.NewReplacer("/boot/initramfs-virt", "/boot/initrd", "/boot/vmlinuz-virt", "/boot/vmlinuz").Replace(text)
+}
+
+func (e example) apply(t *testing.T, namespace string) error {
+	t.Helper()
+	_, err := tryWith(e.manifest(t), "-n", namespace, "apply", "-f", "-")
+	return err
+}
+
+// outcome applies it in a namespace of its own, and waits for what it says.
+func (e example) outcome(t *testing.T) verdict {
+	t.Helper()
+	namespace := newNamespace(t)
+	if filepath.Base(e.file) == "migration-job.yaml" { // it moves that one
+		other := example{file: filepath.Join(filepath.Dir(e.file), "vmi-migratable.yaml"), disk: e.disk}
+		require.Equal(t, verdict{what: verdictRuns}, other.in(t, namespace))
+	}
+	for _, found := range claimName.FindAllStringSubmatch(e.manifest(t), -1) {
+		claimWith(t, namespace, found[1], "64Mi", e.disk)
+	}
+	return e.in(t, namespace)
+}
+
+func (e example) in(t *testing.T, namespace string) verdict {
+	t.Helper()
+	if err := e.apply(t, namespace); err != nil {
+		return verdict{what: verdictRefused, why: answer(err)}
+	}
+	objects := yaml.NewYAMLOrJSONDecoder(strings.NewReader(e.manifest(t)), 4096)
+	out := verdict{what: verdictMade}
+	for {
+		var o unstructured.Unstructured
+		if err := objects.Decode(&o); err != nil || len(o.Object) == 0 {
+			return out
+		}
+		switch o.GetKind() {
+		case "VirtualMachine":
+			if s, _, _ := unstructured.NestedString(o.Object, "spec", "runStrategy"); s == "Halted" {
+				v := virtctl{t: t, namespace: namespace}
+				if said, err := v.command("start", o.GetName()).CombinedOutput(); err != nil {
+					return verdict{what: verdictRefused, why: answer(errors.New(string(said)))}
+				}
+			}
+			out = exampleBoots(t, namespace, o.GetName())
+		case "VirtualMachineInstance":
+			out = exampleBoots(t, namespace, o.GetName())
+		case "VirtualMachineInstanceReplicaSet":
+			until(t, bootTime, "all replicas are ready", func() error {
+				said, err := try("-n", namespace, "get", "vmirs", o.GetName(), "-o", "jsonpath={.spec.replicas} {.status.readyReplicas}")
+				if f := strings.Fields(said); err == nil && (len(f) != 2 || f[0] != f[1]) {
+					err = fmt.Errorf("%q", said)
+				}
+				return err
+			})
+			out = verdict{what: verdictRuns}
+		case "VirtualMachineInstanceMigration":
+			until(t, bootTime, "the migration has succeeded", func() error {
+				said, err := try("-n", namespace, "get", "vmim", o.GetName(), "-o", "jsonpath={.status.phase}")
+				if err == nil && said != string(kubevirt.MigrationSucceeded) {
+					err = fmt.Errorf("%q", said)
+				}
+				return err
+			})
+			out = verdict{what: verdictRuns}
+		}
+	}
+}
+
+// exampleBoots waits until an instance's guest has said that it is up, or for as long as it says why it waits.
+func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
+	t.Helper()
+	m := machine{t: t, namespace: namespace, name: name}
+	said, since := "", time.Now()
+	until(t, bootTime, name+" runs, or says what it waits for", func() error {
+		if vmi, err := m.vmi(); err == nil && vmi.Status.Phase == kubevirt.Running && strings.Contains(guestLog(m), marker) {
+			out = verdict{what: verdictRuns}
+			return nil
+		}
+		why := m.waitsFor()
+		if why != said {
+			said, since = why, time.Now()
+		}
+		if why != "" && time.Since(since) > settles {
+			out = verdict{what: verdictWaits, why: why}
+			return nil
+		}
+		return fmt.Errorf("it says %q; %s", why, tail(guestLog(m), 5))
+	})
+	return out
+}
+
+// guestLog is what the launcher of an instance without a VM's labels repeated of the guest's serial line.
+func guestLog(m machine) string {
+	out, _ := try("-n", m.namespace, "logs", "-l", "kubevirt.io=virt-launcher", "-c", "compute", "--tail=-1")
+	return out
+}
+
+// waitsFor is what the instance, or its VM, says of why it does not run yet.
+func (m machine) waitsFor() string {
+	var all []kubevirt.VirtualMachineInstanceCondition
+	if vmi, err := m.vmi(); err == nil {
+		all = vmi.Status.Conditions
+	}
+	for _, c := range all {
+		if c.Status == "False" && c.Message != "" &&
+			(c.Type == "PodScheduled" || c.Type == kubevirt.VirtualMachineInstanceSynchronized || c.Type == "Ready") {
+			return c.Message
+		}
+	}
+	vm, err := m.vm()
+	if err != nil {
+		return ""
+	}
+	for _, c := range vm.Status.Conditions {
+		if c.Message != "" {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+var (
+	prefix = regexp.MustCompile(`(?s)^.*?(denied the request: |error: |Error from server[^:]*: |error when creating "STDIN": )`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// answer is the API server's, without what the client says before it.
+func answer(err error) string {
+	text := spaces.ReplaceAllString(err.Error(), " ")
+	for prefix.MatchString(text) {
+		text = prefix.ReplaceAllString(text, "")
+	}
+	return strings.TrimSpace(text)
+}
+
+const tableBegins = "| manifest | verdict | why |\n|---|---|---|\n"
+
+// written is the page with the table of these verdicts, which is its end.
+func written(page string, files []string, verdicts map[string]verdict) string {
+	head, _, _ := strings.Cut(page, tableBegins)
+	var b strings.Builder
+	b.WriteString(head + tableBegins)
+	for _, file := range files {
+		name := filepath.Base(file)
+		v := verdicts[name]
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, v.what, strings.ReplaceAll(v.why, "|", "\\|"))
+	}
+	return b.String()
+}
+
+// rows are the manifests of a page with their verdicts. The reasons are for people: a scheduler counts its nodes.
+func rows(page string) []string {
+	_, table, _ := strings.Cut(page, tableBegins)
+	var out []string
+	for line := range strings.Lines(table) {
+		if f := strings.Split(line, " | "); len(f) > 1 {
+			out = append(out, f[0]+" | "+f[1])
+		}
+	}
+	return out
+}
