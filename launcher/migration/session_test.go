@@ -24,6 +24,7 @@ type libvirt struct {
 	looks   []look
 	did     []string
 	limits  []time.Duration // of the downtime, as they came
+	aborts  chan struct{}   // an abort hangs until it is closed; nil: it does not
 	copying bool
 }
 
@@ -48,6 +49,9 @@ func (l *libvirt) done() []string {
 func (l *libvirt) Migrate(guest.Move) error { return <-l.returns }
 
 func (l *libvirt) AbortMigration() error {
+	if l.aborts != nil {
+		<-l.aborts
+	}
 	l.returns <- errors.New("operation aborted")
 	return l.do("abort")
 }
@@ -179,15 +183,17 @@ func TestWhatBecameOfTheGuest(t *testing.T) {
 
 func TestAbortIsAskedForOnce(t *testing.T) {
 	l := newLibvirt()
+	l.aborts = make(chan struct{})
 	s := session(l, nil, false)
 	s.Abort("first", true)
 	s.Abort("second", false)
+	close(l.aborts)
 	require.Equal(t, "first", s.Progress().GetAborting())
 	e := s.Run(t.Context())
 	require.Equal(t, "first", e.GetStayed().GetReason())
 	require.True(t, e.GetStayed().GetAborted())
 	s.Abort("too late", true)
-	require.Eventually(t, func() bool { return len(l.done()) == 1 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(l.done()) == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, "first", s.Outcome().GetStayed().GetReason())
 }
 
