@@ -65,7 +65,7 @@ spec:
             #cloud-config
             hostname: from-user-data
             users:
-            - name: keeper
+            - name: guest
               shell: /bin/bash
               sudo: ALL=(ALL) NOPASSWD:ALL
               ssh_authorized_keys: [%q]
@@ -137,7 +137,7 @@ func (d distribution) run(command string) string {
 // try logs in by virtctl ssh.
 func (d distribution) try(command string) (string, error) {
 	v := &virtctl{d.t, d.namespace}
-	c := v.command("ssh", "keeper@vm/"+d.name, "-i", d.key, "-c", command, "-t", "-oStrictHostKeyChecking=no",
+	c := v.command("ssh", "guest@vm/"+d.name, "-i", d.key, "-c", command, "-t", "-oStrictHostKeyChecking=no",
 		"-t", "-oUserKnownHostsFile=/dev/null", "-t", "-oConnectTimeout=20", "-t", "-oLogLevel=ERROR")
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
