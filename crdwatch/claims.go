@@ -22,6 +22,9 @@ func claimsOf(o any) ([]string, error) {
 			out = append(out, vmi.Namespace+"/"+name)
 		}
 	}
+	if name, needed := claims.State(vmi); needed {
+		out = append(out, vmi.Namespace+"/"+name)
+	}
 	return out, nil
 }
 
@@ -29,14 +32,18 @@ func claimsOf(o any) ([]string, error) {
 func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 	version := i.Claims.LastSyncResourceVersion() // of two with the same version the one that comes last counts
 	o := observe.VMI(vmi)
+	add := func(volume, name string) {
+		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
+		o.Claims, o.ClaimsVersion = append(o.Claims, observe.VolumeClaim(volume, name, pvc)), version
+	}
 	for n := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[n]
-		name, isClaim := claims.Of(v)
-		if !isClaim {
-			continue
+		if name, isClaim := claims.Of(v); isClaim {
+			add(v.Name, name)
 		}
-		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
-		o.Claims, o.ClaimsVersion = append(o.Claims, observe.VolumeClaim(v.Name, name, pvc)), version
+	}
+	if name, needed := claims.State(vmi); needed {
+		add(claims.StateVolume, name)
 	}
 	return o
 }

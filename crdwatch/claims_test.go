@@ -62,6 +62,22 @@ func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {
 	require.Len(t, outbox(e).pending["vm/a/web"], 1)
 	require.Empty(t, told("vm/a/web"), "a bound one is no news of the VM's")
 
+	state := instance("web", "mine")
+	yes := true
+	state.Spec.Domain.Devices.TPM = &kubevirt.TPMDevice{Persistent: &yes}
+	state.Spec.Domain.Firmware = &kubevirt.Firmware{Serial: "long"}
+	state = stripVMI(state)
+	require.Nil(t, state.Spec.Domain.Firmware.Bootloader)
+	require.Empty(t, state.Spec.Domain.Firmware.Serial)
+	state.ResourceVersion = "4"
+	require.NoError(t, e.informers.VMIs.GetIndexer().Add(state))
+	remembers := claim.DeepCopy()
+	remembers.Name, remembers.UID = "persistent-state-for-web-v", "s"
+	require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(remembers)))
+	e.claim(remembers, change)
+	require.Equal(t, append(want, contract.VolumeClaim{Volume: "persistent-state-for-this-vm",
+		Claim: "persistent-state-for-web-v", UID: "s", Phase: "Bound"}), told("vmi/a/web"), "what its machine remembers")
+
 	other := claim.DeepCopy()
 	other.Name, other.Namespace = "mine", "b"
 	e.claim(other, change)

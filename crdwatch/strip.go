@@ -70,7 +70,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 		contract.AnnotationReplica)
 	// replica sets select by them, and remove the youngest first
 	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp
-	return &kubevirt.VirtualMachineInstance{
+	out := &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceSpec{
 			TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
@@ -84,6 +84,22 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			EvacuationNodeName:         vmi.Status.EvacuationNodeName, MigrationState: vmi.Status.MigrationState,
 			LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion,
 		},
+	}
+	if _, needed := claims.State(vmi); needed {
+		keepState(out, vmi)
+	}
+	return out
+}
+
+// keepState keeps what claims.State looks at.
+func keepState(out, vmi *kubevirt.VirtualMachineInstance) {
+	out.Spec.Domain.Devices.TPM = vmi.Spec.Domain.Devices.TPM
+	if f := vmi.Spec.Domain.Firmware; f != nil {
+		out.Spec.Domain.Firmware = &kubevirt.Firmware{Bootloader: f.Bootloader}
+	}
+	if known := claims.Known(vmi, claims.StateVolume); known != nil {
+		out.Status.VolumeStatus = []kubevirt.VolumeStatus{{Name: claims.StateVolume,
+			PersistentVolumeClaimInfo: &kubevirt.PersistentVolumeClaimInfo{ClaimName: known.ClaimName}}}
 	}
 }
 

@@ -26,8 +26,10 @@ type Config struct {
 	// AccessCredentials has the Secrets that the VMI's accessCredentials name.
 	AccessCredentials string
 	// Claims has the file systems of claims, and Devices the claims that are devices.
-	Claims     string
-	Devices    string
+	Claims  string
+	Devices string
+	// State has what the machine remembers from one launcher to the next: a claim's file system, or nothing.
+	State      string
 	ResolvConf string
 	Emulator   string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
@@ -40,6 +42,11 @@ func (c Config) serial() string    { return filepath.Join(c.Private, "virt-seria
 func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-serial0.log") }
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
+
+// nvram and tpm are the firmware's variables and the TPM's, where they are to last. Both are named as KubeVirt's are,
+// in directories of their own: libvirt, where it removes a TPM's, takes the one above it.
+func (c Config) nvram() string { return filepath.Join(c.State, "nvram", "VARS.fd") }
+func (c Config) tpm() string   { return filepath.Join(c.State, "swtpm", "tpm2") }
 
 // migrationSocket is where the node's worker fetches a migration's streams.
 func (c Config) migrationSocket() string { return filepath.Join(filepath.Dir(c.Socket), "mig.sock") }

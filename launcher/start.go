@@ -221,11 +221,14 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
+	if err := l.prepareState(); err != nil {
+		return nil, err
+	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), Boot: boot,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
-			Agent: l.cfg.agent(),
+			Agent: l.cfg.agent(), NVRAM: l.cfg.nvram(), TPM: l.cfg.tpm(),
 		},
 	})
 	if err != nil {

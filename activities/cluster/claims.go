@@ -37,6 +37,16 @@ func (a *Activities) claims(
 		}
 		all = append(all, observe.VolumeClaim(v.Name, name, pvc))
 	}
+	state, lacks, err := a.state(ctx, vmi)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state != nil {
+		all = append(all, *state)
+	}
+	if awaits == nil {
+		awaits = lacks
+	}
 	setClaims(vmi, all)
 	return all, awaits, nil
 }

@@ -23,7 +23,7 @@
 //	""            pods                                get, list, create, delete, patch
 //	""            pods/status                         patch
 //	""            pods/eviction                       create
-//	""            persistentvolumeclaims              get      (of an instance that gets a pod)
+//	""            persistentvolumeclaims              get, create   (of an instance that gets a pod)
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create

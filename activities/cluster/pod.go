@@ -20,10 +20,11 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// CreateLauncherPod makes the pod of an instance, after the Secret with its inline cloud-init data.
+// CreateLauncherPod makes the pod of an instance, after the claim with what its machine remembers and the Secret with
+// its inline cloud-init data.
 // An instance whose pod has run gets no other, and one whose claims are not there yet, or are devices that another's
 // guest has, waits for them.
-// Idempotent: both names derive from the instance's UID; a pod that the instance controls already is returned as
+// Idempotent: all names derive from UIDs; a pod that the instance controls already is returned as
 // Existing.
 func (a *Activities) CreateLauncherPod(
 	ctx context.Context, in contract.CreatePodInput,
@@ -39,6 +40,9 @@ func (a *Activities) CreateLauncherPod(
 	if o := observe.VMI(vmi); o.Begun() {
 		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
 			", and has had a pod that ran: it is never booted again", VMI: &o}, nil
+	}
+	if err := a.makeState(ctx, vmi); err != nil {
+		return out, a.podRefused(in.VMI, err)
 	}
 	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil {
 		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)

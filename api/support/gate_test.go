@@ -32,7 +32,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 				"disks": [{"name": "c", "disk": {"bus": "usb"}}, {"name": "d", "cdrom": {"bus": "usb"}},
 					{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
 				"interfaces": [{"name": "other", "model": "igb"}, {"name": "default", "masquerade": {}, "model": "i82551", "tag": "x"}],
-				"tpm": {"persistent": true}, "downwardMetrics": {}, "gpus": []
+				"tpm": {"persistent": true, "enabled": true}, "downwardMetrics": {}, "gpus": []
 			},
 			"resources": {"requests": {"memory": "64Mi", "hugepages-2Mi": "1"}}
 		},
@@ -49,8 +49,6 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 			"supported yet (supported: virtio, e1000, e1000e, igb, ne2k_pci, pcnet, rtl8139)",
 		"spec.domain.devices.interfaces[1].tag": "spec.domain.devices.interfaces[1].tag is not supported yet",
 		"spec.domain.devices.downwardMetrics":   "spec.domain.devices.downwardMetrics is not supported yet",
-		"spec.domain.devices.tpm.persistent": "spec.domain.devices.tpm.persistent: true is not supported yet " +
-			"(supported: false)",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",
 		"spec.volumes[1].hostDisk": "spec.volumes[1].hostDisk is not supported yet",

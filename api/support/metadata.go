@@ -8,17 +8,24 @@ import (
 // pciTopology is the one layout of PCI ports that machines are built with.
 const pciTopology = "v3"
 
-// Metadata returns a cause for each annotation of an instance, or of a template for instances, that KubeVirt acts on
+// annotationHooks asks for programs beside the launcher that change the machine; injectIstio, as a label or annotation,
+// for Istio's proxy, unless it says that there is to be none.
+const (
+	annotationHooks = "hooks.kubevirt.io/hookSidecars"
+	injectIstio     = "sidecar.istio.io/inject"
+)
+
+// Metadata returns a cause for each annotation and label of an instance, or of a template for instances, that KubeVirt acts on
 // and that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists those that
 // change nothing a guest or its data depends on.
 func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
-	refuse := func(name, message string) {
-		field := path + ".annotations[" + name + "]"
+	refuseAt := func(field, message string) {
 		causes = append(causes, metav1.StatusCause{
 			Type: metav1.CauseTypeFieldValueNotSupported, Field: field, Message: field + message,
 		})
 	}
+	refuse := func(name, message string) { refuseAt(path+".annotations["+name+"]", message) }
 	// KubeVirt boots no such guest: its disks may be those of one that still runs elsewhere.
 	if _, set := m.Annotations[kubevirtv1.CreateMigrationTarget]; set {
 		refuse(kubevirtv1.CreateMigrationTarget, " is not supported yet: no guest is received from another cluster")
@@ -30,6 +37,19 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	if _, set := m.Annotations[kubevirtv1.PciInterfaceSlotCountAnnotation]; set {
 		refuse(kubevirtv1.PciInterfaceSlotCountAnnotation,
 			" is not supported yet: ports are laid out as "+pciTopology)
+	}
+	if m.Annotations[annotationHooks] != "" {
+		refuse(annotationHooks, " is not supported yet: nothing runs beside the launcher")
+	}
+	// Nothing would be injected into a pod that has room for the launcher alone.
+	for _, at := range []struct {
+		field string
+		in    map[string]string
+	}{{".annotations", m.Annotations}, {".labels", m.Labels}} {
+		if v, set := at.in[injectIstio]; set && v != "false" {
+			refuseAt(path+at.field+"["+injectIstio+"]",
+				": "+v+" is not supported yet (supported: false): nothing runs beside the launcher")
+		}
 	}
 	return causes
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAnnotationsThatWouldBeIgnoredToSomebodysHarmAreRefused(t *testing.T) {
+func TestAnnotationsAndLabelsThatWouldBeIgnoredToSomebodysHarmAreRefused(t *testing.T) {
 	refused := func(annotations map[string]string) []string {
 		var got []string
 		for _, c := range Metadata(&metav1.ObjectMeta{Annotations: annotations}, "metadata") {
@@ -25,6 +25,14 @@ func TestAnnotationsThatWouldBeIgnoredToSomebodysHarmAreRefused(t *testing.T) {
 		"kubevirt.io/create-migration-target": "true", "kubevirt.io/pci-topology-version": "v2",
 		"kubevirt.io/pci-interface-slot-count": "4",
 	}))
+	require.Equal(t, []string{
+		"metadata.annotations[hooks.kubevirt.io/hookSidecars] is not supported yet: nothing runs beside the launcher",
+		"metadata.annotations[sidecar.istio.io/inject]: true is not supported yet (supported: false): nothing runs " +
+			"beside the launcher",
+	}, refused(map[string]string{"hooks.kubevirt.io/hookSidecars": "[]", "sidecar.istio.io/inject": "true"}))
+	require.Equal(t, "template.metadata.labels[sidecar.istio.io/inject]", Metadata(&metav1.ObjectMeta{
+		Labels: map[string]string{"sidecar.istio.io/inject": "true"}}, "template.metadata")[0].Field)
+	require.Empty(t, Metadata(&metav1.ObjectMeta{Labels: map[string]string{"sidecar.istio.io/inject": "false"}}, "m"))
 	require.Empty(t, refused(map[string]string{
 		"kubevirt.io/pci-topology-version": "v3", "kubevirt.io/keep-launcher-alive-after-failure": "true",
 		"kubevirt.io/libvirt-log-filters": "1:qemu", "example.com/mine": "x",

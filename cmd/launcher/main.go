@@ -87,6 +87,8 @@ func (o *options) add(f *pflag.FlagSet) {
 		"directory with each Secret of the access credentials")
 	f.StringVar(&c.Claims, "claims-dir", claims.Directory, "directory with the file system of each claim")
 	f.StringVar(&c.Devices, "devices-dir", claims.Devices, "directory with the claims that are devices")
+	f.StringVar(&c.State, "state-dir", claims.StateDirectory,
+		"directory with what the machine remembers from one launcher to the next")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",
@@ -118,7 +120,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	}
 	cfg := libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
-		HostUUID: o.podUID, Domain: domain.Name(vmi),
+		HostUUID: o.podUID, Domain: domain.Name(vmi), Shared: o.launcher.State,
 	}
 	o.launcher.Libvirt = cfg.Socket()
 	libvirt := libvirtd.New(loop, cfg, processes, log)

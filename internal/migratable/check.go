@@ -144,6 +144,11 @@ func clocked(vmi *kubevirt.VirtualMachineInstance) bool {
 // volumes says whether any disk is copied, and why one keeps the guest where it is.
 func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	block = len(vmi.Status.MigratedVolumes) > 0
+	if claim, needed := claims.State(vmi); needed {
+		if err := sharedClaim(vmi, claims.StateVolume, claim, false); err != nil {
+			return true, err
+		}
+	}
 	carried := 0
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]

@@ -41,6 +41,7 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0",
 			SerialLog: "/run/virtflow/private/virt-serial0.log",
 			VNC:       "/run/virtflow/private/virt-vnc", Agent: "/run/virtflow/private/virt-agent",
+			NVRAM: "/run/virtflow/state/nvram/VARS.fd", TPM: "/run/virtflow/state/swtpm/tpm2",
 		},
 	}
 	return in
@@ -67,6 +68,8 @@ func TestGolden(t *testing.T) {
 			"features":{"smm":{},"hyperv":{"relaxed":{},"vapic":{},"spinlocks":{"spinlocks":8191},"vpindex":{},"synic":{},"synictimer":{"direct":{}},
 			"tlbflush":{"direct":{}},"vendorid":{"vendorid":"me"},"ipi":{"enabled":false}}},"clock":{"utc":{},"timer":{"hyperv":{}}},
 			"devices":{"tpm":{},"sound":{"name":"card"},"inputs":[{"type":"tablet","bus":"virtio","name":"t"}]}}}`, kvm: true},
+		"remembers": {spec: `{"domain":{` + guest + `,"firmware":{"bootloader":{"efi":{"persistent":true}}},"features":{"smm":{}},
+			"devices":{"tpm":{"persistent":true}}}}`},
 		"its-own-kernel": {spec: `{"domain":{` + guest + `,"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0","container":{"image":"x","kernelPath":"/k"}}},
 			"devices":{"video":{"type":"virtio"},"sound":{"name":"card","model":"ac97"}}}}`},
 		"root-complex": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"scratch","disk":{"bus":"usb"}}],
@@ -123,7 +126,6 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{"devices":{}}}`:                                                                                         "spec.domain.memory.guest",
 		`{"domain":{"memory":{"guest":"0"},"devices":{}}}`:                                                                  "spec.domain.memory.guest",
 		`{"architecture":"arm64","domain":{"devices":{}}}`:                                                                  "spec.architecture",
-		`{"domain":{` + memory + `,"devices":{"tpm":{"persistent":true}}}}`:                                                 "spec.domain.devices.tpm.persistent",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"nowhere","disk":{}}]}}}`:                                    "spec.domain.devices.disks[0].name",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"root","lun":{}}]}}}`:                                        "spec.domain.devices.disks[0].lun",
 		`{"domain":{` + memory + `,"devices":{"disks":[{"name":"scratch","cache":"none","disk":{}}]}}}`:                     "spec.domain.devices.disks[0].cache",

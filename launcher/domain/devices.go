@@ -3,6 +3,8 @@ package domain
 import (
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 const (
@@ -60,7 +62,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	list.Inputs = inputs(spec)
 	list.Watchdogs = watchdogs(spec.Devices.Watchdog)
 	list.Sounds = sounds(spec.Devices.Sound)
-	list.TPMs = tpms(spec.Devices.TPM)
+	list.TPMs = tpms(spec, in.Paths.TPM)
 	for _, p := range spec.Devices.PanicDevices {
 		panicDevice := libvirtxml.DomainPanic{}
 		if p.Model != nil {
@@ -181,12 +183,17 @@ func sounds(s *v1.SoundDevice) []libvirtxml.DomainSound {
 		Audio: &libvirtxml.DomainSoundAudio{ID: audioNone}}}
 }
 
-// tpms: the state of a TPM that is not persistent goes with the launcher.
-func tpms(t *v1.TPMDevice) []libvirtxml.DomainTPM {
+// tpms: what a TPM remembers goes with the launcher, unless it is to be kept, in that directory: then libvirt deletes
+// nothing there, and the model is KubeVirt's for such.
+func tpms(spec *v1.DomainSpec, directory string) []libvirtxml.DomainTPM {
+	t := spec.Devices.TPM
 	if t == nil || !unlessFalse(t.Enabled) {
 		return nil
 	}
-	return []libvirtxml.DomainTPM{{Model: "tpm-tis", Backend: &libvirtxml.DomainTPMBackend{
-		Emulator: &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"},
-	}}}
+	model, emulator := "tpm-tis", &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"}
+	if claims.PersistentTPM(spec) {
+		model, emulator.PersistentState = "tpm-crb", "yes"
+		emulator.Source = &libvirtxml.DomainTPMBackendSource{Dir: &libvirtxml.DomainTPMBackendSourceDir{Path: directory}}
+	}
+	return []libvirtxml.DomainTPM{{Model: model, Backend: &libvirtxml.DomainTPMBackend{Emulator: emulator}}}
 }

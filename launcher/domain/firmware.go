@@ -3,6 +3,8 @@ package domain
 import (
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/internal/claims"
 )
 
 const (
@@ -33,6 +35,9 @@ func operatingSystem(in Input) *libvirtxml.DomainOS {
 	}
 	if b := firmware.Bootloader; b != nil && b.BIOS != nil && isTrue(b.BIOS.UseSerial) {
 		os.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
+	}
+	if claims.PersistentEFI(spec) {
+		os.NVRam = &libvirtxml.DomainNVRam{NVRam: in.Paths.NVRAM}
 	}
 	if hasEFI(spec) {
 		secure := yesNo(secureBoot(spec))

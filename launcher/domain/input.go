@@ -58,6 +58,8 @@ type Paths struct {
 	SerialLog string // everything that the guest writes to it
 	VNC       string // socket
 	Agent     string // socket of the guest agent's channel
+	NVRAM     string // file with the variables of a firmware that is to remember them
+	TPM       string // directory of a TPM that is to remember
 }
 
 // InvalidError says which part of a VMI cannot be built into a domain. Trying again does not help.

@@ -22,7 +22,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 	}{
 		{"spec.domain.launchSecurity", spec.LaunchSecurity != nil},
 		{"spec.domain.firmware.acpi", spec.Firmware != nil && spec.Firmware.ACPI != nil},
-		{"spec.domain.firmware.bootloader.efi.persistent", persistentEFI(spec)},
 		{"spec.domain.cpu.dedicatedCpuPlacement", spec.CPU != nil && spec.CPU.DedicatedCPUPlacement},
 		{"spec.domain.cpu.numa", spec.CPU != nil && spec.CPU.NUMA != nil},
 		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
@@ -32,7 +31,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		{"spec.domain.devices.hostDevices", len(devices.HostDevices) > 0},
 		{"spec.domain.devices.filesystems", len(devices.Filesystems) > 0},
 		{"spec.domain.devices.clientPassthrough", devices.ClientPassthrough != nil},
-		{"spec.domain.devices.tpm.persistent", devices.TPM != nil && isTrue(devices.TPM.Persistent)},
 		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
 		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},
@@ -48,9 +46,4 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		}
 	}
 	return nil
-}
-
-func persistentEFI(spec *v1.DomainSpec) bool {
-	f := spec.Firmware
-	return f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil && isTrue(f.Bootloader.EFI.Persistent)
 }

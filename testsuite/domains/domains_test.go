@@ -108,6 +108,7 @@ func compareAll(
 				continue
 			}
 			withClaims(vmi, r, v)
+			withState(vmi)
 			want, got, err := facts(r, v, vmi, w.Settings)
 			if err != nil {
 				a.unknown = append(a.unknown,

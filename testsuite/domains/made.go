@@ -43,7 +43,7 @@ func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Vari
 		Boot: boot(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
-			Agent: "/agent",
+			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
 		},
 	})
 	if err != nil {
@@ -160,6 +160,16 @@ func withClaims(vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) {
 					corev1.ResourceStorage: *resource.NewQuantity(claimSize, resource.BinarySI)},
 			},
 		})
+	}
+}
+
+// withState says that an instance whose machine remembers has a claim for that, by KubeVirt's name of it: it derives
+// another from the VM's UID.
+func withState(vmi *kubevirtv1.VirtualMachineInstance) {
+	if _, needed := claims.State(vmi); needed {
+		vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus, kubevirtv1.VolumeStatus{Name: claims.StateVolume,
+			PersistentVolumeClaimInfo: &kubevirtv1.PersistentVolumeClaimInfo{
+				ClaimName: claims.StatePrefix + "-" + vmi.Name}})
 	}
 }
 

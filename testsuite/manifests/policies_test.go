@@ -118,7 +118,8 @@ func (p policies) ask(r request) error {
 	default:
 		options = &metav1.DeleteOptions{}
 	}
-	kind := map[string]string{"pods": "Pod", "secrets": "Secret"}[r.resource]
+	kind := map[string]string{"pods": "Pod", "secrets": "Secret",
+		"persistentvolumeclaims": "PersistentVolumeClaim"}[r.resource]
 	var named metav1.Object
 	for _, o := range []runtime.Object{r.object, r.old} {
 		if o != nil {
@@ -199,6 +200,10 @@ func TestWhatTheControlWorkerWritesIsPermitted(t *testing.T) {
 			require.NoError(t, p.ask(request{operation: admission.Create, resource: "pods", object: p.pod()}), image)
 		}
 		require.NoError(t, p.ask(request{operation: admission.Create, resource: "secrets", object: secret(t)}))
+		for _, class := range []string{"", "shared"} {
+			require.NoError(t, p.ask(request{operation: admission.Create, resource: "persistentvolumeclaims",
+				object: state(t, class)}))
+		}
 
 		old := p.pod()
 		released := old.DeepCopy()

@@ -6,6 +6,9 @@ const ReasonNoClaim = "FailedPvcNotFound"
 // ReasonClaimInUse is the reason for an instance whose disk is a device that another's guest has.
 const ReasonClaimInUse = "PvcInUse"
 
+// ReasonNoState is KubeVirt's reason for an instance whose claim with what its machine remembers cannot be used yet.
+const ReasonNoState = "BackendStorageNotReady"
+
 // VolumeClaim is the PersistentVolumeClaim that a volume of an instance is, or lies on.
 type VolumeClaim struct {
 	Volume string `json:"volume"`

@@ -95,7 +95,12 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 			mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: filesDir + v.Name, ReadOnly: true})
 		}
 	}
-	own, at := accessCredentials(vmi)
+	own, at, err := state(vmi)
+	if err != nil {
+		return nil, nil, err
+	}
+	volumes, mounts = append(volumes, own...), append(mounts, at...)
+	own, at = accessCredentials(vmi)
 	return append(volumes, own...), append(mounts, at...), nil
 }
 
