@@ -91,7 +91,7 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 	p := &pod{t: t, dir: dir, namespace: namespace, mount: mount, exited: make(chan struct{}),
 		logPath: filepath.Join(dir, "log")}
 	for _, d := range []string{"private", "disks", "sockets", "tmp", "images/root/disk", "cloud-init/seed", "claims",
-		"devices", "kernel-boot/boot"} {
+		"devices", "kernel-boot/boot", "state"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
 	guest, err := os.ReadFile(filepath.Join(image(t, "guest"), "disk/disk.img"))
@@ -150,7 +150,7 @@ func (p *pod) start() {
 			"--disks-dir", p.inside("disks"), "--claims-dir", p.inside("claims"), "--devices-dir", p.inside("devices"),
 			"--container-disks-dir", p.inside("images"), "--cloud-init-dir", p.inside("cloud-init"),
 			"--files-dir", p.inside("files"), "--access-credentials-dir", p.inside("access-credentials"),
-			"--kernel-boot-dir", p.inside("kernel-boot"),
+			"--kernel-boot-dir", p.inside("kernel-boot"), "--state-dir", p.inside("state"),
 			"--allow-emulation", "--log-level", "debug", "--resolv-conf", p.inside("resolv.conf"), "--pod-uid", uuid.NewString()})
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.inside("tmp"))

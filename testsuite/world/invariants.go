@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -97,6 +98,10 @@ func (w *World) expectClean() {
 			"virtualmachineinstancemigrations":
 		case "controllerrevisions", "secrets":
 			if w.orphans[name] {
+				continue
+			}
+		case "persistentvolumeclaims":
+			if !strings.Contains(rest, "/"+claims.StatePrefix) || w.orphans[name] { // a user's
 				continue
 			}
 		case "pods":

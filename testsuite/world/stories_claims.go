@@ -30,7 +30,34 @@ func claimStories() []Scenario {
 			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusPvcNotFound) })
 			w.Delete(vm)
 		}, Want: gone(vm)},
+		{Name: "state-is-kept", Story: func(w *World) {
+			w.Create(remembers())
+			w.Until(5*time.Minute, func() bool { return w.bindState() })
+			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+			w.Restart(vm)
+		}, Want: func(w *World) error {
+			if all := kube.List[corev1.PersistentVolumeClaim](w.Kube, Namespace); len(all) != 1 {
+				return fmt.Errorf("%d claims for what machine %s remembers", len(all), vm)
+			}
+			return restarted(w)
+		}},
 	}
+}
+
+// remembers is a VM whose TPM remembers.
+func remembers() *kubevirt.VirtualMachine {
+	m, yes := Machine(vm, kubevirt.RunStrategyAlways), true
+	m.Spec.Template.Spec.Domain.Devices.TPM = &kubevirt.TPMDevice{Persistent: &yes}
+	return m
+}
+
+// bindState gives the claim that was made for what the machine remembers a volume of the cluster's.
+func (w *World) bindState() bool {
+	for _, c := range kube.List[corev1.PersistentVolumeClaim](w.Kube, Namespace) {
+		w.bind(c.Name)
+		return true
+	}
+	return false
 }
 
 // onClaim is a VM with a disk on the claim.
@@ -64,9 +91,11 @@ func (w *World) CreateClaim() {
 }
 
 // BindClaim gives the claim a volume of the cluster's.
-func (w *World) BindClaim() {
+func (w *World) BindClaim() { w.bind(claim) }
+
+func (w *World) bind(name string) {
 	defer w.requested()
-	_, _ = kube.Edit(w.Kube, Namespace, claim, "status", func(pvc *corev1.PersistentVolumeClaim) {
+	_, _ = kube.Edit(w.Kube, Namespace, name, "status", func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Status.Phase = corev1.ClaimBound
 		pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	})

@@ -1,0 +1,102 @@
+//go:build libvirt
+
+package realtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// remembering is a VMI whose machine remembers.
+func remembering(t *testing.T) string {
+	t.Helper()
+	return machineOf(t, `{"memory":{"guest":"512Mi"},"features":{"smm":{}},
+		"firmware":{"bootloader":{"efi":{"persistent":true}}},"devices":{"tpm":{"persistent":true}}}`)
+}
+
+// hasState gives a pod the claim with what its machine remembers, as the kubelet mounts it.
+func (p *pod) hasState(dir string) *pod {
+	p.t.Helper()
+	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
+	p.mounts("--bind", dir, "state")
+	return p
+}
+
+const (
+	// variable is one of UEFI's, which nobody else knows. Its first four bytes are its attributes.
+	variable = `/sys/firmware/efi/efivars/Virtflow-5b1a6c3e-2f4d-4c0e-9d3b-7e8f90a1b2c3`
+	// efivars makes UEFI's variables files.
+	efivars = `grep -q efivarfs /proc/mounts || mount -t efivarfs efivarfs /sys/firmware/efi/efivars; `
+	// endorsement asks the TPM for its endorsement key (TPM2_ReadPublic of handle 0x81010001), which no other has.
+	endorsement = `exec 3<>/dev/tpm0; printf '\200\001\000\000\000\016\000\000\001\163\201\001\000\001' >&3; ` +
+		`head -c 1000 <&3 | od -An -v -tx1 | tr -d ' \n'`
+)
+
+// key is the public part of the TPM's endorsement key.
+func (p *pod) key() string {
+	p.t.Helper()
+	answer := p.guest(endorsement)
+	require.Greater(p.t, len(answer), 200, answer)
+	require.Equal(p.t, "00000000", answer[12:20], "the TPM refuses: %s", answer)
+	return answer
+}
+
+func (p *pod) setVariable(value string) {
+	p.t.Helper()
+	p.guest(efivars + `if test -e ` + variable + `; then chattr -i ` + variable + `; fi; printf '\007\000\000\000` +
+		value + `' > ` + variable)
+}
+
+func (p *pod) readVariable() string {
+	p.t.Helper()
+	return p.guest(efivars + `tail -c +5 ` + variable)
+}
+
+// TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no other
+// machine.
+func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
+	dir := fileSystem(t)
+	first := newPod(t, remembering(t)).hasState(dir)
+	first.boot()
+	require.Contains(t, first.guest("dmesg | grep -i 'secure boot'"), "Secure boot enabled")
+	key := first.key()
+	first.setVariable("kept")
+	first.shutDown()
+
+	second := newPod(t, remembering(t)).hasState(dir)
+	second.boot()
+	require.Equal(t, key, second.key())
+	require.Equal(t, "kept", second.readVariable())
+	second.shutDown()
+
+	other := newPod(t, remembering(t)).hasState(fileSystem(t))
+	other.boot()
+	require.NotEqual(t, key, other.key())
+	require.Equal(t, "none", other.guest(efivars+`test -e `+variable+` || echo none`))
+}
+
+// TestAMachineMovesWithItsState: both ends have the claim, and the source leaves there what the target goes on with.
+func TestAMachineMovesWithItsState(t *testing.T) {
+	dir := fileSystem(t)
+	from := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)
+	to := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)
+	from.boot()
+	key := from.key()
+	from.setVariable("before")
+	newMove(t, from, to).goes()
+	require.Equal(t, key, to.key())
+	require.Equal(t, "before", to.readVariable())
+	to.setVariable("after")
+	to.shutDown()
+	for _, file := range []string{"nvram/VARS.fd", "swtpm/tpm2/tpm2-00.permall"} {
+		_, err := os.Stat(filepath.Join(dir, file))
+		require.NoError(t, err)
+	}
+	next := newPod(t, remembering(t)).hasState(dir)
+	next.boot()
+	require.Equal(t, key, next.key())
+	require.Equal(t, "after", next.readVariable())
+}
