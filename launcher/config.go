@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/launcher/state"
 )
 
 // Config says where things are and what is allowed. Directories are the pod's own.
@@ -43,10 +44,10 @@ func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-seria
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
 
-// nvram and tpm are the firmware's variables and the TPM's, where they are to last. Both are named as KubeVirt's are,
-// in directories of their own: libvirt, where it removes a TPM's, takes the one above it.
-func (c Config) nvram() string { return filepath.Join(c.State, "nvram", "VARS.fd") }
-func (c Config) tpm() string   { return filepath.Join(c.State, "swtpm", "tpm2") }
+// state is where that is.
+func (c Config) state() state.Claim {
+	return state.Claim{Root: c.State, Link: filepath.Join(c.Private, "state")}
+}
 
 // migrationSocket is where the node's worker fetches a migration's streams.
 func (c Config) migrationSocket() string { return filepath.Join(filepath.Dir(c.Socket), "mig.sock") }

@@ -174,6 +174,9 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 			return nil, err
 		}
 	}
+	if err := l.expectState(); err != nil {
+		return nil, err
+	}
 	b, err := l.build(ctx, plan, l.interfaces)
 	if err != nil {
 		return nil, err
@@ -326,10 +329,18 @@ func (l *Launcher) grant(g targetRequest) lifecycle.Input {
 	return ""
 }
 
+// goOn lets a guest that was received go on with what it remembers, unless its user has paused it.
+func (l *Launcher) goOn(paused bool) error {
+	if err := l.adoptState(); err != nil || paused {
+		return err
+	}
+	return l.hypervisor.Resume()
+}
+
 // resumeReceived lets the guest go on. It runs beside the loop.
 func (l *Launcher) resumeReceived() {
-	for t := l.target(); !t.paused; {
-		err := l.hypervisor.Resume()
+	for t := l.target(); ; {
+		err := l.goOn(t.paused)
 		if err == nil {
 			break
 		}

@@ -167,6 +167,9 @@ func (l *Launcher) tryStart(ctx context.Context) (*built, *rpc.Domain, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := l.takeState(); err != nil {
+		return nil, nil, err
+	}
 	b, err := l.build(ctx, plan, l.interfaces)
 	if err != nil {
 		return nil, nil, err
@@ -221,14 +224,11 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
-	if err := l.prepareState(); err != nil {
-		return nil, err
-	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), Boot: boot,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
-			Agent: l.cfg.agent(), NVRAM: l.cfg.nvram(), TPM: l.cfg.tpm(),
+			Agent: l.cfg.agent(), NVRAM: l.cfg.state().NVRAM(), TPM: l.cfg.state().TPM(),
 		},
 	})
 	if err != nil {

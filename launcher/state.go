@@ -1,30 +1,33 @@
 package launcher
 
-import (
-	"fmt"
-	"os"
-	"path/filepath"
+import "github.com/virtflow/virtflow/internal/claims"
 
-	"github.com/virtflow/virtflow/internal/claims"
-)
+// remembers says that the machine has a claim with what it remembers.
+func (l *Launcher) remembers() bool {
+	_, needed := claims.State(l.vmi)
+	return needed
+}
 
-// prepareState makes the directories for what the machine remembers, in the claim that is there for it. The files are
-// libvirt's to make.
-func (l *Launcher) prepareState() error {
-	spec := &l.vmi.Spec.Domain
-	for _, part := range []struct {
-		wanted bool
-		dir    string
-	}{
-		{claims.PersistentEFI(spec), filepath.Dir(l.cfg.nvram())},
-		{claims.PersistentTPM(spec), filepath.Dir(l.cfg.tpm())},
-	} {
-		if !part.wanted {
-			continue
-		}
-		if err := os.Mkdir(part.dir, 0o700); err != nil && !os.IsExist(err) {
-			return fmt.Errorf("using the claim with what the machine remembers: %w", err)
-		}
+// takeState prepares that claim for a guest that starts here.
+func (l *Launcher) takeState() error {
+	if !l.remembers() {
+		return nil
 	}
-	return nil
+	return l.cfg.state().Take()
+}
+
+// expectState prepares it for a guest that comes from another node.
+func (l *Launcher) expectState() error {
+	if !l.remembers() {
+		return nil
+	}
+	return l.cfg.state().Expect()
+}
+
+// adoptState lets what came with that guest count.
+func (l *Launcher) adoptState() error {
+	if !l.remembers() {
+		return nil
+	}
+	return l.cfg.state().Adopt()
 }

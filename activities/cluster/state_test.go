@@ -89,9 +89,9 @@ func TestAClaimThatCannotBeUsed(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.remembers(t)
 	made := render.StateClaim(w.there(t, "web"), settings.Default())
-	stranger := made.DeepCopy()
-	stranger.OwnerReferences = nil
-	_, err := fakekube.Put(w.fake, stranger)
+	another := made.DeepCopy()
+	another.OwnerReferences = nil
+	_, err := fakekube.Put(w.fake, another)
 	require.NoError(t, err)
 	_, err = w.again(t).CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 	require.ErrorContains(t, err, "does not belong to VirtualMachine web: delete it")

@@ -120,7 +120,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	}
 	cfg := libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
-		HostUUID: o.podUID, Domain: domain.Name(vmi), Shared: o.launcher.State,
+		HostUUID: o.podUID, Domain: domain.Name(vmi),
 	}
 	o.launcher.Libvirt = cfg.Socket()
 	libvirt := libvirtd.New(loop, cfg, processes, log)

@@ -25,9 +25,6 @@ type Config struct {
 	HostUUID string
 	// Domain is the name of the one domain.
 	Domain string
-	// Shared is a directory that both ends of a migration have; empty or missing: there is none. libvirt itself knows
-	// some file systems for such only, and removes elsewhere what the target has just taken over.
-	Shared string
 }
 
 // Beneath Config.Private. Sockets have 108 bytes for their path, and libvirt appends some 60 to these.
@@ -105,13 +102,9 @@ func (c Config) write() error {
 	if id, err := uuid.Parse(c.HostUUID); err == nil {
 		daemon += fmt.Sprintf("host_uuid = %q\n", id)
 	}
-	qemu := qemuSettings
-	if _, err := os.Stat(c.Shared); c.Shared != "" && err == nil {
-		qemu += fmt.Sprintf("shared_filesystems = [ %q ]\n", c.Shared)
-	}
 	for path, content := range map[string]string{
 		c.daemonConfig(): daemon,
-		filepath.Join(c.configDir(), "libvirt", "qemu.conf"): qemu,
+		filepath.Join(c.configDir(), "libvirt", "qemu.conf"): qemuSettings,
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			return fmt.Errorf("writing libvirt's configuration: %w", err)

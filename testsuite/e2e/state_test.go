@@ -66,7 +66,7 @@ spec:
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
 	for _, file := range []string{"nvram/VARS.fd", "swtpm/tpm2/tpm2-00.permall"} {
-		_, err := os.Stat(filepath.Join(dir, file))
+		_, err := os.Stat(filepath.Join(dir, "current", file))
 		require.NoError(t, err)
 	}
 	m.strategy("Always")
