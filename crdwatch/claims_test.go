@@ -76,7 +76,7 @@ func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {
 	require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(remembers)))
 	e.claim(remembers, change)
 	require.Equal(t, append(want, contract.VolumeClaim{Volume: "persistent-state-for-this-vm",
-		Claim: "persistent-state-for-web-v", UID: "s", Phase: "Bound"}), told("vmi/a/web"), "what its machine remembers")
+		Claim: "persistent-state-for-web-v", UID: "s", Phase: "Bound"}), told("vmi/a/web"), "what it remembers")
 
 	other := claim.DeepCopy()
 	other.Name, other.Namespace = "mine", "b"

@@ -27,15 +27,16 @@ func (a *Activities) makeState(ctx context.Context, vmi *kubevirt.VirtualMachine
 	}
 	owner := wanted.OwnerReferences[0]
 	if found == nil {
-		_, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(vmi.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
+		_, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(vmi.Namespace).
+			Create(ctx, wanted, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return failure("creating PersistentVolumeClaim "+wanted.Name, err)
 		}
 		return nil
 	}
 	if by := metav1.GetControllerOf(found); by == nil || by.UID != owner.UID {
-		return final(contract.ErrorConflict, fmt.Sprintf("PersistentVolumeClaim %s exists (UID %s) and does not belong "+
-			"to %s %s: delete it", found.Name, found.UID, owner.Kind, owner.Name))
+		return final(contract.ErrorConflict, fmt.Sprintf("PersistentVolumeClaim %s exists (UID %s) and does not "+
+			"belong to %s %s: delete it", found.Name, found.UID, owner.Kind, owner.Name))
 	}
 	return nil
 }

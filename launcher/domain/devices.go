@@ -193,7 +193,8 @@ func tpms(spec *v1.DomainSpec, directory string) []libvirtxml.DomainTPM {
 	model, emulator := "tpm-tis", &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"}
 	if claims.PersistentTPM(spec) {
 		model, emulator.PersistentState = "tpm-crb", "yes"
-		emulator.Source = &libvirtxml.DomainTPMBackendSource{Dir: &libvirtxml.DomainTPMBackendSourceDir{Path: directory}}
+		emulator.Source = &libvirtxml.DomainTPMBackendSource{
+			Dir: &libvirtxml.DomainTPMBackendSourceDir{Path: directory}}
 	}
 	return []libvirtxml.DomainTPM{{Model: model, Backend: &libvirtxml.DomainTPMBackend{Emulator: emulator}}}
 }

@@ -54,8 +54,8 @@ func (p *pod) readVariable() string {
 	return p.guest(efivars + `tail -c +5 ` + variable)
 }
 
-// TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no other
-// machine.
+// TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no
+// other machine.
 func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
 	dir := fileSystem(t)
 	first := newPod(t, remembering(t)).hasState(dir)

@@ -23,9 +23,9 @@ func TestAMachineKeepsItsState(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
 	require.NoError(t, os.Chown(dir, 107, 107))
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
-	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n", "        features: {smm: {}}\n"+
-		"        firmware: {bootloader: {efi: {persistent: true}}}\n        devices:\n          tpm: {persistent: true}\n").
-		Replace(m.manifest("Halted", ""))
+	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n",
+		"        features: {smm: {}}\n        firmware: {bootloader: {efi: {persistent: true}}}\n"+
+			"        devices:\n          tpm: {persistent: true}\n").Replace(m.manifest("Halted", ""))
 	require.Contains(t, manifest, "tpm:")
 	apply(t, manifest)
 	vm, err := m.vm()

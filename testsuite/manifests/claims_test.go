@@ -37,7 +37,7 @@ func TestTheControlWorkerMakesClaimsForStateOnly(t *testing.T) {
 		"more finalizers":  func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"example.com/x"} },
 		"no owner":         func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = nil },
 		"another owner":    func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences[0].Kind = "Pod" },
-		"another's kind":   func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences[0].APIVersion = "example.com/v1" },
+		"another's kind":   func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences[0].APIVersion = "x.com/v1" },
 		"no controller":    func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences[0].Controller = &no },
 		"a device":         func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block },
 		"a certain volume": func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv-1" },
@@ -59,8 +59,8 @@ func TestTheControlWorkerMakesClaimsForStateOnly(t *testing.T) {
 	} {
 		c := state(t, "")
 		change(c)
-		require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "persistentvolumeclaims", object: c}),
-			"virtflow-control-worker-claims", name)
+		require.ErrorContains(t, p.ask(request{operation: admission.Create, resource: "persistentvolumeclaims",
+			object: c}), "virtflow-control-worker-claims", name)
 	}
 	require.ErrorContains(t, p.ask(request{operation: admission.Delete, resource: "persistentvolumeclaims",
 		old: state(t, "")}), "virtflow-control-worker-claims")
