@@ -16,8 +16,8 @@ const (
 )
 
 // Metadata returns a cause for each annotation and label of an instance, or of a template for instances, that KubeVirt
-// acts on and that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists those
-// that change nothing a guest or its data depends on.
+// acts on and that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists
+// those that change nothing a guest or its data depends on.
 func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuseAt := func(field, message string) {

@@ -3,6 +3,7 @@
 package realtest
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -25,8 +26,9 @@ func (p *pod) hasState(dir string) *pod {
 }
 
 const (
-	// variable is one of UEFI's, which nobody else knows. Its first four bytes are its attributes.
-	variable = `/sys/firmware/efi/efivars/Virtflow-5b1a6c3e-2f4d-4c0e-9d3b-7e8f90a1b2c3`
+	// variable is one of UEFI's of that name, which nobody else knows. Its first four bytes are its attributes. The
+	// kernel lets nobody change one that is there.
+	variable = `/sys/firmware/efi/efivars/%s-5b1a6c3e-2f4d-4c0e-9d3b-7e8f90a1b2c3`
 	// efivars makes UEFI's variables files.
 	efivars = `grep -q efivarfs /proc/mounts || mount -t efivarfs efivarfs /sys/firmware/efi/efivars; `
 	// endorsement asks the TPM for its endorsement key (TPM2_ReadPublic of handle 0x81010001), which no other has.
@@ -43,15 +45,16 @@ func (p *pod) key() string {
 	return answer
 }
 
-func (p *pod) setVariable(value string) {
+func (p *pod) makeVariable(name, value string) {
 	p.t.Helper()
-	p.guest(efivars + `if test -e ` + variable + `; then chattr -i ` + variable + `; fi; printf '\007\000\000\000` +
-		value + `' > ` + variable)
+	p.guest(efivars + `printf '\007\000\000\000` + value + `' > ` + fmt.Sprintf(variable, name))
 }
 
-func (p *pod) readVariable() string {
+// reads is the value of a variable; "none": it is not there.
+func (p *pod) reads(name string) string {
 	p.t.Helper()
-	return p.guest(efivars + `tail -c +5 ` + variable)
+	file := fmt.Sprintf(variable, name)
+	return p.guest(efivars + `if test -e ` + file + `; then tail -c +5 ` + file + `; else echo none; fi`)
 }
 
 // TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no
@@ -62,19 +65,19 @@ func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
 	first.boot()
 	require.Contains(t, first.guest("dmesg | grep -i 'secure boot'"), "Secure boot enabled")
 	key := first.key()
-	first.setVariable("kept")
+	first.makeVariable("First", "kept")
 	first.shutDown()
 
 	second := newPod(t, remembering(t)).hasState(dir)
 	second.boot()
 	require.Equal(t, key, second.key())
-	require.Equal(t, "kept", second.readVariable())
+	require.Equal(t, "kept", second.reads("First"))
 	second.shutDown()
 
 	other := newPod(t, remembering(t)).hasState(fileSystem(t))
 	other.boot()
 	require.NotEqual(t, key, other.key())
-	require.Equal(t, "none", other.guest(efivars+`test -e `+variable+` || echo none`))
+	require.Equal(t, "none", other.reads("First"))
 }
 
 // TestAMachineMovesWithItsState: both ends have the claim, and the target goes on with what came with the guest.
@@ -84,11 +87,11 @@ func TestAMachineMovesWithItsState(t *testing.T) {
 	to := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)
 	from.boot()
 	key := from.key()
-	from.setVariable("before")
+	from.makeVariable("First", "before")
 	newMove(t, from, to).goes()
 	require.Equal(t, key, to.key())
-	require.Equal(t, "before", to.readVariable())
-	to.setVariable("after")
+	require.Equal(t, "before", to.reads("First"))
+	to.makeVariable("Second", "after")
 	to.shutDown()
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -96,5 +99,6 @@ func TestAMachineMovesWithItsState(t *testing.T) {
 	next := newPod(t, remembering(t)).hasState(dir)
 	next.boot()
 	require.Equal(t, key, next.key())
-	require.Equal(t, "after", next.readVariable())
+	require.Equal(t, "before", next.reads("First"))
+	require.Equal(t, "after", next.reads("Second"))
 }
