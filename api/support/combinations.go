@@ -21,6 +21,7 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	}
 	volumes := map[string]*kubevirtv1.Volume{}
 	cloudInit := ""
+	configDrive := false // nothing else tells a guest the tags of its devices
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
 		volumes[v.Name] = v
@@ -34,6 +35,7 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse(fmt.Sprintf(".volumes[%d].%s.volumeLabel", i, source),
 				fmt.Sprintf(": more than %d bytes are not supported yet", maxLabel))
 		}
+		configDrive = configDrive || v.CloudInitConfigDrive != nil
 		kind := cloudInitKind(v)
 		if kind == "" {
 			continue
@@ -50,9 +52,9 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		v := volumes[d.Name]
 		if v == nil {
 			v = &kubevirtv1.Volume{}
-			if d.CDRom != nil {
-				refuse(at+".cdrom", ": an empty CD-ROM drive is not supported yet")
-			}
+		}
+		if d.Tag != "" && configDrive {
+			refuse(at+".tag", ": told by a config drive, is not supported yet")
 		}
 		if _, kept := claims.Kept(v); d.Shareable != nil && *d.Shareable && !kept {
 			refuse(at+".shareable", ": a volume that belongs to one pod is not supported yet")
@@ -63,6 +65,12 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 		if d.IO == kubevirtv1.IONative && d.Cache != "" && d.Cache != kubevirtv1.CacheNone {
 			refuse(at+".io", ": native needs cache mode none")
+		}
+	}
+	for i, n := range spec.Domain.Devices.Interfaces {
+		if n.Tag != "" && configDrive {
+			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].tag", i),
+				": told by a config drive, is not supported yet")
 		}
 	}
 	return causes

@@ -13,9 +13,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"domain": {"devices": {"disks": [
 			{"name": "a"}, {"name": "drive", "cdrom": {}}, {"name": "b", "cdrom": {}}, {"name": "e", "io": "native", "cache": "writeback"},
-			{"name": "f", "io": "native"}, {"name": "e", "shareable": true}, {"name": "g", "shareable": true, "disk": {"bus": "virtio"}},
+			{"name": "f", "io": "native", "tag": "t"}, {"name": "e", "shareable": true}, {"name": "g", "shareable": true, "disk": {"bus": "virtio"}},
 			{"name": "g", "disk": {}}
-		]}},
+		], "interfaces": [{"name": "n"}, {"name": "m", "tag": "t"}]}},
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
 			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
@@ -38,9 +38,13 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"spec.volumes[8].secret.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[9].configMap.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[10].downwardAPI.volumeLabel: more than 32 bytes are not supported yet",
-		"spec.domain.devices.disks[1].cdrom: an empty CD-ROM drive is not supported yet",
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
+		"spec.domain.devices.disks[4].tag: told by a config drive, is not supported yet",
 		"spec.domain.devices.disks[5].shareable: a volume that belongs to one pod is not supported yet",
 		"spec.domain.devices.disks[7].disk.bus: a disk on sata with a claim that is mounted read-only is not supported yet",
+		"spec.domain.devices.interfaces[1].tag: told by a config drive, is not supported yet",
 	}, got)
+	spec.Volumes = spec.Volumes[:1]
+	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
+	require.Empty(t, Combinations(&spec, "spec"), "without a config drive nobody is told a tag")
 }

@@ -30,7 +30,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 			"cpu": {"cores": 2, "dedicatedCpuPlacement": true}, "machine": {"type": "pc-i440fx"},
 			"devices": {
 				"disks": [{"name": "c", "disk": {"bus": "usb"}}, {"name": "d", "cdrom": {"bus": "usb"}},
-					{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {}}],
+					{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {"reservation": true}}],
 				"interfaces": [{"name": "other", "model": "igb"}, {"name": "default", "masquerade": {}, "model": "i82551", "tag": "x"}],
 				"tpm": {"persistent": true, "enabled": true}, "downwardMetrics": {}, "gpus": []
 			},
@@ -44,10 +44,10 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
 		"spec.domain.machine.type": "spec.domain.machine.type: pc-i440fx is not supported yet " +
 			"(supported: q35, pc-q35*)",
-		"spec.domain.devices.disks[3].lun": "spec.domain.devices.disks[3].lun is not supported yet",
+		"spec.domain.devices.disks[3].lun.reservation": "spec.domain.devices.disks[3].lun.reservation: true is not " +
+			"supported yet (supported: false)",
 		"spec.domain.devices.interfaces[1].model": "spec.domain.devices.interfaces[1].model: i82551 is not " +
 			"supported yet (supported: virtio, e1000, e1000e, igb, ne2k_pci, pcnet, rtl8139)",
-		"spec.domain.devices.interfaces[1].tag": "spec.domain.devices.interfaces[1].tag is not supported yet",
 		"spec.domain.devices.downwardMetrics":   "spec.domain.devices.downwardMetrics is not supported yet",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",

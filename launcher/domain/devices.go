@@ -109,7 +109,8 @@ func needsUSB(spec *v1.DomainSpec) bool {
 
 func hasBus(spec *v1.DomainSpec, bus v1.DiskBus) bool {
 	for _, d := range spec.Devices.Disks {
-		if (d.Disk != nil && d.Disk.Bus == bus) || (d.CDRom != nil && d.CDRom.Bus == bus) {
+		if (d.Disk != nil && d.Disk.Bus == bus) || (d.CDRom != nil && d.CDRom.Bus == bus) ||
+			(d.LUN != nil && d.LUN.Bus == bus) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	v1 "kubevirt.io/api/core/v1"
@@ -55,6 +56,9 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 		disk := &spec.Devices.Disks[i]
 		field := fmt.Sprintf("spec.domain.devices.disks[%d]", i)
 		volume, ok := in.Volumes[disk.Name]
+		if !ok && isEmpty(in.VMI, disk) {
+			volume, ok = Volume{Format: "raw", Block: true}, true
+		}
 		if !ok {
 			return nil, 0, invalid(field+".name", "there is no volume named %q", disk.Name)
 		}
@@ -93,12 +97,17 @@ func buildDisk(
 		setBus(d, disk.CDRom.Bus)
 		readOnly = unlessFalse(disk.CDRom.ReadOnly)
 	case disk.LUN != nil:
-		return nil, invalid(field+".lun", "is not supported yet")
+		if disk.LUN.Reservation {
+			return nil, invalid(field+".lun.reservation", "is not supported yet")
+		}
+		d.Device = "lun"
+		setBus(d, disk.LUN.Bus)
+		readOnly = disk.LUN.ReadOnly
 	case disk.Disk != nil:
 		setBus(d, disk.Disk.Bus)
 		readOnly = disk.Disk.ReadOnly
-		if disk.Disk.PciAddress != "" {
-			return nil, invalid(field+".disk.pciAddress", "is not supported yet")
+		if err := setPCIAddress(field, d, disk.Disk.PciAddress); err != nil {
+			return nil, err
 		}
 	}
 	if volume.Thick {
@@ -135,6 +144,28 @@ func buildDisk(
 	return d, nil
 }
 
+// isEmpty says that a disk is a CD-ROM drive with nothing in it: no volume has its name.
+func isEmpty(vmi *v1.VirtualMachineInstance, disk *v1.Disk) bool {
+	return disk.CDRom != nil && !slices.ContainsFunc(vmi.Spec.Volumes, func(v v1.Volume) bool {
+		return v.Name == disk.Name
+	})
+}
+
+// setPCIAddress puts a disk where its VMI wants it; "": wherever there is room.
+func setPCIAddress(field string, d *libvirtxml.DomainDisk, text string) error {
+	if text == "" {
+		return nil
+	}
+	if d.Target.Bus != busVirtio {
+		return invalid(field+".disk.pciAddress", "only a disk on virtio has one")
+	}
+	var err error
+	if d.Address, err = pciAddress(text); err != nil {
+		return invalid(field+".disk.pciAddress", "%s", err)
+	}
+	return nil
+}
+
 func source(volume Volume) *libvirtxml.DomainDiskSource {
 	if volume.Block {
 		return &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: volume.Path}}
@@ -163,6 +194,9 @@ func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
 // guests' disks do not fill the pod's memory.
 func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volume) error {
 	d.Driver.Cache = string(disk.Cache)
+	if volume.Path == "" { // an empty drive
+		return nil
+	}
 	if isTrue(disk.Shareable) {
 		if !volume.Claim {
 			return invalid(field+".shareable", "is not supported for a volume that belongs to one pod")
