@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -37,15 +38,17 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 		switch {
 		case network == nil:
 			return nil, problem("there is no network %q", iface.Name)
-		case network.Pod == nil:
-			return nil, problem("only the pod network is supported yet")
+		case network.Pod == nil && network.Multus == nil:
+			return nil, problem("the kind of its network is not supported yet")
 		}
 		n := &rpc.GuestNetwork{Name: iface.Name, Mac: iface.MacAddress, Queues: int32(domain.Queues(vmi, iface))} //nolint:gosec // at most 256
 		switch {
-		case iface.Masquerade != nil:
+		case iface.Masquerade != nil && network.Pod != nil:
 			n.Binding = rpc.Binding_BINDING_MASQUERADE
 			n.Ipv4, n.Ipv6 = network.Pod.VMNetworkCIDR, network.Pod.VMIPv6NetworkCIDR
 			n.Ports = ports(iface.Ports)
+		case iface.Bridge != nil && multus.Further(network):
+			n.Binding = rpc.Binding_BINDING_FURTHER_BRIDGE
 		case iface.Bridge != nil:
 			n.Binding = rpc.Binding_BINDING_BRIDGE
 		default:

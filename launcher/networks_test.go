@@ -31,6 +31,10 @@ func TestGuestNetworks(t *testing.T) {
 		`{"domain":{"cpu":{"cores":4},"devices":{"networkInterfaceMultiqueue":true,"interfaces":[
 		  {"name":"a","bridge":{},"macAddress":"02-00-00-00-00-07"}]}},"networks":[{"name":"a","pod":{}}]}`: {
 			Name: "a", Binding: bridge, Queues: 4, Mac: "02-00-00-00-00-07"},
+		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","multus":{"networkName":"x"}}]}`: {
+			Name: "a", Binding: rpc.Binding_BINDING_FURTHER_BRIDGE, Queues: 1},
+		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},
+		  "networks":[{"name":"a","multus":{"networkName":"x","default":true}}]}`: {Name: "a", Binding: bridge, Queues: 1},
 		`{"domain":{"cpu":{"cores":4},"devices":{"networkInterfaceMultiqueue":true,"interfaces":[
 		  {"name":"a","bridge":{},"model":"e1000"}]}},"networks":[{"name":"a","pod":{}}]}`: {
 			Name: "a", Binding: bridge, Queues: 1},
@@ -45,9 +49,10 @@ func TestGuestNetworks(t *testing.T) {
 		require.True(t, proto.Equal(want, got[0]), "%s: %s", spec, got[0])
 	}
 	for spec, problem := range map[string]string{
-		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                    `interfaces[0]: there is no network "a"`,
-		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","multus":{"networkName":"x"}}]}`: "interfaces[0]: only the pod network is supported yet",
-		`{"domain":{"devices":{"interfaces":[{"name":"a","sriov":{}}]}},"networks":[{"name":"a","pod":{}}]}`:                      "interfaces[0]: its binding is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                        `interfaces[0]: there is no network "a"`,
+		`{"domain":{"devices":{"interfaces":[{"name":"a","sriov":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:                "interfaces[0]: the kind of its network is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}},"networks":[{"name":"a","multus":{"networkName":"x"}}]}`: "interfaces[0]: its binding is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","sriov":{}}]}},"networks":[{"name":"a","pod":{}}]}`:                          "interfaces[0]: its binding is not supported yet",
 	} {
 		_, err := guestNetworks(connected(t, spec))
 		require.ErrorContains(t, err, problem)

@@ -249,6 +249,8 @@ func networks() []Field {
 		{Path: "networks[].name"},
 		{Path: "networks[].pod.vmNetworkCIDR"},
 		{Path: "networks[].pod.vmIPv6NetworkCIDR"},
+		{Path: "networks[].multus.networkName"},
+		{Path: "networks[].multus.default"},
 	}
 }
 

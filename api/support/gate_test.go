@@ -48,7 +48,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 			"supported yet (supported: false)",
 		"spec.domain.devices.interfaces[1].model": "spec.domain.devices.interfaces[1].model: i82551 is not " +
 			"supported yet (supported: virtio, e1000, e1000e, igb, ne2k_pci, pcnet, rtl8139)",
-		"spec.domain.devices.downwardMetrics":   "spec.domain.devices.downwardMetrics is not supported yet",
+		"spec.domain.devices.downwardMetrics": "spec.domain.devices.downwardMetrics is not supported yet",
 		"spec.domain.resources.requests.hugepages-2Mi": "spec.domain.resources.requests.hugepages-2Mi is not " +
 			"supported yet",
 		"spec.volumes[1].hostDisk": "spec.volumes[1].hostDisk is not supported yet",

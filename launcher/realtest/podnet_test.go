@@ -18,6 +18,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6/nclient6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/podnet"
@@ -72,9 +73,10 @@ func (p *pod) prepared() []*rpc.PodInterface {
 	require.NoError(p.t, err)
 	defer namespace.Close() //nolint:errcheck // only entered
 	var all []launchers.Interface
-	for _, n := range said.GetNetworks() {
+	for i, n := range said.GetNetworks() {
 		wanted, err := launchers.Wanted(n)
 		require.NoError(p.t, err)
+		wanted.Number = i
 		plan, err := podnet.NewPlan(wanted)
 		require.NoError(p.t, err)
 		done, err := plan.Prepare(p.context(), podnet.Pod{NetworkNamespace: namespace})
@@ -146,6 +148,36 @@ func TestABridgedGuest(t *testing.T) {
 	// It stops when it is told to: the guest's network is no way around that.
 	p.signal("launcher", syscall.SIGTERM)
 	p.ends()
+}
+
+// TestAGuestOnTwoNetworks is masqueraded on the pod's own, and bridged to another, which gives no addresses: those that
+// the guest takes there are its own.
+func TestAGuestOnTwoNetworks(t *testing.T) {
+	namespace, other := realNetwork(t)
+	link := "pod" + multus.Suffix("second")
+	ip(t, "-n", namespace, "link", "add", link, "mtu", "1300", "type", "veth", "peer", "name", "net1", "netns", other)
+	ip(t, "-n", namespace, "link", "set", link, "up")
+	ip(t, "-n", other, "addr", "add", "198.51.100.1/24", "dev", "net1")
+	ip(t, "-n", other, "link", "set", "net1", "up")
+	p := newPodIn(t, vmi(func(spec map[string]any) {
+		spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}},
+			map[string]any{"name": "second", "multus": map[string]any{"networkName": "blue"}}}
+		spec["domain"].(map[string]any)["devices"].(map[string]any)["interfaces"] = []any{
+			map[string]any{"name": "default", "masquerade": map[string]any{}},
+			map[string]any{"name": "second", "bridge": map[string]any{}}}
+	}), namespace)
+	d := p.bootWith(p.prepared()...)
+	require.Len(t, d.GetInterfaces(), 2)
+	require.Equal(t, link, d.GetInterfaces()[1].GetPodInterface())
+	p.eventually("the guest's web server answers by the pod's address", func() bool {
+		return strings.Contains(get(other, podIPv4+":80"), "hello from")
+	})
+	said := p.run("ip addr add 198.51.100.2/24 dev eth1; ip link set eth1 up; " +
+		"echo mac=$(cat /sys/class/net/eth1/address) mtu=$(cat /sys/class/net/eth1/mtu)")
+	require.Contains(t, said, fmt.Sprintf("mac=%s mtu=1300", d.GetInterfaces()[1].GetMac()))
+	p.eventually("and on the other network", func() bool {
+		return strings.Contains(get(other, "198.51.100.2:80"), "hello from")
+	})
 }
 
 // askForIPv6 has a DHCPv6 client on a bridge of the pod, where a guest would be.

@@ -27,6 +27,9 @@ const (
 	Binding_BINDING_UNSPECIFIED Binding = 0
 	Binding_BINDING_MASQUERADE  Binding = 1
 	Binding_BINDING_BRIDGE      Binding = 2
+	// FURTHER_BRIDGE is a bridge to a network beside the pod's own, on which the pod has an interface with the name that
+	// Multus was asked for.
+	Binding_BINDING_FURTHER_BRIDGE Binding = 3
 )
 
 // Enum value maps for Binding.
@@ -35,11 +38,13 @@ var (
 		0: "BINDING_UNSPECIFIED",
 		1: "BINDING_MASQUERADE",
 		2: "BINDING_BRIDGE",
+		3: "BINDING_FURTHER_BRIDGE",
 	}
 	Binding_value = map[string]int32{
-		"BINDING_UNSPECIFIED": 0,
-		"BINDING_MASQUERADE":  1,
-		"BINDING_BRIDGE":      2,
+		"BINDING_UNSPECIFIED":    0,
+		"BINDING_MASQUERADE":     1,
+		"BINDING_BRIDGE":         2,
+		"BINDING_FURTHER_BRIDGE": 3,
 	}
 )
 
@@ -4430,11 +4435,12 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\agranted\x18\x05 \x01(\bR\agranted\x12\x18\n" +
 	"\aresumed\x18\x06 \x01(\bR\aresumed\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12>\n" +
-	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*N\n" +
+	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*j\n" +
 	"\aBinding\x12\x17\n" +
 	"\x13BINDING_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BINDING_MASQUERADE\x10\x01\x12\x12\n" +
-	"\x0eBINDING_BRIDGE\x10\x02*\xc6\x01\n" +
+	"\x0eBINDING_BRIDGE\x10\x02\x12\x1a\n" +
+	"\x16BINDING_FURTHER_BRIDGE\x10\x03*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +

@@ -19,13 +19,13 @@ import (
 
 // What has been reached. Whoever reaches more raises these.
 const (
-	leastAdmitted     = 236
-	leastPodsAdmitted = 235
+	leastAdmitted     = 253
+	leastPodsAdmitted = 251
 )
 
 // leastSame are the machines that are the same in every subject, by variant.
 func leastSame() map[Variant]int {
-	return map[Variant]int{KVM: 234, Stage: 218, Block: 12, Emulated: 223}
+	return map[Variant]int{KVM: 251, Stage: 233, Block: 14, Emulated: 240}
 }
 
 // leastSamePods are, by variant, the subjects of all pods that are the same. No pod is in all: affinities and

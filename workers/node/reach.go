@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/launchers"
@@ -15,7 +16,7 @@ import (
 // nodeNetwork is the node's own network namespace: this process sees the node's processes.
 const nodeNetwork = "/proc/1/ns/net"
 
-var errNoInterface = errors.New("dialing VM: the guest has no network interface") //nolint:gochecknoglobals // a constant error
+var errNoInterface = errors.New("dialing VM: the guest has no interface on its pod's network") //nolint:gochecknoglobals // a constant error
 
 // reached is a launcher whose guest can be dialled as well.
 type reached struct{ *launchers.Launcher }
@@ -33,7 +34,8 @@ func (r reached) DialGuest(ctx context.Context, network string, port uint16) (ne
 	if err != nil {
 		return nil, err
 	}
-	if len(plans) == 0 {
+	at := slices.IndexFunc(plans, podnet.Plan.OnPodNetwork)
+	if at < 0 {
 		return nil, errNoInterface
 	}
 	node, err := os.Open(nodeNetwork)
@@ -41,7 +43,7 @@ func (r reached) DialGuest(ctx context.Context, network string, port uint16) (ne
 		return nil, fmt.Errorf("opening the node's network namespace: %w", err)
 	}
 	defer node.Close()
-	return plans[0].DialGuest(ctx, podnet.Pod{NetworkNamespace: namespace}, node, network, port)
+	return plans[at].DialGuest(ctx, podnet.Pod{NetworkNamespace: namespace}, node, network, port)
 }
 
 // connectTo reaches a launcher for the access server.

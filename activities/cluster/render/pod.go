@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -117,6 +118,11 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 		}
 		a[k] = v
 	}
+	networks, err := multus.Annotations(vmi)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(a, networks)
 	launched, err := json.Marshal(Launched(vmi))
 	if err != nil {
 		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -35,7 +36,7 @@ func TargetName(vmiName, vmiUID, migrationUID string) string {
 func Target(
 	vmi *kubevirt.VirtualMachineInstance, migration *kubevirt.VirtualMachineInstanceMigration, o TargetOptions,
 ) (*corev1.Pod, error) {
-	pod, err := Pod(vmi, o.Options)
+	pod, err := Pod(withMACs(vmi), o.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +60,30 @@ func Target(
 	}
 	pin(pod, o.Source)
 	return pod, nil
+}
+
+// withMACs has the guest keep the MACs that it took from its pod on networks beside the pod's own: those are what it
+// goes on speaking with, and Multus is asked for them.
+func withMACs(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+	out := vmi.DeepCopy()
+	for i := range out.Spec.Networks {
+		n := &out.Spec.Networks[i]
+		if !multus.Further(n) {
+			continue
+		}
+		for j := range out.Spec.Domain.Devices.Interfaces {
+			f := &out.Spec.Domain.Devices.Interfaces[j]
+			if f.Name != n.Name || f.MacAddress != "" {
+				continue
+			}
+			for _, known := range out.Status.Interfaces {
+				if known.Name == f.Name {
+					f.MacAddress = known.MAC
+				}
+			}
+		}
+	}
+	return out
 }
 
 // NeedsNode says that the target depends on what the source's node offers: the guest has some of its host's CPU, and

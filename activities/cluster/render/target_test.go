@@ -1,6 +1,8 @@
 package render
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +13,9 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func move(selector map[string]string) *kubevirt.VirtualMachineInstanceMigration {
@@ -168,4 +172,30 @@ func TestAnImageIsPinnedWhereItsDigestIsKnown(t *testing.T) {
 		require.Equal(t, c.want, got)
 		require.Equal(t, c.want != "", ok)
 	}
+}
+
+// TestAGuestKeepsTheMACsOfItsNetworks: Multus is asked for those that it took from its first pod, and so is its
+// launcher, which has its frames dropped otherwise.
+func TestAGuestKeepsTheMACsOfItsNetworks(t *testing.T) {
+	vmi := example()
+	for _, name := range []string{"second", "third"} {
+		vmi.Spec.Networks = append(vmi.Spec.Networks, kubevirt.Network{Name: name,
+			NetworkSource: kubevirt.NetworkSource{Multus: &kubevirt.MultusNetwork{NetworkName: "blue"}}})
+	}
+	vmi.Spec.Domain.Devices.Interfaces = append(vmi.Spec.Domain.Devices.Interfaces,
+		kubevirt.Interface{Name: "second"}, kubevirt.Interface{Name: "third", MacAddress: "02:00:00:00:00:03"})
+	for i, name := range []string{"default", "second", "third"} {
+		vmi.Status.Interfaces = append(vmi.Status.Interfaces, kubevirt.VirtualMachineInstanceNetworkInterface{
+			Name: name, MAC: fmt.Sprintf("02:00:00:00:01:%02d", i)})
+	}
+	pod, err := Target(vmi, move(nil), onNode(skylake()))
+	require.NoError(t, err)
+	require.Contains(t, pod.Annotations[multus.AnnotationNetworks], `"mac":"02:00:00:00:01:01"`)
+	require.Contains(t, pod.Annotations[multus.AnnotationNetworks], `"mac":"02:00:00:00:00:03"`)
+	launched := &kubevirt.VirtualMachineInstance{}
+	require.NoError(t, json.Unmarshal([]byte(pod.Annotations[contract.AnnotationVMISpec]), launched))
+	require.Equal(t, []string{"", "02:00:00:00:01:01", "02:00:00:00:00:03"}, []string{
+		launched.Spec.Domain.Devices.Interfaces[0].MacAddress, launched.Spec.Domain.Devices.Interfaces[1].MacAddress,
+		launched.Spec.Domain.Devices.Interfaces[2].MacAddress})
+	require.Empty(t, vmi.Spec.Domain.Devices.Interfaces[1].MacAddress, "the instance stays as it is")
 }

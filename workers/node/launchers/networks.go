@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/podnet"
 )
@@ -38,21 +40,24 @@ func (l *Launcher) Networks(ctx context.Context) ([]podnet.Plan, error) {
 		return []podnet.Plan{plan}, err
 	case err != nil:
 		return nil, l.failure("asking for the networks", err)
-	case len(said.GetNetworks()) > 1:
-		return nil, &RefusedError{Message: fmt.Sprintf("%d interfaces: there is one, on the pod network",
-			len(said.GetNetworks()))}
+	case len(said.GetNetworks()) > podnet.MaxInterfaces:
+		return nil, &RefusedError{Message: fmt.Sprintf("%d interfaces: a guest cannot have more than %d",
+			len(said.GetNetworks()), podnet.MaxInterfaces)}
 	}
 	var plans []podnet.Plan
-	for _, n := range said.GetNetworks() {
+	for i, n := range said.GetNetworks() {
 		name := text(n.GetName(), maxName)
 		wanted, err := Wanted(n)
 		if err != nil {
 			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, text(err.Error(), maxText))}
 		}
-		wanted.Network = name
+		wanted.Network, wanted.Number = name, i
 		plan, err := podnet.NewPlan(wanted)
 		if err != nil {
 			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, text(err.Error(), maxText))}
+		}
+		if slices.ContainsFunc(plans, func(p podnet.Plan) bool { return p.PodInterface == plan.PodInterface }) {
+			return nil, &RefusedError{Message: fmt.Sprintf("network %s: another interface is on it", name)}
 		}
 		plans = append(plans, plan)
 	}
@@ -67,6 +72,8 @@ func Wanted(n *rpc.GuestNetwork) (podnet.Interface, error) {
 		i.Binding = podnet.Masquerade
 	case rpc.Binding_BINDING_BRIDGE:
 		i.Binding = podnet.Bridge
+	case rpc.Binding_BINDING_FURTHER_BRIDGE:
+		i.Binding, i.Suffix = podnet.Bridge, multus.Suffix(n.GetName())
 	case rpc.Binding_BINDING_UNSPECIFIED:
 	}
 	for _, network := range []struct {

@@ -75,6 +75,26 @@ func TestWhatNobodyPrepares(t *testing.T) {
 		require.True(t, asRefused(err, &refused))
 		require.Less(t, len(err.Error()), 1200)
 	}
-	_, err := networks(t, make([]*rpc.GuestNetwork, 2)...)
-	require.ErrorContains(t, err, "2 interfaces: there is one, on the pod network")
+	_, err := networks(t, make([]*rpc.GuestNetwork, 33)...)
+	require.ErrorContains(t, err, "33 interfaces: a guest cannot have more than 32")
+	for _, binding := range []rpc.Binding{rpc.Binding_BINDING_BRIDGE, rpc.Binding_BINDING_FURTHER_BRIDGE} {
+		twice := &rpc.GuestNetwork{Name: "a", Binding: binding, Queues: 1}
+		_, err = networks(t, twice, twice)
+		require.ErrorContains(t, err, "network a: another interface is on it")
+	}
+}
+
+// TestNetworksBesideThePods have the names that Multus was asked for.
+func TestNetworksBesideThePods(t *testing.T) {
+	plans, err := networks(t, &rpc.GuestNetwork{Name: "second", Binding: rpc.Binding_BINDING_FURTHER_BRIDGE, Queues: 1},
+		&rpc.GuestNetwork{Name: "default", Binding: rpc.Binding_BINDING_MASQUERADE, Queues: 1},
+		&rpc.GuestNetwork{Name: "ptp", Binding: rpc.Binding_BINDING_FURTHER_BRIDGE, Queues: 2})
+	require.NoError(t, err)
+	var got []string
+	for _, p := range plans {
+		got = append(got, p.PodInterface, p.Tap)
+	}
+	require.Equal(t, []string{"pod16367aacb67", "tap16367aacb67", "eth0", "tap0", "pode31d7ce2712", "tape31d7ce2712"}, got)
+	require.True(t, plans[1].OnPodNetwork())
+	require.False(t, plans[0].OnPodNetwork())
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// keptRoutes is the routing table with the routes that were the pod's and are now the guest's. Nothing looks routes up
-// there.
+// keptRoutes is the routing table with the routes that were the pod's and are now the guest's; those of networks beside
+// the pod's own follow it. Nothing looks routes up there.
 const keptRoutes = 75
 
 // errNoIPv4: without an address nobody could say what the guest may send.
@@ -42,8 +43,10 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if err := p.enslave(links, nic, bridge, pod); err != nil {
 		return Prepared{}, err
 	}
-	if err := giveAddress(links, bridge, p.own); err != nil {
-		return Prepared{}, err
+	if done.IPv4.IsValid() {
+		if err := giveAddress(links, bridge, p.own); err != nil {
+			return Prepared{}, err
+		}
 	}
 	if err := ensureSysctls(forBridge(p.Bridge)); err != nil {
 		return Prepared{}, err
@@ -53,11 +56,14 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if len(p.MAC) > 0 {
 		mac = p.MAC
 	}
-	if err := applyRules(p.guarded(mac, done.IPv4.Addr())); err != nil {
+	if err := applyRules(p.guard(mac, done.IPv4)); err != nil {
 		return Prepared{}, err
 	}
 	if err := raise(links, bridge, done.MTU); err != nil {
 		return Prepared{}, err
+	}
+	if !done.IPv4.IsValid() {
+		return done, p.ensureTap(links, done.MTU, bridge)
 	}
 	// A guest that renews its lease speaks with its address, and is answered there.
 	route := &netlink.Route{LinkIndex: bridge.Attrs().Index, Scope: netlink.SCOPE_LINK,
@@ -76,7 +82,7 @@ func (p Plan) takeNIC(links *netlink.Handle, bridge netlink.Link) (netlink.Link,
 			return nil, err
 		}
 		known, err := addresses(links, nic)
-		if err == nil && !firstIPv4(known).IsValid() {
+		if err == nil && !firstIPv4(known).IsValid() && p.OnPodNetwork() {
 			err = errNoIPv4
 		}
 		if err != nil {
@@ -108,7 +114,7 @@ func (p Plan) takeNIC(links *netlink.Handle, bridge netlink.Link) (netlink.Link,
 }
 
 // standIn is what the link in the place of the pod's interface is called until that has another name.
-func (p Plan) standIn() string { return "in-" + p.PodInterface }
+func (p Plan) standIn() string { return "in-" + strings.TrimPrefix(p.PodInterface, "pod") }
 
 // keep makes that link, and keeps the routes. A bridge without ports does: every kernel that can run this has it.
 func (p Plan) keep(links *netlink.Handle, nic, bridge netlink.Link) error {
@@ -123,7 +129,7 @@ func (p Plan) keep(links *netlink.Handle, nic, bridge netlink.Link) error {
 		if r.Gw == nil && r.Src != nil && r.Protocol == unix.RTPROT_KERNEL {
 			continue // that of the address itself
 		}
-		kept := &netlink.Route{LinkIndex: bridge.Attrs().Index, Table: keptRoutes, Dst: r.Dst, Gw: r.Gw,
+		kept := &netlink.Route{LinkIndex: bridge.Attrs().Index, Table: p.routes, Dst: r.Dst, Gw: r.Gw,
 			Priority: r.Priority, Scope: r.Scope}
 		if r.Gw != nil {
 			kept.Flags = int(netlink.FLAG_ONLINK)
@@ -157,12 +163,17 @@ func (p Plan) handedOver(links *netlink.Handle, bridge, pod netlink.Link) (Prepa
 	if err != nil {
 		return Prepared{}, err
 	}
-	done := Prepared{MTU: pod.Attrs().MTU, MAC: pod.Attrs().HardwareAddr, IPv4: firstIPv4(known), Server: p.own.Addr()}
-	if !done.IPv4.IsValid() {
+	done := Prepared{MTU: pod.Attrs().MTU, MAC: pod.Attrs().HardwareAddr, IPv4: firstIPv4(known)}
+	switch {
+	case done.IPv4.IsValid():
+		done.Server = p.own.Addr()
+	case p.OnPodNetwork():
 		return Prepared{}, errNoIPv4
+	default: // a network that gives no addresses leaves that to the guest
+		return done, nil
 	}
 	kept, err := links.RouteListFiltered(netlink.FAMILY_V4,
-		&netlink.Route{Table: keptRoutes, LinkIndex: bridge.Attrs().Index},
+		&netlink.Route{Table: p.routes, LinkIndex: bridge.Attrs().Index},
 		netlink.RT_FILTER_TABLE|netlink.RT_FILTER_OIF)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("listing the routes that were kept: %w", err)

@@ -17,7 +17,10 @@ func applyRules(tables ...table) error {
 		return fmt.Errorf("opening nftables: %w", err)
 	}
 	for _, t := range tables {
-		added := &nftables.Table{Name: tableName, Family: t.family}
+		if t.name == "" {
+			t.name = tableName
+		}
+		added := &nftables.Table{Name: t.name, Family: t.family}
 		// Added before it is deleted, so that deleting it cannot fail.
 		c.AddTable(added)
 		c.DelTable(added)
@@ -42,6 +45,7 @@ func (ch chain) nft(table *nftables.Table) *nftables.Chain {
 	}
 	hooks := map[hook]*nftables.ChainHook{
 		prerouting:  nftables.ChainHookPrerouting,
+		input:       nftables.ChainHookInput,
 		forward:     nftables.ChainHookForward,
 		output:      nftables.ChainHookOutput,
 		postrouting: nftables.ChainHookPostrouting,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"strings"
 )
 
@@ -28,6 +29,10 @@ const maxPorts = 1024
 // Interface is what one interface of a guest needs. It is the word of the VMI, as its launcher repeats it.
 type Interface struct {
 	Network string // of the VMI; nothing here is named by it
+	// Suffix of the names that KubeVirt gives to all devices for a network beside the pod's own, which the pod has an
+	// interface of its own on, and Number is that interface's place among the guest's. "": the pod's own network.
+	Suffix  string
+	Number  int
 	Binding Binding
 	// IPv4 and IPv6 are the guest's private networks behind masquerade; invalid: KubeVirt's.
 	IPv4, IPv6 netip.Prefix
@@ -53,7 +58,13 @@ type Plan struct {
 	Tap          string
 	// own is the bridge's address with the binding bridge, by which nobody but the guest knows it.
 	own netip.Prefix
+	// table has the rules of a bridged guest, and routes is the routing table with what it was given.
+	table  string
+	routes int
 }
+
+// MaxInterfaces bounds what is made in one pod.
+const MaxInterfaces = 32
 
 // PodNetwork is the interface of a guest whose launcher is of an earlier version, which masqueraded all.
 func PodNetwork() Interface { return Interface{Binding: Masquerade, Queues: 1} }
@@ -70,11 +81,15 @@ var (
 	privateIPv6 = netip.MustParsePrefix("fd10:0:2::/120") //nolint:gochecknoglobals // constant
 )
 
-// NewPlan has KubeVirt's names for an interface on the pod's own network. The error says what is wrong with it.
+// NewPlan has KubeVirt's names for an interface. The error says what is wrong with it.
 func NewPlan(i Interface) (Plan, error) {
 	p := Plan{Interface: i, PodInterface: podInterface, Bridge: "k6t-" + podInterface, Tap: "tap0",
-		own: netip.PrefixFrom(firstOwn, firstOwn.BitLen())}
+		own: netip.PrefixFrom(firstOwn, firstOwn.BitLen()), table: tableName, routes: keptRoutes}
 	switch {
+	case i.Suffix != "" && (i.Binding != Bridge || !suffixes.MatchString(i.Suffix)):
+		return p, fmt.Errorf("a network %.32q beside the pod's own has the binding bridge only", i.Suffix)
+	case i.Number < 0 || i.Number >= MaxInterfaces:
+		return p, fmt.Errorf("a guest cannot have more than %d interfaces", MaxInterfaces)
 	case i.Binding != Masquerade && i.Binding != Bridge:
 		return p, fmt.Errorf("%.32q is no binding that this node knows", string(i.Binding))
 	case i.Queues < 1 || i.Queues > maxQueues:
@@ -89,12 +104,28 @@ func NewPlan(i Interface) (Plan, error) {
 			return p, fmt.Errorf("there are no ports from %d to %d", ports.First, ports.Last)
 		}
 	}
+	if i.Suffix != "" {
+		p.beside()
+	}
 	var err error
 	if p.IPv4, err = private(i.IPv4, privateIPv4); err != nil {
 		return p, err
 	}
 	p.IPv6, err = private(i.IPv6, privateIPv6)
 	return p, err
+}
+
+// suffixes are those that leave names which an interface can have.
+var suffixes = regexp.MustCompile(`^[0-9a-f]{1,11}$`) //nolint:gochecknoglobals // constant
+
+// beside names what is for a network beside the pod's own. Interfaces share neither addresses, nor rules, nor routes.
+func (p *Plan) beside() {
+	p.PodInterface, p.Bridge, p.Tap = "pod"+p.Suffix, "k6t-"+p.Suffix, "tap"+p.Suffix
+	p.table = tableName + "-" + p.Suffix
+	own := firstOwn.As4()
+	own[3] += byte(p.Number) //nolint:gosec // less than MaxInterfaces
+	p.own = netip.PrefixFrom(netip.AddrFrom4(own), firstOwn.BitLen())
+	p.routes = keptRoutes + 1 + p.Number
 }
 
 // private is a network with room for a gateway and a guest, where no multicast or loopback is.
@@ -126,6 +157,9 @@ func gatewayOf(network netip.Prefix) netip.Prefix {
 func guestOf(network netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(network.Addr().Next().Next(), network.Bits())
 }
+
+// OnPodNetwork says that the interface is on the pod's own network.
+func (p Plan) OnPodNetwork() bool { return p.Suffix == "" }
 
 // nic is what the pod's interface is called once it is a port of the bridge.
 func (p Plan) nic() string { return strings.TrimPrefix(p.PodInterface, "pod") + "-nic" }

@@ -16,6 +16,7 @@ type hook string
 
 const (
 	prerouting  hook = "prerouting"
+	input       hook = "input"
 	forward     hook = "forward"
 	output      hook = "output"
 	postrouting hook = "postrouting"
@@ -48,8 +49,9 @@ type chain struct {
 	rules    []rule
 }
 
-// table is virtflow's of one family.
+// table is virtflow's of one family; without a name it is called as all but those of further networks are.
 type table struct {
+	name   string
 	family nftables.TableFamily
 	chains []chain
 }
@@ -145,6 +147,32 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	answers := chain{name: "answers", hook: output, priority: priorityRaw}
 	answers.add(drop, outgoing(p.nic()), carries(ipv4()), udp(dhcpServer, dhcpClient))
 	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp, answers}}
+}
+
+// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC, and by its address
+// where the network has given it one: otherwise addresses are between the guest and that network. The pod itself
+// answers nobody there but a guest that asks for its address: it would carry what it is sent into its own network.
+func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
+	if p.OnPodNetwork() {
+		return p.guarded(mac, address.Addr())
+	}
+	tap := incoming(p.Tap)
+	to := chain{name: "input", hook: input, priority: priorityRaw}
+	out := table{family: nftables.TableFamilyBridge}
+	if address.IsValid() {
+		out = p.guarded(mac, address.Addr())
+		to.add(accept, tap, carries(arp()))
+		to.add(accept, tap, carries(ipv4()), udp(dhcpClient, dhcpServer))
+	} else {
+		guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
+		guard.add(drop, tap, notEther(mac))
+		guard.add(drop, tap, carries(arp()), notARPEther(mac))
+		out.chains = []chain{guard}
+	}
+	to.add(drop, tap)
+	to.add(drop, incoming(p.nic()))
+	out.name, out.chains = p.table, append(out.chains, to)
+	return out
 }
 
 func (c *chain) add(do verb, when ...match) { c.rules = append(c.rules, rule{when: when, do: do}) }

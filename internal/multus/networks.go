@@ -1,0 +1,83 @@
+package multus
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// The annotations of a pod that Multus reads, and the one of a NetworkAttachmentDefinition that names the resource
+// which a pod on that network has to ask for (the Network Plumbing Working Group's "de-facto standard").
+const (
+	AnnotationNetworks     = "k8s.v1.cni.cncf.io/networks"
+	AnnotationDefault      = "v1.multus-cni.io/default-network"
+	AnnotationResourceName = "k8s.v1.cni.cncf.io/resourceName"
+)
+
+// suffixLength is how much of a hash fits into the name of an interface beside KubeVirt's prefixes.
+const suffixLength = 11
+
+// Suffix is what the names of all devices for one further network end with.
+func Suffix(network string) string {
+	sum := sha256.Sum256([]byte(network))
+	return hex.EncodeToString(sum[:])[:suffixLength]
+}
+
+// Further says that a network is one beside the pod's own, or beside the one in its place.
+func Further(n *kubevirt.Network) bool { return n.Multus != nil && !n.Multus.Default }
+
+// Definition is the NetworkAttachmentDefinition that a network of a VMI in that namespace names.
+func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name string) {
+	if inNamespace, name, found := strings.Cut(n.NetworkName, "/"); found {
+		return inNamespace, name
+	}
+	return namespace, n.NetworkName
+}
+
+// selection is one element of the annotation with a pod's networks.
+type selection struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	MAC       string `json:"mac,omitempty"`
+	Interface string `json:"interface"`
+}
+
+// Annotations are those by which a VMI's pod gets its networks. An interface that the guest has no longer has none.
+func Annotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
+	out := map[string]string{}
+	var all []selection
+	for i := range vmi.Spec.Networks {
+		n := &vmi.Spec.Networks[i]
+		if n.Multus == nil {
+			continue
+		}
+		if n.Multus.Default {
+			out[AnnotationDefault] = n.Multus.NetworkName
+			continue
+		}
+		s := selection{Interface: "pod" + Suffix(n.Name)}
+		s.Namespace, s.Name = Definition(n.Multus, vmi.Namespace)
+		ifaces := vmi.Spec.Domain.Devices.Interfaces
+		if at := slices.IndexFunc(ifaces, func(f kubevirt.Interface) bool { return f.Name == n.Name }); at >= 0 {
+			if ifaces[at].State == kubevirt.InterfaceStateAbsent {
+				continue
+			}
+			s.MAC = ifaces[at].MacAddress
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return out, nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("writing the pod's networks: %w", err)
+	}
+	out[AnnotationNetworks] = string(text)
+	return out, nil
+}

@@ -1,0 +1,172 @@
+package podnet
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/virtflow/virtflow/internal/multus"
+)
+
+// The addresses of the guest and of somebody else on a network beside the pod's own (RFC 5737).
+const (
+	furtherAddress  = "198.51.100.2"
+	furtherNeighbor = "198.51.100.1"
+)
+
+// furtherPod has an interface on another network as well, with that address ("": the network gives none), and a
+// masqueraded guest on its own.
+type furtherPod struct {
+	testPod
+	plan      Plan
+	neighbour *os.File
+}
+
+func newFurtherPod(t *testing.T, address string) furtherPod {
+	p := furtherPod{testPod: newPod(t), neighbour: namespace(t)}
+	p.plan = planned(t, Interface{Binding: Bridge, Queues: 1, Suffix: multus.Suffix("second"), Number: 1})
+	p.veth(t, p.plan.PodInterface, address, p.neighbour, "net1", furtherNeighbor+"/24")
+	_, err := masqueraded(t).Prepare(context.Background(), p.Pod)
+	require.NoError(t, err)
+	return p
+}
+
+// guest puts a namespace in the place of the tap, with that MAC.
+func (p furtherPod) guest(t *testing.T, mac net.HardwareAddr) *os.File {
+	guest := namespace(t)
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		tap, err := netlink.LinkByName(p.plan.Tap)
+		require.NoError(t, err)
+		return netlink.LinkDel(tap)
+	}))
+	p.veth(t, p.plan.Tap, "", guest, "guest", furtherAddress+"/24")
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		port, err := netlink.LinkByName(p.plan.Tap)
+		require.NoError(t, err)
+		bridge, err := netlink.LinkByName(p.plan.Bridge)
+		require.NoError(t, err)
+		return netlink.LinkSetMaster(port, bridge)
+	}))
+	require.NoError(t, within(guest, func() error {
+		link, err := netlink.LinkByName("guest")
+		require.NoError(t, err)
+		return netlink.LinkSetHardwareAddr(link, mac)
+	}))
+	require.Equal(t, furtherAddress, dialled(t, p.neighbour, furtherNeighbor, guest, furtherNeighbor+":8080"))
+	return guest
+}
+
+// TestANetworkBesideThePods is prepared by KubeVirt's names, again and again, with or without addresses, and leaves the
+// pod's own as it is.
+func TestANetworkBesideThePods(t *testing.T) {
+	for address, want := range map[string]Prepared{
+		"": {MTU: 1400},
+		furtherAddress + "/24": {MTU: 1400, IPv4: netip.MustParsePrefix(furtherAddress + "/24"),
+			Server: netip.MustParseAddr("169.254.75.11")},
+	} {
+		p := newFurtherPod(t, address)
+		require.Equal(t, []string{"pod16367aacb67", "k6t-16367aacb67", "tap16367aacb67", "16367aacb67-nic"},
+			[]string{p.plan.PodInterface, p.plan.Bridge, p.plan.Tap, p.plan.nic()})
+		want.MAC = p.mac(t, p.plan.PodInterface)
+		own := p.look(t)
+		for range 2 {
+			done, err := p.plan.Prepare(context.Background(), p.Pod)
+			require.NoError(t, err)
+			require.Equal(t, want, done)
+		}
+		require.Equal(t, own, p.look(t))
+		guest := p.guest(t, want.MAC)
+		require.Equal(t, furtherNeighbor,
+			dialled(t, guest, "0.0.0.0", p.neighbour, furtherAddress+":8080"), "others reach the guest")
+	}
+}
+
+// TestAGuestBesideThePodsNetworkSpoofsNobody: by its MAC, and by its address where the network has given it one.
+func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
+	ip := netip.MustParseAddr
+	evil := net.HardwareAddr{2, 0, 0, 0, 0, 0x66}
+	for _, address := range []string{"", furtherAddress + "/24"} {
+		p := newFurtherPod(t, address)
+		done, err := p.plan.Prepare(context.Background(), p.Pod)
+		require.NoError(t, err)
+		guest := p.guest(t, done.MAC)
+		wire := frames(t, p.neighbour, "net1")
+		to := ip(furtherNeighbor)
+		anothers := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip("198.51.100.7"), to, 7000, 7000))
+		dropped := map[string][]byte{
+			"another's MAC":        ethernet(evil, unix.ETH_P_IP, datagram(ip(furtherAddress), to, 7000, 7000)),
+			"another's MAC by ARP": ethernet(done.MAC, unix.ETH_P_ARP, arpReply(evil, ip(furtherAddress))),
+		}
+		if address != "" {
+			dropped["another's IP"] = anothers
+		} else {
+			sendRaw(t, guest, anothers)
+			require.Equal(t, anothers[6:], wire.next(t)[6:len(anothers)], "addresses are not the pod's affair")
+		}
+		for name, f := range dropped {
+			sendRaw(t, guest, f)
+			last := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(furtherAddress), to, 7001, 7001))
+			sendRaw(t, guest, last)
+			require.Equal(t, last[6:], wire.next(t)[6:len(last)], name)
+		}
+	}
+}
+
+// TestThePodCarriesNothingBetweenItsNetworks: it forwards for its masqueraded guest, and would for anybody who sends it
+// something.
+func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
+	ip := netip.MustParseAddr
+	p := newFurtherPod(t, "") // an address of the pod's would be none to forward from
+	done, err := p.plan.Prepare(context.Background(), p.Pod)
+	require.NoError(t, err)
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		return ensureSysctls([]sysctl{{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
+	}))
+	guest := p.guest(t, done.MAC)
+	wire := packets(t, p.other, "eth0")
+	through := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(furtherAddress), ip(otherAddress), 7000, 7000))
+	copy(through, p.mac(t, p.plan.Bridge))
+	own := ethernet(p.mac(t, "eth0"), unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7000, 7001))
+
+	sendRaw(t, guest, through)
+	send(t, p.NetworkNamespace, "eth0", own)
+	from, port := wire.next(t)
+	require.Equal(t, ip(podAddress), from)
+	require.Equal(t, uint16(7001), port)
+
+	require.NoError(t, within(p.NetworkNamespace, func() error {
+		open := p.plan.guard(done.MAC, done.IPv4)
+		open.chains = open.chains[:len(open.chains)-1]
+		return applyRules(open)
+	}))
+	sendRaw(t, guest, through)
+	from, port = wire.next(t)
+	require.Equal(t, ip(furtherAddress), from, "without that rule it does")
+	require.Equal(t, uint16(7000), port)
+}
+
+func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
+	p := planned(t, Interface{Binding: Bridge, Queues: 1, Suffix: "16367aacb67", Number: 2})
+	require.Equal(t, map[string][]string{
+		"guard": {
+			`iifname "tap16367aacb67" ether saddr != 02:00:00:00:00:07 drop`,
+			`iifname "tap16367aacb67" ether type arp arp saddr ether != 02:00:00:00:00:07 drop`,
+		},
+		"input": {`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`},
+	}, read(p.guard(mac, netip.Prefix{})))
+	given := p.guard(mac, netip.MustParsePrefix(furtherAddress+"/24"))
+	require.Equal(t, "virtflow-16367aacb67", given.name, "each interface has a table of its own")
+	require.Equal(t, []string{
+		`iifname "tap16367aacb67" ether type arp accept`,
+		`iifname "tap16367aacb67" ether type ip udp sport 68 udp dport 67 accept`,
+		`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`,
+	}, read(given)["input"])
+	require.Contains(t, read(given)["guard"], `iifname "tap16367aacb67" ether type ip ip saddr 198.51.100.2 accept`)
+}
