@@ -27,7 +27,7 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 	var out []*rpc.GuestNetwork
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
 		iface := &vmi.Spec.Domain.Devices.Interfaces[i]
-		if iface.State == v1.InterfaceStateAbsent {
+		if iface.State == v1.InterfaceStateAbsent || iface.SRIOV != nil {
 			continue
 		}
 		problem := func(format string, args ...any) error {

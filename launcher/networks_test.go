@@ -50,9 +50,9 @@ func TestGuestNetworks(t *testing.T) {
 	}
 	for spec, problem := range map[string]string{
 		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                        `interfaces[0]: there is no network "a"`,
-		`{"domain":{"devices":{"interfaces":[{"name":"a","sriov":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:                "interfaces[0]: the kind of its network is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:               "interfaces[0]: the kind of its network is not supported yet",
 		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}},"networks":[{"name":"a","multus":{"networkName":"x"}}]}`: "interfaces[0]: its binding is not supported yet",
-		`{"domain":{"devices":{"interfaces":[{"name":"a","sriov":{}}]}},"networks":[{"name":"a","pod":{}}]}`:                          "interfaces[0]: its binding is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","passtBinding":{}}]}},"networks":[{"name":"a","pod":{}}]}`:                   "interfaces[0]: its binding is not supported yet",
 	} {
 		_, err := guestNetworks(connected(t, spec))
 		require.ErrorContains(t, err, problem)

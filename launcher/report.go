@@ -4,6 +4,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -30,6 +31,12 @@ func report(
 			Name: p.GetNetwork(), Mac: built.MAC.Address, PodInterface: p.GetPodInterface(),
 			Queues: queues(built), LinkState: link, Bridged: p.GetMac() != "",
 		})
+	}
+	for i := range vmi.Spec.Domain.Devices.Interfaces {
+		if f := &vmi.Spec.Domain.Devices.Interfaces[i]; f.SRIOV != nil {
+			out.Interfaces = append(out.Interfaces, &rpc.DomainInterface{
+				Name: f.Name, Mac: f.MacAddress, PodInterface: "pod" + multus.Suffix(f.Name)})
+		}
 	}
 	// Disks are built in the order of the spec.
 	for i := range d.Devices.Disks {

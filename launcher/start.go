@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -224,8 +225,12 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
+	networks := taps(interfaces)
+	if err := hostNetworks(l.vmi, os.Getenv, networks); err != nil {
+		return nil, err
+	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: taps(interfaces), Boot: boot,
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(), NVRAM: l.cfg.state().NVRAM(), TPM: l.cfg.state().TPM(),

@@ -24,6 +24,7 @@
 //	""            pods/status                         patch
 //	""            pods/eviction                       create
 //	""            persistentvolumeclaims              get, create   (of an instance that gets a pod)
+//	k8s.cni.cncf.io  network-attachment-definitions   get      (of an instance that names one)
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create

@@ -49,6 +49,9 @@ func (a *Activities) CreateTargetPod(
 	if awaits != nil {
 		return contract.CreateTargetPodResult{Refused: awaits.Message}, nil
 	}
+	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
+		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, err)
+	}
 	pod, err := render.Target(vmi, migration, options)
 	if err != nil {
 		return contract.CreateTargetPodResult{},

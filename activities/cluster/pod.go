@@ -66,6 +66,9 @@ func (a *Activities) CreateLauncherPod(
 		return a.awaits(in.VMI, out), nil
 	}
 	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
+	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
+		return out, a.podRefused(in.VMI, err)
+	}
 	pod, err := render.Pod(vmi, options)
 	if err != nil {
 		return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))

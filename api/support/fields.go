@@ -197,6 +197,7 @@ func devices() []Field {
 		{Path: "domain.devices.interfaces[].name"},
 		{Path: "domain.devices.interfaces[].bridge"},
 		{Path: "domain.devices.interfaces[].masquerade"},
+		{Path: "domain.devices.interfaces[].sriov"},
 		{Path: "domain.devices.interfaces[].ports[].name"},
 		{Path: "domain.devices.interfaces[].ports[].port"},
 		{Path: "domain.devices.interfaces[].ports[].protocol"},

@@ -70,6 +70,9 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 	domain := &vmi.Spec.Domain
 	add(!interfaces(vmi), kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
 		"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network")
+	add(slices.ContainsFunc(domain.Devices.Interfaces, func(n kubevirt.Interface) bool { return n.SRIOV != nil }),
+		kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
+		"cannot migrate VMI with an SR-IOV interface: its device is not detached for a migration yet")
 	if node != nil {
 		add(AsksHostModel(vmi, s) && !node.HostModel, kubevirt.VirtualMachineInstanceReasonCPUModeNotMigratable,
 			fmt.Sprintf("the node %q does not allow migration with host-model", node.Name))

@@ -84,6 +84,12 @@ func TestWhatKeepsAGuestWhereItIs(t *testing.T) {
 			node.HostModel = false
 		}},
 		{"InterfaceNotLiveMigratable",
+			"cannot migrate VMI with an SR-IOV interface: its device is not detached for a migration yet", func() {
+				vmi.Spec.Domain.Devices.Interfaces = append(vmi.Spec.Domain.Devices.Interfaces,
+					kubevirt.Interface{Name: "fast", InterfaceBindingMethod: kubevirt.InterfaceBindingMethod{
+						SRIOV: &kubevirt.InterfaceSRIOV{}}})
+			}},
+		{"InterfaceNotLiveMigratable",
 			"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network", func() {
 				vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
 					Bridge: &kubevirt.InterfaceBridge{}}

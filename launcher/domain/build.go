@@ -48,6 +48,9 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	}
 	d.Devices.Disks = disks
 	d.Devices.Interfaces = interfaces
+	if d.Devices.Hostdevs, err = hostNetworks(in); err != nil {
+		return nil, err
+	}
 	topology, d.VCPU, d.VCPUs = vcpus(spec, topology)
 	d.CPU = cpu(spec, topology, in.KVM)
 	memory(d, in.VMI, bytes)

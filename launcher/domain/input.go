@@ -43,9 +43,11 @@ type Volume struct {
 	Claim bool
 }
 
-// Interface is a tap device in the pod's network namespace.
+// Interface is a tap device in the pod's network namespace, or a device of the host's (SR-IOV).
 type Interface struct {
 	Tap string
+	// PCI is the address of the host's device.
+	PCI string
 	MTU int
 	// MAC that a bridged guest takes over from the pod, unless its VMI says another.
 	MAC string

@@ -15,7 +15,7 @@ func buildInterfaces(in Input) ([]libvirtxml.DomainInterface, error) {
 	for i := range spec.Devices.Interfaces {
 		iface := &spec.Devices.Interfaces[i]
 		field := fmt.Sprintf("spec.domain.devices.interfaces[%d]", i)
-		if iface.State == v1.InterfaceStateAbsent {
+		if iface.State == v1.InterfaceStateAbsent || iface.SRIOV != nil {
 			continue
 		}
 		device, ok := in.Interfaces[iface.Name]
@@ -27,6 +27,41 @@ func buildInterfaces(in Input) ([]libvirtxml.DomainInterface, error) {
 			return nil, invalid(field+".pciAddress", "%s", err)
 		}
 		out = append(out, built)
+	}
+	return out, nil
+}
+
+// SRIOVAlias is what the aliases of the host's network devices begin with; the interface's name follows.
+const SRIOVAlias = "ua-sriov-"
+
+// hostNetworks are the host's network devices, given to the guest whole. Their MACs are set before, by Multus' plugin.
+func hostNetworks(in Input) ([]libvirtxml.DomainHostdev, error) {
+	var out []libvirtxml.DomainHostdev
+	for i := range in.VMI.Spec.Domain.Devices.Interfaces {
+		iface := &in.VMI.Spec.Domain.Devices.Interfaces[i]
+		if iface.SRIOV == nil {
+			continue
+		}
+		field := fmt.Sprintf("spec.domain.devices.interfaces[%d]", i)
+		at, err := pciAddress(in.Interfaces[iface.Name].PCI)
+		if err != nil {
+			return nil, invalid(field, "the host's device for network %q: %s", iface.Name, err)
+		}
+		d := libvirtxml.DomainHostdev{
+			Managed: "no",
+			SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+				Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: at.PCI}},
+			Alias: &libvirtxml.DomainAlias{Name: SRIOVAlias + iface.Name},
+		}
+		if iface.PciAddress != "" {
+			if d.Address, err = pciAddress(iface.PciAddress); err != nil {
+				return nil, invalid(field+".pciAddress", "%s", err)
+			}
+		}
+		if iface.BootOrder != nil {
+			d.Boot = &libvirtxml.DomainDeviceBoot{Order: *iface.BootOrder}
+		}
+		out = append(out, d)
 	}
 	return out, nil
 }

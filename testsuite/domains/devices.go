@@ -41,6 +41,9 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 		default:
 			key := alias(e)
 			e.drop("alias")
+			if e.name == "hostdev" && e.attrs["mode"] == "subsystem" {
+				delete(e.attrs, "mode") // libvirt's own
+			}
 			f.add(e.name, deviceFacts(e, strings.TrimSpace(e.name+" "+key))...)
 		}
 	}

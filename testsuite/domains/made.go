@@ -200,7 +200,7 @@ func interfaces(vmi *kubevirtv1.VirtualMachineInstance, r *Record) map[string]do
 	out := map[string]domain.Interface{}
 	for i, n := range vmi.Spec.Networks {
 		out[n.Name] = domain.Interface{
-			Tap: fmt.Sprintf("tap%d", i), MTU: r.Facts.PodMTU,
+			Tap: fmt.Sprintf("tap%d", i), MTU: r.Facts.PodMTU, PCI: "0000:81:01.0",
 		}
 	}
 	return out

@@ -22,6 +22,8 @@ type Options struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
 	Settings   settings.Settings
+	// NetworkResources are what a pod on some of the VMI's networks has to ask for, by their names.
+	NetworkResources map[string]string
 	// Limited are the resources for which a quota of the namespace makes every container name a limit.
 	Limited Limited
 }
@@ -178,13 +180,13 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 		Name:            compute,
 		Image:           o.Image,
 		ImagePullPolicy: policy,
-		Env: []corev1.EnvVar{
+		Env: append([]corev1.EnvVar{
 			field("POD_NAME", "metadata.name"),
 			field("POD_UID", "metadata.uid"),
 			{Name: "ALLOW_EMULATION", Value: strconv.FormatBool(o.Settings.UseEmulation)},
-		},
+		}, networkEnv(vmi, o.NetworkResources)...),
 		Ports:                    ports(vmi),
-		Resources:                o.Limited.apply(resources(vmi, o.Settings), vmi),
+		Resources:                computeResources(vmi, o),
 		VolumeMounts:             mounts,
 		VolumeDevices:            claimDevices(vmi),
 		LivenessProbe:            probe(vmi.Spec.LivenessProbe),

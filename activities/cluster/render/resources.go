@@ -28,6 +28,8 @@ const (
 	// time.
 	emulationOverhead = 64 * mi
 	tpmOverhead       = 53 * mi // swtpm
+	// vfioOverhead is KubeVirt's, once for all devices of the host's: their memory is mapped into QEMU.
+	vfioOverhead = 1024 * mi
 )
 
 // diskSlack is added to what the user asks of local storage for logs, sockets and overlays' metadata: KubeVirt's 50M.
@@ -183,6 +185,9 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	}
 	if guaranteed(d) {
 		sum += guaranteedExtra
+	}
+	if slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirt.Interface) bool { return i.SRIOV != nil }) {
+		sum += vfioOverhead
 	}
 	if s.OverheadRatio > 0 {
 		sum = int64(float64(sum) * s.OverheadRatio)
