@@ -34,6 +34,11 @@ func (p *Preparer) Prepare(
 		if err != nil {
 			return nil, fmt.Errorf("preparing %s %s: %w", v.Kind, v.Name, err)
 		}
+		if matched(vmi, v.Name) {
+			if made.Blocks, err = blocks(made); err != nil {
+				return nil, fmt.Errorf("preparing %s %s: %w", v.Kind, v.Name, err)
+			}
+		}
 		out[v.Name] = made
 	}
 	return out, nil

@@ -87,10 +87,11 @@ func TestGolden(t *testing.T) {
 			"interfaces":[{"name":"default","masquerade":{},"model":"e1000e","state":"down","bootOrder":1}]}}}`},
 		"drives": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"root","tag":"t","disk":{"bus":"virtio","pciAddress":"0000:03:00.0"}},
 			{"name":"empty","cdrom":{}},{"name":"also-empty","cdrom":{"bus":"scsi"}},{"name":"seed","cdrom":{"readonly":false}},
-			{"name":"lun","lun":{"bus":"scsi"}},{"name":"read","lun":{"bus":"scsi","readonly":true}}]}},
+			{"name":"lun","blockSize":{"matchVolume":{}},"lun":{"bus":"scsi"}},{"name":"read","lun":{"bus":"scsi","readonly":true}}]}},
 			"volumes":[{"name":"root"},{"name":"seed"},{"name":"lun"},{"name":"read"}]}`,
 			volumes: map[string]domain.Volume{
-				"lun":  {Path: "/dev/virtflow/lun", Format: "raw", DirectIO: true, Block: true, Allocated: true, Claim: true},
+				"lun": {Path: "/dev/virtflow/lun", Format: "raw", DirectIO: true, Block: true, Allocated: true, Claim: true,
+					Blocks: domain.Blocks{Logical: 512, Physical: 4096, Discard: 4096}},
 				"read": {Path: "/dev/virtflow/read", Format: "raw", DirectIO: true, Block: true, Allocated: true, Claim: true},
 			}},
 		"networks": {spec: `{"domain":{` + guest + `,"devices":{"interfaces":[{"name":"default","masquerade":{}},

@@ -128,9 +128,7 @@ func buildDisk(
 	if err := setCache(field, d, disk, volume); err != nil {
 		return nil, err
 	}
-	if err := setBlockSize(field, d, disk); err != nil {
-		return nil, err
-	}
+	setBlockSize(d, disk, volume.Blocks)
 	if d.Target.Bus == busVirtio {
 		d.Model = virtioModel(spec)
 		if isTrue(spec.Devices.BlockMultiQueue) {
@@ -226,19 +224,20 @@ func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volu
 	return nil
 }
 
-func setBlockSize(field string, d *libvirtxml.DomainDisk, disk *v1.Disk) error {
-	if disk.BlockSize == nil {
-		return nil
+// setBlockSize has the disk have the blocks that its VMI says, or those that were found below it.
+func setBlockSize(d *libvirtxml.DomainDisk, disk *v1.Disk, found Blocks) {
+	switch {
+	case disk.BlockSize != nil && disk.BlockSize.Custom != nil:
+		custom := disk.BlockSize.Custom
+		d.BlockIO = &libvirtxml.DomainDiskBlockIO{
+			LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical,
+			DiscardGranularity: custom.DiscardGranularity,
+		}
+	case found != Blocks{}:
+		d.BlockIO = &libvirtxml.DomainDiskBlockIO{
+			LogicalBlockSize: found.Logical, PhysicalBlockSize: found.Physical, DiscardGranularity: ptr(found.Discard),
+		}
 	}
-	if disk.BlockSize.Custom == nil {
-		return invalid(field+".blockSize.matchVolume", "is not supported yet")
-	}
-	custom := disk.BlockSize.Custom
-	d.BlockIO = &libvirtxml.DomainDiskBlockIO{
-		LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical,
-		DiscardGranularity: custom.DiscardGranularity,
-	}
-	return nil
 }
 
 func virtioModel(spec *v1.DomainSpec) string {

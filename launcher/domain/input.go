@@ -41,7 +41,12 @@ type Volume struct {
 	Allocated, Thick bool
 	// Claim says that others may have it, too.
 	Claim bool
+	// Blocks are those of what it lies on, where its disk is to have the same.
+	Blocks Blocks
 }
+
+// Blocks are sizes of a disk's blocks, and of what is discarded, in bytes.
+type Blocks struct{ Logical, Physical, Discard uint }
 
 // Interface is a tap device in the pod's network namespace, or a device of the host's (SR-IOV).
 type Interface struct {
