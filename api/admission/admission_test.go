@@ -325,3 +325,17 @@ func TestReplicasNumbersAreNotTheUsers(t *testing.T) {
 		require.True(t, ask(t, how, c.now).Allowed)
 	}
 }
+
+// TestGatesThatSayNothingAnyMore are taken, and KubeVirt's warnings say so.
+func TestGatesThatSayNothingAnyMore(t *testing.T) {
+	resp := ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update},
+		`{"spec": {"configuration": {"developerConfiguration": {
+			"featureGates": ["HostDisk", "LiveMigration", "Macvtap"]}}}}`)
+	require.True(t, resp.Allowed, resp.Result)
+	require.Equal(t, []string{
+		`feature gate LiveMigration is deprecated (feature state is "General Availability"), therefore it can be ` +
+			"safely removed and is redundant. For more info, please look at: " +
+			"https://github.com/kubevirt/kubevirt/blob/main/docs/deprecation.md",
+		"Macvtap network binding is discontinued since v1.3. Please refer to Kubevirt user guide for alternatives.",
+	}, resp.Warnings)
+}

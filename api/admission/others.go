@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtflow/virtflow/api/support"
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/internal/defaults"
 )
 
 // validateKubeVirt keeps settings out of the configuration object that would do nothing.
@@ -23,5 +24,21 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	if err != nil {
 		return bad(err)
 	}
-	return answer(append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...))
+	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
+	return answer(causes, gateWarnings(kv)...)
+}
+
+// gateWarnings are for gates that say nothing any more.
+func gateWarnings(kv *kubevirtv1.KubeVirt) []string {
+	developer := kv.Spec.Configuration.DeveloperConfiguration
+	if developer == nil {
+		return nil
+	}
+	var out []string
+	for _, gate := range developer.FeatureGates {
+		if w := defaults.GateWarning(gate); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
 }

@@ -1,6 +1,9 @@
 package support
 
-import "github.com/virtflow/virtflow/workflows/contract"
+import (
+	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
 
 // VMISpec lists the supported fields of a VirtualMachineInstance's spec.
 func VMISpec() []Field {
@@ -25,6 +28,8 @@ func Configuration() []Field {
 	return []Field{
 		{Path: "configuration.additionalGuestMemoryOverheadRatio"},
 		{Path: "configuration.developerConfiguration.cpuAllocationRatio"},
+		{Path: "configuration.developerConfiguration.disabledFeatureGates[]", Values: defaults.KnownDisabledGates()},
+		{Path: "configuration.developerConfiguration.featureGates[]", Values: defaults.KnownGates()},
 		{Path: "configuration.developerConfiguration.memoryOvercommit"},
 		{Path: "configuration.developerConfiguration.nodeSelectors.**"},
 		{Path: "configuration.developerConfiguration.useEmulation"},
@@ -185,6 +190,7 @@ func devices() []Field {
 		{Path: "domain.devices.disks[].cdrom.tray", Values: []string{"closed"}},
 		{Path: "domain.devices.disks[].serial"},
 		{Path: "domain.devices.disks[].blockSize.custom.**"},
+		{Path: "domain.devices.disks[].blockSize.matchVolume.**"},
 		{Path: "domain.devices.disks[].bootOrder"},
 		{Path: "domain.devices.disks[].cache"},
 		{Path: "domain.devices.disks[].io"},

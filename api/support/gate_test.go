@@ -67,9 +67,23 @@ func TestRunStrategies(t *testing.T) {
 
 func TestAnEmptyConfigurationSaysNothing(t *testing.T) {
 	require.Empty(t, check(t, `{}`, Configuration(), &kubevirtv1.KubeVirtSpec{}))
-	require.Contains(t, check(t, `{"configuration": {"developerConfiguration": {"featureGates": ["Snapshot"]}}}`,
-		Configuration(), &kubevirtv1.KubeVirtSpec{}),
-		"spec.configuration.developerConfiguration.featureGates")
+}
+
+// TestFeatureGates: those whose meaning is known are taken, each by its name.
+func TestFeatureGates(t *testing.T) {
+	gates := func(list, name string) map[string]string {
+		return check(t, `{"configuration": {"developerConfiguration": {"`+list+`": ["`+name+`"]}}}`, Configuration(),
+			&kubevirtv1.KubeVirtSpec{})
+	}
+	const at = "spec.configuration.developerConfiguration."
+	for _, name := range []string{"HostDisk", "LiveMigration", "Macvtap", "RebootPolicy"} {
+		require.Empty(t, gates("featureGates", name), name)
+	}
+	for _, name := range []string{"Snapshot", "Root", "ExperimentalIgnitionSupport", "NoSuchGate"} {
+		require.Contains(t, gates("featureGates", name), at+"featureGates[0]", name)
+	}
+	require.Empty(t, gates("disabledFeatureGates", "DeclarativeHotplugVolumes"))
+	require.Contains(t, gates("disabledFeatureGates", "ImageVolume"), at+"disabledFeatureGates[0]")
 }
 
 func TestHowOutdatedLaunchersAreLeft(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
+// annotationSidecars lists the containers that KubeVirt starts beside a guest.
+const annotationSidecars = "hooks.kubevirt.io/hookSidecars"
+
 // pciTopology is the one layout of PCI ports that machines are built with.
 const pciTopology = "v3"
 
@@ -29,6 +32,10 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	// KubeVirt boots no such guest: its disks may be those of one that still runs elsewhere.
 	if _, set := m.Annotations[kubevirtv1.CreateMigrationTarget]; set {
 		refuse(kubevirtv1.CreateMigrationTarget, " is not supported yet: no guest is received from another cluster")
+	}
+	// Sidecars change a guest's domain and its data, so that it would be another machine.
+	if m.Annotations[annotationSidecars] != "" {
+		refuse(annotationSidecars, " is not supported yet: no sidecars are started")
 	}
 	// Whoever sets these expects a guest's devices at the addresses of another layout.
 	if v := m.Annotations[kubevirtv1.PciTopologyVersionAnnotation]; v != "" && v != pciTopology {
