@@ -16,6 +16,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
+	"github.com/virtflow/virtflow/launcher/hostcpus"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -229,8 +230,12 @@ func (l *Launcher) build(
 	if err := hostNetworks(l.vmi, os.Getenv, networks); err != nil {
 		return nil, err
 	}
+	cpus, err := l.ownCPUs()
+	if err != nil {
+		return nil, err
+	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot,
+		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(), NVRAM: l.cfg.state().NVRAM(), TPM: l.cfg.state().TPM(),
@@ -240,6 +245,14 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	return &built{domain: d, plan: plan, volumes: volumes}, nil
+}
+
+// ownCPUs are those that the node has given this pod, where the guest is to have them for itself.
+func (l *Launcher) ownCPUs() ([]domain.HostCPU, error) {
+	if c := l.vmi.Spec.Domain.CPU; c == nil || !c.DedicatedCPUPlacement {
+		return nil, nil
+	}
+	return hostcpus.Find()
 }
 
 func taps(interfaces []*rpc.PodInterface) map[string]domain.Interface {

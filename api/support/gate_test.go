@@ -27,7 +27,7 @@ func check(t *testing.T, spec string, fields []Field, into any) map[string]strin
 func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 	got := check(t, `{
 		"domain": {
-			"cpu": {"cores": 2, "dedicatedCpuPlacement": true}, "machine": {"type": "pc-i440fx"},
+			"cpu": {"cores": 2, "realtime": {}}, "machine": {"type": "pc-i440fx"},
 			"devices": {
 				"disks": [{"name": "c", "disk": {"bus": "usb"}}, {"name": "d", "cdrom": {"bus": "usb"}},
 					{"name": "a", "disk": {"bus": "virtio"}}, {"name": "b", "lun": {"reservation": true}}],
@@ -41,7 +41,7 @@ func TestEverySetFieldThatIsNotOnTheListIsRefusedByName(t *testing.T) {
 		"volumes": [{"name": "a", "containerDisk": {"image": "i"}}, {"name": "b", "hostDisk": {"path": "/c"}}]
 	}`, VMISpec(), &kubevirtv1.VirtualMachineInstanceSpec{})
 	require.Equal(t, map[string]string{
-		"spec.domain.cpu.dedicatedCpuPlacement": "spec.domain.cpu.dedicatedCpuPlacement is not supported yet",
+		"spec.domain.cpu.realtime": "spec.domain.cpu.realtime is not supported yet",
 		"spec.domain.machine.type": "spec.domain.machine.type: pc-i440fx is not supported yet " +
 			"(supported: q35, pc-q35*)",
 		"spec.domain.devices.disks[3].lun.reservation": "spec.domain.devices.disks[3].lun.reservation: true is not " +

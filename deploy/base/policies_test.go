@@ -48,10 +48,11 @@ func TestThePolicyForNodesPermitsWhatIsWritten(t *testing.T) {
 		require.Regexp(t, own, prefix+"x")
 	}
 	require.Regexp(t, own, contract.LabelSchedulable)
+	require.Regexp(t, own, contract.LabelCPUManager)
 	for _, key := range []string{
 		corev1.LabelHostname, corev1.LabelTopologyZone, "node-role.kubernetes.io/control-plane",
 		"node-restriction.kubernetes.io/tenant", "example.com/tenant",
-		"kubevirt.io/schedulable-not", "xkubevirt.io/schedulable", "evilvirtflow.io/x", "kubevirt.io",
+		"kubevirt.io/schedulable-not", "kubevirt.io/cpumanager-not", "xkubevirt.io/schedulable", "evilvirtflow.io/x", "kubevirt.io",
 		"cpu-model.node.kubevirt.io.example.com/x",
 	} {
 		require.NotRegexp(t, own, key)

@@ -79,6 +79,9 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 	}
 	device := devices(domain, s)
 	add(device != "", kubevirt.VirtualMachineInstanceReasonHostDeviceNotMigratable, device)
+	c := domain.CPU
+	add(c != nil && c.DedicatedCPUPlacement, contract.ReasonDedicatedCPUs,
+		"VMI has CPUs of its own, and those of another node have other numbers: moving it is not supported yet")
 	security := domain.LaunchSecurity
 	add(security != nil && (security.SEV != nil || security.SNP != nil),
 		kubevirt.VirtualMachineInstanceReasonSEVNotMigratable, "VMI uses SEV")

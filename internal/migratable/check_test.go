@@ -77,6 +77,10 @@ func TestWhatKeepsAGuestWhereItIs(t *testing.T) {
 		}},
 		{"TDXNotLiveMigratable", "VMI uses TDX", func() { vmi.Spec.Domain.LaunchSecurity.TDX = &kubevirt.TDX{} }},
 		{"SEVNotLiveMigratable", "VMI uses SEV", func() { vmi.Spec.Domain.LaunchSecurity.SEV = &kubevirt.SEV{} }},
+		{"DedicatedCPUsNotLiveMigratable", "VMI has CPUs of its own, and those of another node have other numbers: " +
+			"moving it is not supported yet", func() {
+			vmi.Spec.Domain.CPU = &kubevirt.CPU{DedicatedCPUPlacement: true, Model: kubevirt.CPUModeHostModel}
+		}},
 		{"HostDeviceNotLiveMigratable", "VMI specifies a GPU but feature gate VGPULiveMigration is not enabled", func() {
 			vmi.Spec.Domain.Devices.GPUs = []kubevirt.GPU{{}}
 		}},

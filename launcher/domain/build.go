@@ -5,8 +5,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Build makes the domain. Every error is an *InvalidError, except that a missing Volume or Interface in the input is
-// one too: the caller prepares them before.
+// Build makes the domain. Every error is an *InvalidError, or says that the host's CPUs do not suit. A missing Volume or
+// Interface in the input is one too: the caller prepares them before.
 func Build(in Input) (*libvirtxml.Domain, error) {
 	if err := Supported(in.VMI); err != nil {
 		return nil, err
@@ -51,9 +51,13 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	if d.Devices.Hostdevs, err = hostNetworks(in); err != nil {
 		return nil, err
 	}
+	present := topology.Sockets * topology.Cores * topology.Threads
 	topology, d.VCPU, d.VCPUs = vcpus(spec, topology)
 	d.CPU = cpu(spec, topology, in.KVM)
 	memory(d, in.VMI, bytes)
+	if err := pin(d, in, present); err != nil {
+		return nil, err
+	}
 	return d, arrangePCI(d, in.VMI)
 }
 

@@ -55,6 +55,7 @@ func TestGolden(t *testing.T) {
 		kvm         bool
 		volumes     map[string]domain.Volume
 		annotations map[string]string
+		cpus        []domain.HostCPU
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
 		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
@@ -97,6 +98,11 @@ func TestGolden(t *testing.T) {
 		"networks": {spec: `{"domain":{` + guest + `,"devices":{"interfaces":[{"name":"default","masquerade":{}},
 			{"name":"second","bridge":{},"model":"e1000","bootOrder":1},
 			{"name":"fast","sriov":{},"macAddress":"02:00:00:00:be:02","pciAddress":"0000:06:00.0","bootOrder":2}]}}}`},
+		"own-cpus": {spec: `{"domain":{"memory":{"guest":"1Gi","hugepages":{"pageSize":"2Mi"}},"ioThreadsPolicy":"shared",
+			"cpu":{"cores":4,"dedicatedCpuPlacement":true,"isolateEmulatorThread":true,"numa":{"guestMappingPassthrough":{}}},
+			"features":{"kvm":{"hidden":true}},"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}}]}}}`, kvm: true,
+			cpus: []domain.HostCPU{{ID: 2, Core: 2}, {ID: 3, Core: 2}, {ID: 5, Core: 4}, {ID: 12, Core: 12, Node: 1},
+				{ID: 13, Core: 12, Node: 1}, {ID: 14, Core: 14, Node: 1}}},
 		"claims": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"file","disk":{"bus":"virtio"}},{"name":"block","disk":{}},
 			{"name":"shared","shareable":true,"disk":{"bus":"virtio"}},{"name":"thick","disk":{"bus":"scsi"}},{"name":"iso","cdrom":{}},
 			{"name":"fixed","disk":{"bus":"virtio"}},{"name":"cached","io":"threads","cache":"writeback","disk":{"bus":"virtio"}}]}}}`,
@@ -114,7 +120,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(read(t, c.spec))
-			in.KVM = c.kvm
+			in.KVM, in.CPUs = c.kvm, c.cpus
 			maps.Copy(in.Volumes, c.volumes)
 			in.VMI.Annotations = c.annotations
 			in.Boot = domain.Boot{Kernel: "/run/virtflow/kernel-boot/k"}
@@ -152,7 +158,7 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","passtBinding":{}}]}}}`:                       "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                           "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                              "spec.domain.devices.interfaces[0]",
-		`{"domain":{` + memory + `,"cpu":{"dedicatedCpuPlacement":true},"devices":{}}}`:                                     "spec.domain.cpu.dedicatedCpuPlacement",
+		`{"domain":{` + memory + `,"cpu":{"realtime":{}},"devices":{}}}`:                                                    "spec.domain.cpu.realtime",
 		`{"domain":{` + memory + `,"firmware":{"acpi":{}},"devices":{}}}`:                                                   "spec.domain.firmware.acpi",
 	} {
 		_, err := domain.Build(input(read(t, spec)))

@@ -22,10 +22,7 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 	}{
 		{"spec.domain.launchSecurity", spec.LaunchSecurity != nil},
 		{"spec.domain.firmware.acpi", spec.Firmware != nil && spec.Firmware.ACPI != nil},
-		{"spec.domain.cpu.dedicatedCpuPlacement", spec.CPU != nil && spec.CPU.DedicatedCPUPlacement},
-		{"spec.domain.cpu.numa", spec.CPU != nil && spec.CPU.NUMA != nil},
 		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
-		{"spec.domain.cpu.isolateEmulatorThread", spec.CPU != nil && spec.CPU.IsolateEmulatorThread},
 		{"spec.domain.ioThreads", spec.IOThreads != nil},
 		{"spec.domain.devices.gpus", len(devices.GPUs) > 0},
 		{"spec.domain.devices.hostDevices", len(devices.HostDevices) > 0},

@@ -54,6 +54,9 @@ func features(spec *v1.DomainSpec, kvm bool) *libvirtxml.DomainFeatureList {
 	if needsSMM(spec) {
 		list.SMM = &libvirtxml.DomainFeatureSMM{State: "on"}
 	}
+	if kvm && spec.CPU != nil && spec.CPU.DedicatedCPUPlacement {
+		list.KVM = &libvirtxml.DomainFeatureKVM{HintDedicated: &libvirtxml.DomainFeatureState{State: "on"}}
+	}
 	f := spec.Features
 	if f == nil {
 		return list
@@ -69,7 +72,10 @@ func features(spec *v1.DomainSpec, kvm bool) *libvirtxml.DomainFeatureList {
 		}
 	}
 	if f.KVM != nil && f.KVM.Hidden && kvm {
-		list.KVM = &libvirtxml.DomainFeatureKVM{Hidden: &libvirtxml.DomainFeatureState{State: "on"}}
+		if list.KVM == nil {
+			list.KVM = &libvirtxml.DomainFeatureKVM{}
+		}
+		list.KVM.Hidden = &libvirtxml.DomainFeatureState{State: "on"}
 	}
 	if kvm {
 		list.PVSpinlock = featureState(f.Pvspinlock)

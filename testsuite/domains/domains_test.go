@@ -38,13 +38,13 @@ func TestDomains(t *testing.T) {
 	a := newAgreement(knownDomains())
 	compareAll(t, a, "testdata/domain-cases.jsonl.gz", func(r *Record) []Variant {
 		return slices.Sorted(maps.Keys(r.Domains))
-	}, func(r *Record, v Variant, vmi *kubevirtv1.VirtualMachineInstance, _ settings.Settings) (
+	}, func(r *Record, v Variant, vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) (
 		want, got Facts, err error,
 	) {
 		want, err = machine(r.Domains[v], &r.VMI)
 		require.NoError(t, err)
 		want["free ports"] = []string{strconv.Itoa(r.Ports.Extra + r.Ports.Placeholders)}
-		made, err := xml(t, vmi, r, v)
+		made, err := xml(t, vmi, r, v, s)
 		if err != nil {
 			return nil, nil, err
 		}

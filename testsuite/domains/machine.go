@@ -100,9 +100,27 @@ func processor(f Facts, d *element) {
 	}
 	for _, e := range cpu.all("numa/cell") {
 		memory := &element{text: e.attrs["memory"], attrs: map[string]string{"unit": e.attrs["unit"]}}
-		f.add("NUMA", "cell "+e.attrs["id"]+" cpus="+strings.ReplaceAll(e.attrs["cpus"], "0,1,2,3", "0-3")+
+		f.add("NUMA", "cell "+e.attrs["id"]+" cpus="+numbers(e.attrs["cpus"])+
 			" memory="+bytesOf(memory))
 	}
+}
+
+// numbers writes a list such as 0-2,5 with each of its numbers.
+func numbers(list string) string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if !isRange || err != nil || err2 != nil {
+			out = append(out, part)
+			continue
+		}
+		for ; from <= to; from++ {
+			out = append(out, strconv.Itoa(from))
+		}
+	}
+	return strings.Join(out, ",")
 }
 
 // firmware: which firmware it is can be said by a file (KubeVirt) or by what it has to offer.

@@ -31,7 +31,9 @@ func pod(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) (*corev1.P
 const launcherImage = "registry.example/virtflow/launcher:dev"
 
 // xml is the domain that the launcher of an admitted instance makes.
-func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) (string, error) {
+func xml(
+	t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant, s settings.Settings,
+) (string, error) {
 	t.Helper()
 	launched := render.Launched(vmi)
 	volumes, err := prepared(t, launched, r)
@@ -40,7 +42,7 @@ func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Vari
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
-		Boot: boot(launched),
+		Boot: boot(launched), CPUs: ownCPUs(vmi, s),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
 			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
@@ -50,6 +52,20 @@ func xml(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Vari
 		return "", err
 	}
 	return d.Marshal()
+}
+
+// ownCPUs are those that a node gives an instance's pod: the first ones of the recorded host, with two NUMA nodes of 16
+// CPUs, two threads a core.
+func ownCPUs(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) []domain.HostCPU {
+	p, err := pod(vmi, s)
+	if err != nil {
+		return nil
+	}
+	var out []domain.HostCPU
+	for i := range int(p.Spec.Containers[0].Resources.Limits.Cpu().Value()) {
+		out = append(out, domain.HostCPU{ID: i, Core: i - i%2, Node: i / 16}) //nolint:mnd // see above
+	}
+	return out
 }
 
 // boot are the files of a kernel to boot.

@@ -56,6 +56,11 @@ func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 		p.Log.Error().Err(err).Msg(
 			"the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
 	}
+	if found != nil {
+		if found.CPUManager, err = report.CPUManager(o.KubeletDir); err != nil {
+			p.Log.Error().Err(err).Msg("no VM that wants CPUs of its own is placed here")
+		}
+	}
 	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // nothing is known without it
 	cpu := report.ReadHost(string(cpuinfo))
 	return newHost(contract.NodeReport{
@@ -80,7 +85,8 @@ func (h *host) setKVM(problem error) {
 	}
 	h.now.Capabilities = h.found
 	if h.found != nil && h.found.VirtType != virtType {
-		h.now.Capabilities = &contract.HostCapabilities{VirtType: virtType, MachineTypes: h.found.MachineTypes}
+		h.now.Capabilities = &contract.HostCapabilities{VirtType: virtType, MachineTypes: h.found.MachineTypes,
+			CPUManager: h.found.CPUManager}
 	}
 	select {
 	case h.changed <- struct{}{}:

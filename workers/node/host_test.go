@@ -13,7 +13,7 @@ import (
 // TestKVMIsJudgedAnew: the report follows, and names no CPUs that were found with the other way of running guests.
 func TestKVMIsJudgedAnew(t *testing.T) {
 	found := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"},
-		HostModel: "Nehalem"}
+		HostModel: "Nehalem", CPUManager: true}
 	h := newHost(contract.NodeReport{Incarnation: "a"}, &found, errors.New("no such file"))
 	told := make(chan contract.NodeReport, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -23,7 +23,7 @@ func TestKVMIsJudgedAnew(t *testing.T) {
 		Capabilities: &found}, <-told)
 
 	h.setKVM(nil)
-	without := contract.HostCapabilities{VirtType: "kvm", MachineTypes: []string{"q35"}}
+	without := contract.HostCapabilities{VirtType: "kvm", MachineTypes: []string{"q35"}, CPUManager: true}
 	require.Equal(t, contract.NodeReport{Incarnation: "a", Sequence: 2, KVM: true, Capabilities: &without}, <-told)
 
 	h.setKVM(errors.New("a virtual CPU did not halt in time"))

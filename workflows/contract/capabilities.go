@@ -21,10 +21,15 @@ type HostCapabilities struct {
 	// TSCFrequency is that of the host's time stamp counter in Hz; 0: not known.
 	TSCFrequency uint64 `json:"tscFrequency,omitempty"`
 	TSCScalable  bool   `json:"tscScalable,omitempty"`
+	// CPUManager says that the kubelet gives guaranteed pods CPUs of their own.
+	CPUManager bool `json:"cpuManager,omitempty"`
 }
 
 // LabelVirtType on a node says how guests run there: kvm or qemu.
 const LabelVirtType = "virtflow.io/virt-type"
+
+// LabelCPUManager on a node is "true" where pods can have CPUs of their own; KubeVirt's.
+const LabelCPUManager = "kubevirt.io/cpumanager"
 
 // CapabilityPrefixes begin the labels of a node that say what its host offers guests. They are KubeVirt's, they are
 // many, and they are written as a whole: a label with one of these prefixes that is not called for is removed.
@@ -38,9 +43,9 @@ func CapabilityPrefixes() []string {
 	}
 }
 
-// IsCapability says that a label's key has one of CapabilityPrefixes.
+// IsCapability says that a label's key has one of CapabilityPrefixes, or is LabelCPUManager, which is written like them.
 func IsCapability(key string) bool {
-	return slices.ContainsFunc(CapabilityPrefixes(), func(p string) bool { return strings.HasPrefix(key, p) })
+	return key == LabelCPUManager || slices.ContainsFunc(CapabilityPrefixes(), func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
 // CapabilityDigest stands for all capability labels among the given ones: some hundred of them need not travel to be

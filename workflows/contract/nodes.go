@@ -15,6 +15,9 @@ const (
 	ReasonKVMUnavailable = "KVMUnavailable"
 )
 
+// ReasonDedicatedCPUs is why a guest with CPUs of its own cannot be moved.
+const ReasonDedicatedCPUs = "DedicatedCPUsNotLiveMigratable"
+
 // ActivityReportNode asks a node's worker, on the node's queue, for its present report. It only reads.
 const ActivityReportNode = "ReportNode"
 

@@ -66,6 +66,9 @@ func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 		out[tscFrequency] = strconv.FormatUint(c.TSCFrequency, 10)
 		out[tscScalable] = strconv.FormatBool(c.TSCScalable)
 	}
+	if c.CPUManager {
+		out[contract.LabelCPUManager] = "true"
+	}
 	if valid.MatchString(c.VirtType) {
 		out[contract.LabelVirtType] = c.VirtType
 	}

@@ -19,7 +19,7 @@ func offered() contract.HostCapabilities {
 		VirtType: "kvm", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"Penryn", "qemu64", "486-v1"},
 		CPUFeatures: []string{"aes"},
 		HostModel:   "Skylake-Client-IBRS", HostModelFeatures: []string{"ss"}, TSCFrequency: 2400000000,
-		TSCScalable: true,
+		TSCScalable: true, CPUManager: true,
 	}
 }
 
@@ -34,7 +34,9 @@ func TestCapabilityLabels(t *testing.T) {
 		"cpu-timer.node.kubevirt.io/tsc-frequency":                 "2400000000",
 		"cpu-timer.node.kubevirt.io/tsc-scalable":                  "true",
 		"virtflow.io/virt-type":                                    "kvm",
+		"kubevirt.io/cpumanager":                                   "true",
 	}, CapabilityLabels(offered()))
+	require.False(t, contract.IsCapability("kubevirt.io/cpumanager-of-somebody-else"))
 
 	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"})
 	require.Equal(t, "true", old["node-labeller.kubevirt.io/obsolete-host-model"])

@@ -30,6 +30,9 @@ func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map
 	if cpu == nil {
 		return n
 	}
+	if cpu.DedicatedCPUPlacement {
+		n[contract.LabelCPUManager] = "true"
+	}
 	if !hostCPU(cpu) {
 		n[kubevirt.CPUModelLabel+cpu.Model] = "true"
 	}

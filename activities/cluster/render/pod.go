@@ -196,10 +196,19 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 			RunAsNonRoot:             yes(),
 			AllowPrivilegeEscalation: &no,
 			ReadOnlyRootFilesystem:   yes(),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: capabilities(vmi)},
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
+}
+
+// capabilities of the container beyond none. Only with this one does RuntimeDefault's seccomp profile let QEMU say on
+// which NUMA node memory lies. The launcher, which is not root and cannot become it, never has the capability itself.
+func capabilities(vmi *kubevirt.VirtualMachineInstance) []corev1.Capability {
+	if c := vmi.Spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
+		return []corev1.Capability{"SYS_NICE"}
+	}
+	return nil
 }
 
 func field(name, path string) corev1.EnvVar {

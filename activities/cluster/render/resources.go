@@ -71,6 +71,9 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if m := vmi.Spec.Domain.Memory; m != nil && m.Hugepages != nil {
 		hugepages(r, vmi, overhead, s)
 	}
+	if dedicated(vmi) {
+		ownCPUs(r, vmi)
+	}
 	slack := *resource.NewQuantity(diskSlack, resource.DecimalSI)
 	storage := r.Requests[corev1.ResourceEphemeralStorage]
 	storage.Add(slack)
@@ -110,6 +113,31 @@ func hugepages(
 	r.Requests[corev1.ResourceMemory] = rest
 	if _, ok := r.Limits[corev1.ResourceMemory]; ok {
 		r.Limits[corev1.ResourceMemory] = rest
+	}
+}
+
+func dedicated(vmi *kubevirt.VirtualMachineInstance) bool {
+	c := vmi.Spec.Domain.CPU
+	return c != nil && c.DedicatedCPUPlacement
+}
+
+// ownCPUs asks for what makes a kubelet give a container CPUs for itself: a whole number of them, in a pod whose
+// requests are its limits. An isolated emulator has one beside those of the guest, or two where the annotation says
+// that the sum has to be even.
+func ownCPUs(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance) {
+	n := vcpus(vmi)
+	if vmi.Spec.Domain.CPU.IsolateEmulatorThread {
+		n++
+		if _, even := vmi.Annotations[kubevirt.EmulatorThreadCompleteToEvenParity]; even {
+			n += n % 2
+		}
+	}
+	cpus := *resource.NewQuantity(n, resource.DecimalSI)
+	r.Requests[corev1.ResourceCPU], r.Limits[corev1.ResourceCPU] = cpus, cpus
+	if limit, ok := r.Limits[corev1.ResourceMemory]; ok {
+		r.Requests[corev1.ResourceMemory] = limit
+	} else {
+		r.Limits[corev1.ResourceMemory] = r.Requests[corev1.ResourceMemory]
 	}
 }
 
@@ -196,6 +224,9 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 }
 
 func guaranteed(d *kubevirt.DomainSpec) bool {
+	if d.CPU != nil && d.CPU.DedicatedCPUPlacement {
+		return true
+	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		limit, ok := d.Resources.Limits[name]
 		if !ok {

@@ -1,0 +1,64 @@
+package render
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/settings"
+)
+
+// TestOwnCPUs: a kubelet gives CPUs of their own to containers that ask for whole ones, in pods that are guaranteed.
+func TestOwnCPUs(t *testing.T) {
+	even := map[string]string{kubevirt.EmulatorThreadCompleteToEvenParity: ""}
+	for name, c := range map[string]struct {
+		cpu         kubevirt.CPU
+		annotations map[string]string
+		limits      corev1.ResourceList
+		overcommit  bool
+		want        int64
+	}{
+		"topology":          {cpu: kubevirt.CPU{Sockets: 2, Cores: 2, MaxSockets: 8}, want: 4},
+		"emulator":          {cpu: kubevirt.CPU{Cores: 4, IsolateEmulatorThread: true}, want: 5},
+		"emulator, even":    {cpu: kubevirt.CPU{Cores: 4, IsolateEmulatorThread: true}, annotations: even, want: 6},
+		"is even":           {cpu: kubevirt.CPU{Cores: 3, IsolateEmulatorThread: true}, annotations: even, want: 4},
+		"no emulator, even": {cpu: kubevirt.CPU{Cores: 3}, annotations: even, want: 3},
+		"limits": {limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3"),
+			corev1.ResourceMemory: resource.MustParse("1Gi")}, want: 3},
+		"overcommitted": {cpu: kubevirt.CPU{Cores: 2}, overcommit: true, want: 2,
+			limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vmi := example()
+			c.cpu.DedicatedCPUPlacement = true
+			vmi.Annotations, vmi.Spec.Domain.CPU = c.annotations, &c.cpu
+			vmi.Spec.Domain.Resources.Limits, vmi.Spec.Domain.Resources.OvercommitGuestOverhead = c.limits, c.overcommit
+			pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+			require.NoError(t, err)
+			r := pod.Spec.Containers[0].Resources
+			require.EqualValues(t, c.want*1000, r.Limits.Cpu().MilliValue())
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				require.Equal(t, r.Limits.Name(name, resource.DecimalSI).Value(),
+					r.Requests.Name(name, resource.DecimalSI).Value(), name)
+			}
+			require.GreaterOrEqual(t, r.Requests.Memory().Value(), guestMemory(vmi, settings.Default()))
+			require.Equal(t, "true", pod.Spec.NodeSelector["kubevirt.io/cpumanager"])
+			require.Nil(t, pod.Spec.Containers[0].SecurityContext.Capabilities.Add)
+		})
+	}
+}
+
+// TestNUMANeedsACapability, in the seccomp profile's eyes, and only that does.
+func TestNUMANeedsACapability(t *testing.T) {
+	vmi := example()
+	vmi.Spec.Domain.CPU = &kubevirt.CPU{Cores: 1, DedicatedCPUPlacement: true,
+		NUMA: &kubevirt.NUMA{GuestMappingPassthrough: &kubevirt.NUMAGuestMappingPassthrough{}}}
+	pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.NoError(t, err)
+	c := pod.Spec.Containers[0].SecurityContext
+	require.Equal(t, []corev1.Capability{"SYS_NICE"}, c.Capabilities.Add)
+	require.False(t, *c.AllowPrivilegeEscalation)
+}

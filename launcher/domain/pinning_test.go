@@ -1,0 +1,96 @@
+package domain_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+// host has cores of two threads, four cores in each of two NUMA nodes, numbered as Linux does on many machines: the
+// second threads come after all first ones.
+func host(ids ...int) []domain.HostCPU {
+	var out []domain.HostCPU
+	for _, id := range ids {
+		core := id % 8
+		out = append(out, domain.HostCPU{ID: id, Core: core, Node: core / 4})
+	}
+	return out
+}
+
+func TestWhereVirtualCPUsRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		cpu      string
+		host     []domain.HostCPU
+		pins     string
+		emulator string
+		err      string
+	}{
+		"one each":                {cpu: `"cores":3`, host: host(1, 2, 9), pins: "1 9 2"},
+		"threads share a core":    {cpu: `"cores":2,"threads":2`, host: host(1, 2, 9, 10), pins: "1 9 2 10"},
+		"whole cores come first":  {cpu: `"cores":2,"threads":2`, host: host(0, 2, 3, 10), pins: "2 10 0 3"},
+		"nodes are filled":        {cpu: `"cores":3`, host: host(7, 1, 2), pins: "1 2 7"},
+		"of sockets to come none": {cpu: `"sockets":2,"maxSockets":8`, host: host(0, 1), pins: "0 1"},
+		"emulator":                {cpu: `"cores":1,"isolateEmulatorThread":true`, host: host(0, 1), pins: "0", emulator: "1"},
+		"emulator with two":       {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1, 2, 3), pins: "0 1", emulator: "2,3"},
+		"too few":                 {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 CPUs of its own, and the pod has 2"},
+		"none for the emulator":   {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 CPUs"},
+		"all of the node's":       {cpu: `"cores":2`, host: host(0, 1, 2), err: "has to have the policy static"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"cpu":{"dedicatedCpuPlacement":true,`+c.cpu+
+				`},"devices":{}}}`))
+			in.CPUs = c.host
+			d, err := domain.Build(in)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			var pins []string
+			for i, pin := range d.CPUTune.VCPUPin {
+				require.EqualValues(t, i, pin.VCPU)
+				pins = append(pins, pin.CPUSet)
+			}
+			require.Equal(t, c.pins, strings.Join(pins, " "))
+			require.Equal(t, c.emulator != "", d.CPUTune.EmulatorPin != nil)
+			if c.emulator != "" {
+				require.Equal(t, c.emulator, d.CPUTune.EmulatorPin.CPUSet)
+			}
+		})
+	}
+}
+
+// TestMemoryOfNUMANodes: whole pages, all of the memory, and as even as that allows.
+func TestMemoryOfNUMANodes(t *testing.T) {
+	build := func(memory string, cpus ...int) ([]uint, error) {
+		in := input(read(t, `{"domain":{"memory":{"guest":"`+memory+`","hugepages":{"pageSize":"2Mi"}},"cpu":{"cores":`+
+			strconv.Itoa(len(cpus))+`,"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"devices":{}}}`))
+		in.CPUs = host(cpus...)
+		d, err := domain.Build(in)
+		if err != nil {
+			return nil, err
+		}
+		var out []uint
+		for _, cell := range d.CPU.Numa.Cell {
+			out = append(out, cell.Memory>>20)
+		}
+		return out, nil
+	}
+	for _, c := range []struct {
+		memory string
+		cpus   []int
+		want   []uint
+	}{
+		{"64Mi", []int{0, 1}, []uint{64}}, {"64Mi", []int{0, 7}, []uint{32, 32}}, {"6Mi", []int{0, 7}, []uint{4, 2}},
+	} {
+		got, err := build(c.memory, c.cpus...)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	_, err := build("2Mi", 0, 7)
+	require.ErrorContains(t, err, "less than one for each of 2 NUMA nodes")
+}

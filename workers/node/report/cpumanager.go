@@ -1,0 +1,29 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// CPUManager says whether the kubelet gives guaranteed pods CPUs of their own: the policy of its CPU manager is static,
+// as its state says in its directory. A kubelet without that state does not.
+func CPUManager(kubeletDir string) (bool, error) {
+	b, err := os.ReadFile(filepath.Join(kubeletDir, "cpu_manager_state"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the state of the kubelet's CPU manager: %w", err)
+	}
+	var state struct {
+		PolicyName string `json:"policyName"`
+	}
+	if err := json.Unmarshal(b, &state); err != nil {
+		return false, fmt.Errorf("reading the state of the kubelet's CPU manager: %w", err)
+	}
+	return state.PolicyName == "static", nil
+}
