@@ -17,6 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/hostcpus"
+	"github.com/virtflow/virtflow/launcher/hostdevices"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
@@ -236,6 +237,7 @@ func (l *Launcher) build(
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
+		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			Agent: l.cfg.agent(), NVRAM: l.cfg.state().NVRAM(), TPM: l.cfg.state().TPM(),

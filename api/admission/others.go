@@ -24,6 +24,7 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	if err != nil {
 		return bad(err)
 	}
+	causes = append(causes, support.HostDevices(kv.Spec.Configuration.PermittedHostDevices)...)
 	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
 	return answer(causes, gateWarnings(kv)...)
 }

@@ -5,9 +5,6 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// annotationSidecars lists the containers that KubeVirt starts beside a guest.
-const annotationSidecars = "hooks.kubevirt.io/hookSidecars"
-
 // pciTopology is the one layout of PCI ports that machines are built with.
 const pciTopology = "v3"
 
@@ -34,8 +31,8 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 		refuse(kubevirtv1.CreateMigrationTarget, " is not supported yet: no guest is received from another cluster")
 	}
 	// Sidecars change a guest's domain and its data, so that it would be another machine.
-	if m.Annotations[annotationSidecars] != "" {
-		refuse(annotationSidecars, " is not supported yet: no sidecars are started")
+	if m.Annotations[annotationHooks] != "" {
+		refuse(annotationHooks, " is not supported yet: nothing runs beside the launcher")
 	}
 	// Whoever sets these expects a guest's devices at the addresses of another layout.
 	if v := m.Annotations[kubevirtv1.PciTopologyVersionAnnotation]; v != "" && v != pciTopology {
@@ -44,9 +41,6 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	if _, set := m.Annotations[kubevirtv1.PciInterfaceSlotCountAnnotation]; set {
 		refuse(kubevirtv1.PciInterfaceSlotCountAnnotation,
 			" is not supported yet: ports are laid out as "+pciTopology)
-	}
-	if m.Annotations[annotationHooks] != "" {
-		refuse(annotationHooks, " is not supported yet: nothing runs beside the launcher")
 	}
 	// Nothing would be injected into a pod that has room for the launcher alone.
 	for _, at := range []struct {

@@ -19,7 +19,7 @@ func TestAnnotationsAndLabelsThatWouldBeIgnoredToSomebodysHarmAreRefused(t *test
 	require.Equal(t, []string{
 		"metadata.annotations[kubevirt.io/create-migration-target] is not supported yet: no guest is received from " +
 			"another cluster",
-		"metadata.annotations[hooks.kubevirt.io/hookSidecars] is not supported yet: no sidecars are started",
+		"metadata.annotations[hooks.kubevirt.io/hookSidecars] is not supported yet: nothing runs beside the launcher",
 		"metadata.annotations[kubevirt.io/pci-topology-version]: v2 is not supported yet (supported: v3)",
 		"metadata.annotations[kubevirt.io/pci-interface-slot-count] is not supported yet: ports are laid out as v3",
 	}, refused(map[string]string{

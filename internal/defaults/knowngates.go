@@ -7,9 +7,10 @@ import (
 
 // KnownGates are the feature gates that may be turned on by name. Those beside the inactive ones permit something that
 // the rules of admission ask about, and nothing else: what is permitted and does not run is refused by its field.
+// CPUManager has KubeVirt label the nodes whose kubelets give CPUs away, which is always done here.
 func KnownGates() []string {
 	out := []string{
-		GateContainerPathVolumes, GateDownwardMetrics, GateHostDevices, GateHostDisk, GateNetworkDevicesWithDRA,
+		"CPUManager", GateContainerPathVolumes, GateDownwardMetrics, GateHostDevices, GateHostDisk, GateNetworkDevicesWithDRA,
 		GatePortRanges, GateReservedOverhead, GateSidecar, GateTDX, GateUtilityVolumes, GateVirtioFSStorage, GateVSOCK,
 	}
 	out = append(out, onByDefault()...)

@@ -5,8 +5,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Build makes the domain. Every error is an *InvalidError, or says that the host's CPUs do not suit. A missing Volume or
-// Interface in the input is one too: the caller prepares them before.
+// Build makes the domain. Every error is an *InvalidError, or says that the host's CPUs or devices do not suit. A
+// missing Volume or Interface in the input is one too: the caller prepares them before.
 func Build(in Input) (*libvirtxml.Domain, error) {
 	if err := Supported(in.VMI); err != nil {
 		return nil, err
@@ -46,11 +46,16 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	if p := spec.RebootPolicy; p != nil && *p == v1.RebootPolicyTerminate {
 		d.OnReboot = "destroy"
 	}
-	d.Devices.Disks = disks
-	d.Devices.Interfaces = interfaces
-	if d.Devices.Hostdevs, err = hostNetworks(in); err != nil {
+	if err := attach(d.Devices, spec, in.HostDevices); err != nil {
 		return nil, err
 	}
+	d.Devices.Disks = disks
+	d.Devices.Interfaces = interfaces
+	ports, err := hostNetworks(in)
+	if err != nil {
+		return nil, err
+	}
+	d.Devices.Hostdevs = append(d.Devices.Hostdevs, ports...)
 	present := topology.Sockets * topology.Cores * topology.Threads
 	topology, d.VCPU, d.VCPUs = vcpus(spec, topology)
 	d.CPU = cpu(spec, topology, in.KVM)

@@ -56,6 +56,7 @@ func TestGolden(t *testing.T) {
 		volumes     map[string]domain.Volume
 		annotations map[string]string
 		cpus        []domain.HostCPU
+		hostDevices domain.HostDevices
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
 		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
@@ -103,6 +104,13 @@ func TestGolden(t *testing.T) {
 			"features":{"kvm":{"hidden":true}},"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}}]}}}`, kvm: true,
 			cpus: []domain.HostCPU{{ID: 2, Core: 2}, {ID: 3, Core: 2}, {ID: 5, Core: 4}, {ID: 12, Core: 12, Node: 1},
 				{ID: 13, Core: 12, Node: 1}, {ID: 14, Core: 14, Node: 1}}},
+		"host-devices": {spec: `{"domain":{` + guest + `,"devices":{"gpus":[{"name":"a","deviceName":"v/gpu"},{"name":"b","deviceName":"v/gpu"},
+			{"name":"c","deviceName":"v/slice"}],"hostDevices":[{"name":"card","deviceName":"v/card"},{"name":"stick","deviceName":"v/stick"}]}}}`,
+			hostDevices: domain.HostDevices{
+				PCI:      map[string][]string{"v/gpu": {"0000:60:00.0", "0000:60:1f.7"}, "v/card": {"0001:05:00.0"}},
+				Mediated: map[string][]string{"v/slice": {"aa618089-8b16-4d01-a136-25a0f3c73123"}},
+				USB:      map[string][]string{"v/stick": {"1:2"}},
+			}},
 		"claims": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"file","disk":{"bus":"virtio"}},{"name":"block","disk":{}},
 			{"name":"shared","shareable":true,"disk":{"bus":"virtio"}},{"name":"thick","disk":{"bus":"scsi"}},{"name":"iso","cdrom":{}},
 			{"name":"fixed","disk":{"bus":"virtio"}},{"name":"cached","io":"threads","cache":"writeback","disk":{"bus":"virtio"}}]}}}`,
@@ -120,7 +128,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(read(t, c.spec))
-			in.KVM, in.CPUs = c.kvm, c.cpus
+			in.KVM, in.CPUs, in.HostDevices = c.kvm, c.cpus, c.hostDevices
 			maps.Copy(in.Volumes, c.volumes)
 			in.VMI.Annotations = c.annotations
 			in.Boot = domain.Boot{Kernel: "/run/virtflow/kernel-boot/k"}

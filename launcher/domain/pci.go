@@ -103,7 +103,9 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 		add(&list.Interfaces[i].Address, kindOf(list.Interfaces[i].Model.Type))
 	}
 	for i := range list.Hostdevs {
-		add(&list.Hostdevs[i].Address, express)
+		if list.Hostdevs[i].SubsysUSB == nil {
+			add(&list.Hostdevs[i].Address, express)
+		}
 	}
 	for i := range list.Controllers {
 		switch c := &list.Controllers[i]; {

@@ -31,7 +31,7 @@ func gates() []string {
 }
 
 // configured is the KubeVirt object of a case's cluster.
-func configured(config string, v Variant) *kubevirtv1.KubeVirt {
+func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVirt {
 	kv := &kubevirtv1.KubeVirt{}
 	kv.Status.DefaultArchitecture = "amd64"
 	developer := &kubevirtv1.DeveloperConfiguration{UseEmulation: v == Emulated}
@@ -39,6 +39,13 @@ func configured(config string, v Variant) *kubevirtv1.KubeVirt {
 		developer.FeatureGates = gates()
 	}
 	kv.Spec.Configuration.DeveloperConfiguration = developer
+	if len(permitted) > 0 {
+		kv.Spec.Configuration.PermittedHostDevices = &kubevirtv1.PermittedHostDevices{}
+	}
+	for _, name := range permitted { // which list it is on makes no difference to a VM
+		list := &kv.Spec.Configuration.PermittedHostDevices.PciHostDevices
+		*list = append(*list, kubevirtv1.PciHostDevice{ResourceName: name, ExternalResourceProvider: true})
+	}
 	if v == Stage {
 		stage := kubevirtv1.VMRolloutStrategyStage
 		kv.Spec.Configuration.VMRolloutStrategy = &stage
@@ -59,9 +66,9 @@ type clusters map[string]*webhooks
 
 func (c clusters) of(t testing.TB, r *Record, v Variant) *webhooks {
 	t.Helper()
-	name := r.Config + " " + string(v)
+	name := fmt.Sprint(r.Config, " ", v, " ", r.Facts.Permitted)
 	if c[name] == nil {
-		kv := configured(r.Config, v)
+		kv := configured(r.Config, v, r.Facts.Permitted)
 		s := settings.From(kv)
 		w := &webhooks{Settings: s, handlers: virtadmission.Handlers(virtadmission.Options{
 			Cluster: func(context.Context) (defaults.Cluster, error) { return s.Cluster, nil },

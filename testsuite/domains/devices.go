@@ -39,6 +39,9 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 				f.add("video", deviceFacts(e, "video")...)
 			}
 		default:
+			if e.name == "hostdev" {
+				e.attrs["mode"] = "subsystem" // libvirt's own
+			}
 			key := alias(e)
 			e.drop("alias")
 			if e.name == "hostdev" && e.attrs["mode"] == "subsystem" {
@@ -173,7 +176,9 @@ func onRootPort(e *element) bool {
 		return e.attrs["model"] != "none"
 	case "input":
 		return e.attrs["bus"] == "virtio"
-	case "rng", "filesystem", "hostdev", "vsock":
+	case "hostdev":
+		return e.attrs["type"] != "usb"
+	case "rng", "filesystem", "vsock":
 		return true
 	default:
 		return false

@@ -42,7 +42,7 @@ func xml(
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
-		Boot: boot(launched), CPUs: ownCPUs(vmi, s),
+		Boot: boot(launched), CPUs: ownCPUs(vmi, s), HostDevices: hostDevices(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
 			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
@@ -64,6 +64,29 @@ func ownCPUs(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) []doma
 	var out []domain.HostCPU
 	for i := range int(p.Spec.Containers[0].Resources.Limits.Cpu().Value()) {
 		out = append(out, domain.HostCPU{ID: i, Core: i - i%2, Node: i / 16}) //nolint:mnd // see above
+	}
+	return out
+}
+
+// hostDevices are those that a node's device plugins give an instance's pod. Where they are the guest does not see; of
+// which kind each is says its name in the records.
+func hostDevices(vmi *kubevirtv1.VirtualMachineInstance) domain.HostDevices {
+	out := domain.HostDevices{PCI: map[string][]string{}, Mediated: map[string][]string{}, USB: map[string][]string{}}
+	add := func(name string) {
+		switch {
+		case strings.Contains(name, "usb"), strings.HasSuffix(name, "/storage"):
+			out.USB[name] = append(out.USB[name], "1:2")
+		case strings.Contains(name, "GRID"):
+			out.Mediated[name] = append(out.Mediated[name], "aa618089-8b16-4d01-a136-000000000000")
+		default:
+			out.PCI[name] = append(out.PCI[name], fmt.Sprintf("0000:60:%02x.0", len(out.PCI[name])))
+		}
+	}
+	for _, g := range vmi.Spec.Domain.Devices.GPUs {
+		add(g.DeviceName)
+	}
+	for _, h := range vmi.Spec.Domain.Devices.HostDevices {
+		add(h.DeviceName)
 	}
 	return out
 }

@@ -28,6 +28,8 @@ type Record struct {
 		DirectIO bool              `json:"directIO"`
 		PodMTU   int               `json:"podMTU"`
 		Claims   map[string]string `json:"claims"` // volume mode by name
+		// Permitted are the resources that the configuration names as devices of hosts.
+		Permitted []string `json:"permittedHostDevices"`
 	} `json:"facts"`
 	Domains map[Variant]string     `json:"domains"`
 	Pods    map[Variant]corev1.Pod `json:"pods"`

@@ -190,6 +190,13 @@ func PrepareNetworks(ctx context.Context, launcher *launchers.Launcher) ([]launc
 	if err := poddevice.Ensure(root); err != nil {
 		return nil, err
 	}
+	if vfio, err := poddevice.HasVFIO(root); err != nil {
+		return nil, err
+	} else if vfio {
+		if err := launcher.Peer.AllowLocking(); err != nil {
+			return nil, err
+		}
+	}
 	plans, err := launcher.Networks(ctx)
 	if err != nil {
 		return nil, err

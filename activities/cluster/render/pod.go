@@ -38,6 +38,9 @@ const (
 
 // Pod makes the launcher pod of a VMI. An error names the part of the VMI that cannot be served.
 func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
+	if err := permitted(&vmi.Spec.Domain, o.Settings); err != nil {
+		return nil, err
+	}
 	annotations, err := podAnnotations(vmi)
 	if err != nil {
 		return nil, err
@@ -81,6 +84,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			DNSPolicy:                 vmi.Spec.DNSPolicy,
 			DNSConfig:                 vmi.Spec.DNSConfig,
 			ImagePullSecrets:          pullSecrets(vmi, o.Settings),
+			ResourceClaims:            resourceClaims(vmi),
 			Containers:                []corev1.Container{computeContainer(vmi, o, mounts)},
 			Volumes:                   volumes,
 		},

@@ -74,6 +74,11 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if dedicated(vmi) {
 		ownCPUs(r, vmi)
 	}
+	for _, name := range hostDevices(&vmi.Spec.Domain) {
+		n := r.Limits[name]
+		n.Add(resource.MustParse("1"))
+		r.Limits[name] = n
+	}
 	slack := *resource.NewQuantity(diskSlack, resource.DecimalSI)
 	storage := r.Requests[corev1.ResourceEphemeralStorage]
 	storage.Add(slack)
@@ -214,8 +219,12 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	if guaranteed(d) {
 		sum += guaranteedExtra
 	}
-	if slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirt.Interface) bool { return i.SRIOV != nil }) {
+	sriov := slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirt.Interface) bool { return i.SRIOV != nil })
+	if sriov || len(hostDevices(d)) > 0 {
 		sum += vfioOverhead
+	}
+	if m := d.Memory; m != nil && m.ReservedOverhead != nil && m.ReservedOverhead.AddedOverhead != nil {
+		sum += m.ReservedOverhead.AddedOverhead.Value()
 	}
 	if s.OverheadRatio > 0 {
 		sum = int64(float64(sum) * s.OverheadRatio)

@@ -13,16 +13,20 @@ import (
 
 // giveClaims gives the launcher's user the PersistentVolumeClaims that are devices. Dev is the pod's /dev. What a pod
 // may do with one of them its device rules say, which the kubelet has had made for the claims of the pod.
-func giveClaims(dev int) error {
-	opened, err := openDir(dev, claims.DevicesName)
+func giveClaims(dev int) error { return giveIn(dev, dev, claims.DevicesName, unix.S_IFBLK, 0) }
+
+// giveIn gives the launcher's user the devices in a directory of the pod's /dev, and in as many levels below. It is no
+// error that there is no such directory; it is one that something else is in it.
+func giveIn(dev, parent int, name string, kind uint32, deeper int) error {
+	opened, err := openDir(parent, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("opening it: %w", err)
 	}
-	dir := os.NewFile(uintptr(opened), claims.DevicesName) //nolint:gosec // a descriptor
-	defer dir.Close()                                      //nolint:errcheck // only read from
+	dir := os.NewFile(uintptr(opened), name) //nolint:gosec // a descriptor
+	defer dir.Close()                        //nolint:errcheck // only read from
 	var in unix.Stat_t
 	if err := unix.Fstat(dev, &in); err != nil {
 		return fmt.Errorf("looking at /dev: %w", err)
@@ -36,10 +40,19 @@ func giveClaims(dev int) error {
 		if err := unix.Fstatat(opened, name, &is, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return fmt.Errorf("looking at %s: %w", name, err)
 		}
-		if is.Mode&unix.S_IFMT != unix.S_IFBLK {
-			return fmt.Errorf("%s is no block device", name)
+		switch is.Mode & unix.S_IFMT {
+		case kind:
+			err = give(opened, name, &is, &in)
+		case unix.S_IFDIR:
+			err = errors.New("is a directory")
+			if deeper > 0 {
+				err = giveIn(dev, opened, name, kind, deeper-1)
+			}
+		default:
+			what := map[uint32]string{unix.S_IFBLK: "block", unix.S_IFCHR: "character"}
+			err = errors.New("is no " + what[kind] + " device")
 		}
-		if err := give(opened, name, &is, &in); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestNothingElseIsGivenWithTheClaims(t *testing.T) {
 			file := filepath.Join(root, "dev", claims.DevicesName, "data")
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 			require.NoError(t, put(file, elsewhere))
-			require.ErrorContains(t, ensure(t, root), "data is no block device")
+			require.ErrorContains(t, ensure(t, root), "data: is no block device")
 			for _, f := range []string{file, elsewhere} {
 				var st unix.Stat_t
 				require.NoError(t, unix.Lstat(f, &st))

@@ -51,7 +51,7 @@ func Ensure(root *os.File) error {
 	if err := giveClaims(dev); err != nil {
 		return fmt.Errorf("/dev/%s in the pod: %w", claims.DevicesName, err)
 	}
-	return nil
+	return giveHostDevices(dev)
 }
 
 func (d device) ensure(dev int) error {

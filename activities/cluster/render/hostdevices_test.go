@@ -1,0 +1,56 @@
+package render
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/settings"
+)
+
+// TestHostDevices are extended resources that the administrator has named; a VM asks for no others.
+func TestHostDevices(t *testing.T) {
+	kv := &kubevirt.KubeVirt{}
+	kv.Spec.Configuration.PermittedHostDevices = &kubevirt.PermittedHostDevices{
+		PciHostDevices:  []kubevirt.PciHostDevice{{ResourceName: "v/gpu"}},
+		MediatedDevices: []kubevirt.MediatedHostDevice{{ResourceName: "v/slice"}},
+		USB:             []kubevirt.USBHostDevice{{ResourceName: "v/stick"}},
+	}
+	s := settings.From(kv)
+	vmi := example()
+	without := Overhead(vmi, s)
+	vmi.Spec.Domain.Devices.GPUs = []kubevirt.GPU{{DeviceName: "v/gpu"}, {DeviceName: "v/slice"}, {DeviceName: "v/gpu"}}
+	vmi.Spec.Domain.Devices.HostDevices = []kubevirt.HostDevice{{DeviceName: "v/stick"}}
+	pod, err := Pod(vmi, Options{Image: "x", Settings: s})
+	require.NoError(t, err)
+	for name, n := range map[corev1.ResourceName]int64{"v/gpu": 2, "v/slice": 1, "v/stick": 1} {
+		limit := pod.Spec.Containers[0].Resources.Limits[name]
+		require.Equal(t, n, limit.Value(), name)
+	}
+	require.EqualValues(t, without+1024*mi, Overhead(vmi, s))
+
+	_, err = Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.EqualError(t, err, "GPU v/gpu is not permitted in permittedHostDevices configuration")
+	vmi.Spec.Domain.Devices.GPUs, vmi.Spec.Domain.Devices.HostDevices[0].DeviceName = nil, "memory"
+	_, err = Pod(vmi, Options{Image: "x", Settings: s})
+	require.EqualError(t, err, "HostDevice memory is not permitted in permittedHostDevices configuration")
+}
+
+func TestResourceClaimsAreThePods(t *testing.T) {
+	name := "mine"
+	vmi := example()
+	vmi.Spec.ResourceClaims = []kubevirt.VirtualMachineInstanceResourceClaim{{Name: "c", ResourceClaimName: &name}}
+	pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.NoError(t, err)
+	require.Equal(t, []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}, pod.Spec.ResourceClaims)
+}
+
+func TestReservedOverheadIsAdded(t *testing.T) {
+	vmi, more := example(), resource.MustParse("100Mi")
+	without := Overhead(vmi, settings.Default())
+	vmi.Spec.Domain.Memory.ReservedOverhead = &kubevirt.ReservedOverhead{AddedOverhead: &more}
+	require.EqualValues(t, without+100*mi, Overhead(vmi, settings.Default()))
+}
