@@ -259,7 +259,8 @@ func (l *Launcher) receiveEnded(r received) lifecycle.Input {
 func receiveCode(err error) codes.Code {
 	var invalid *domain.InvalidError
 	switch {
-	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errOldWorker):
+	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errOldWorker),
+		errors.Is(err, disk.ErrNotGiven):
 		return codes.Unavailable
 	case errors.As(err, &invalid):
 		return codes.InvalidArgument

@@ -134,7 +134,8 @@ func codeOf(err error) codes.Code {
 	switch {
 	case errors.As(err, &invalid), errors.As(err, &image):
 		return codes.InvalidArgument
-	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, kvm.ErrNoAnswer), errors.Is(err, errOldWorker):
+	case errors.Is(err, guest.ErrUnavailable), errors.Is(err, kvm.ErrNoAnswer), errors.Is(err, errOldWorker),
+		errors.Is(err, disk.ErrNotGiven):
 		return codes.Unavailable
 	default:
 		return codes.FailedPrecondition

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/virtflow/virtflow/internal/kvm"
+	"github.com/virtflow/virtflow/launcher/disk"
 )
 
 // TestJudgeKVM: a start on a busy node may be tried again, and nothing is emulated that was to have KVM.
@@ -41,4 +43,12 @@ func TestJudgeKVM(t *testing.T) {
 			require.Equal(t, c.code, codeOf(err), err)
 		})
 	}
+}
+
+// TestADeviceThatIsNotGivenYetIsTriedAgain, where a guest starts and where one is received.
+func TestADeviceThatIsNotGivenYetIsTriedAgain(t *testing.T) {
+	err := fmt.Errorf("preparing volume data: %w", disk.ErrNotGiven)
+	require.Equal(t, codes.Unavailable, codeOf(err))
+	require.Equal(t, codes.Unavailable, receiveCode(err))
+	require.Equal(t, codes.InvalidArgument, codeOf(&disk.Error{Volume: "data"}))
 }

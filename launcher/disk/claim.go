@@ -29,6 +29,9 @@ const (
 	sector = 512
 )
 
+// ErrNotGiven says that the device of a claim does not belong to the launcher's user yet; it may in a moment.
+var ErrNotGiven = errors.New("may not open its device yet") //nolint:gochecknoglobals // a constant error
+
 // planClaim: Kubernetes mounts a claim as its mode says, which the VMI's status repeats.
 func planClaim(vmi *v1.VirtualMachineInstance, v *v1.Volume, at Directories) (Volume, error) {
 	c := claims.Known(vmi, v.Name)
@@ -184,7 +187,7 @@ func opened(v Volume) (domain.Volume, error) {
 	}
 	f, err := os.OpenFile(v.Path, how|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return domain.Volume{}, failed(v.Name, "user %d may not open it: %v", os.Getuid(), reason(err))
+		return domain.Volume{}, notOpened(v, err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	size, err := f.Seek(0, io.SeekEnd)
@@ -201,9 +204,19 @@ func opened(v Volume) (domain.Volume, error) {
 	}, nil
 }
 
+// notOpened says why what is behind a claim was not opened. A device belongs to root until the node's worker has given
+// it to this user, which it does again whenever it finds the pod: a moment later it may be opened. Who may open a file is
+// the claim's own affair, and what the device rules of the pod refuse (EPERM) they refuse for good.
+func notOpened(v Volume, err error) error {
+	if v.Kind == ClaimDevice && errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("volume %s: user %d %w: %w", v.Name, os.Getuid(), ErrNotGiven, reason(err))
+	}
+	return failed(v.Name, "user %d may not open it: %v", os.Getuid(), reason(err))
+}
+
 // ephemeral makes an overlay on what is on a claim.
 func (p *Preparer) ephemeral(ctx context.Context, v Volume) (domain.Volume, error) {
-	base := Volume{Name: v.Name, Path: v.Source, Source: filepath.Dir(v.Source), ReadOnly: true}
+	base := Volume{Name: v.Name, Kind: v.Base, Path: v.Source, Source: filepath.Dir(v.Source), ReadOnly: true}
 	look := claimFile
 	if v.Base == ClaimDevice {
 		look = claimDevice

@@ -3,11 +3,13 @@ package disk_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/launcher/disk"
@@ -198,5 +200,30 @@ func TestALittleLessSpaceIsTaken(t *testing.T) {
 		size, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, free)
 		require.Equal(t, want*mebibyte, size)
 		require.Equal(t, want == 0, err != nil)
+	}
+}
+
+// TestADeviceThatIsNotGivenYet is tried again; who may open a file, and what a device's rules refuse, stays as it is.
+func TestADeviceThatIsNotGivenYet(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   disk.Kind
+		err    error
+		passes bool
+	}{
+		"another's device":    {disk.ClaimDevice, unix.EACCES, true},
+		"no device of theirs": {disk.ClaimDevice, unix.EPERM, false},
+		"a read-only device":  {disk.ClaimDevice, unix.EROFS, false},
+		"another's file":      {disk.ClaimFile, unix.EACCES, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := disk.NotOpened(disk.Volume{Name: "data", Kind: c.kind},
+				&os.PathError{Op: "open", Path: "/dev/data", Err: c.err})
+			require.ErrorContains(t, err, "may not open")
+			require.ErrorContains(t, err, c.err.Error())
+			require.NotContains(t, err.Error(), "/dev/data")
+			var final *disk.Error
+			require.Equal(t, !c.passes, errors.As(err, &final))
+			require.Equal(t, c.passes, errors.Is(err, disk.ErrNotGiven))
+		})
 	}
 }

@@ -24,7 +24,7 @@ var errNoIPv4 = errors.New( //nolint:gochecknoglobals // a constant error
 // bridge. A link that never goes up takes its name, MAC and addresses over: it is what remembers them, and what
 // everybody sees who asks for the pod's addresses.
 func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
-	bridge, err := ensureBridge(links, p.Bridge, nil)
+	bridge, err := ensureBridge(links, p.Bridge, bridgeMAC)
 	if err != nil {
 		return Prepared{}, err
 	}

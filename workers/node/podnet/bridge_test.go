@@ -97,7 +97,7 @@ func TestTheGuestTakesThePodsPlace(t *testing.T) {
 				defer links.Close()
 				nic, err := links.LinkByName("eth0")
 				require.NoError(t, err)
-				bridge, err := ensureBridge(links, p.Bridge, nil)
+				bridge, err := ensureBridge(links, p.Bridge, bridgeMAC)
 				require.NoError(t, err)
 				begun(t, p, links, nic, bridge)
 				return nil
@@ -191,6 +191,70 @@ func TestABridgedGuestAsksForItsAddress(t *testing.T) {
 	_, from, err := unix.Recvfrom(server, make([]byte, 64), 0)
 	require.NoError(t, err)
 	require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient}, from)
+}
+
+// TestABridgedGuestRenewsItsLease: it asks the server by its address, and everybody where that does not answer. Either
+// way the server sees the guest's address, and its answer arrives.
+func TestABridgedGuestRenewsItsLease(t *testing.T) {
+	pod := bridgedPod(t)
+	p := bridged(t)
+	var done Prepared
+	for range 2 {
+		var err error
+		done, err = p.Prepare(context.Background(), pod.Pod)
+		require.NoError(t, err)
+	}
+	guest := pod.bridgedGuest(t, done.MAC)
+	require.NoError(t, within(guest, func() error {
+		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(otherAddress)})
+	}))
+	server := listenUDP(t, pod.NetworkNamespace, dhcpServer)
+	require.NoError(t, unix.BindToDevice(server, p.Bridge)) // as the launcher does
+	require.NoError(t, unix.SetsockoptInt(server, unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
+	client := listenUDP(t, guest, dhcpClient)
+	require.NoError(t, unix.SetsockoptInt(client, unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
+	require.NoError(t, unix.BindToDevice(client, "guest"))
+	for name, to := range map[string]netip.Addr{
+		"to the server": done.Server, "to everybody": netip.MustParseAddr("255.255.255.255"),
+	} {
+		b := make([]byte, 64)
+		require.NoError(t, unix.Sendto(client, []byte(name), 0, &unix.SockaddrInet4{Port: dhcpServer, Addr: to.As4()}))
+		n, from, err := unix.Recvfrom(server, b, 0)
+		require.NoError(t, err, name)
+		require.Equal(t, name, string(b[:n]))
+		require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient, Addr: netip.MustParseAddr(podAddress).As4()}, from)
+		require.NoError(t, unix.Sendto(server, []byte("answer"), 0, from))
+		n, from, err = unix.Recvfrom(client, b, 0)
+		require.NoError(t, err, name)
+		require.Equal(t, "answer", string(b[:n]))
+		require.Equal(t, &unix.SockaddrInet4{Port: dhcpServer, Addr: done.Server.As4()}, from)
+	}
+}
+
+// TestThePodsStackHearsABridgedGuestsDHCPOnly: nothing else that its guest or a neighbour sends arrives at what listens
+// in the pod, by whatever address and MAC.
+func TestThePodsStackHearsABridgedGuestsDHCPOnly(t *testing.T) {
+	pod := bridgedPod(t)
+	p := bridged(t)
+	done, err := p.Prepare(context.Background(), pod.Pod)
+	require.NoError(t, err)
+	guest := pod.bridgedGuest(t, done.MAC)
+	bridge, all := bridgeMAC, netip.MustParseAddr("255.255.255.255")
+	listener, server := listenUDP(t, pod.NetworkNamespace, 7000), listenUDP(t, pod.NetworkNamespace, dhcpServer)
+	own, other := netip.MustParseAddr(podAddress), netip.MustParseAddr(otherAddress)
+	for _, to := range []netip.Addr{done.Server, own, all} {
+		f := ethernet(done.MAC, unix.ETH_P_IP, datagram(own, to, 7000, 7000))
+		sendRaw(t, guest, append(append(net.HardwareAddr{}, bridge...), f[6:]...))
+		sendRaw(t, guest, f)
+		f = ethernet(pod.mac(t, "eth0-nic"), unix.ETH_P_IP, datagram(other, to, 7000, 7000))
+		send(t, pod.other, "eth0", append(append(net.HardwareAddr{}, bridge...), f[6:]...))
+		send(t, pod.other, "eth0", f)
+	}
+	sendRaw(t, guest, ethernet(done.MAC, unix.ETH_P_IP, datagram(own, all, dhcpClient, dhcpServer)))
+	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
+	require.NoError(t, err, "everything before it has arrived by now")
+	_, from, err := unix.Recvfrom(listener, make([]byte, 64), unix.MSG_DONTWAIT)
+	require.ErrorIs(t, err, unix.EAGAIN, "%v is heard", from)
 }
 
 // TestDHCPStaysInThePod: others on the network are not heard, and do not hear what the guest is answered.

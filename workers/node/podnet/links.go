@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration.
+// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration. Nobody
+// but the guest sees it.
 var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // constant
 
 // tunDevice is where the node worker itself makes tap devices.
 const tunDevice = "/dev/net/tun"
 
-// ensureBridge makes the bridge name with that MAC; nil: any.
+// ensureBridge makes the bridge name with that MAC. Without one of its own a bridge has that of one of its ports.
 func ensureBridge(links *netlink.Handle, name string, mac net.HardwareAddr) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr = name, mac
@@ -30,7 +31,7 @@ func ensureBridge(links *netlink.Handle, name string, mac net.HardwareAddr) (net
 	if link.Type() != "bridge" {
 		return nil, fmt.Errorf("%s is there already and is a %s, not a bridge", name, link.Type())
 	}
-	if mac != nil && link.Attrs().HardwareAddr.String() != mac.String() {
+	if link.Attrs().HardwareAddr.String() != mac.String() {
 		if err := links.LinkSetHardwareAddr(link, mac); err != nil {
 			return nil, fmt.Errorf("setting the MAC of %s: %w", name, err)
 		}

@@ -2,6 +2,7 @@ package podnet
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/google/nftables"
@@ -67,6 +68,8 @@ func (r rule) expressions() []expr.Any {
 		return append(e, &expr.Verdict{Kind: expr.VerdictAccept})
 	case drop:
 		return append(e, &expr.Verdict{Kind: expr.VerdictDrop})
+	case receive:
+		return append(e, readdress(bridgeMAC)...)
 	case masquerade:
 		return append(e, &expr.Masq{})
 	case dnat:
@@ -85,5 +88,16 @@ func translate(kind expr.NATType, to netip.Addr) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: to.AsSlice()},
 		&expr.NAT{Type: kind, Family: family, RegAddrMin: 1},
+	}
+}
+
+// readdress has a frame be for that MAC, and for this host: what it was for until now the kernel has noted already.
+func readdress(mac net.HardwareAddr) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: 1, Data: mac},
+		&expr.Payload{OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseLLHeader, Len: 6},
+		&expr.Immediate{Register: 1, Data: []byte{unix.PACKET_HOST}},
+		&expr.Meta{Key: expr.MetaKeyPKTTYPE, SourceRegister: true, Register: 1},
+		&expr.Verdict{Kind: expr.VerdictAccept},
 	}
 }

@@ -31,6 +31,8 @@ const (
 	masquerade verb = "masquerade"
 	dnat       verb = "dnat"
 	snat       verb = "snat"
+	// receive has a frame go to the bridge itself, whoever it is for.
+	receive verb = "receive"
 )
 
 // rule does something with the packets that match all of its conditions, and is printed as nft would.
@@ -125,28 +127,37 @@ func discoverIPv6(bridge string) []rule {
 
 // guarded lets a guest that has taken the pod's place on the pod network speak with the pod's address and its own MAC
 // only. As with KubeVirt it is given no IPv6 address, so it speaks no IPv6. Its address is handed out here: nobody on
-// the network is asked for it, nor heard.
+// the network is asked for it, nor heard. The pod's own stack speaks with nobody but the guest, and of DHCP only.
 func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
-	tap := incoming(p.Tap)
+	tap, nic := incoming(p.Tap), incoming(p.nic())
+	request, answer := udp(dhcpClient, dhcpServer), udp(dhcpServer, dhcpClient)
 	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
 	guard.add(drop, tap, notEther(mac))
 	guard.add(drop, tap, carries(arp()), notARPEther(mac))
 	for _, a := range []netip.Addr{ip, netip.IPv4Unspecified()} { // none: it asks whether the address is free
 		guard.add(accept, tap, carries(arp()), arpSource(a))
 	}
+	// A guest that renews its lease asks the server by its address. That is on no network of the guest's, which so sends
+	// to its gateway.
+	guard.rules = append(guard.rules, rule{do: receive, when: []match{tap, carries(ipv4()),
+		source(single(ip)), destination(p.own), request}})
 	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
-	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
+	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), request)
 	guard.add(drop, tap)
-	// Others' requests would be answered, and use up what the guest may ask.
-	guard.add(drop, incoming(p.nic()), carries(ipv4()), udp(dhcpClient, dhcpServer))
 
 	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
-	dhcp.add(drop, carries(ipv4()), udp(dhcpClient, dhcpServer))
-	dhcp.add(drop, carries(ipv4()), udp(dhcpServer, dhcpClient))
-	// Answers are for everybody on the bridge.
+	dhcp.add(drop, carries(ipv4()), request)
+	dhcp.add(drop, carries(ipv4()), answer)
+	// What is for everybody is also for the pod's stack, and a guest could send to the bridge.
+	own := chain{name: "own", hook: input, priority: priorityRaw}
+	own.add(drop, nic)
+	own.add(accept, tap, carries(arp()))
+	own.add(accept, tap, carries(ipv4()), request)
+	own.add(drop)
+	// Answers, and questions where the guest is, are for everybody on the bridge.
 	answers := chain{name: "answers", hook: output, priority: priorityRaw}
-	answers.add(drop, outgoing(p.nic()), carries(ipv4()), udp(dhcpServer, dhcpClient))
-	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp, answers}}
+	answers.add(drop, outgoing(p.nic()))
+	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp, own, answers}}
 }
 
 // guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC, and by its address

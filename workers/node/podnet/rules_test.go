@@ -68,16 +68,22 @@ func TestTheGuardOfABridgedGuestReadsAsMeant(t *testing.T) {
 			`iifname "tap0" ether type arp arp saddr ether != 02:00:00:00:00:07 drop`,
 			`iifname "tap0" ether type arp arp saddr ip 192.0.2.2 accept`,
 			`iifname "tap0" ether type arp arp saddr ip 0.0.0.0 accept`,
+			`iifname "tap0" ether type ip ip saddr 192.0.2.2 ip daddr 169.254.75.10 udp sport 68 udp dport 67 receive`,
 			`iifname "tap0" ether type ip ip saddr 192.0.2.2 accept`,
 			`iifname "tap0" ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept`,
 			`iifname "tap0" drop`,
-			`iifname "eth0-nic" ether type ip udp sport 68 udp dport 67 drop`,
 		},
 		"dhcp": {
 			`ether type ip udp sport 68 udp dport 67 drop`,
 			`ether type ip udp sport 67 udp dport 68 drop`,
 		},
-		"answers": {`oifname "eth0-nic" ether type ip udp sport 67 udp dport 68 drop`},
+		"own": {
+			`iifname "eth0-nic" drop`,
+			`iifname "tap0" ether type arp accept`,
+			`iifname "tap0" ether type ip udp sport 68 udp dport 67 accept`,
+			`drop`,
+		},
+		"answers": {`oifname "eth0-nic" drop`},
 	}, read(p.guarded(mac, netip.MustParseAddr("192.0.2.2"))))
 }
 

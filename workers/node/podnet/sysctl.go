@@ -25,6 +25,8 @@ func forBridge(bridge string) []sysctl {
 	return []sysctl{
 		// Nobody here answers for an address that the guest has now.
 		{"ipv4/conf/" + bridge + "/arp_ignore", "1"},
+		// The pod's interface still has that address, and what comes from there is the guest renewing its lease.
+		{"ipv4/conf/" + bridge + "/accept_local", "1"},
 		unprivilegedPorts(),
 	}
 }
