@@ -132,6 +132,10 @@ func (d *delivery) flush() {
 
 // dispatch sends one observation, as chaos will have it.
 func (d *delivery) dispatch(x *crdwatch.Delivery) {
+	if d.world.missing[PartTemporal] || d.world.missing[PartControl] { // it is sent, or heard, once both are back
+		d.world.after(time.Second, func() { d.dispatch(x) })
+		return
+	}
 	late := func() time.Duration { return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))) }
 	wait := signalLag
 	switch {

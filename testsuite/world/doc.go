@@ -19,6 +19,7 @@
 //	invariants.go   what must hold at every change, and when all is over
 //	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
 //	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
+//	stories_failures.go, outages.go   what users have to mend, and what is away for a while
 //	improvised.go   a story of arbitrary steps
 //
 // The suites (*_test.go): every activity invocation of every story failing in every way (matrix), and everything that

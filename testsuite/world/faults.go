@@ -49,6 +49,9 @@ type verdict struct {
 // judge decides about one attempt.
 func (w *World) judge(activity string, ordinal, attempt int) verdict {
 	well := verdict{effect: true}
+	if w.missing.stuck() {
+		return verdict{err: errAway()}
+	}
 	f := w.fault
 	if f == nil || f.Activity != activity || f.Mode.ofEngine() || w.healed {
 		return well

@@ -54,7 +54,7 @@ func (h *host) alive() bool { return h.powered && h.connected }
 
 // sync brings one pod to what its object says.
 func (h *host) sync(namespace, name, uid string) {
-	if !h.alive() || h.deaf {
+	if !h.alive() || h.deaf || h.world.missing[PartAPIServer] {
 		return
 	}
 	pod := kube.Get[corev1.Pod](h.world.Kube, namespace, name)
@@ -108,17 +108,19 @@ func (h *host) start(pod *corev1.Pod) {
 	if up == 0 {
 		up = containerUp
 	}
-	h.world.after(up, func() {
-		if !h.powered || h.pods[box.uid] != box || box.exit != nil || box.stopping || box.lost {
-			return
-		}
-		box.launcher = &launcher{
-			world: h.world, host: h, namespace: pod.Namespace, vmi: ref.Name, vmiUID: ref.UID, podUID: box.uid,
-			grace: grace,
-			guest: h.world.Guests[pod.Namespace+"/"+ref.Name], machine: lifecycle.New(),
-		}
-		h.runs(box)
-	})
+	h.world.after(up, func() { h.pulls(box, 0, func() { h.run(box, ref, grace) }) })
+}
+
+// run starts the container of a pod that is wanted still.
+func (h *host) run(box *sandbox, of *contract.Object, grace time.Duration) {
+	if !h.powered || h.pods[box.uid] != box || box.exit != nil || box.stopping || box.lost {
+		return
+	}
+	box.launcher = &launcher{
+		world: h.world, host: h, namespace: box.namespace, vmi: of.Name, vmiUID: of.UID, podUID: box.uid,
+		grace: grace, guest: h.world.Guests[box.namespace+"/"+of.Name], machine: lifecycle.New(),
+	}
+	h.runs(box)
 }
 
 // runs says that a pod's container is up.
@@ -233,7 +235,7 @@ func (h *host) farewell(pod *corev1.Pod) {
 
 // update writes a pod's status.
 func (h *host) update(box *sandbox, change func(*corev1.Pod)) {
-	if !h.alive() || box == nil {
+	if !h.alive() || box == nil || h.world.missing[PartAPIServer] {
 		return
 	}
 	_, err := kube.Edit(h.world.Kube, box.namespace, box.name, "status", func(p *corev1.Pod) {

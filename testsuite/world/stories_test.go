@@ -13,7 +13,7 @@ import (
 
 // TestStories tells every story without faults, each also with entities that continue as new whenever they can.
 func TestStories(t *testing.T) {
-	for _, s := range slices.Concat(world.Scenarios(), world.Handovers()) {
+	for _, s := range slices.Concat(world.Scenarios(), world.Handovers(), world.Failures()) {
 		for name, anew := range map[string]bool{"": false, "/anew": true} {
 			t.Run(s.Name+name, func(t *testing.T) {
 				o := s.Options

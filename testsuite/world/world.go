@@ -46,6 +46,8 @@ type Options struct {
 	// Guests by "namespace/name", and how long their containers take to be up (0: 600 ms).
 	Guests map[string]Guest
 	PodUp  map[string]time.Duration
+	// NoImage says that the image of launchers cannot be pulled.
+	NoImage bool
 }
 
 // World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
@@ -76,6 +78,7 @@ type World struct {
 	took       time.Duration
 	healed     bool
 
+	missing              absence
 	hosts                map[string]*host
 	domains              []*launcher
 	victim               string // the key of the guest that a story has let panic
@@ -111,7 +114,7 @@ func New(o Options) (*World, error) {
 		Frozen:   map[string]int{},
 		orphans:  map[string]bool{},
 		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{},
-		ghosts: map[string]string{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
+		ghosts: map[string]string{}, missing: absence{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
 		env: suite.NewTestWorkflowEnvironment(),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
