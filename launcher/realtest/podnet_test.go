@@ -145,6 +145,14 @@ func TestABridgedGuest(t *testing.T) {
 	require.Contains(t, said, "0000:01:00.0")
 	require.Contains(t, said, "by="+otherIPv4)
 
+	// It renews its lease at the server's address, which is on none of its networks. One that is not answered would ask
+	// for another.
+	const answered = "answered DHCP"
+	before := countLog(p, answered)
+	p.run("kill -USR1 $(pidof udhcpc)")
+	p.eventually("the guest's lease is renewed", func() bool { return countLog(p, answered) > before })
+	require.Equal(t, before+1, countLog(p, answered))
+
 	// It stops when it is told to: the guest's network is no way around that.
 	p.signal("launcher", syscall.SIGTERM)
 	p.ends()

@@ -21,7 +21,10 @@ func (w *World) schedule(namespace, name string) {
 		pod.Spec.SchedulerName == "none" {
 		return
 	}
-	nodes := kube.List[corev1.Node](w.Kube, "")
+	nodes, why := kube.List[corev1.Node](w.Kube, ""), "0/2 nodes are available"
+	if name := w.claimBeingDeleted(pod); name != "" {
+		nodes, why = nil, "persistentvolumeclaim \""+name+"\" is being deleted"
+	}
 	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return liking(pod, b) - liking(pod, a) })
 	for _, node := range nodes {
 		if !fits(pod, node) || w.repelled(pod, node) {
@@ -40,8 +43,23 @@ func (w *World) schedule(namespace, name string) {
 	}
 	_, _ = kube.Edit(w.Kube, namespace, name, "status", func(p *corev1.Pod) {
 		condition(p, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)
-		p.Status.Conditions[len(p.Status.Conditions)-1].Message = "0/2 nodes are available"
+		p.Status.Conditions[len(p.Status.Conditions)-1].Message = why
 	})
+}
+
+// claimBeingDeleted is a claim of the pod that it waits for in vain; "": none is.
+func (w *World) claimBeingDeleted(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		v := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if v == nil {
+			continue
+		}
+		c := kube.Get[corev1.PersistentVolumeClaim](w.Kube, pod.Namespace, v.ClaimName)
+		if c != nil && c.DeletionTimestamp != nil {
+			return v.ClaimName
+		}
+	}
+	return ""
 }
 
 func fits(pod *corev1.Pod, node *corev1.Node) bool {

@@ -30,6 +30,17 @@ func Failures() []Scenario {
 			w.shows(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled", "Unschedulable", "0/2 nodes")
 			_, _ = kube.Edit(w.Kube, "", "node2", "", func(n *corev1.Node) { n.Labels["has"] = "what-is-asked-for" })
 		}, Want: ranOnce},
+		{Name: "claim-being-deleted", Story: func(w *World) {
+			w.CreateClaim()
+			w.BindClaim()
+			w.leaveClaim(true)
+			w.Create(onClaim())
+			w.shows(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled", "Unschedulable", "is being deleted")
+			w.leaveClaim(false)
+			w.Until(time.Minute, func() bool { return kube.Get[corev1.PersistentVolumeClaim](w.Kube, Namespace, claim) == nil })
+			w.CreateClaim()
+			w.BindClaim()
+		}, Want: keeps},
 		{Name: "domain-refused", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}},
 			Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
@@ -38,6 +49,21 @@ func Failures() []Scenario {
 				w.Guests = nil
 			}, Want: runs(vm)},
 	}, outages()...)
+}
+
+// leaveClaim deletes the claim, which stays for as long as its finalizer does: another pod has it.
+func (w *World) leaveClaim(inUse bool) {
+	defer w.requested()
+	const finalizer = "kubernetes.io/pvc-protection"
+	_, _ = kube.Edit(w.Kube, Namespace, claim, "", func(c *corev1.PersistentVolumeClaim) {
+		c.Finalizers = nil
+		if inUse {
+			c.Finalizers = []string{finalizer}
+		}
+	})
+	if inUse {
+		_ = kube.Remove[corev1.PersistentVolumeClaim](w.Kube, Namespace, claim, nil)
+	}
 }
 
 // shows waits until the VM has a printable status, and a condition of its own that is False with a reason and a

@@ -254,6 +254,8 @@ func (w *World) changed(c kube.Change) {
 		} else if h := w.hosts[p.Spec.NodeName]; h != nil {
 			w.after(kubeletLag, func() { h.sync(p.Namespace, p.Name, string(p.UID)) })
 		}
+	case "persistentvolumeclaims":
+		w.after(schedulerLag, w.scheduleAll)
 	case "nodes":
 		w.after(schedulerLag, w.scheduleAll)
 		w.after(podGCEvery, w.podGC)
