@@ -37,7 +37,9 @@ func Failures() []Scenario {
 			w.Create(onClaim())
 			w.shows(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled", "Unschedulable", "is being deleted")
 			w.leaveClaim(false)
-			w.Until(time.Minute, func() bool { return kube.Get[corev1.PersistentVolumeClaim](w.Kube, Namespace, claim) == nil })
+			w.Until(time.Minute, func() bool {
+				return kube.Get[corev1.PersistentVolumeClaim](w.Kube, Namespace, claim) == nil
+			})
 			w.CreateClaim()
 			w.BindClaim()
 		}, Want: keeps},
@@ -54,11 +56,10 @@ func Failures() []Scenario {
 // leaveClaim deletes the claim, which stays for as long as its finalizer does: another pod has it.
 func (w *World) leaveClaim(inUse bool) {
 	defer w.requested()
-	const finalizer = "kubernetes.io/pvc-protection"
 	_, _ = kube.Edit(w.Kube, Namespace, claim, "", func(c *corev1.PersistentVolumeClaim) {
 		c.Finalizers = nil
 		if inUse {
-			c.Finalizers = []string{finalizer}
+			c.Finalizers = []string{"kubernetes.io/pvc-protection"}
 		}
 	})
 	if inUse {
