@@ -159,7 +159,7 @@ func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
 			`iifname "tap16367aacb67" ether saddr != 02:00:00:00:00:07 drop`,
 			`iifname "tap16367aacb67" ether type arp arp saddr ether != 02:00:00:00:00:07 drop`,
 		},
-		"input": {`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`},
+		"own": {`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`},
 	}, read(p.guard(mac, netip.Prefix{})))
 	given := p.guard(mac, netip.MustParsePrefix(furtherAddress+"/24"))
 	require.Equal(t, "virtflow-16367aacb67", given.name, "each interface has a table of its own")
@@ -167,6 +167,6 @@ func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
 		`iifname "tap16367aacb67" ether type arp accept`,
 		`iifname "tap16367aacb67" ether type ip udp sport 68 udp dport 67 accept`,
 		`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`,
-	}, read(given)["input"])
+	}, read(given)["own"])
 	require.Contains(t, read(given)["guard"], `iifname "tap16367aacb67" ether type ip ip saddr 198.51.100.2 accept`)
 }

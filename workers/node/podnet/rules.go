@@ -146,14 +146,16 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	guard.add(drop, tap)
 
 	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
-	dhcp.add(drop, carries(ipv4()), request)
-	dhcp.add(drop, carries(ipv4()), answer)
+	for _, port := range []match{tap, nic} { // of this bridge: a pod may have several
+		dhcp.add(drop, port, carries(ipv4()), request)
+		dhcp.add(drop, port, carries(ipv4()), answer)
+	}
 	// What is for everybody is also for the pod's stack, and a guest could send to the bridge.
 	own := chain{name: "own", hook: input, priority: priorityRaw}
-	own.add(drop, nic)
 	own.add(accept, tap, carries(arp()))
 	own.add(accept, tap, carries(ipv4()), request)
-	own.add(drop)
+	own.add(drop, tap)
+	own.add(drop, nic)
 	// Answers, and questions where the guest is, are for everybody on the bridge.
 	answers := chain{name: "answers", hook: output, priority: priorityRaw}
 	answers.add(drop, outgoing(p.nic()))
@@ -167,23 +169,19 @@ func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
 	if p.OnPodNetwork() {
 		return p.guarded(mac, address.Addr())
 	}
-	tap := incoming(p.Tap)
-	to := chain{name: "input", hook: input, priority: priorityRaw}
-	out := table{family: nftables.TableFamilyBridge}
 	if address.IsValid() {
-		out = p.guarded(mac, address.Addr())
-		to.add(accept, tap, carries(arp()))
-		to.add(accept, tap, carries(ipv4()), udp(dhcpClient, dhcpServer))
-	} else {
-		guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
-		guard.add(drop, tap, notEther(mac))
-		guard.add(drop, tap, carries(arp()), notARPEther(mac))
-		out.chains = []chain{guard}
+		out := p.guarded(mac, address.Addr())
+		out.name = p.table
+		return out
 	}
-	to.add(drop, tap)
-	to.add(drop, incoming(p.nic()))
-	out.name, out.chains = p.table, append(out.chains, to)
-	return out
+	tap := incoming(p.Tap)
+	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
+	guard.add(drop, tap, notEther(mac))
+	guard.add(drop, tap, carries(arp()), notARPEther(mac))
+	own := chain{name: "own", hook: input, priority: priorityRaw}
+	own.add(drop, tap)
+	own.add(drop, incoming(p.nic()))
+	return table{name: p.table, family: nftables.TableFamilyBridge, chains: []chain{guard, own}}
 }
 
 func (c *chain) add(do verb, when ...match) { c.rules = append(c.rules, rule{when: when, do: do}) }

@@ -74,14 +74,16 @@ func TestTheGuardOfABridgedGuestReadsAsMeant(t *testing.T) {
 			`iifname "tap0" drop`,
 		},
 		"dhcp": {
-			`ether type ip udp sport 68 udp dport 67 drop`,
-			`ether type ip udp sport 67 udp dport 68 drop`,
+			`iifname "tap0" ether type ip udp sport 68 udp dport 67 drop`,
+			`iifname "tap0" ether type ip udp sport 67 udp dport 68 drop`,
+			`iifname "eth0-nic" ether type ip udp sport 68 udp dport 67 drop`,
+			`iifname "eth0-nic" ether type ip udp sport 67 udp dport 68 drop`,
 		},
 		"own": {
-			`iifname "eth0-nic" drop`,
 			`iifname "tap0" ether type arp accept`,
 			`iifname "tap0" ether type ip udp sport 68 udp dport 67 accept`,
-			`drop`,
+			`iifname "tap0" drop`,
+			`iifname "eth0-nic" drop`,
 		},
 		"answers": {`oifname "eth0-nic" drop`},
 	}, read(p.guarded(mac, netip.MustParseAddr("192.0.2.2"))))
