@@ -199,6 +199,10 @@ func TestWhatTheControlWorkerWritesIsPermitted(t *testing.T) {
 			p.launcher = image
 			require.NoError(t, p.ask(request{operation: admission.Create, resource: "pods", object: p.pod()}), image)
 		}
+		numa := p.pod()
+		numa.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_NICE"}
+		require.NoError(t, p.ask(request{operation: admission.Create, resource: "pods", object: numa}),
+			"of a guest that has the NUMA nodes of its host")
 		require.NoError(t, p.ask(request{operation: admission.Create, resource: "secrets", object: secret(t)}))
 		for _, class := range []string{"", "shared"} {
 			require.NoError(t, p.ask(request{operation: admission.Create, resource: "persistentvolumeclaims",
