@@ -49,9 +49,9 @@ func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VM
 }
 
 // claim sends a claim, or that it is gone, to the instances that have it.
-func (d *differ) claim(pvc *corev1.PersistentVolumeClaim, from origin) {
+func (d *differ) claim(pvc *corev1.PersistentVolumeClaim) {
 	key := cache.MetaObjectToName(pvc).String()
 	for _, vmi := range indexed[*kubevirt.VirtualMachineInstance](d.informers.VMIs, byClaim, key) {
-		d.entities.vmi.changed(d, cache.MetaObjectToName(vmi).String(), from)
+		d.entities.vmi.changed(d, cache.MetaObjectToName(vmi).String(), change)
 	}
 }

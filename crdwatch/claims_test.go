@@ -48,7 +48,7 @@ func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {
 		claim = claim.DeepCopy()
 		claim.Status.Phase = phase
 		require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(claim)))
-		e.claim(claim, change)
+		e.claim(claim)
 	}
 	set(corev1.ClaimPending)
 	want := []contract.VolumeClaim{{Volume: "data", Claim: "mine", UID: "c", Phase: "Pending"}}
@@ -74,12 +74,12 @@ func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {
 	remembers := claim.DeepCopy()
 	remembers.Name, remembers.UID = "persistent-state-for-web-v", "s"
 	require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(remembers)))
-	e.claim(remembers, change)
+	e.claim(remembers)
 	require.Equal(t, append(want, contract.VolumeClaim{Volume: "persistent-state-for-this-vm",
 		Claim: "persistent-state-for-web-v", UID: "s", Phase: "Bound"}), told("vmi/a/web"), "what it remembers")
 
 	other := claim.DeepCopy()
 	other.Name, other.Namespace = "mine", "b"
-	e.claim(other, change)
+	e.claim(other)
 	require.Empty(t, outbox(e).pending["vmi/a/web"], "another namespace's")
 }

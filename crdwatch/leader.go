@@ -86,7 +86,7 @@ func (i *Informers) Subscribe(leading func() *Leader) error {
 	node := func(l *Leader, worker *corev1.Pod) {
 		l.differ.entities.node.changed(l.differ, worker.Spec.NodeName, change)
 	}
-	claim := func(l *Leader, pvc *corev1.PersistentVolumeClaim) { l.differ.claim(pvc, change) }
+	claim := func(l *Leader, pvc *corev1.PersistentVolumeClaim) { l.differ.claim(pvc) }
 	for _, err := range []error{
 		on(i.Pods, leading,
 			func(l *Leader, pod *corev1.Pod) { l.differ.pod(cache.MetaObjectToName(pod).String(), change) },

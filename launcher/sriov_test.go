@@ -12,7 +12,8 @@ func TestDevicesOfTheHost(t *testing.T) {
 	const networks = `,"networks":[{"name":"default","pod":{}},{"name":"a","multus":{"networkName":"fast"}},` +
 		`{"name":"b","multus":{"networkName":"fast"}},{"name":"c","multus":{"networkName":"other"}}]}`
 	const a, b, c = `{"name":"a","sriov":{}}`, `{"name":"b","sriov":{}}`, `{"name":"c","sriov":{}}`
-	vf := map[string]string{"KUBEVIRT_RESOURCE_NAME_a": "vendor.example/v_f", "KUBEVIRT_RESOURCE_NAME_b": "vendor.example/v_f",
+	vf := map[string]string{"KUBEVIRT_RESOURCE_NAME_a": "vendor.example/v_f",
+		"KUBEVIRT_RESOURCE_NAME_b": "vendor.example/v_f",
 		"KUBEVIRT_RESOURCE_NAME_c": "vendor.example/v_f", "PCIDEVICE_VENDOR_EXAMPLE_V_F": "0000:81:01.0,0000:81:01.2"}
 	for name, of := range map[string]struct {
 		interfaces string

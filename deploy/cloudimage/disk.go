@@ -24,8 +24,9 @@ const (
 	spareSectors = 1 * mebibyte / sector
 )
 
-// What the BIOS starts is the disk's first sector, whose code ends where the partition table begins and which says where
-// the second stage lies; that one's first sector says where its rest does. Offsets of GRUB's boot.img and core.img.
+// What the BIOS starts is the disk's first sector, whose code ends where the partition table begins and which says
+// where the second stage lies; that one's first sector says where its rest does. Offsets of GRUB's boot.img and
+// core.img.
 const (
 	bootCode   = 440
 	nextStage  = 0x5c
@@ -36,8 +37,8 @@ const (
 const espConfig = "search --no-floppy --label " + rootLabel + " --set=root\nset prefix=($root)/boot/grub\n" +
 	"configfile /boot/grub/grub.cfg\n"
 
-// Build makes disk.img in dir, a Debian of that release from the sources that the named file lists. It takes a minute or
-// two, and root.
+// Build makes disk.img in dir, a Debian of that release from the sources that the named file lists. It takes a minute
+// or two, and root.
 func Build(ctx context.Context, release, sources, dir string) error {
 	work, err := os.MkdirTemp("", "virtflow-cloudimage-")
 	if err != nil {
@@ -86,8 +87,9 @@ func partition(ctx context.Context, root, disk string) error {
 		return fmt.Errorf("making partitions: %w: %s", err, said)
 	}
 	// GRUB cannot read either feature.
-	if said, err := run(ctx, "mkfs.ext4", "-q", "-F", "-L", rootLabel, "-O", "^metadata_csum_seed,^orphan_file", "-d", root,
-		"-E", "offset="+strconv.Itoa(rootBegins*sector), disk, strconv.FormatInt(rootSectors*sector/1024, 10)+"k"); err != nil {
+	if said, err := run(ctx, "mkfs.ext4", "-q", "-F", "-L", rootLabel, "-O", "^metadata_csum_seed,^orphan_file",
+		"-d", root, "-E", "offset="+strconv.Itoa(rootBegins*sector), disk,
+		strconv.FormatInt(rootSectors*sector/1024, 10)+"k"); err != nil {
 		return fmt.Errorf("making the root file system: %w: %s", err, said)
 	}
 	return nil

@@ -61,8 +61,8 @@ func files() map[string]string {
 	}
 }
 
-// setUp is done in the installed system: its first boot makes the keys of its SSH server, and cloud-init has its network
-// set up by systemd. core.img is what the BIOS's boot loader is, with all that it needs to read grub.cfg.
+// setUp is done in the installed system: its first boot makes the keys of its SSH server, and cloud-init has its
+// network set up by systemd. core.img is what the BIOS's boot loader is, with all that it needs to read grub.cfg.
 const setUp = `set -e
 rm -f /etc/ssh/ssh_host_*
 systemctl enable systemd-networkd systemd-resolved qemu-guest-agent

@@ -39,7 +39,8 @@ func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name 
 	return namespace, n.NetworkName
 }
 
-// ResourceVariable is the environment variable in which a launcher finds the resource that a network's device is one of.
+// ResourceVariable is the environment variable in which a launcher finds the resource that a network's device is one
+// of.
 func ResourceVariable(network string) string { return "KUBEVIRT_RESOURCE_NAME_" + network }
 
 // DevicesVariable is the one in which the device plugin of a resource tells a container the PCI addresses of its

@@ -205,8 +205,8 @@ func opened(v Volume) (domain.Volume, error) {
 }
 
 // notOpened says why what is behind a claim was not opened. A device belongs to root until the node's worker has given
-// it to this user, which it does again whenever it finds the pod: a moment later it may be opened. Who may open a file is
-// the claim's own affair, and what the device rules of the pod refuse (EPERM) they refuse for good.
+// it to this user, which it does again whenever it finds the pod: a moment later it may be opened. Who may open a file
+// is the claim's own affair, and what the device rules of the pod refuse (EPERM) they refuse for good.
 func notOpened(v Volume, err error) error {
 	if v.Kind == ClaimDevice && errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("volume %s: user %d %w: %w", v.Name, os.Getuid(), ErrNotGiven, reason(err))

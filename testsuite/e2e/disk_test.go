@@ -22,8 +22,8 @@ func guestDisk(t *testing.T) string {
 	return filepath.Join(roots["guest"], "disk/disk.img")
 }
 
-// claimWith makes a claim of that size ("64Mi"), and a volume for it that every node has: that folder of the machine, with a copy
-// of that disk in it, "" for none.
+// claimWith makes a claim of that size ("64Mi"), and a volume for it that every node has: that folder of the machine,
+// with a copy of that disk in it, "" for none.
 func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")

@@ -55,7 +55,8 @@ func TestKubeVirtsExamples(t *testing.T) {
 	require.Greater(t, len(all), 40)
 	disk := guestDisk(t)
 	// Others name it.
-	example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}.apply(t, "default")
+	named := example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}
+	require.NoError(t, named.apply(t, "default"))
 	t.Cleanup(func() { // what is in no namespace
 		_, _ = try("delete", "priorityclass", "preemtible", "non-preemtible", "--ignore-not-found")
 		_, _ = try("delete", "migrationpolicy", "example-migration-policy", "--ignore-not-found")
@@ -110,7 +111,8 @@ func (e example) manifest(t *testing.T) string {
 	b, err := os.ReadFile(e.file)
 	require.NoError(t, err)
 	text := foreignImage.ReplaceAllString(string(b), image(t, "guest"))
-	return strings.NewReplacer("/boot/initramfs-virt", "/boot/initrd", "/boot/vmlinuz-virt", "/boot/vmlinuz").Replace(text)
+	ours := strings.NewReplacer("/boot/initramfs-virt", "/boot/initrd", "/boot/vmlinuz-virt", "/boot/vmlinuz")
+	return ours.Replace(text)
 }
 
 func (e example) apply(t *testing.T, namespace string) error {
@@ -158,7 +160,8 @@ func (e example) in(t *testing.T, namespace string) verdict {
 			out = exampleBoots(t, namespace, o.GetName())
 		case "VirtualMachineInstanceReplicaSet":
 			until(t, bootTime, "all replicas are ready", func() error {
-				said, err := try("-n", namespace, "get", "vmirs", o.GetName(), "-o", "jsonpath={.spec.replicas} {.status.readyReplicas}")
+				said, err := try("-n", namespace, "get", "vmirs", o.GetName(), "-o",
+					"jsonpath={.spec.replicas} {.status.readyReplicas}")
 				if f := strings.Fields(said); err == nil && (len(f) != 2 || f[0] != f[1]) {
 					err = fmt.Errorf("%q", said)
 				}
@@ -184,7 +187,8 @@ func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
 	m := machine{t: t, namespace: namespace, name: name}
 	said, since := "", time.Now()
 	until(t, bootTime, name+" runs, or says what it waits for", func() error {
-		if vmi, err := m.vmi(); err == nil && vmi.Status.Phase == kubevirt.Running && strings.Contains(guestLog(m), marker) {
+		vmi, err := m.vmi()
+		if err == nil && vmi.Status.Phase == kubevirt.Running && strings.Contains(guestLog(m), marker) {
 			out = verdict{what: verdictRuns}
 			return nil
 		}

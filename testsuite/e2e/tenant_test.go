@@ -62,8 +62,8 @@ spec:
       domain: {memory: {guest: 128Mi}, devices: {%s}}
 `, ns, strategy, extra)
 	}
-	_, err := tryWith(manifest("gpus: [{name: gpu1, deviceName: vendor.com/gpu}]", "Always"), "create", "-f", "-")
-	require.ErrorContains(t, err, "spec.template.spec.domain.devices.gpus")
+	_, err := tryWith(manifest("clientPassthrough: {}", "Always"), "create", "-f", "-")
+	require.ErrorContains(t, err, "spec.template.spec.domain.devices.clientPassthrough")
 	require.ErrorContains(t, err, "not supported yet")
 	_, err = tryWith(manifest("", "WaitAsReceiver"), "create", "-f", "-")
 	require.ErrorContains(t, err, "spec.runStrategy")

@@ -43,9 +43,11 @@ func CapabilityPrefixes() []string {
 	}
 }
 
-// IsCapability says that a label's key has one of CapabilityPrefixes, or is LabelCPUManager, which is written like them.
+// IsCapability says that a label's key has one of CapabilityPrefixes, or is LabelCPUManager, which is written like
+// them.
 func IsCapability(key string) bool {
-	return key == LabelCPUManager || slices.ContainsFunc(CapabilityPrefixes(), func(p string) bool { return strings.HasPrefix(key, p) })
+	prefixed := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+	return key == LabelCPUManager || slices.ContainsFunc(CapabilityPrefixes(), prefixed)
 }
 
 // CapabilityDigest stands for all capability labels among the given ones: some hundred of them need not travel to be

@@ -94,7 +94,8 @@ func TestNetworksBesideThePods(t *testing.T) {
 	for _, p := range plans {
 		got = append(got, p.PodInterface, p.Tap)
 	}
-	require.Equal(t, []string{"pod16367aacb67", "tap16367aacb67", "eth0", "tap0", "pode31d7ce2712", "tape31d7ce2712"}, got)
+	require.Equal(t,
+		[]string{"pod16367aacb67", "tap16367aacb67", "eth0", "tap0", "pode31d7ce2712", "tape31d7ce2712"}, got)
 	require.True(t, plans[1].OnPodNetwork())
 	require.False(t, plans[0].OnPodNetwork())
 }

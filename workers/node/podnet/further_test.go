@@ -126,7 +126,8 @@ func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
 	done, err := p.plan.Prepare(context.Background(), p.Pod)
 	require.NoError(t, err)
 	require.NoError(t, within(p.NetworkNamespace, func() error {
-		return ensureSysctls([]sysctl{{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
+		return ensureSysctls([]sysctl{
+			{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
 	}))
 	guest := p.guest(t, done.MAC)
 	wire := packets(t, p.other, "eth0")

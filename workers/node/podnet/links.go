@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration. Nobody
-// but the guest sees it.
+// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration.
+// Nobody but the guest sees it.
 var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // constant
 
 // tunDevice is where the node worker itself makes tap devices.

@@ -137,8 +137,8 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	for _, a := range []netip.Addr{ip, netip.IPv4Unspecified()} { // none: it asks whether the address is free
 		guard.add(accept, tap, carries(arp()), arpSource(a))
 	}
-	// A guest that renews its lease asks the server by its address. That is on no network of the guest's, which so sends
-	// to its gateway.
+	// A guest that renews its lease asks the server by its address. That is on no network of the guest's, which so
+	// sends to its gateway.
 	guard.rules = append(guard.rules, rule{do: receive, when: []match{tap, carries(ipv4()),
 		source(single(ip)), destination(p.own), request}})
 	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
