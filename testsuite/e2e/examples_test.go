@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +52,12 @@ type verdict struct{ what, why string }
 // they name have the same guest on their disks.
 func TestKubeVirtsExamples(t *testing.T) {
 	turns.Take(t, 1)
+	page, err := os.ReadFile(examplesPage)
+	if write := os.Getenv(examplesEnv) != ""; errors.Is(err, fs.ErrNotExist) && !write {
+		t.Skipf("%s is not written yet: run with %s=1", examplesPage, examplesEnv)
+	} else if !write {
+		require.NoError(t, err)
+	}
 	all, err := filepath.Glob(filepath.Join(examples(t), "*.yaml"))
 	require.NoError(t, err)
 	require.Greater(t, len(all), 40)
@@ -75,13 +83,11 @@ func TestKubeVirtsExamples(t *testing.T) {
 		}
 	})
 	require.Len(t, verdicts, len(all))
-	page, err := os.ReadFile(examplesPage)
-	require.NoError(t, err)
 	if os.Getenv(examplesEnv) != "" {
-		require.NoError(t, os.WriteFile(examplesPage, []byte(written(string(page), all, verdicts)), 0o644)) //nolint:gosec // docs
+		require.NoError(t, os.WriteFile(examplesPage, []byte(written(all, verdicts)), 0o644)) //nolint:gosec // docs
 		return
 	}
-	require.Equal(t, rows(written(string(page), all, verdicts)), rows(string(page)), "run with "+examplesEnv+"=1")
+	require.Equal(t, rows(written(all, verdicts)), rows(string(page)), "run with "+examplesEnv+"=1")
 }
 
 // examples is the folder of KubeVirt's examples: a part of its Go module.
@@ -249,13 +255,17 @@ func answer(err error) string {
 	return strings.TrimSpace(text)
 }
 
+// pageBegins is what stands before the table.
+//
+//go:embed testdata/examples.md
+var pageBegins string
+
 const tableBegins = "| manifest | verdict | why |\n|---|---|---|\n"
 
-// written is the page with the table of these verdicts, which is its end.
-func written(page string, files []string, verdicts map[string]verdict) string {
-	head, _, _ := strings.Cut(page, tableBegins)
+// written is the page with the table of these verdicts.
+func written(files []string, verdicts map[string]verdict) string {
 	var b strings.Builder
-	b.WriteString(head + tableBegins)
+	b.WriteString(pageBegins + tableBegins)
 	for _, file := range files {
 		name := filepath.Base(file)
 		v := verdicts[name]
