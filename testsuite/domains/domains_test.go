@@ -19,13 +19,13 @@ import (
 
 // What has been reached. Whoever reaches more raises these.
 const (
-	leastAdmitted     = 256
-	leastPodsAdmitted = 254
+	leastAdmitted     = 273
+	leastPodsAdmitted = 271
 )
 
 // leastSame are the machines that are the same in every subject, by variant.
 func leastSame() map[Variant]int {
-	return map[Variant]int{KVM: 254, Stage: 235, Block: 14, Emulated: 243}
+	return map[Variant]int{KVM: 271, Stage: 248, Block: 14, Emulated: 254}
 }
 
 // leastSamePods are, by variant, the subjects of all pods that are the same. No pod is in all: affinities and
