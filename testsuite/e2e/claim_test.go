@@ -13,11 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, finds the same disk
 // when it is started again, and cannot be moved with a claim that is not shared.
 func TestADiskOnAClaim(t *testing.T) {
+	turns.Take(t, 0)
 	m := newMachine(t, "keeps", "Halted", "")
 	manifest := m.manifest("Always", "")
 	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"

@@ -10,11 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestControlsOfReplicaSets tries the controls of a replica set, and of a node, with the temporal CLI and tctl.
 func TestControlsOfReplicaSets(t *testing.T) {
+	turns.Take(t, 2)
 	r := newReplicas(t, newNamespace(t), "farm", 0)
 	id := contract.ReplicaSetID(r.namespace, r.name)
 	until(t, time.Minute, "the set's entity answers", func() error {

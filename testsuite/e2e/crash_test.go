@@ -105,6 +105,7 @@ func TestKilledWhileAVMStarts(t *testing.T) {
 // TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as
 // ever.
 func TestKilledWhileAVMRuns(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "running", "Always", "")
 	first := m.untilBooted()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/crdwatch/fencing"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -109,6 +110,7 @@ func (g guest) stopsInGoodOrder() {
 // TestEntitiesEndedByHand: who terminates a VM's workflows, as a last resort, does not touch its guest, and they are
 // back soon.
 func TestEntitiesEndedByHand(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	g := booted(t, "ended")
 	for _, ids := range [][]string{
@@ -127,6 +129,7 @@ func TestEntitiesEndedByHand(t *testing.T) {
 
 // TestAnEntityEndedByHandWhileItStarts: the start goes on, and no guest is taken away.
 func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := &machine{t: t, namespace: newNamespace(t), name: "starting"}
 	most := watchDomains(m)
@@ -151,6 +154,7 @@ func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
 // TestTemporalPutBack: Temporal's database is put back to a copy from before a VM was started. Its guest runs on, and
 // is not started again.
 func TestTemporalPutBack(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "putback", "Halted", "")
 	m.untilStatus("Stopped")
@@ -168,6 +172,7 @@ func TestTemporalPutBack(t *testing.T) {
 // TestTemporalLost: Temporal's database is gone. Guests run on, their workflows are back without a person, and new VMs
 // can be started.
 func TestTemporalLost(t *testing.T) {
+	turns.Take(t, 1)
 	untilHealthy(t)
 	g := booted(t, "lost")
 	halted := newMachine(t, "halted", "Halted", "")
@@ -184,6 +189,7 @@ func TestTemporalLost(t *testing.T) {
 // the rest of Kubernetes are started again, as after any restore; virtflow is not. The guest runs on, and what is asked
 // for after that is done.
 func TestEtcdPutBack(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	g := booted(t, "etcd")
 	copied, before := t.TempDir(), epoch(t)

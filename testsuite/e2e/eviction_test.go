@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -39,6 +40,7 @@ func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
 // TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of
 // the node goes. Then the VM is deleted, and its history says by whom.
 func TestADrainMeetsTheEvictionHook(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "moving", "Always", "      evictionStrategy: External")
 	vmi := m.untilBooted()

@@ -169,6 +169,7 @@ func idleNode(t *testing.T) string {
 
 // TestCordonAndDrain: the label follows, a running guest does not mind, and a drain moves the VM.
 func TestCordonAndDrain(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "drained", "Always", "")
 	first := m.untilBooted()
@@ -198,6 +199,7 @@ func TestCordonAndDrain(t *testing.T) {
 
 // TestNodeWorkerGone: its node takes no VMs until it is back, and the VMs there go on.
 func TestNodeWorkerGone(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "carefree", "Always", "")
 	vmi := m.untilBooted()
@@ -235,6 +237,7 @@ func TestNodeWorkerGone(t *testing.T) {
 // TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes
 // back finds the same one.
 func TestKubeletStoppedAndBack(t *testing.T) {
+	turns.Take(t, 1)
 	untilHealthy(t)
 	m := newMachine(t, "patient", "Always", "")
 	first := m.untilBooted()

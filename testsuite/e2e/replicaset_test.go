@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -307,6 +308,7 @@ spec:
 
 // TestReplicaSetOfFifty: fifty replicas that find no node are one transition, which a newer scale supersedes.
 func TestReplicaSetOfFifty(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	c := temporal(t)
 	r := newReplicas(t, newNamespace(t), "many", 0)

@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestAMachineKeepsItsState: what the TPM and UEFI remember outlives a stop, on a claim that goes with the VM.
 func TestAMachineKeepsItsState(t *testing.T) {
+	turns.Take(t, 1)
 	dir, err := os.MkdirTemp("/var/tmp", "virtflow-state-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

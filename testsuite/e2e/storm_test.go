@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -130,6 +131,7 @@ func metric(t *testing.T, text []byte, name string) float64 {
 // ends with an error and can be opened again; whoever repeats a request until it is answered has it done exactly once;
 // nothing is left open.
 func TestAPIServerKilledInAStorm(t *testing.T) {
+	turns.Take(t, 1)
 	untilHealthy(t)
 	guests := []*machine{newMachine(t, "one", "Always", "")}
 	guests = append(guests, &machine{t: t, namespace: guests[0].namespace, name: "two"})

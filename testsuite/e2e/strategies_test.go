@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // request writes state change requests, as the API server's account does for virtctl.
@@ -75,6 +77,7 @@ func withPanicDevice(t *testing.T, name, strategy string) *machine {
 
 // TestAGuestThatPanicsUnderAlways: a guest that ran is started again at once, each time.
 func TestAGuestThatPanicsUnderAlways(t *testing.T) {
+	turns.Take(t, 0)
 	m := withPanicDevice(t, "panics", "Always")
 	vmi := m.untilBooted()
 	for range 2 {
@@ -89,6 +92,7 @@ func TestAGuestThatPanicsUnderAlways(t *testing.T) {
 
 // TestCrashLoop: an instance that never runs is tried again later and later, and says when.
 func TestCrashLoop(t *testing.T) {
+	turns.Take(t, 1)
 	m := &machine{t: t, namespace: newNamespace(t), name: "never"}
 	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`,
 		`containerDisk: {path: /disk/nothing.img, image: "`, 1)
@@ -114,6 +118,7 @@ func TestCrashLoop(t *testing.T) {
 
 // TestRerunOnFailure: a guest that panics is started again; one that powers off is not, until somebody asks.
 func TestRerunOnFailure(t *testing.T) {
+	turns.Take(t, 0)
 	m := withPanicDevice(t, "rerun", "RerunOnFailure")
 	first := m.untilBooted()
 	m.inGuest("panic")
@@ -136,6 +141,7 @@ func TestRerunOnFailure(t *testing.T) {
 
 // TestManual: nothing happens that nobody requested.
 func TestManual(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
 	m.request(startIt)
@@ -162,6 +168,7 @@ func TestManual(t *testing.T) {
 
 // TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
 func TestAnEditedVM(t *testing.T) {
+	turns.Take(t, 2)
 	rollout := func(strategy string) {
 		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p",
 			`{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)
@@ -248,6 +255,7 @@ func TestAnEditedVM(t *testing.T) {
 
 // TestLegacyRunning: the old field, and a paused start while it says false.
 func TestLegacyRunning(t *testing.T) {
+	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "legacy"}
 	apply(t, strings.Replace(m.manifest("Halted", ""), "runStrategy: Halted", "running: false", 1))
 	m.untilStatus("Stopped")
@@ -266,6 +274,7 @@ func TestLegacyRunning(t *testing.T) {
 // TestDeleteOrphan: the VM goes, its guest stays, and another VM of the name takes it up. Deleting in the foreground
 // takes it along.
 func TestDeleteOrphan(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "left", "Always", "")
 	first := m.untilBooted()
 	m.kubectl("delete", "vm", m.name, "--cascade=orphan", "--timeout=60s")
