@@ -1,10 +1,11 @@
 package node
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -34,18 +35,15 @@ func obsolete(model string) bool {
 	}, strings.TrimSuffix(model, "-v1"))
 }
 
-// labelName matches what can be the name in a label's key, or its value.
-func labelName() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-}
+// labelName says whether something can be the name in a label's key, or its value.
+func labelName(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
 // CapabilityLabels are the labels that say what a host offers guests. What cannot be part of a label is left out.
 func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	out := map[string]string{}
-	valid := labelName()
 	add := func(prefix string, names ...string) {
 		for _, name := range names[:min(len(names), maxCapabilities)] {
-			if valid.MatchString(name) {
+			if labelName(name) {
 				out[prefix+name] = "true"
 			}
 		}
@@ -69,7 +67,7 @@ func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	if c.CPUManager {
 		out[contract.LabelCPUManager] = "true"
 	}
-	if valid.MatchString(c.VirtType) {
+	if labelName(c.VirtType) {
 		out[contract.LabelVirtType] = c.VirtType
 	}
 	return out

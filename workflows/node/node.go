@@ -125,7 +125,7 @@ func (s *State) labels() map[string]*string {
 			want[k] = nil
 		}
 	}
-	if labelName().MatchString(s.Report.CPUVendor) {
+	if labelName(s.Report.CPUVendor) {
 		want[CPUVendorPrefix+s.Report.CPUVendor] = &yes
 	}
 	return want
