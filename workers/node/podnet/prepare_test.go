@@ -216,8 +216,8 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 	require.NoError(t, within(client, func() error {
 		c, err := (&net.Dialer{Timeout: deadline}).Dial("tcp", to)
 		for end := time.Now().Add(time.Minute); errors.Is(err, unix.EHOSTUNREACH) && time.Now().Before(end); {
-			// On a busy machine the kernel takes its time to join the multicast group of a new IPv6 address, and answers
-			// no neighbour solicitation until then.
+			// On a busy machine the kernel takes its time to join the multicast group of a new IPv6 address, and
+			// answers no neighbour solicitation until then.
 			c, err = (&net.Dialer{Timeout: deadline}).Dial("tcp", to)
 		}
 		if err != nil {
