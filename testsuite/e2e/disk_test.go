@@ -22,15 +22,25 @@ func guestDisk(t *testing.T) string {
 	return filepath.Join(roots["guest"], "disk/disk.img")
 }
 
+// launchersDir is a folder that a launcher may write to. Before it goes, the namespace's guests do.
+func launchersDir(t *testing.T, namespace string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _ = try("-n", namespace, "delete", "vmirs,vm,vmi", "--all", "--timeout=90s")
+		_ = os.RemoveAll(dir)
+	})
+	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
+	require.NoError(t, os.Chown(dir, 107, 107))
+	return dir
+}
+
 // claimWith makes a claim of that size ("64Mi"), and a volume for it that every node has: that folder of the machine,
 // with a copy of that disk in it, "" for none.
 func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
-	require.NoError(t, os.Chown(dir, 107, 107))
+	dir = launchersDir(t, namespace)
 	if disk != "" {
 		to := filepath.Join(dir, "disk.img")
 		out, err := exec.Command("cp", "--sparse=always", disk, to).CombinedOutput()

@@ -85,7 +85,7 @@ spec:
 	size, err := strconv.Atoi(d.run("df --output=size -B1M / | tail -n 1"))
 	require.NoError(t, err)
 	require.Greater(t, size, 2500, "MiB of the root file system, which has grown to the claim's size")
-	require.NotEmpty(t, d.agentSays(), "the guest's agent tells of its operating system")
+	until(t, 3*time.Minute, "the guest's agent tells of its operating system", d.agentTells)
 	d.run("echo kept | sudo tee /var/lib/kept && sync")
 
 	(&virtctl{t, d.namespace}).well("restart", d.name)
@@ -138,7 +138,8 @@ func (d distribution) run(command string) string {
 func (d distribution) try(command string) (string, error) {
 	v := &virtctl{d.t, d.namespace}
 	c := v.command("ssh", "guest@vm/"+d.name, "-i", d.key, "-c", command, "-t", "-oStrictHostKeyChecking=no",
-		"-t", "-oUserKnownHostsFile=/dev/null", "-t", "-oConnectTimeout=20", "-t", "-oLogLevel=ERROR")
+		"-t", "-oUserKnownHostsFile=/dev/null", "-t", "-oConnectTimeout=20", "-t", "-oLogLevel=ERROR",
+		"-t", "-oServerAliveInterval=5", "-t", "-oServerAliveCountMax=3")
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	out, err := c.Output()
@@ -148,9 +149,11 @@ func (d distribution) try(command string) (string, error) {
 	return string(out), err
 }
 
-// agentSays is the name of the operating system, as the instance's status repeats it.
-func (d distribution) agentSays() string {
+// agentTells: the instance's status repeats the name of the operating system.
+func (d distribution) agentTells() error {
 	vmi, err := d.vmi()
-	require.NoError(d.t, err)
-	return vmi.Status.GuestOSInfo.PrettyName
+	if err == nil && vmi.Status.GuestOSInfo.PrettyName == "" {
+		err = fmt.Errorf("%+v", vmi.Status.GuestOSInfo)
+	}
+	return err
 }

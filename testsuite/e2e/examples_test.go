@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,8 +152,10 @@ func (e example) in(t *testing.T, namespace string) verdict {
 	out := verdict{what: verdictMade}
 	for {
 		var o unstructured.Unstructured
-		if err := objects.Decode(&o); err != nil || len(o.Object) == 0 {
+		if err := objects.Decode(&o); errors.Is(err, io.EOF) {
 			return out
+		} else {
+			require.NoError(t, err)
 		}
 		switch o.GetKind() {
 		case "VirtualMachine":
@@ -211,31 +215,32 @@ func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
 	return out
 }
 
-// guestLog is what the launcher of an instance without a VM's labels repeated of the guest's serial line.
+// guestLog is what the launchers of an instance without a VM's labels repeated of the guest's serial line.
 func guestLog(m machine) string {
-	out, _ := try("-n", m.namespace, "logs", "-l", "kubevirt.io=virt-launcher", "-c", "compute", "--tail=-1")
+	vmi, err := m.vmi()
+	if err != nil {
+		return ""
+	}
+	out, _ := try("-n", m.namespace, "logs", "-l", "kubevirt.io/created-by="+string(vmi.UID), "-c", "compute",
+		"--tail=-1")
 	return out
 }
 
 // waitsFor is what the instance, or its VM, says of why it does not run yet.
 func (m machine) waitsFor() string {
-	var all []kubevirt.VirtualMachineInstanceCondition
 	if vmi, err := m.vmi(); err == nil {
-		all = vmi.Status.Conditions
-	}
-	for _, c := range all {
-		if c.Status == "False" && c.Message != "" &&
-			(c.Type == "PodScheduled" || c.Type == kubevirt.VirtualMachineInstanceSynchronized || c.Type == "Ready") {
-			return c.Message
+		for _, c := range vmi.Status.Conditions {
+			telling := slices.Contains([]string{"PodScheduled", "DataVolumesReady", "Synchronized"}, string(c.Type))
+			if telling && c.Status == "False" && c.Message != "" {
+				return c.Message
+			}
 		}
 	}
-	vm, err := m.vm()
-	if err != nil {
-		return ""
-	}
-	for _, c := range vm.Status.Conditions {
-		if c.Message != "" {
-			return c.Message
+	if vm, err := m.vm(); err == nil {
+		for _, c := range vm.Status.Conditions {
+			if c.Type == kubevirt.VirtualMachineFailure && c.Status == "True" {
+				return c.Message
+			}
 		}
 	}
 	return ""

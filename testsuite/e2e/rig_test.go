@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func image(t *testing.T, name string) string {
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	name = fmt.Sprintf("e2e-%.30s-%d", name, time.Now().UnixMilli()%100000)
+	name = fmt.Sprintf("e2e-%.30s-%s", name, strings.ToLower(rand.Text()[:8]))
 	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+
 		", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
 	t.Cleanup(func() {

@@ -19,12 +19,8 @@ import (
 // TestAMachineKeepsItsState: what the TPM and UEFI remember outlives a stop, on a claim that goes with the VM.
 func TestAMachineKeepsItsState(t *testing.T) {
 	turns.Take(t, 1)
-	dir, err := os.MkdirTemp("/var/tmp", "virtflow-state-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
-	require.NoError(t, os.Chown(dir, 107, 107))
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
+	dir := launchersDir(t, m.namespace)
 	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n",
 		"        features: {smm: {}}\n        firmware: {bootloader: {efi: {persistent: true}}}\n"+
 			"        devices:\n          tpm: {persistent: true}\n").Replace(m.manifest("Halted", ""))

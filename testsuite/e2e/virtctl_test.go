@@ -32,7 +32,9 @@ type virtctl struct {
 func (v *virtctl) command(args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	v.t.Cleanup(cancel)
-	return exec.CommandContext(ctx, "virtctl", append([]string{"-n", v.namespace}, args...)...)
+	c := exec.CommandContext(ctx, "virtctl", append([]string{"-n", v.namespace}, args...)...)
+	c.WaitDelay = 5 * time.Second // the ssh that it starts may outlive it, and keep its output open
+	return c
 }
 
 // well runs a command that has to succeed, and returns what it says.

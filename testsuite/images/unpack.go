@@ -24,6 +24,9 @@ func Unpack(dir string, names ...string) (roots map[string]string, err error) {
 	roots = map[string]string{}
 	for line := range strings.Lines(string(built)) {
 		fields := strings.Fields(line) // NAME TAG PATH
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("building the images said %q", line)
+		}
 		roots[fields[0]] = filepath.Join(dir, fields[0])
 		if err := unpack(fields[2], roots[fields[0]]); err != nil {
 			return nil, fmt.Errorf("unpacking the image %s: %w", fields[0], err)
@@ -41,6 +44,9 @@ func unpack(archive, root string) error {
 	var parts []struct{ Layers []string }
 	if err := json.Unmarshal(manifest, &parts); err != nil {
 		return err
+	}
+	if len(parts) != 1 {
+		return fmt.Errorf("its manifest has %d parts", len(parts))
 	}
 	if err := os.Mkdir(root, 0o755); err != nil { //nolint:gosec // a launcher is another user
 		return err
