@@ -11,13 +11,12 @@ import (
 )
 
 // hostNetworks adds the host's devices that the kubelet has given to the pod for SR-IOV networks. A device plugin says
-// which devices of its resource they are, and not for which network: that is clear as long as the networks of one
-// resource are the same.
+// which devices of its resource they are, and not for which network: several of one resource are given where nobody
+// could tell them apart.
 func hostNetworks(
 	vmi *v1.VirtualMachineInstance, env func(string) string, into map[string]domain.Interface,
 ) error {
 	given := map[string][]string{}
-	definition := map[string]string{}
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
 		iface := &vmi.Spec.Domain.Devices.Interfaces[i]
 		if iface.SRIOV == nil {
@@ -39,17 +38,30 @@ func hostNetworks(
 		if _, known := given[resource]; !known {
 			given[resource] = strings.FieldsFunc(env(multus.DevicesVariable(resource)),
 				func(r rune) bool { return r == ',' })
-			definition[resource] = network.Multus.NetworkName
 		}
-		switch {
-		case definition[resource] != network.Multus.NetworkName:
-			return problem("networks %s and %s are of one resource, %s, and nobody says which device is whose: give "+
-				"each its own", definition[resource], network.Multus.NetworkName, resource)
-		case len(given[resource]) == 0:
+		for j := range vmi.Spec.Domain.Devices.Interfaces {
+			other := &vmi.Spec.Domain.Devices.Interfaces[j]
+			if i != j && env(multus.ResourceVariable(other.Name)) == resource && !alike(vmi, iface, other) {
+				return problem("interfaces %s and %s are of one resource, %s, and nobody says which device is whose: "+
+					"give each its own", iface.Name, other.Name, resource)
+			}
+		}
+		if len(given[resource]) == 0 {
 			return problem("the pod has no device of %s left", resource)
 		}
 		into[iface.Name] = domain.Interface{PCI: given[resource][0]}
 		given[resource] = given[resource][1:]
 	}
 	return nil
+}
+
+// alike says that neither the network nor the guest could tell the devices of two interfaces apart.
+func alike(vmi *v1.VirtualMachineInstance, a, b *v1.Interface) bool {
+	plain := func(f *v1.Interface) bool {
+		return f.SRIOV != nil && f.MacAddress == "" && f.PciAddress == "" && f.BootOrder == nil && f.ACPIIndex == 0 &&
+			f.Tag == ""
+	}
+	at, bt := networkOf(vmi, a.Name), networkOf(vmi, b.Name)
+	return plain(a) && plain(b) && at != nil && bt != nil && at.Multus != nil && bt.Multus != nil &&
+		at.Multus.NetworkName == bt.Multus.NetworkName
 }

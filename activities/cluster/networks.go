@@ -20,11 +20,7 @@ func (a *Activities) networkResources(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
 ) (map[string]string, error) {
 	out := map[string]string{}
-	for i := range vmi.Spec.Networks {
-		n := &vmi.Spec.Networks[i]
-		if n.Multus == nil {
-			continue
-		}
+	for _, n := range multus.Networks(vmi) {
 		namespace, name := multus.Definition(n.Multus, vmi.Namespace)
 		resource, err := a.networkResource(ctx, namespace, name)
 		if err != nil {

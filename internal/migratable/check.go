@@ -102,10 +102,13 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 // on says that a switch is not turned off: KubeVirt's are on unless they say something else.
 func on(enabled *bool) bool { return enabled == nil || *enabled }
 
-// interfaces says that the pod network suits: its binding leaves the guest its own address. A bridged guest has its
-// pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same is not heeded.
+// interfaces says that the pod network, or what is in its place, suits: its binding leaves the guest its own address. A
+// bridged guest has its pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same is
+// not heeded.
 func interfaces(vmi *kubevirt.VirtualMachineInstance) bool {
-	pod := slices.IndexFunc(vmi.Spec.Networks, func(n kubevirt.Network) bool { return n.Pod != nil })
+	pod := slices.IndexFunc(vmi.Spec.Networks, func(n kubevirt.Network) bool {
+		return n.Pod != nil || n.Multus != nil && n.Multus.Default
+	})
 	if pod < 0 {
 		return true
 	}

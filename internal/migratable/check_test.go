@@ -200,3 +200,16 @@ func TestTooManyImagesToCarry(t *testing.T) {
 	require.Equal(t, "DisksNotLiveMigratable", got.Reason)
 	require.Equal(t, "cannot migrate VMI with 17 CD-ROMs that are made of files, 16 are the most", got.Message)
 }
+
+// TestANetworkInThePlaceOfThePods: a bridged guest has its pod's address there as well.
+func TestANetworkInThePlaceOfThePods(t *testing.T) {
+	for _, inPlace := range []bool{true, false} {
+		vmi := guest()
+		vmi.Spec.Networks[0].NetworkSource = kubevirt.NetworkSource{
+			Multus: &kubevirt.MultusNetwork{NetworkName: "blue", Default: inPlace}}
+		vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
+			Bridge: &kubevirt.InterfaceBridge{}}
+		got := Check(vmi, settings.Default(), &Node{Name: "n", HostModel: true})
+		require.Equal(t, inPlace, got.Reason == kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable, "%+v", got)
+	}
+}

@@ -57,27 +57,40 @@ type selection struct {
 	Interface string `json:"interface"`
 }
 
-// Annotations are those by which a VMI's pod gets its networks. An interface that the guest has no longer has none.
+// Networks are those of Multus that a VMI's pod is to be on. An interface that the guest has no longer has none.
+func Networks(vmi *kubevirt.VirtualMachineInstance) []*kubevirt.Network {
+	var out []*kubevirt.Network
+	for i := range vmi.Spec.Networks {
+		n := &vmi.Spec.Networks[i]
+		if f := interfaceOf(vmi, n); n.Multus != nil && (f == nil || f.State != kubevirt.InterfaceStateAbsent) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// interfaceOf is the interface on a network; nil: there is none.
+func interfaceOf(vmi *kubevirt.VirtualMachineInstance, n *kubevirt.Network) *kubevirt.Interface {
+	all := vmi.Spec.Domain.Devices.Interfaces
+	if at := slices.IndexFunc(all, func(f kubevirt.Interface) bool { return f.Name == n.Name }); at >= 0 {
+		return &all[at]
+	}
+	return nil
+}
+
+// Annotations are those by which a VMI's pod gets its networks.
 func Annotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
 	out := map[string]string{}
 	var all []selection
-	for i := range vmi.Spec.Networks {
-		n := &vmi.Spec.Networks[i]
-		if n.Multus == nil {
-			continue
-		}
+	for _, n := range Networks(vmi) {
 		if n.Multus.Default {
 			out[AnnotationDefault] = n.Multus.NetworkName
 			continue
 		}
 		s := selection{Interface: "pod" + Suffix(n.Name)}
 		s.Namespace, s.Name = Definition(n.Multus, vmi.Namespace)
-		ifaces := vmi.Spec.Domain.Devices.Interfaces
-		if at := slices.IndexFunc(ifaces, func(f kubevirt.Interface) bool { return f.Name == n.Name }); at >= 0 {
-			if ifaces[at].State == kubevirt.InterfaceStateAbsent {
-				continue
-			}
-			s.MAC = ifaces[at].MacAddress
+		if f := interfaceOf(vmi, n); f != nil {
+			s.MAC = f.MacAddress
 		}
 		all = append(all, s)
 	}

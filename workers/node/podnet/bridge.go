@@ -28,6 +28,9 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
+	if err := noIPv6(p.Bridge); err != nil {
+		return Prepared{}, err
+	}
 	nic, err := p.takeNIC(links, bridge)
 	if err != nil {
 		return Prepared{}, err
@@ -224,6 +227,9 @@ func (p Plan) enslave(links *netlink.Handle, nic, bridge, pod netlink.Link) erro
 	}
 	if err := links.LinkSetLearning(nic, false); err != nil {
 		return fmt.Errorf("having %s not learn from %s: %w", p.Bridge, p.nic(), err)
+	}
+	if err := noIPv6(p.nic()); err != nil {
+		return err
 	}
 	if err := links.LinkSetUp(nic); err != nil {
 		return fmt.Errorf("setting %s up: %w", p.nic(), err)

@@ -198,6 +198,9 @@ func TestABridgedGuestAsksForItsAddress(t *testing.T) {
 func TestABridgedGuestRenewsItsLease(t *testing.T) {
 	pod := bridgedPod(t)
 	p := bridged(t)
+	require.NoError(t, within(pod.NetworkNamespace, func() error { // as on a node that is strict
+		return ensureSysctls([]sysctl{{"ipv4/conf/all/rp_filter", "1"}})
+	}))
 	var done Prepared
 	for range 2 {
 		var err error

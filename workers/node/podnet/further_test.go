@@ -87,7 +87,7 @@ func TestANetworkBesideThePods(t *testing.T) {
 	}
 }
 
-// TestAGuestBesideThePodsNetworkSpoofsNobody: by its MAC, and by its address where the network has given it one.
+// TestAGuestBesideThePodsNetworkSpoofsNobody: by its MAC. Addresses are between it and that network.
 func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
 	ip := netip.MustParseAddr
 	evil := net.HardwareAddr{2, 0, 0, 0, 0, 0x66}
@@ -99,15 +99,11 @@ func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
 		wire := frames(t, p.neighbour, "net1")
 		to := ip(furtherNeighbor)
 		anothers := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip("198.51.100.7"), to, 7000, 7000))
+		sendRaw(t, guest, anothers)
+		require.Equal(t, anothers[6:], wire.next(t)[6:len(anothers)], "addresses are not the pod's affair")
 		dropped := map[string][]byte{
 			"another's MAC":        ethernet(evil, unix.ETH_P_IP, datagram(ip(furtherAddress), to, 7000, 7000)),
 			"another's MAC by ARP": ethernet(done.MAC, unix.ETH_P_ARP, arpReply(evil, ip(furtherAddress))),
-		}
-		if address != "" {
-			dropped["another's IP"] = anothers
-		} else {
-			sendRaw(t, guest, anothers)
-			require.Equal(t, anothers[6:], wire.next(t)[6:len(anothers)], "addresses are not the pod's affair")
 		}
 		for name, f := range dropped {
 			sendRaw(t, guest, f)
@@ -119,37 +115,64 @@ func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
 }
 
 // TestThePodCarriesNothingBetweenItsNetworks: it forwards for its masqueraded guest, and would for anybody who sends it
-// something.
+// something, also as a question for an address.
 func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
 	ip := netip.MustParseAddr
-	p := newFurtherPod(t, "") // an address of the pod's would be none to forward from
-	done, err := p.plan.Prepare(context.Background(), p.Pod)
-	require.NoError(t, err)
-	require.NoError(t, within(p.NetworkNamespace, func() error {
-		return ensureSysctls([]sysctl{
-			{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
-	}))
-	guest := p.guest(t, done.MAC)
-	wire := packets(t, p.other, "eth0")
-	through := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(furtherAddress), ip(otherAddress), 7000, 7000))
-	copy(through, p.mac(t, p.plan.Bridge))
-	own := ethernet(p.mac(t, "eth0"), unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7000, 7001))
+	for _, address := range []string{"", furtherAddress + "/24"} {
+		p := newFurtherPod(t, address)
+		done, err := p.plan.Prepare(context.Background(), p.Pod)
+		require.NoError(t, err)
+		require.NoError(t, within(p.NetworkNamespace, func() error {
+			return ensureSysctls([]sysctl{
+				{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
+		}))
+		guest := p.guest(t, done.MAC)
+		wire := packets(t, p.other, "eth0")
+		own := ethernet(p.mac(t, "eth0"), unix.ETH_P_IP, datagram(ip(podAddress), ip(otherAddress), 7000, 7001))
+		through := func(from, to uint16) []byte {
+			f := ethernet(done.MAC, unix.ETH_P_IP, datagram(ip(furtherAddress), ip(otherAddress), from, to))
+			copy(f, p.mac(t, p.plan.Bridge))
+			return f
+		}
+		for _, f := range [][]byte{through(7000, 7000), through(dhcpClient, dhcpServer)} {
+			sendRaw(t, guest, f)
+			send(t, p.NetworkNamespace, "eth0", own)
+			from, port := wire.next(t)
+			require.Equal(t, ip(podAddress), from)
+			require.Equal(t, uint16(7001), port)
+		}
 
-	sendRaw(t, guest, through)
-	send(t, p.NetworkNamespace, "eth0", own)
-	from, port := wire.next(t)
-	require.Equal(t, ip(podAddress), from)
-	require.Equal(t, uint16(7001), port)
+		require.NoError(t, within(p.NetworkNamespace, func() error {
+			open := p.plan.guard(done.MAC, done.IPv4)
+			require.Equal(t, "own", open.chains[len(open.chains)-1].name)
+			open.chains = open.chains[:len(open.chains)-1]
+			return applyRules(open)
+		}))
+		sendRaw(t, guest, through(7000, 7000))
+		from, port := wire.next(t)
+		require.Equal(t, ip(furtherAddress), from, "without that rule it does")
+		require.Equal(t, uint16(7000), port)
+	}
+}
 
-	require.NoError(t, within(p.NetworkNamespace, func() error {
-		open := p.plan.guard(done.MAC, done.IPv4)
-		open.chains = open.chains[:len(open.chains)-1]
-		return applyRules(open)
-	}))
-	sendRaw(t, guest, through)
-	from, port = wire.next(t)
-	require.Equal(t, ip(furtherAddress), from, "without that rule it does")
-	require.Equal(t, uint16(7000), port)
+// TestThePodsStackSpeaksNoIPv6BesideItsNetwork: the kernel does by itself on each link that goes up, and has an address
+// for that.
+func TestThePodsStackSpeaksNoIPv6BesideItsNetwork(t *testing.T) {
+	for _, address := range []string{"", furtherAddress + "/24"} {
+		p := newFurtherPod(t, address)
+		_, err := p.plan.Prepare(context.Background(), p.Pod)
+		require.NoError(t, err)
+		require.NoError(t, within(p.NetworkNamespace, func() error {
+			for _, name := range []string{p.plan.Bridge, p.plan.nic(), p.plan.Tap} {
+				link, err := netlink.LinkByName(name)
+				require.NoError(t, err)
+				known, err := netlink.AddrList(link, netlink.FAMILY_V6)
+				require.NoError(t, err)
+				require.Empty(t, known, name)
+			}
+			return nil
+		}))
+	}
 }
 
 func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
@@ -160,14 +183,21 @@ func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
 			`iifname "tap16367aacb67" ether saddr != 02:00:00:00:00:07 drop`,
 			`iifname "tap16367aacb67" ether type arp arp saddr ether != 02:00:00:00:00:07 drop`,
 		},
-		"own": {`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`},
+		"answers": {`oifname "16367aacb67-nic" drop`},
+		"own":     {`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`},
 	}, read(p.guard(mac, netip.Prefix{})))
 	given := p.guard(mac, netip.MustParsePrefix(furtherAddress+"/24"))
 	require.Equal(t, "virtflow-16367aacb67", given.name, "each interface has a table of its own")
 	require.Equal(t, []string{
 		`iifname "tap16367aacb67" ether type arp accept`,
-		`iifname "tap16367aacb67" ether type ip udp sport 68 udp dport 67 accept`,
+		`iifname "tap16367aacb67" ether type ip ip daddr 169.254.75.12 udp sport 68 udp dport 67 accept`,
+		`iifname "tap16367aacb67" ether type ip ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept`,
 		`iifname "tap16367aacb67" drop`, `iifname "16367aacb67-nic" drop`,
 	}, read(given)["own"])
-	require.Contains(t, read(given)["guard"], `iifname "tap16367aacb67" ether type ip ip saddr 198.51.100.2 accept`)
+	require.Equal(t, []string{
+		`iifname "tap16367aacb67" ether saddr != 02:00:00:00:00:07 drop`,
+		`iifname "tap16367aacb67" ether type arp arp saddr ether != 02:00:00:00:00:07 drop`,
+		`iifname "tap16367aacb67" ether type ip ip saddr 198.51.100.2 ip daddr 169.254.75.12 ` +
+			`udp sport 68 udp dport 67 receive`,
+	}, read(given)["guard"])
 }

@@ -77,6 +77,11 @@ func (p Plan) ensureTap(links *netlink.Handle, mtu int, bridge netlink.Link) err
 			return fmt.Errorf("putting %s into %s: %w", name, bridge.Attrs().Name, err)
 		}
 	}
+	if p.Binding == Bridge {
+		if err := noIPv6(name); err != nil {
+			return err
+		}
+	}
 	return raise(links, link, mtu)
 }
 

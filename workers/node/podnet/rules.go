@@ -129,59 +129,85 @@ func discoverIPv6(bridge string) []rule {
 // only. As with KubeVirt it is given no IPv6 address, so it speaks no IPv6. Its address is handed out here: nobody on
 // the network is asked for it, nor heard. The pod's own stack speaks with nobody but the guest, and of DHCP only.
 func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
-	tap, nic := incoming(p.Tap), incoming(p.nic())
-	request, answer := udp(dhcpClient, dhcpServer), udp(dhcpServer, dhcpClient)
-	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
-	guard.add(drop, tap, notEther(mac))
-	guard.add(drop, tap, carries(arp()), notARPEther(mac))
+	tap := incoming(p.Tap)
+	guard := p.speaksAs(mac)
 	for _, a := range []netip.Addr{ip, netip.IPv4Unspecified()} { // none: it asks whether the address is free
 		guard.add(accept, tap, carries(arp()), arpSource(a))
 	}
-	// A guest that renews its lease asks the server by its address. That is on no network of the guest's, which so
-	// sends to its gateway.
-	guard.rules = append(guard.rules, rule{do: receive, when: []match{tap, carries(ipv4()),
-		source(single(ip)), destination(p.own), request}})
+	guard.rules = append(guard.rules, p.renewal(ip))
 	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
-	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), request)
+	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), request())
 	guard.add(drop, tap)
-
-	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
-	for _, port := range []match{tap, nic} { // of this bridge: a pod may have several
-		dhcp.add(drop, port, carries(ipv4()), request)
-		dhcp.add(drop, port, carries(ipv4()), answer)
-	}
-	// What is for everybody is also for the pod's stack, and a guest could send to the bridge.
-	own := chain{name: "own", hook: input, priority: priorityRaw}
-	own.add(accept, tap, carries(arp()))
-	own.add(accept, tap, carries(ipv4()), request)
-	own.add(drop, tap)
-	own.add(drop, nic)
-	// Answers, and questions where the guest is, are for everybody on the bridge.
-	answers := chain{name: "answers", hook: output, priority: priorityRaw}
-	answers.add(drop, outgoing(p.nic()))
-	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, dhcp, own, answers}}
+	return table{family: nftables.TableFamilyBridge, chains: append([]chain{guard}, p.served()...)}
 }
 
-// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC, and by its address
-// where the network has given it one: otherwise addresses are between the guest and that network. The pod itself
-// answers nobody there but a guest that asks for its address: it would carry what it is sent into its own network.
+// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC: addresses are between
+// the guest and that network. The pod itself answers nobody there but a guest that asks for the address that the network
+// has given it: it would carry what it is sent into its own network.
 func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
 	if p.OnPodNetwork() {
 		return p.guarded(mac, address.Addr())
 	}
+	guard := p.speaksAs(mac)
+	out := table{name: p.table, family: nftables.TableFamilyBridge}
 	if address.IsValid() {
-		out := p.guarded(mac, address.Addr())
-		out.name = p.table
+		guard.rules = append(guard.rules, p.renewal(address.Addr()))
+		out.chains = append([]chain{guard}, p.served()...)
 		return out
 	}
+	own := chain{name: "own", hook: input, priority: priorityRaw}
+	own.add(drop, incoming(p.Tap))
+	own.add(drop, incoming(p.nic()))
+	out.chains = []chain{guard, p.silent(), own}
+	return out
+}
+
+// speaksAs has a guest use no other MAC than its own.
+func (p Plan) speaksAs(mac net.HardwareAddr) chain {
 	tap := incoming(p.Tap)
 	guard := chain{name: "guard", hook: prerouting, priority: priorityRaw}
 	guard.add(drop, tap, notEther(mac))
 	guard.add(drop, tap, carries(arp()), notARPEther(mac))
+	return guard
+}
+
+// request is what a DHCP client asks.
+func request() match { return udp(dhcpClient, dhcpServer) }
+
+// renewal: a guest that renews its lease asks the server by its address. That is on no network of the guest's, which so
+// sends to its gateway.
+func (p Plan) renewal(ip netip.Addr) rule {
+	return rule{do: receive, when: []match{incoming(p.Tap), carries(ipv4()), source(single(ip)), destination(p.own),
+		request()}}
+}
+
+// served keeps a guest's DHCP in its pod, and its pod's stack to that.
+func (p Plan) served() []chain {
+	tap, nic := incoming(p.Tap), incoming(p.nic())
+	dhcp := chain{name: "dhcp", hook: forward, priority: priorityRaw}
+	for _, port := range []match{tap, nic} { // of this bridge: a pod may have several
+		dhcp.add(drop, port, carries(ipv4()), request())
+		dhcp.add(drop, port, carries(ipv4()), udp(dhcpServer, dhcpClient))
+	}
+	// What is for everybody is also for the pod's stack, and a guest could send to the bridge. What it sends there to
+	// somebody else would be routed.
 	own := chain{name: "own", hook: input, priority: priorityRaw}
+	own.add(accept, tap, carries(arp()))
+	everybody := netip.MustParseAddr("255.255.255.255")
+	for _, to := range []netip.Prefix{single(p.own.Addr()), single(everybody)} {
+		own.add(accept, tap, carries(ipv4()), destination(to), request())
+	}
 	own.add(drop, tap)
-	own.add(drop, incoming(p.nic()))
-	return table{name: p.table, family: nftables.TableFamilyBridge, chains: []chain{guard, own}}
+	own.add(drop, nic)
+	return []chain{dhcp, p.silent(), own}
+}
+
+// silent keeps the pod's own stack from speaking on the network: answers, and questions where the guest is, are for
+// everybody on the bridge.
+func (p Plan) silent() chain {
+	answers := chain{name: "answers", hook: output, priority: priorityRaw}
+	answers.add(drop, outgoing(p.nic()))
+	return answers
 }
 
 func (c *chain) add(do verb, when ...match) { c.rules = append(c.rules, rule{when: when, do: do}) }

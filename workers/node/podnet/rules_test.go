@@ -81,7 +81,8 @@ func TestTheGuardOfABridgedGuestReadsAsMeant(t *testing.T) {
 		},
 		"own": {
 			`iifname "tap0" ether type arp accept`,
-			`iifname "tap0" ether type ip udp sport 68 udp dport 67 accept`,
+			`iifname "tap0" ether type ip ip daddr 169.254.75.10 udp sport 68 udp dport 67 accept`,
+			`iifname "tap0" ether type ip ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept`,
 			`iifname "tap0" drop`,
 			`iifname "eth0-nic" drop`,
 		},

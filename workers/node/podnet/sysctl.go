@@ -1,7 +1,9 @@
 package podnet
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,8 +29,20 @@ func forBridge(bridge string) []sysctl {
 		{"ipv4/conf/" + bridge + "/arp_ignore", "1"},
 		// The pod's interface still has that address, and what comes from there is the guest renewing its lease.
 		{"ipv4/conf/" + bridge + "/accept_local", "1"},
+		// Strictly, that address would have to come from where the pod's interface is.
+		{"ipv4/conf/" + bridge + "/rp_filter", "2"},
 		unprivilegedPorts(),
 	}
+}
+
+// noIPv6 keeps the kernel from speaking for itself on a link of a bridged guest, where the kernel has IPv6 at all. It
+// comes before the link goes up.
+func noIPv6(link string) error {
+	err := ensureSysctls([]sysctl{{"ipv6/conf/" + link + "/disable_ipv6", "1"}})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // unprivilegedPorts: the launcher's DHCP servers listen without any capability.
