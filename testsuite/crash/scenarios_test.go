@@ -206,16 +206,18 @@ func (s *story) moved() error {
 // evict asks the guest to leave, as the eviction of its pod does. Its node outlives the scenario, and counts its
 // drains.
 func (s *story) evict() error {
-	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
-	defer cancel()
-	answer, err := s.lane.temporal.QueryWorkflow(ctx, contract.NodeID(nodeName), "", contract.QueryState)
-	if err != nil {
-		return err
-	}
 	var node struct {
 		Count int `json:"count"`
 	}
-	if err := answer.Get(&node); err != nil {
+	if err := await(patience, func() error { // the worker that is asked may be the one that is killed
+		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		defer cancel()
+		answer, err := s.lane.temporal.QueryWorkflow(ctx, contract.NodeID(nodeName), "", contract.QueryState)
+		if err != nil {
+			return err
+		}
+		return answer.Get(&node)
+	}); err != nil {
 		return err
 	}
 	s.follow(contract.DrainID(nodeName, node.Count+1))
