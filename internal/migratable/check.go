@@ -103,8 +103,8 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 func on(enabled *bool) bool { return enabled == nil || *enabled }
 
 // interfaces says that the pod network, or what is in its place, suits: its binding leaves the guest its own address. A
-// bridged guest has its pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same is
-// not heeded.
+// bridged guest has its pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same
+// is not heeded.
 func interfaces(vmi *kubevirt.VirtualMachineInstance) bool {
 	pod := slices.IndexFunc(vmi.Spec.Networks, func(n kubevirt.Network) bool {
 		return n.Pod != nil || n.Multus != nil && n.Multus.Default

@@ -141,9 +141,9 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	return table{family: nftables.TableFamilyBridge, chains: append([]chain{guard}, p.served()...)}
 }
 
-// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC: addresses are between
-// the guest and that network. The pod itself answers nobody there but a guest that asks for the address that the network
-// has given it: it would carry what it is sent into its own network.
+// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC: addresses are
+// between the guest and that network. The pod itself answers nobody there but a guest that asks for the address that
+// the network has given it: it would carry what it is sent into its own network.
 func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
 	if p.OnPodNetwork() {
 		return p.guarded(mac, address.Addr())
