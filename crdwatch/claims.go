@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
@@ -30,20 +31,26 @@ func claimsOf(o any) ([]string, error) {
 
 // observeVMI observes an instance with the claims of its volumes.
 func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
-	version := i.Claims.LastSyncResourceVersion() // of two with the same version the one that comes last counts
+	// Versions are of the whole cluster. Of two observations with the same the one that comes last counts.
+	version := newest(i.Claims.LastSyncResourceVersion(), i.DataVolumes.LastSyncResourceVersion())
 	o := observe.VMI(vmi)
-	add := func(volume, name string) {
+	add := func(volume, name, dataVolume string) {
 		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
-		o.Claims, o.ClaimsVersion = append(o.Claims, observe.VolumeClaim(volume, name, pvc)), version
+		c := observe.VolumeClaim(volume, name, pvc)
+		c.DataVolume, _ = observe.Filling(dataVolume, pvc, func(name string) (*cdi.DataVolume, error) {
+			dv, _ := get[*cdi.DataVolume](i.DataVolumes, vmi.Namespace+"/"+name)
+			return dv, nil
+		})
+		o.Claims, o.ClaimsVersion = append(o.Claims, c), version
 	}
 	for n := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[n]
 		if name, isClaim := claims.Of(v); isClaim {
-			add(v.Name, name)
+			add(v.Name, name, claims.DataVolume(v))
 		}
 	}
 	if name, needed := claims.State(vmi); needed {
-		add(claims.StateVolume, name)
+		add(claims.StateVolume, name, "")
 	}
 	return o
 }

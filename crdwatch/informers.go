@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
@@ -31,6 +32,7 @@ const (
 	byEvacuation = "evacuation" // instances by the node that they are asked to leave
 	byImage      = "image"      // instances that have not ended by the image of their launcher
 	byClaim      = "claim"      // instances by the namespaces and names of their claims
+	byTemplate   = "template"   // VMs by the namespaces and names of the DataVolumes of their templates
 )
 
 // unended is the value of byEnd for migrations that have not ended.
@@ -43,6 +45,8 @@ type Informers struct {
 	Pods, Nodes, Workers cache.SharedIndexInformer
 	// Claims are PersistentVolumeClaims, whoever uses them.
 	Claims cache.SharedIndexInformer
+	// DataVolumes are those of CDI, whoever uses them; there are none where it is not installed.
+	DataVolumes cache.SharedIndexInformer
 	// image is the one that new launchers get; "": nobody's launcher is outdated.
 	image string
 }
@@ -71,6 +75,8 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		Nodes:       everything.Nodes().Informer(),
 		Claims:      everything.PersistentVolumeClaims().Informer(),
 		Workers:     workers.Core().V1().Pods().Informer(),
+		DataVolumes: cache.NewSharedIndexInformer(kv.DataVolumesListWatch(), &cdi.DataVolume{}, 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	for _, informer := range i.each() {
 		if err := informer.SetTransform(Strip); err != nil {
@@ -81,6 +87,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		i.Workers:    {byNode: nodeOf},
 		i.Pods:       {byNode: nodeOf, byOwner: ownerOf, byVMI: vmiOf},
 		i.Migrations: {byVMI: vmiOf, byEnd: endOf},
+		i.VMs:        {byTemplate: templatesOf},
 		i.VMIs:       {byEvacuation: evacueeOf, byImage: imageOf, byClaim: claimsOf},
 	} {
 		if err := informer.AddIndexers(indexers); err != nil {
@@ -131,7 +138,7 @@ func nodeOf(o any) ([]string, error) {
 
 func (i *Informers) each() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Migrations, i.Pods, i.Nodes, i.Workers,
-		i.Claims}
+		i.Claims, i.DataVolumes}
 }
 
 func (i *Informers) run(ctx context.Context) {

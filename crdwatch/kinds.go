@@ -122,7 +122,7 @@ func describe(i *Informers) entities {
 		vm: &entity[*kubevirt.VirtualMachine, contract.VMObservation]{
 			kind:     kind[contract.VMObservation]{name: "vm", signal: contract.SignalObserveVM, same: observe.SameVM},
 			workflow: contract.WorkflowVM, title: "VirtualMachine", id: contract.VMID,
-			informer: i.VMs, observe: observe.VM, gone: observe.GoneVM,
+			informer: i.VMs, observe: i.observeVM, gone: observe.GoneVM,
 			also: func(d *differ, vm *kubevirt.VirtualMachine, _ contract.VMObservation, known bool, from origin) {
 				if !known {
 					d.instanceOf(vm, from)

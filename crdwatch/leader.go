@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -87,12 +88,14 @@ func (i *Informers) Subscribe(leading func() *Leader) error {
 		l.differ.entities.node.changed(l.differ, worker.Spec.NodeName, change)
 	}
 	claim := func(l *Leader, pvc *corev1.PersistentVolumeClaim) { l.differ.claim(pvc) }
+	filled := func(l *Leader, dv *cdi.DataVolume) { l.differ.dataVolume(dv) }
 	for _, err := range []error{
 		on(i.Pods, leading,
 			func(l *Leader, pod *corev1.Pod) { l.differ.pod(cache.MetaObjectToName(pod).String(), change) },
 			func(l *Leader, pod *corev1.Pod) { l.differ.podGone(pod, change) }),
 		on(i.Workers, leading, node, node),
 		on(i.Claims, leading, claim, claim),
+		on(i.DataVolumes, leading, filled, filled),
 	} {
 		if err != nil {
 			return fmt.Errorf("subscribing to an informer: %w", err)

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
@@ -27,6 +28,8 @@ func Strip(o any) (any, error) {
 		return stripNode(o), nil
 	case *corev1.PersistentVolumeClaim:
 		return stripClaim(o), nil
+	case *cdi.DataVolume:
+		return stripDataVolume(o), nil
 	default:
 		return o, nil // what the informer knows of a deletion that it missed
 	}
@@ -54,8 +57,10 @@ func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 
 func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
 	return &kubevirt.VirtualMachine{
-		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval),
-		Spec:       kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy},
+		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval,
+			contract.AnnotationDeferDataVolumes),
+		Spec: kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy,
+			DataVolumeTemplates: stripTemplates(vm.Spec.DataVolumeTemplates)},
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
@@ -206,4 +211,20 @@ func stripClaim(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim
 	}
 	out.Annotations = observe.ThickAnnotations(pvc.Annotations)
 	return out
+}
+
+// stripTemplates keeps their names.
+func stripTemplates(templates []kubevirt.DataVolumeTemplateSpec) []kubevirt.DataVolumeTemplateSpec {
+	var out []kubevirt.DataVolumeTemplateSpec
+	for i := range templates {
+		out = append(out, kubevirt.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: templates[i].Name}})
+	}
+	return out
+}
+
+func stripDataVolume(dv *cdi.DataVolume) *cdi.DataVolume {
+	return &cdi.DataVolume{
+		ObjectMeta: stripMeta(dv.ObjectMeta),
+		Status:     cdi.DataVolumeStatus{Phase: dv.Status.Phase, Conditions: dv.Status.Conditions},
+	}
 }

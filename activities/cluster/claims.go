@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
@@ -31,11 +32,17 @@ func (a *Activities) claims(
 		if err != nil {
 			return nil, nil, err
 		}
-		if pvc == nil && awaits == nil {
-			awaits = &contract.Awaits{Reason: contract.ReasonNoClaim,
-				Message: fmt.Sprintf("PVC %s/%s does not exist, waiting for it to appear", vmi.Namespace, name)}
+		c := observe.VolumeClaim(v.Name, name, pvc)
+		c.DataVolume, err = observe.Filling(claims.DataVolume(v), pvc, func(name string) (*cdi.DataVolume, error) {
+			return a.readDataVolume(ctx, vmi.Namespace, name)
+		})
+		if err != nil {
+			return nil, nil, err
 		}
-		all = append(all, observe.VolumeClaim(v.Name, name, pvc))
+		if awaits == nil {
+			awaits = unfilled(vmi.Namespace, c)
+		}
+		all = append(all, c)
 	}
 	state, lacks, err := a.state(ctx, vmi)
 	if err != nil {
@@ -49,6 +56,21 @@ func (a *Activities) claims(
 	}
 	setClaims(vmi, all)
 	return all, awaits, nil
+}
+
+// unfilled is what is waited for before a pod may have a claim; nil: nothing.
+func unfilled(namespace string, c contract.VolumeClaim) *contract.Awaits {
+	switch v := c.DataVolume; {
+	case v != nil && v.Failing():
+		return &contract.Awaits{Reason: contract.ReasonDataVolumeFailed, Message: v.Waits()}
+	case v != nil && !v.Usable():
+		return &contract.Awaits{Reason: contract.ReasonDataVolumesWait, Message: v.Waits()}
+	case c.UID == "":
+		return &contract.Awaits{Reason: contract.ReasonNoClaim,
+			Message: fmt.Sprintf("PVC %s/%s does not exist, waiting for it to appear", namespace, c.Claim)}
+	default:
+		return nil
+	}
 }
 
 // readClaim reads one; nil: it does not exist.

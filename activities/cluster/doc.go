@@ -24,6 +24,7 @@
 //	""            pods/status                         patch
 //	""            pods/eviction                       create
 //	""            persistentvolumeclaims              get, create   (of an instance that gets a pod)
+//	cdi.kubevirt.io  datavolumes                      get, create   (of a VM with templates, or a volume that is one)
 //	k8s.cni.cncf.io  network-attachment-definitions   get      (of an instance that names one)
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)

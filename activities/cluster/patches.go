@@ -45,7 +45,11 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 		if err != nil {
 			return contract.PatchVMResult{}, err
 		}
-		return answer(vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"))
+		current, err = vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err == nil {
+			a.tellFailing(in)
+		}
+		return answer(current, err)
 	}
 	if current == nil { // nothing was asked for
 		return contract.PatchVMResult{}, nil

@@ -97,6 +97,7 @@ func (h *handler) validateVM(ctx context.Context, req admission.Request) admissi
 	if causes, err = notRunYet(vm, cluster); err != nil {
 		return bad(err)
 	}
+	causes = append(causes, support.DataVolumeTemplates(vm, req.Namespace)...)
 	return answer(causes, warnings...)
 }
 

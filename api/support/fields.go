@@ -20,6 +20,13 @@ func VMSpec() []Field {
 		{Path: "template.metadata.name"},
 		{Path: "template.metadata.namespace"},
 		{Path: "template.spec.**"},
+		{Path: "dataVolumeTemplates[].apiVersion"},
+		{Path: "dataVolumeTemplates[].kind"},
+		{Path: "dataVolumeTemplates[].metadata.name"},
+		{Path: "dataVolumeTemplates[].metadata.namespace"},
+		{Path: "dataVolumeTemplates[].metadata.labels.**"},
+		{Path: "dataVolumeTemplates[].metadata.annotations.**"},
+		{Path: "dataVolumeTemplates[].spec.**"},
 	}
 }
 
@@ -259,6 +266,7 @@ func volumes() []Field {
 		{Path: "volumes[].sysprep.**"},
 		{Path: "volumes[].persistentVolumeClaim.claimName"},
 		{Path: "volumes[].persistentVolumeClaim.readOnly"},
+		{Path: "volumes[].dataVolume.name"},
 		{Path: "volumes[].ephemeral.persistentVolumeClaim.claimName"},
 		{Path: "volumes[].ephemeral.persistentVolumeClaim.readOnly"},
 	}

@@ -39,6 +39,14 @@ func Kept(v *kubevirt.Volume) (name string, _ bool) {
 	}
 }
 
+// DataVolume is the name of the DataVolume that a volume is; "": it is none.
+func DataVolume(v *kubevirt.Volume) string {
+	if v.DataVolume == nil {
+		return ""
+	}
+	return v.DataVolume.Name
+}
+
 // ReadOnly says that a volume is mounted so that nobody can write to it. An ephemeral one has what the guest writes
 // elsewhere.
 func ReadOnly(v *kubevirt.Volume) bool {

@@ -37,19 +37,24 @@ type MigrationClient = gentype.ClientWithList[*kubevirt.VirtualMachineInstanceMi
 // namespace.
 type KubeVirtClient = gentype.ClientWithList[*kubevirt.KubeVirt, *kubevirt.KubeVirtList]
 
-// Client is a typed client of kubevirt.io/v1. It is safe for concurrent use.
+// Client is a typed client of kubevirt.io/v1, and of CDI's DataVolumes. It is safe for concurrent use.
 type Client struct {
 	rest  rest.Interface
 	codec runtime.ParameterCodec
+	cdi   importer
 }
 
-// New makes a client of kubevirt.io/v1.
+// New makes such a client.
 func New(config *rest.Config) (*Client, error) {
 	r, codec, err := restFor(config, kubevirt.GroupVersion, kubevirt.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: r, codec: codec}, nil
+	volumes, err := newImporter(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{rest: r, codec: codec, cdi: volumes}, nil
 }
 
 // VMs reads and writes VirtualMachines.

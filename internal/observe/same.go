@@ -14,6 +14,7 @@ func SameVM(a, b contract.VMObservation) bool {
 	for _, o := range []*contract.VMObservation{&a, &b} {
 		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil,
 			0, false, nil
+		o.DataVolumesVersion = ""
 	}
 	return reflect.DeepEqual(a, b)
 }

@@ -25,6 +25,7 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 		Reported:           vm.Status.PrintableStatus != "",
 		Actor:              word(vm.Annotations[contract.AnnotationRequestedBy]),
 		NeedsApproval:      operations(vm.Annotations[contract.AnnotationApproval]),
+		DeferDataVolumes:   vm.Annotations[contract.AnnotationDeferDataVolumes] == "false",
 	}
 	for _, c := range OwnConditions(vm.Status.Conditions) {
 		if c.Status == corev1.ConditionTrue {

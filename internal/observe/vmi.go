@@ -101,9 +101,12 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	}
 	out.ClaimsVersion = o.ClaimsVersion
 	for _, c := range o.Claims {
-		if c.Unbound() {
-			out.Claims = append(out.Claims, contract.VolumeClaim{Volume: c.Volume, Claim: c.Claim, UID: c.UID,
-				Phase: c.Phase})
+		waits := contract.VolumeClaim{Volume: c.Volume, Claim: c.Claim, UID: c.UID, Phase: c.Phase}
+		if v := c.DataVolume; v != nil && !v.Usable() {
+			waits.DataVolume = v
+		}
+		if c.Unbound() || waits.DataVolume != nil {
+			out.Claims = append(out.Claims, waits)
 		}
 	}
 	return out

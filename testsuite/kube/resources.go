@@ -4,9 +4,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"kubevirt.io/api/migrations/v1alpha1"
 )
 
@@ -17,6 +19,8 @@ type kind struct {
 	namespaced bool
 	// custom: defined by a CRD. Its objects are kept as they are written, and take no strategic merge patch.
 	custom bool
+	// foreign: its definition is another project's. Its objects are kept whole.
+	foreign bool
 	// status: there is a status subresource, and the main resource leaves the status alone.
 	status bool
 	scale  bool
@@ -79,9 +83,17 @@ func kinds() map[string]*kind {
 	})
 	policies.GroupVersionResource = v1alpha1.SchemeGroupVersion.WithResource("migrationpolicies")
 	policies.namespaced = false
+	volumes := custom("datavolumes", "DataVolume", false, func() runtime.Object { return &cdi.DataVolume{} })
+	volumes.GroupVersionResource, volumes.foreign = cdi.SchemeGroupVersion.WithResource("datavolumes"), true
+	definitions := custom("customresourcedefinitions", "CustomResourceDefinition", true, func() runtime.Object {
+		return &apiextensionsv1.CustomResourceDefinition{}
+	})
+	definitions.GroupVersionResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	definitions.foreign, definitions.namespaced = true, false
 	out := map[string]*kind{}
 	for _, k := range []kind{
-		pods, nodes, namespaces, claims, events, revisions, leases, sets, policies,
+		pods, nodes, namespaces, claims, events, revisions, leases, sets, policies, volumes,
+		definitions,
 		core("secrets", "Secret", func() runtime.Object { return &corev1.Secret{} }),
 		core("resourcequotas", "ResourceQuota", func() runtime.Object { return &corev1.ResourceQuota{} }),
 		core("configmaps", "ConfigMap", func() runtime.Object { return &corev1.ConfigMap{} }),

@@ -66,7 +66,7 @@ func readDefinition(resource string) (*definition, error) {
 // conform makes the content of a custom resource what its schema knows: unknown fields go, defaults come. Then it says
 // what is wrong with the rest. The rules in CEL are left out: those of virtflow's definitions are about fields of pods.
 func (o *object) conform() field.ErrorList {
-	if !o.kind.custom {
+	if !o.kind.custom || o.kind.foreign {
 		return nil
 	}
 	d, err := definitionOf(o.kind.Resource)

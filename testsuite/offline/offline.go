@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/crdwatch/fencing"
@@ -201,7 +202,7 @@ func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEve
 
 func all(i *crdwatch.Informers) []*cache.SharedIndexInformer {
 	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers,
-		&i.Claims}
+		&i.Claims, &i.DataVolumes}
 }
 
 func (w *Watcher) stills() []*still {
@@ -230,6 +231,8 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 		i = w.informers.Nodes
 	case *corev1.PersistentVolumeClaim:
 		i = w.informers.Claims
+	case *cdi.DataVolume:
+		i = w.informers.DataVolumes
 	case *corev1.Pod:
 		worker, err := labels.Parse(crdwatch.WorkerSelector)
 		switch {

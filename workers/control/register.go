@@ -52,6 +52,7 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityCreateVMI:          a.CreateVMI,
 		contract.ActivityDeleteVMI:          a.DeleteVMI,
 		contract.ActivityPatchVM:            a.PatchVM,
+		contract.ActivityCreateDataVolumes:  a.CreateDataVolumes,
 		contract.ActivitySyncInstance:       a.SyncInstance,
 		contract.ActivityFindPod:            a.FindLauncherPod,
 		contract.ActivityCreatePod:          a.CreateLauncherPod,

@@ -9,6 +9,13 @@ const ReasonClaimInUse = "PvcInUse"
 // ReasonNoState is KubeVirt's reason for an instance whose claim with what its machine remembers cannot be used yet.
 const ReasonNoState = "BackendStorageNotReady"
 
+// ReasonDataVolumeFailed is KubeVirt's reason for what a DataVolume could not be filled with, and ReasonDataVolumesWait
+// that of condition DataVolumesReady.
+const (
+	ReasonDataVolumeFailed = "FailedDataVolumeImport"
+	ReasonDataVolumesWait  = "NotAllDVsReady"
+)
+
 // VolumeClaim is the PersistentVolumeClaim that a volume of an instance is, or lies on.
 type VolumeClaim struct {
 	Volume string `json:"volume"`
@@ -23,6 +30,8 @@ type VolumeClaim struct {
 	Capacity     string `json:"capacity,omitempty"`
 	Requests     string `json:"requests,omitempty"`
 	Preallocated bool   `json:"preallocated,omitempty"`
+	// DataVolume is the one that fills the claim, or is to make it; nil: there is none.
+	DataVolume *DataVolume `json:"dataVolume,omitempty"`
 }
 
 // Unbound says that a claim is there, and has no volume of the cluster's yet, or no more.

@@ -106,6 +106,12 @@ type VMObservation struct {
 	// Held is the status's condition Held while it is True, read back so that losing Temporal's history releases
 	// nothing.
 	Held *Condition `json:"held,omitempty"`
+	// DataVolumes are those of its templates, whether they exist or not; nil: it has no templates, or that was not
+	// asked. DataVolumesVersion is how far DataVolumes had been read for that.
+	DataVolumes        []DataVolume `json:"dataVolumes,omitempty"`
+	DataVolumesVersion string       `json:"dataVolumesVersion,omitempty"`
+	// DeferDataVolumes says that they are made when the VM starts, not before.
+	DeferDataVolumes bool `json:"deferDataVolumes,omitempty"`
 }
 
 // VMIObservation is what crdwatch tells a VMI entity, and the VM entity that owns it, about a VirtualMachineInstance

@@ -40,6 +40,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actSync:
 		return e.sync(ctx)
+	case actDataVolumes:
+		return e.createDataVolumes(ctx)
 	case entity.ActOpen:
 		return e.open(ctx, d)
 	case entity.ActCancel:

@@ -21,6 +21,8 @@ func (s *State) forgetFailure() {
 		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.settledDown()
 	case string(contract.OperationStop):
 		over = s.situation() == runstrategy.Absent && s.VMI != nil
+	case string(actDataVolumes):
+		over = !s.unmade() || s.deleting()
 	case string(actSetAlways):
 		over = !halted || s.request() != runstrategy.StartRequest
 	}
@@ -78,6 +80,9 @@ func (s *State) mirror(now time.Time) {
 	} else if reason, message, ok := s.unserved(); ok {
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
+	} else if v := s.failing(); v != nil {
+		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True",
+			Reason: contract.ReasonDataVolumeFailed, Message: v.Waits()}, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "Failure")
 	}

@@ -21,6 +21,7 @@ const (
 	actSync            = action("let the instance follow its VirtualMachine")
 	actSetAlways       = action("set the run strategy to Always")
 	actRemoveFinalizer = action("remove the finalizer of the VirtualMachine")
+	actDataVolumes     = action("create the DataVolumes")
 )
 
 // writes says that a step writes to the VM, locked by what was seen of it last.
@@ -124,6 +125,7 @@ func (s *State) decideEnding(now time.Time) decision {
 
 // decideTransition opens the transition that is desired, or cancels one that no longer is.
 func (s *State) decideTransition(want runstrategy.Action, now time.Time) decision {
+	volumes, ok := s.decideDataVolumes(want, now)
 	switch {
 	case s.Open != nil && s.Open.CancelReason != "":
 		return s.cancel(s.Open.CancelReason, now)
@@ -139,6 +141,8 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 		return s.guard(decision{Action: actSetAlways, Why: want.Why}, now)
 	case want.Rerun:
 		return decision{Action: actRerun, Why: want.Why}
+	case ok && want.Operation == contract.OperationStart:
+		return volumes
 	case want.Operation == contract.OperationStart && want.AfterBackOff && s.backingOff(now):
 		d := s.decideStatus(now)
 		if d.Action == entity.ActNone {
@@ -150,6 +154,8 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 		return s.guard(decision{Action: entity.ActOpen, Operation: want.Operation, Why: want.Why}, now)
 	case s.outdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
+	case ok:
+		return volumes
 	default:
 		return s.decideStatus(now).Or(s.rest())
 	}

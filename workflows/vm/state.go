@@ -29,6 +29,8 @@ type State struct {
 	entity.Manual
 	entity.Memory
 
+	DataVolumes
+
 	StartFailure *contract.StartFailure `json:"startFailure,omitempty"`
 	// RunStrategy is what status.runStrategy is to say: "" until there was an instance.
 	RunStrategy string `json:"runStrategy,omitempty"`
@@ -112,9 +114,11 @@ func (s *State) observeVM(o contract.VMObservation) {
 		}
 		return
 	}
-	now, next := entity.Track(s.VM, s.Next, o)
+	was := s.VM
+	now, next := entity.Track(was, s.Next, o)
 	s.Next = next
 	s.believe(now)
+	s.observeDataVolumes(was, o)
 }
 
 // believe takes what is the newest of the VM.
@@ -133,6 +137,7 @@ func (s *State) believe(o *contract.VMObservation) {
 func (s *State) adopt(o contract.VMObservation) {
 	s.Object.UID = o.UID
 	s.VM = &o
+	s.observeDataVolumes(nil, o)
 	s.recall(o)
 	// Somebody has been at work on it: what there is has to be known first.
 	s.Stale = s.Stale || o.Reported

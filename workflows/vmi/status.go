@@ -94,7 +94,8 @@ func (s *State) refreshConditions(now time.Time) {
 	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: s.Pod.Unschedulable.Message})
-	case lacking != nil:
+	case lacking != nil && lacking.Reason != contract.ReasonDataVolumesWait &&
+		lacking.Reason != contract.ReasonDataVolumeFailed:
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: lacking.Message})
 	default:
@@ -108,6 +109,7 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, "EvictionRequested")
 	}
+	s.showDataVolumes(now.Truncate(time.Second))
 	s.showProgress(now.Truncate(time.Second))
 	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
 	if s.domainUnknown() {

@@ -1,8 +1,10 @@
 package vmi
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -77,9 +79,48 @@ func (s *State) shownClaims() []contract.VolumeClaim {
 	var out []contract.VolumeClaim
 	for _, c := range s.Claims {
 		if c.UID != "" {
-			c.UID, c.Phase = "", ""
+			c.UID, c.Phase, c.DataVolume = "", "", nil
 			out = append(out, c)
 		}
 	}
 	return out
 }
+
+// filling says that the VMI waits for what is under way: a claim that is being filled.
+func (s *State) filling() bool {
+	w := s.lacking()
+	return w != nil && w.Reason == contract.ReasonDataVolumesWait
+}
+
+// showDataVolumes says whether the DataVolumes of the VMI's volumes are ready, in KubeVirt's words, and what is waited
+// for.
+func (s *State) showDataVolumes(now time.Time) {
+	var c *contract.Condition
+	for _, claim := range s.Claims {
+		if claim.DataVolume == nil {
+			continue
+		}
+		if c == nil {
+			c = &contract.Condition{Status: "True", Reason: "AllDVsReady",
+				Message: "All of the VMI's DVs are bound and ready"}
+		}
+		switch ready := claim.DataVolume.Ready; {
+		case ready == "True":
+			continue
+		case ready == "False" || c.Status == "True":
+			c.Status = cmp.Or(ready, "Unknown")
+		}
+		c.Reason, c.Message = contract.ReasonDataVolumesWait, "Not all of the VMI's DVs are ready"
+	}
+	if c == nil {
+		s.Conditions = conditions.Remove(s.Conditions, conditionDataVolumes)
+		return
+	}
+	if w := s.lacking(); w != nil && c.Status != "True" {
+		c.Message += ": " + w.Message
+	}
+	c.Type = conditionDataVolumes
+	s.Conditions = conditions.Set(s.Conditions, *c, now)
+}
+
+const conditionDataVolumes = "DataVolumesReady"

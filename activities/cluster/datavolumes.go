@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+
+	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// annotationAdoptClaim lets CDI take a claim of the name that is there already, as a restored one.
+const annotationAdoptClaim = "cdi.kubevirt.io/allowClaimAdoption"
+
+// CreateDataVolumes makes the DataVolumes that a VM's templates ask for. What is there already is found, and belongs to
+// the VM or to nobody. Idempotent: the names are the templates'.
+func (a *Activities) CreateDataVolumes(
+	ctx context.Context, in contract.CreateDataVolumesInput,
+) (contract.CreateDataVolumesResult, error) {
+	var out contract.CreateDataVolumesResult
+	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return out, failure("reading VirtualMachine "+in.VM.Name, err)
+	case string(vm.UID) != in.VM.UID:
+		return out, gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID)
+	case vm.DeletionTimestamp != nil:
+		return out, gone("VirtualMachine %s is being deleted", in.VM.Name)
+	}
+	for i := range vm.Spec.DataVolumeTemplates {
+		dv, err := a.dataVolume(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
+		if err != nil {
+			message := message(err)
+			a.tell(kindVM, in.VM, warning("FailedDataVolumeCreate", fmt.Sprintf("Error creating DataVolume %s: %s",
+				vm.Spec.DataVolumeTemplates[i].Name, message)), message)
+			return contract.CreateDataVolumesResult{}, err
+		}
+		out.DataVolumes = append(out.DataVolumes, observe.DataVolume(dv.Name, dv))
+	}
+	return out, nil
+}
+
+// dataVolume finds the DataVolume of a template, or makes it.
+func (a *Activities) dataVolume(
+	ctx context.Context, vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec,
+) (*cdi.DataVolume, error) {
+	found, err := a.readDataVolume(ctx, vm.Namespace, template.Name)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil {
+		return owned(vm, found)
+	}
+	made, err := a.KubeVirt.DataVolumes(vm.Namespace).Create(ctx, newDataVolume(vm, template), metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err): // since it was looked for
+		found, err := a.KubeVirt.DataVolumes(vm.Namespace).Get(ctx, template.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, failure("reading DataVolume "+template.Name, err)
+		}
+		return owned(vm, found)
+	case apierrors.IsNotFound(err): // nobody serves them, or the namespace is gone; both may change
+		return nil, temporal.NewApplicationError("DataVolume api is not present in cluster. CDI must be installed for "+
+			"DataVolume support.", errorKubernetes)
+	case err != nil:
+		return nil, failure("creating DataVolume "+template.Name, err)
+	}
+	a.tell(kindVM, contract.Object{Namespace: vm.Namespace, Name: vm.Name, UID: string(vm.UID)},
+		normal("SuccessfulDataVolumeCreate", "Created DataVolume "+made.Name), string(made.UID))
+	return made, nil
+}
+
+// owned refuses a DataVolume that another object controls.
+func owned(vm *kubevirt.VirtualMachine, found *cdi.DataVolume) (*cdi.DataVolume, error) {
+	if by := metav1.GetControllerOf(found); by != nil && by.UID != vm.UID {
+		return nil, final(contract.ErrorConflict, fmt.Sprintf("DataVolume %s exists (UID %s) and belongs to %s %s: "+
+			"delete it, or give the template another name", found.Name, found.UID, by.Kind, by.Name))
+	}
+	return found, nil
+}
+
+// newDataVolume is what a template asks for, as KubeVirt makes it. It goes with its VM.
+func newDataVolume(vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec) *cdi.DataVolume {
+	dv := &cdi.DataVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: cdi.SchemeGroupVersion.String(), Kind: "DataVolume"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: vm.Namespace, Name: template.Name, Labels: map[string]string{}, Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)},
+		},
+		Spec: *template.Spec.DeepCopy(),
+	}
+	maps.Copy(dv.Labels, template.Labels)
+	maps.Copy(dv.Annotations, template.Annotations)
+	dv.Labels[contract.LabelCreatedBy] = string(vm.UID)
+	dv.Annotations[annotationAdoptClaim] = "true"
+	if dv.Spec.PriorityClassName == "" && vm.Spec.Template != nil {
+		dv.Spec.PriorityClassName = vm.Spec.Template.Spec.PriorityClassName
+	}
+	return dv
+}
+
+// readDataVolume reads one; nil: it does not exist, or there is no CDI.
+func (a *Activities) readDataVolume(ctx context.Context, namespace, name string) (*cdi.DataVolume, error) {
+	dv, err := a.KubeVirt.DataVolumes(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // it does not exist
+	}
+	if err != nil {
+		return nil, failure("reading DataVolume "+name, err)
+	}
+	return dv, nil
+}
+
+// tellFailing records that the status of a VM says by now which DataVolume cannot be filled, once for each reason.
+func (a *Activities) tellFailing(in contract.PatchVMInput) {
+	for _, c := range in.Status.Conditions {
+		if c.Type == "Failure" && c.Reason == contract.ReasonDataVolumeFailed {
+			a.tell(kindVM, in.VM, warning(c.Reason, c.Message), c.Message)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package support
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+)
+
+// DataVolumeTemplates returns a cause for each template of a VM in that namespace that nobody would fill: a second one of
+// a name, and a copy of what lies in another namespace, which nobody has checked that the VM's users may read.
+func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []metav1.StatusCause {
+	if vm.Namespace != "" {
+		namespace = vm.Namespace
+	}
+	var causes []metav1.StatusCause
+	refuse := func(field, message string) {
+		causes = append(causes, metav1.StatusCause{
+			Type: metav1.CauseTypeFieldValueNotSupported, Field: field, Message: field + message,
+		})
+	}
+	names := map[string]bool{}
+	for i := range vm.Spec.DataVolumeTemplates {
+		t := &vm.Spec.DataVolumeTemplates[i]
+		at := fmt.Sprintf("spec.dataVolumeTemplates[%d]", i)
+		if names[t.Name] {
+			refuse(at+".metadata.name", ": a second template of the name "+t.Name+" is not supported yet")
+		}
+		names[t.Name] = true
+		if field, from := source(&t.Spec); from != "" && from != namespace {
+			refuse(at+".spec."+field, ": "+from+" is not supported yet (supported: the VM's own namespace): make the "+
+				"DataVolume yourself, and name it in a volume without a template")
+		}
+	}
+	return causes
+}
+
+// source is the namespace that a DataVolume copies from ("": its own, or it copies nothing), and the field that says so.
+func source(s *cdiv1.DataVolumeSpec) (field, namespace string) {
+	switch {
+	case s.Source != nil && s.Source.PVC != nil:
+		return "source.pvc.namespace", s.Source.PVC.Namespace
+	case s.Source != nil && s.Source.Snapshot != nil:
+		return "source.snapshot.namespace", s.Source.Snapshot.Namespace
+	case s.SourceRef != nil && s.SourceRef.Namespace != nil:
+		return "sourceRef.namespace", *s.SourceRef.Namespace
+	default:
+		return "", ""
+	}
+}

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// DataVolume observes the one of that name (nil: it does not exist).
+func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
+	o := contract.DataVolume{Name: word(name)}
+	if dv == nil {
+		return o
+	}
+	o.UID, o.Phase = string(dv.UID), word(string(dv.Status.Phase))
+	if ref := metav1.GetControllerOfNoCopy(dv); ref != nil {
+		o.OwnerUID = string(ref.UID)
+	}
+	for _, c := range dv.Status.Conditions {
+		switch c.Type {
+		case cdi.DataVolumeReady:
+			o.Ready = word(string(c.Status))
+		case cdi.DataVolumeBound:
+			o.Bound = c.Status == corev1.ConditionTrue
+			if c.Status != corev1.ConditionTrue && c.Reason == "ErrExceededQuota" {
+				o.Error = Cut(c.Message, maxMessage)
+			}
+		case cdi.DataVolumeRunning: // KubeVirt calls these two an error
+			if c.Status == corev1.ConditionFalse && (c.Reason == "Error" || c.Reason == "ImagePullFailed") {
+				o.Error = Cut(c.Message, maxMessage)
+				if o.Error == "" {
+					o.Error = c.Reason
+				}
+			}
+		}
+	}
+	return o
+}
+
+// Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a volume
+// names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that belongs to no
+// DataVolume is somebody's who has filled it.
+func Filling(
+	volume string, pvc *corev1.PersistentVolumeClaim, read func(name string) (*cdi.DataVolume, error),
+) (*contract.DataVolume, error) {
+	owner := fills(pvc)
+	name := owner
+	if name == "" {
+		name = volume
+	}
+	if name == "" {
+		return nil, nil //nolint:nilnil // none does
+	}
+	dv, err := read(name)
+	if err != nil || dv == nil && owner == "" {
+		return nil, err
+	}
+	o := DataVolume(name, dv)
+	return &o, nil
+}
+
+// fills is the name of the DataVolume that a claim belongs to; "": it belongs to none.
+func fills(pvc *corev1.PersistentVolumeClaim) string {
+	if pvc == nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(pvc); ref != nil && ref.Kind == "DataVolume" {
+		return ref.Name
+	}
+	return ""
+}
