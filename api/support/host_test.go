@@ -15,7 +15,6 @@ func TestNothingOfTheHost(t *testing.T) {
 		"spec.volumes[0].hostDisk": `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: ` +
 			`DiskOrCreate}}]`,
 		"spec.volumes[0].downwardMetrics":     `volumes: [{name: a, downwardMetrics: {}}]`,
-		"spec.volumes[0].dataVolume":          `volumes: [{name: a, dataVolume: {name: b}}]`,
 		"spec.volumes[0].containerPath":       `volumes: [{name: a, containerPath: {path: /etc}}]`,
 		"spec.domain.devices.downwardMetrics": `domain: {devices: {downwardMetrics: {}}}`,
 		"spec.domain.devices.filesystems":     `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,

@@ -51,6 +51,9 @@ func (s *Server) parse(r *http.Request) (query, error) {
 	if q.kind == nil || q.kind.Group != group || len(parts) > 3 || !q.kind.namespaced && q.namespace != "" {
 		return q, unknown
 	}
+	if s.undefined(q.kind) {
+		return q, unknown
+	}
 	if len(parts) > 1 {
 		q.name = parts[1]
 	}
@@ -125,3 +128,13 @@ func (q query) request(r *http.Request) Request {
 }
 
 func (q query) notFound() error { return apierrors.NewNotFound(q.kind.GroupResource(), q.name) }
+
+// undefined says that a resource is not served, as its definition is not there.
+func (s *Server) undefined(k *kind) bool {
+	if !s.options.NoImporter || k.Resource != "datavolumes" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.store.find(s.store.kinds["customresourcedefinitions"], "", k.GroupResource().String()) == nil
+}

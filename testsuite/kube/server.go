@@ -20,6 +20,8 @@ type Options struct {
 	CollectByHand bool
 	// CustomGroup serves the custom resources under another API group than kubevirt.io.
 	CustomGroup string
+	// NoImporter serves no DataVolumes until there is a definition of them.
+	NoImporter bool
 }
 
 // Server holds objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for

@@ -47,6 +47,8 @@ func waitsOf() map[string]map[string]bound {
 			"the  transition to compensate":               transition,
 			"the back-off after an instance": {deadline: "status.startFailure.retryAfterTimestamp",
 				condition: "CrashLoopBackOff"},
+			"its disks to be filled: ": {
+				condition: "Provisioning, DataVolumeError, or the Failure condition; CDI ends it"},
 			"its instance to be gone": {
 				condition: "Stopping, and the instance's own conditions"},
 			"its instance to run: ": {
@@ -77,7 +79,8 @@ func waitsOf() map[string]map[string]bound {
 			"migration  to end": {deadline: "the migration's own: it is aborted, because its instance is to go"},
 			"the migration to say where the guest is": {deadline: "five minutes where no migration answers",
 				condition: "the migration's own NodeLost condition"},
-			"its volumes: ":        {condition: "PodScheduled is False with reason Unschedulable and what lacks"},
+			"its volumes: ": {condition: "PodScheduled is False with reason Unschedulable and what lacks, or " +
+				"DataVolumesReady is not True"},
 			"the next observation": {deadline: "crdwatch's repair, every five minutes"},
 			"nothing: ":            {settled: true},
 		},

@@ -96,7 +96,7 @@ func (w *World) expectClean() {
 		switch resource {
 		case "virtualmachines", "virtualmachineinstances", "virtualmachineinstancereplicasets",
 			"virtualmachineinstancemigrations":
-		case "controllerrevisions", "secrets":
+		case "controllerrevisions", "secrets", "datavolumes":
 			if w.orphans[name] {
 				continue
 			}

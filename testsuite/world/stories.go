@@ -19,6 +19,7 @@ func Scenarios() []Scenario {
 	all = append(all, operationStories()...)
 	all = append(all, migrationStories()...)
 	all = append(all, claimStories()...)
+	all = append(all, importStories()...)
 	return all
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 // World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
 // the loop of the test environment.
 type World struct {
+	// cdi is what fills DataVolumes.
+	cdi importer
 	Options
 	Kube   *kube.Server
 	Broken []string // invariants that did not hold
@@ -256,6 +258,8 @@ func (w *World) changed(c kube.Change) {
 		}
 	case "persistentvolumeclaims":
 		w.after(schedulerLag, w.scheduleAll)
+	case "datavolumes":
+		w.after(schedulerLag, w.importAll)
 	case "nodes":
 		w.after(schedulerLag, w.scheduleAll)
 		w.after(podGCEvery, w.podGC)

@@ -109,10 +109,10 @@ func TestSecret(t *testing.T) {
 func TestUnsupportedVolume(t *testing.T) {
 	vmi := example()
 	vmi.Spec.Volumes = append(vmi.Spec.Volumes,
-		kubevirt.Volume{Name: "pvc",
-			VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "x"}}})
+		kubevirt.Volume{Name: "host",
+			VolumeSource: kubevirt.VolumeSource{HostDisk: &kubevirt.HostDisk{Path: "/x"}}})
 	_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
-	require.ErrorContains(t, err, "spec.volumes[3] (pvc)")
+	require.ErrorContains(t, err, "spec.volumes[3] (host)")
 }
 
 func TestNames(t *testing.T) {

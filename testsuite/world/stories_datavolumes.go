@@ -1,0 +1,88 @@
+package world
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// importer plays CDI: it gives each DataVolume its claim, and has it at that phase, with that trouble ("": none).
+type importer struct {
+	phase   cdi.DataVolumePhase
+	trouble string
+}
+
+// importStories are about VMs whose disks CDI fills.
+func importStories() []Scenario {
+	return []Scenario{
+		{Name: "import-takes-its-time", Story: func(w *World) {
+			w.Import(cdi.ImportInProgress, "")
+			w.Create(imported())
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusProvisioning) })
+			w.Sleep(20 * time.Minute)
+			w.Import(cdi.Succeeded, "")
+		}, Want: runs(vm)},
+		{Name: "import-fails", Story: func(w *World) {
+			w.Import(cdi.ImportInProgress, "no such host")
+			w.Create(imported())
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusDataVolumeError) })
+			w.Import(cdi.Succeeded, "")
+		}, Want: runs(vm)},
+		{Name: "import-never-ends", Story: func(w *World) {
+			w.Import(cdi.ImportInProgress, "")
+			w.Create(imported())
+			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusProvisioning) })
+			w.Delete(vm)
+		}, Want: gone(vm)},
+	}
+}
+
+// imported is a VM with a disk that CDI fills.
+func imported() *kubevirt.VirtualMachine {
+	m := onClaim()
+	v := &m.Spec.Template.Spec.Volumes[len(m.Spec.Template.Spec.Volumes)-1]
+	v.VolumeSource = kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: claim}}
+	m.Spec.DataVolumeTemplates = []kubevirt.DataVolumeTemplateSpec{{
+		ObjectMeta: metav1.ObjectMeta{Name: claim},
+		Spec: cdi.DataVolumeSpec{Source: &cdi.DataVolumeSource{HTTP: &cdi.DataVolumeSourceHTTP{URL: "http://a/b"}},
+			Storage: &cdi.StorageSpec{}},
+	}}
+	return m
+}
+
+// Import has CDI bring all DataVolumes to a phase from now on, with that trouble ("": none).
+func (w *World) Import(phase cdi.DataVolumePhase, trouble string) {
+	w.cdi = importer{phase: phase, trouble: trouble}
+	w.importAll()
+}
+
+func (w *World) importAll() {
+	for _, dv := range kube.List[cdi.DataVolume](w.Kube, Namespace) {
+		if kube.Get[corev1.PersistentVolumeClaim](w.Kube, Namespace, dv.Name) == nil {
+			_, _ = kube.Put(w.Kube, &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: dv.Name,
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(dv, schema.GroupVersionKind{
+						Group: cdi.SchemeGroupVersion.Group, Version: cdi.SchemeGroupVersion.Version,
+						Kind: "DataVolume"})}},
+				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+			})
+		}
+		var conditions []cdi.DataVolumeCondition
+		if w.cdi.trouble != "" {
+			conditions = []cdi.DataVolumeCondition{{Type: cdi.DataVolumeRunning, Status: corev1.ConditionFalse,
+				Reason: "Error", Message: w.cdi.trouble}}
+		}
+		if dv.Status.Phase == w.cdi.phase && len(dv.Status.Conditions) == len(conditions) {
+			continue
+		}
+		_, _ = kube.Edit(w.Kube, Namespace, dv.Name, "", func(dv *cdi.DataVolume) {
+			dv.Status.Phase, dv.Status.Conditions = w.cdi.phase, conditions
+		})
+	}
+}

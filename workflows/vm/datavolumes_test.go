@@ -1,0 +1,93 @@
+package vm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/internal/runstrategy"
+	"github.com/virtflow/virtflow/workflows/conditions"
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// TestWhatAVMDoesAboutItsDataVolumes: they are made, whatever the strategy; one that starts waits for them, and says why.
+func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
+	volume := contract.DataVolume{Name: "d", UID: "u", OwnerUID: "vm", Phase: "ImportInProgress"}
+	with := func(change func(*contract.DataVolume)) contract.DataVolume {
+		v := volume
+		change(&v)
+		return v
+	}
+	for name, c := range map[string]struct {
+		strategy  runstrategy.Strategy
+		volume    contract.DataVolume
+		deferred  bool
+		does      entity.Action
+		printable string
+		waits     string
+	}{
+		"absent":             {runstrategy.Always, contract.DataVolume{Name: "d"}, false, actDataVolumes, "Stopped", ""},
+		"absent and halted":  {runstrategy.Halted, contract.DataVolume{Name: "d"}, false, actDataVolumes, "Stopped", ""},
+		"halted and put off": {runstrategy.Halted, contract.DataVolume{Name: "d"}, true, entity.ActNone, "Stopped", ""},
+		"started, put off":   {runstrategy.Always, contract.DataVolume{Name: "d"}, true, actDataVolumes, "Stopped", ""},
+		"another's": {runstrategy.Always, with(func(v *contract.DataVolume) { v.OwnerUID = "x" }), false, actDataVolumes,
+			"Provisioning", ""},
+		"nobody's, filled": {runstrategy.Always, with(func(v *contract.DataVolume) {
+			v.OwnerUID, v.Phase = "", contract.DataVolumeSucceeded
+		}), false, entity.ActOpen, "Stopped", ""},
+		"being filled": {runstrategy.Always, volume, false, entity.ActNone, "Provisioning", "ImportInProgress"},
+		"being filled, halted": {runstrategy.Halted, volume, false, entity.ActNone, "Provisioning",
+			"nothing: this is what the run strategy asks for"},
+		"failing": {runstrategy.Always, with(func(v *contract.DataVolume) { v.Error = "no such host" }), false,
+			entity.ActNone, "DataVolumeError", "no such host"},
+		"failed": {runstrategy.Always, with(func(v *contract.DataVolume) { v.Phase = "Failed" }), false,
+			entity.ActNone, "DataVolumeError", "failed to import disk image"},
+		"waits for a pod": {runstrategy.Always, with(func(v *contract.DataVolume) {
+			v.Phase = contract.DataVolumeWaitForFirstConsumer
+		}), false, entity.ActOpen, "Stopped", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := state(c.strategy, runstrategy.Absent, runstrategy.NoRequest)
+			s.VM.DeferDataVolumes = c.deferred
+			s.Templates = []contract.DataVolume{c.volume}
+			s.refresh(now)
+			written := s.status()
+			s.Written = &written
+			d := s.decide(now)
+			require.Equal(t, c.does, d.Action, d.Waiting)
+			require.Equal(t, c.printable, s.printable())
+			require.Contains(t, d.Waiting, c.waits)
+			failure, shown := conditions.Get(s.Conditions, "Failure")
+			require.Equal(t, c.printable == "DataVolumeError", shown)
+			if shown {
+				require.Equal(t, contract.ReasonDataVolumeFailed, failure.Reason)
+				require.Contains(t, failure.Message, c.waits)
+			}
+		})
+	}
+}
+
+// TestWhatIsHeardOfDataVolumes: older news changes nothing, and who says nothing of them takes none away.
+func TestWhatIsHeardOfDataVolumes(t *testing.T) {
+	s := State{}
+	hear := func(version, volumes string, phases ...string) {
+		o := contract.VMObservation{UID: "vm", ResourceVersion: version, DataVolumesVersion: volumes, Epoch: 1}
+		for _, p := range phases {
+			o.DataVolumes = append(o.DataVolumes, contract.DataVolume{Name: "d", UID: "u", Phase: p})
+		}
+		s.observeVM(o)
+	}
+	hear("1", "10", "Pending")
+	hear("1", "12", "Succeeded")
+	hear("1", "11", "ImportInProgress")
+	require.Equal(t, "Succeeded", s.Templates[0].Phase)
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "2"})
+	require.Len(t, s.Templates, 1, "an answer to a write")
+	hear("1", "")
+	require.Len(t, s.Templates, 1, "older")
+	hear("3", "")
+	require.Empty(t, s.Templates, "it has no templates any more")
+}
