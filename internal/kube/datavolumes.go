@@ -68,6 +68,11 @@ func (c *Client) DataVolumesListWatch() cache.ListerWatcher {
 		return found, err
 	}
 	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		if o.SendInitialEvents != nil { // a list as a stream; where it is refused, a list follows
+			events, err := follow(ctx, o)
+			absent.Store(err != nil)
+			return events, err
+		}
 		if !absent.Load() {
 			return follow(ctx, o)
 		}

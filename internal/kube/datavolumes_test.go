@@ -31,21 +31,25 @@ func TestDataVolumesAreFollowedOnceThereIsCDI(t *testing.T) {
 	go informer.RunWithContext(ctx)
 	require.True(t, cache.WaitForCacheSync(ctx.Done(), informer.HasSynced))
 	require.Eventually(t, func() bool {
-		return slices.Contains(server.Calls(), "WATCH customresourcedefinitions")
+		return slices.Contains(server.Calls(), "GET customresourcedefinitions")
 	}, 20*time.Second, time.Millisecond)
 
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.DefinitionDataVolume},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1", Served: true}}},
-		Status: apiextensionsv1.CustomResourceDefinitionStatus{
-			Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
 	}
 	_, err = fakekube.Put(server, definition)
+	require.NoError(t, err)
+	_, err = fakekube.Edit(server, "", kube.DefinitionDataVolume, "status",
+		func(d *apiextensionsv1.CustomResourceDefinition) {
+			d.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		})
 	require.NoError(t, err)
 	_, err = fakekube.Put(server, &cdi.DataVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(informer.GetStore().ListKeys()) == 1 }, 20*time.Second,
 		time.Millisecond)
+	require.Less(t, len(server.Calls()), 20, "nobody asks again and again")
 }
