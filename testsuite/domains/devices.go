@@ -15,7 +15,7 @@ func ofTheHost() []string {
 		"emulator", "audio", "console", "serial/source", "serial/log", "channel/source", "graphics/listen",
 		"disk/source", "disk/backingStore", "disk/capacity", "disk/filesystemOverhead", "disk/auth",
 		"interface/source", "interface/target", "interface/backend", "filesystem/source", "hostdev/source",
-		"redirdev/source", "sound/audio", "tpm/backend/encryption",
+		"redirdev/source", "sound/audio", "tpm/backend/encryption", "tpm/backend/source",
 	}
 }
 

@@ -19,19 +19,19 @@ import (
 
 // What has been reached. Whoever reaches more raises these.
 const (
-	leastAdmitted     = 273
-	leastPodsAdmitted = 271
+	leastAdmitted     = 279
+	leastPodsAdmitted = 277
 )
 
 // leastSame are the machines that are the same in every subject, by variant.
 func leastSame() map[Variant]int {
-	return map[Variant]int{KVM: 271, Stage: 248, Block: 14, Emulated: 254}
+	return map[Variant]int{KVM: 277, Stage: 254, Block: 20, Emulated: 259}
 }
 
 // leastSamePods are, by variant, the subjects of all pods that are the same. No pod is in all: affinities and
 // annotations differ.
 func leastSamePods() map[Variant]int {
-	return map[Variant]int{KVM: 3937, Block: 222, Emulated: 4165}
+	return map[Variant]int{KVM: 4915, Block: 378, Emulated: 4915}
 }
 
 func TestDomains(t *testing.T) {
