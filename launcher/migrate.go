@@ -114,8 +114,11 @@ func (l *Launcher) migrationDisks(b *built) ([]*rpc.MigrationDisk, error) {
 // such a name.
 const kernelBoot = "firmware.kernelBoot"
 
-// copied says that a migration copies a disk: the guest can write to it, and both ends do not have it.
-func copied(d *libvirtxml.DomainDisk, v domain.Volume) bool { return d.ReadOnly == nil && !v.Claim }
+// copied says that a migration copies a disk: the guest can write to it, and both ends do not have it. libvirt lets
+// nobody write to a CD.
+func copied(d *libvirtxml.DomainDisk, v domain.Volume) bool {
+	return d.ReadOnly == nil && d.Device != "cdrom" && !v.Claim
+}
 
 // uncached says that nobody keeps what is written to any of these disks, at least one, in a page cache of his own. Both
 // ends of a migration open the same claims. libvirt takes only some file systems for shared; of a claim its access mode

@@ -100,6 +100,8 @@ func newDataVolume(vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTem
 	maps.Copy(dv.Annotations, template.Annotations)
 	dv.Labels[contract.LabelCreatedBy] = string(vm.UID)
 	dv.Annotations[annotationAdoptClaim] = "true"
+	// Its first consumer would be the guest, which waits until it is filled.
+	dv.Annotations[contract.AnnotationBindImmediate] = ""
 	if dv.Spec.PriorityClassName == "" && vm.Spec.Template != nil {
 		dv.Spec.PriorityClassName = vm.Spec.Template.Spec.PriorityClassName
 	}

@@ -8,8 +8,9 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// DataVolumeTemplates returns a cause for each template of a VM in that namespace that nobody would fill: a second one of
-// a name, and a copy of what lies in another namespace, which nobody has checked that the VM's users may read.
+// DataVolumeTemplates returns a cause for each template of a VM in that namespace that nobody would fill: a second one
+// of a name, and a copy of what may lie in another namespace, which nobody has checked that the VM's users may read.
+// CDI would ask whether the control worker may. A DataSource of this namespace may name a claim of any other.
 func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []metav1.StatusCause {
 	if vm.Namespace != "" {
 		namespace = vm.Namespace
@@ -28,6 +29,10 @@ func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []meta
 			refuse(at+".metadata.name", ": a second template of the name "+t.Name+" is not supported yet")
 		}
 		names[t.Name] = true
+		if t.Spec.SourceRef != nil {
+			refuse(at+".spec.sourceRef", " is not supported yet: give the template the DataSource's source if that is "+
+				"in the VM's own namespace, or make the DataVolume yourself, and name it in a volume without a template")
+		}
 		if field, from := source(&t.Spec); from != "" && from != namespace {
 			refuse(at+".spec."+field, ": "+from+" is not supported yet (supported: the VM's own namespace): make the "+
 				"DataVolume yourself, and name it in a volume without a template")
@@ -36,15 +41,14 @@ func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []meta
 	return causes
 }
 
-// source is the namespace that a DataVolume copies from ("": its own, or it copies nothing), and the field that says so.
+// source is the namespace that a DataVolume copies from ("": its own, or it copies nothing), and the field that says
+// so.
 func source(s *cdiv1.DataVolumeSpec) (field, namespace string) {
 	switch {
 	case s.Source != nil && s.Source.PVC != nil:
 		return "source.pvc.namespace", s.Source.PVC.Namespace
 	case s.Source != nil && s.Source.Snapshot != nil:
 		return "source.snapshot.namespace", s.Source.Snapshot.Namespace
-	case s.SourceRef != nil && s.SourceRef.Namespace != nil:
-		return "sourceRef.namespace", *s.SourceRef.Namespace
 	default:
 		return "", ""
 	}

@@ -207,10 +207,10 @@ func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string, rea
 	return fmt.Errorf("cannot migrate VMI: PVC %s is not shared, %s", claim, must)
 }
 
-// readOnly says that a volume is a CD-ROM that cannot be written.
+// readOnly says that a volume is in a CD-ROM drive: libvirt lets nobody write to it, whatever the drive says.
 func readOnly(vmi *kubevirt.VirtualMachineInstance, volume string) bool {
 	return slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(d kubevirt.Disk) bool {
-		return d.Name == volume && d.CDRom != nil && on(d.CDRom.ReadOnly)
+		return d.Name == volume && d.CDRom != nil
 	})
 }
 

@@ -15,6 +15,7 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 		return o
 	}
 	o.UID, o.Phase = string(dv.UID), word(string(dv.Status.Phase))
+	o.Deleting = dv.DeletionTimestamp != nil
 	if ref := metav1.GetControllerOfNoCopy(dv); ref != nil {
 		o.OwnerUID = string(ref.UID)
 	}
@@ -39,9 +40,9 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 	return o
 }
 
-// Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a volume
-// names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that belongs to no
-// DataVolume is somebody's who has filled it.
+// Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a
+// volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that belongs
+// to no DataVolume is somebody's who has filled it.
 func Filling(
 	volume string, pvc *corev1.PersistentVolumeClaim, read func(name string) (*cdi.DataVolume, error),
 ) (*contract.DataVolume, error) {

@@ -113,8 +113,8 @@ func buildDisk(
 	if volume.Thick {
 		d.Driver.Discard = ""
 	}
-	if volume.ReadOnly && !readOnly && d.Target.Bus == busSATA {
-		return nil, invalid(field+".disk.bus", "a disk on SATA can be written, and its claim cannot")
+	if volume.ReadOnly && !readOnly && d.Target.Bus == busSATA && d.Device != "cdrom" {
+		return nil, invalid(field+"."+d.Device+".bus", "a disk on SATA can be written, and its claim cannot")
 	}
 	if readOnly || volume.ReadOnly {
 		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}

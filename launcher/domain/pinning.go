@@ -72,7 +72,7 @@ func share(cpus []HostCPU, present, threads int, isolate bool) (guest, rest []Ho
 	}
 	sorted := slices.SortedFunc(slices.Values(cpus), func(a, b HostCPU) int {
 		split := func(cpu HostCPU) int { return ofCore[cpu.Core] % threads }
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(split(a), split(b)),
+		return cmp.Or(cmp.Compare(split(a), split(b)), cmp.Compare(a.Node, b.Node),
 			cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
 	})
 	return sorted[:present], sorted[present:], nil

@@ -29,9 +29,11 @@ func TestWhereVirtualCPUsRun(t *testing.T) {
 		emulator string
 		err      string
 	}{
-		"one each":                {cpu: `"cores":3`, host: host(1, 2, 9), pins: "1 9 2"},
-		"threads share a core":    {cpu: `"cores":2,"threads":2`, host: host(1, 2, 9, 10), pins: "1 9 2 10"},
-		"whole cores come first":  {cpu: `"cores":2,"threads":2`, host: host(0, 2, 3, 10), pins: "2 10 0 3"},
+		"one each":               {cpu: `"cores":3`, host: host(1, 2, 9), pins: "1 9 2"},
+		"threads share a core":   {cpu: `"cores":2,"threads":2`, host: host(1, 2, 9, 10), pins: "1 9 2 10"},
+		"whole cores come first": {cpu: `"cores":2,"threads":2`, host: host(0, 2, 3, 10), pins: "2 10 0 3"},
+		"whole cores of another node": {cpu: `"cores":2,"threads":2,"isolateEmulatorThread":true`, host: host(0, 8, 1, 4, 12),
+			pins: "0 8 4 12", emulator: "1"},
 		"nodes are filled":        {cpu: `"cores":3`, host: host(7, 1, 2), pins: "1 2 7"},
 		"of sockets to come none": {cpu: `"sockets":2,"maxSockets":8`, host: host(0, 1), pins: "0 1"},
 		"emulator":                {cpu: `"cores":1,"isolateEmulatorThread":true`, host: host(0, 1), pins: "0", emulator: "1"},

@@ -59,9 +59,11 @@ type Session struct {
 	// The samples' own.
 	monitor Monitor
 
+	tuning   sync.Mutex    // held while libvirt is told, so that the last word is the last to arrive
+	downtime time.Duration // how long libvirt knows that the guest may stand still
+	fixed    bool          // somebody has said how long
+
 	mu        sync.Mutex
-	downtime  time.Duration // how long libvirt knows that the guest may stand still
-	fixed     bool          // somebody has said how long
 	progress  *rpc.MigrationProgress
 	outcome   *rpc.MigrationEvent // nil: it goes on
 	changed   chan struct{}       // closed and replaced with each change
@@ -263,26 +265,27 @@ func (s *Session) sample(ctx context.Context) {
 // limitDowntime tells libvirt how long the guest may stand still in that round, unless somebody has said it.
 func (s *Session) limitDowntime(iteration int) {
 	limit := downtimeLimit(time.Duration(s.options.GetMaxDowntimeMs())*time.Millisecond, iteration)
-	s.mu.Lock()
-	known := s.fixed || s.downtime == limit
-	if !known {
-		s.downtime = limit
-	}
-	s.mu.Unlock()
-	if known {
+	s.tuning.Lock()
+	defer s.tuning.Unlock()
+	if s.fixed || s.downtime == limit {
 		return
 	}
-	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil {
+	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil { // the next look tries it again
 		s.log.Warn().Err(err).Dur("limit", limit).Msg("libvirt does not learn how long the guest may stand still")
+		return
 	}
+	s.downtime = limit
 }
 
 // SetDowntime is how long the guest may stand still, from now on and in each round.
 func (s *Session) SetDowntime(limit time.Duration) error {
-	s.mu.Lock()
+	s.tuning.Lock()
+	defer s.tuning.Unlock()
+	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil {
+		return err
+	}
 	s.fixed = true
-	s.mu.Unlock()
-	return s.hypervisor.SetMigrationDowntime(limit)
+	return nil
 }
 
 // Abort has libvirt abort the move. The outcome says whether that came in time. asked: by somebody outside.

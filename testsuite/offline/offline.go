@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -85,8 +86,15 @@ func (w *Watcher) Read(objects []metav1.Object) {
 	for _, i := range w.stills() {
 		_ = i.GetStore().Replace(nil, "")
 	}
+	listed := ""
 	for _, o := range objects {
 		w.Set(o)
+		if c, err := resourceversion.CompareResourceVersion(o.GetResourceVersion(), listed); err != nil || c > 0 {
+			listed = o.GetResourceVersion()
+		}
+	}
+	for _, i := range w.stills() {
+		i.version = listed
 	}
 }
 
@@ -191,7 +199,7 @@ type still struct {
 	version  string
 }
 
-// LastSyncResourceVersion is that of the object that it was given last.
+// LastSyncResourceVersion is that of the list, or of the object that it was given last.
 func (s *still) LastSyncResourceVersion() string { return s.version }
 
 // AddEventHandler keeps the handler.

@@ -42,3 +42,8 @@ type Awaits struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
+
+// Filling says that it is a claim that is being filled, or cannot be.
+func (a Awaits) Filling() bool {
+	return a.Reason == ReasonDataVolumesWait || a.Reason == ReasonDataVolumeFailed
+}

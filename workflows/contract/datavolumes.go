@@ -24,17 +24,16 @@ type DataVolume struct {
 	// Ready is the status of its condition of that name, and Bound says that its claim is.
 	Ready string `json:"ready,omitempty"`
 	Bound bool   `json:"bound,omitempty"`
+	// Deleting says that it is going away, with its claim.
+	Deleting bool `json:"deleting,omitempty"`
 	// Error is what CDI says keeps it from being filled ("": nothing, or nothing is said). CDI tries again.
 	Error string `json:"error,omitempty"`
 }
 
 // Usable says that a pod may have the claim: it is filled, or is as soon as a pod is to have it.
 func (v DataVolume) Usable() bool {
-	return v.Phase == DataVolumeSucceeded || v.Phase == DataVolumePendingPopulation
+	return !v.Deleting && (v.Phase == DataVolumeSucceeded || v.Phase == DataVolumePendingPopulation)
 }
-
-// Startable says that an instance may be made: its claim is filled, or waits for one.
-func (v DataVolume) Startable() bool { return v.Usable() || v.Phase == DataVolumeWaitForFirstConsumer }
 
 // Failing says that the claim cannot be filled, as it seems.
 func (v DataVolume) Failing() bool {
@@ -53,6 +52,8 @@ func (v DataVolume) Waits() string {
 		return ""
 	case v.UID == "":
 		return fmt.Sprintf("DataVolume %s does not exist", v.Name)
+	case v.Deleting:
+		return fmt.Sprintf("DataVolume %s is being deleted", v.Name)
 	case v.Error != "":
 		return fmt.Sprintf("DataVolume %s is not filled: %s", v.Name, v.Error)
 	case v.Phase == DataVolumeFailed:

@@ -49,17 +49,17 @@ func (s *State) unmade() bool {
 
 // unfilled is what the VM waits for before it gets an instance; nil: nothing.
 func (s *State) unfilled() *contract.DataVolume {
-	i := slices.IndexFunc(s.Templates, func(v contract.DataVolume) bool { return !v.Startable() })
+	i := slices.IndexFunc(s.Templates, func(v contract.DataVolume) bool { return !v.Usable() })
 	if i < 0 {
 		return nil
 	}
 	return &s.Templates[i]
 }
 
-// decideDataVolumes makes the DataVolumes, and waits for them before the VM starts. A VM that is not to start has them
-// made as well, unless it says otherwise.
+// decideDataVolumes makes the DataVolumes, and waits for them before the VM starts, or its guest ends for that. A VM
+// that is not to start has them made as well, unless it says otherwise.
 func (s *State) decideDataVolumes(want runstrategy.Action, now time.Time) (decision, bool) {
-	starts := want.Operation == contract.OperationStart
+	starts := want.Operation == contract.OperationStart || want.Operation == contract.OperationRestart
 	if !starts && (want.Operation != contract.OperationNone || s.VM.DeferDataVolumes) {
 		return decision{}, false
 	}

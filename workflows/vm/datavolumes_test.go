@@ -12,7 +12,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhatAVMDoesAboutItsDataVolumes: they are made, whatever the strategy; one that starts waits for them, and says why.
+// TestWhatAVMDoesAboutItsDataVolumes: they are made, whatever the strategy; one that starts waits for them, and says
+// why.
 func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	volume := contract.DataVolume{Name: "d", UID: "u", OwnerUID: "vm", Phase: "ImportInProgress"}
@@ -47,7 +48,10 @@ func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 			entity.ActNone, "DataVolumeError", "failed to import disk image"},
 		"waits for a pod": {runstrategy.Always, with(func(v *contract.DataVolume) {
 			v.Phase = contract.DataVolumeWaitForFirstConsumer
-		}), false, entity.ActOpen, "Stopped", ""},
+		}), false, entity.ActNone, "Stopped", "waits for the first consumer"},
+		"filled, and being deleted": {runstrategy.Always, with(func(v *contract.DataVolume) {
+			v.Phase, v.Deleting = contract.DataVolumeSucceeded, true
+		}), false, entity.ActNone, "Provisioning", "is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state(c.strategy, runstrategy.Absent, runstrategy.NoRequest)
@@ -90,4 +94,10 @@ func TestWhatIsHeardOfDataVolumes(t *testing.T) {
 	require.Len(t, s.Templates, 1, "older")
 	hear("3", "")
 	require.Empty(t, s.Templates, "it has no templates any more")
+
+	hear("4", "13", "Succeeded")
+	s.observeVMI(contract.VMIObservation{UID: "vmi", Epoch: 2}) // etcd is put back: versions ran backwards
+	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "1", DataVolumesVersion: "2", Epoch: 2,
+		DataVolumes: []contract.DataVolume{{Name: "d", UID: "u", Phase: "Pending"}}})
+	require.Equal(t, "Pending", s.Templates[0].Phase, "an older copy of etcd")
 }

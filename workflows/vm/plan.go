@@ -141,7 +141,7 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 		return s.guard(decision{Action: actSetAlways, Why: want.Why}, now)
 	case want.Rerun:
 		return decision{Action: actRerun, Why: want.Why}
-	case ok && want.Operation == contract.OperationStart:
+	case ok && want.Operation != contract.OperationNone:
 		return volumes
 	case want.Operation == contract.OperationStart && want.AfterBackOff && s.backingOff(now):
 		d := s.decideStatus(now)

@@ -105,9 +105,18 @@ func (s *State) open() *entity.Transition {
 	return &s.Open.Transition
 }
 
+// heard notes the epoch of an observation. In a new one what is said of the DataVolumes counts, whatever its version.
+func (s *State) heard(epoch int64) bool {
+	fresh := s.Heard(epoch)
+	if fresh {
+		s.TemplatesVersion = ""
+	}
+	return fresh
+}
+
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
-	s.Heard(o.Epoch)
+	s.heard(o.Epoch)
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -180,7 +189,7 @@ func (s *State) read(r contract.ReadVMResult) {
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	fresh := s.Heard(o.Epoch)
+	fresh := s.heard(o.Epoch)
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}

@@ -94,8 +94,7 @@ func (s *State) refreshConditions(now time.Time) {
 	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: s.Pod.Unschedulable.Message})
-	case lacking != nil && lacking.Reason != contract.ReasonDataVolumesWait &&
-		lacking.Reason != contract.ReasonDataVolumeFailed:
+	case lacking != nil && !lacking.Filling():
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: lacking.Message})
 	default:
