@@ -41,8 +41,8 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 }
 
 // Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a
-// volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that belongs
-// to no DataVolume is somebody's who has filled it.
+// volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that
+// belongs to no DataVolume is somebody's who has filled it.
 func Filling(
 	volume string, pvc *corev1.PersistentVolumeClaim, read func(name string) (*cdi.DataVolume, error),
 ) (*contract.DataVolume, error) {
