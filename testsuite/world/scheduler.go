@@ -22,8 +22,13 @@ func (w *World) schedule(namespace, name string) {
 		return
 	}
 	nodes, why := kube.List[corev1.Node](w.Kube, ""), "0/2 nodes are available"
-	if name := w.claimBeingDeleted(pod); name != "" {
-		nodes, why = nil, "persistentvolumeclaim \""+name+"\" is being deleted"
+	for _, c := range w.claimsOf(pod) {
+		switch {
+		case c.DeletionTimestamp != nil:
+			nodes, why = nil, "persistentvolumeclaim \""+c.Name+"\" is being deleted"
+		case c.Status.Phase != corev1.ClaimBound: // its class waits for this pod, and then for whoever makes volumes
+			return
+		}
 	}
 	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return liking(pod, b) - liking(pod, a) })
 	for _, node := range nodes {
@@ -47,19 +52,19 @@ func (w *World) schedule(namespace, name string) {
 	})
 }
 
-// claimBeingDeleted is a claim of the pod that it waits for in vain; "": none is.
-func (w *World) claimBeingDeleted(pod *corev1.Pod) string {
+// claimsOf are the claims of the pod that exist.
+func (w *World) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
+	var out []*corev1.PersistentVolumeClaim
 	for i := range pod.Spec.Volumes {
 		v := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if v == nil {
 			continue
 		}
-		c := kube.Get[corev1.PersistentVolumeClaim](w.Kube, pod.Namespace, v.ClaimName)
-		if c != nil && c.DeletionTimestamp != nil {
-			return v.ClaimName
+		if c := kube.Get[corev1.PersistentVolumeClaim](w.Kube, pod.Namespace, v.ClaimName); c != nil {
+			out = append(out, c)
 		}
 	}
-	return ""
+	return out
 }
 
 func fits(pod *corev1.Pod, node *corev1.Node) bool {

@@ -75,10 +75,7 @@ func lifecycles() []Scenario {
 		{Name: "unschedulable", Story: func(w *World) {
 			w.cordon(true)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.Until(5*time.Minute, func() bool {
-				v := w.VM(vm)
-				return v != nil && v.Status.PrintableStatus == kubevirt.VirtualMachineStatusUnschedulable
-			})
+			w.says(kubevirt.VirtualMachineStatusUnschedulable)
 			w.cordon(false)
 		}, Want: runs(vm)},
 		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Want: restarted},

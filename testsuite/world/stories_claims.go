@@ -20,19 +20,19 @@ func claimStories() []Scenario {
 	return []Scenario{
 		{Name: "claim-appears", Story: func(w *World) {
 			w.Create(onClaim())
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusPvcNotFound) })
+			w.says(kubevirt.VirtualMachineStatusPvcNotFound)
 			w.CreateClaim()
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusWaitingForVolumeBinding) })
+			w.says(kubevirt.VirtualMachineStatusWaitingForVolumeBinding)
 			w.BindClaim()
 		}, Want: keeps},
 		{Name: "claim-never-appears", Story: func(w *World) {
 			w.Create(onClaim())
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusPvcNotFound) })
+			w.says(kubevirt.VirtualMachineStatusPvcNotFound)
 			w.Delete(vm)
 		}, Want: gone(vm)},
 		{Name: "state-is-kept", Story: func(w *World) {
 			w.Create(remembers())
-			w.Until(5*time.Minute, func() bool { return w.bindState() })
+			w.Until(w.patience(), w.bindState)
 			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
 			w.Restart(vm)
 		}, Want: func(w *World) error {
@@ -73,9 +73,15 @@ func onClaim() *kubevirt.VirtualMachine {
 	return m
 }
 
-func (w *World) says(status kubevirt.VirtualMachinePrintableStatus) bool {
-	v := w.VM(vm)
-	return v != nil && v.Status.PrintableStatus == status
+// says waits until the VM has a printable status. Only a fault may keep that from being written.
+func (w *World) says(status kubevirt.VirtualMachinePrintableStatus) {
+	holds := func() bool {
+		v := w.VM(vm)
+		return v != nil && v.Status.PrintableStatus == status
+	}
+	if !w.Until(5*time.Minute, holds) && w.Fault == nil && w.Chaos == (Chaos{}) {
+		w.breakf("VM %s does not become %s%s", vm, status, w.state())
+	}
 }
 
 // CreateClaim makes the claim; nothing binds it.

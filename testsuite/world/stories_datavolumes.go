@@ -24,20 +24,20 @@ func importStories() []Scenario {
 		{Name: "import-takes-its-time", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "")
 			w.Create(imported())
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusProvisioning) })
+			w.says(kubevirt.VirtualMachineStatusProvisioning)
 			w.Sleep(20 * time.Minute)
 			w.Import(cdi.Succeeded, "")
 		}, Want: runs(vm)},
 		{Name: "import-fails", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "no such host")
 			w.Create(imported())
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusDataVolumeError) })
+			w.says(kubevirt.VirtualMachineStatusDataVolumeError)
 			w.Import(cdi.Succeeded, "")
 		}, Want: runs(vm)},
 		{Name: "import-never-ends", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "")
 			w.Create(imported())
-			w.Until(5*time.Minute, func() bool { return w.says(kubevirt.VirtualMachineStatusProvisioning) })
+			w.says(kubevirt.VirtualMachineStatusProvisioning)
 			w.Delete(vm)
 		}, Want: gone(vm)},
 	}
