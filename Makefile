@@ -60,7 +60,7 @@ tools: ## Put temporal, tctl and virtctl beside kubectl, on the PATH of make env
 ##@ Development
 
 .PHONY: test
-test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no node. 6 minutes; the first time more, for compiling.
+test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no node. 15 minutes; the first time more, for compiling.
 	@$(DEV) packages test
 	@mkdir -p .build; figures=$$(mktemp -d .build/figures.XXXXXX); trap 'rm -rf "$$figures"' EXIT; failed=0; \
 	  VIRTFLOW_FIGURES="$$PWD/$$figures" go test -timeout 45m $(TEST_FLAGS) $(TEST_PACKAGES) || failed=$$?; \
