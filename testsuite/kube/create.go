@@ -45,6 +45,9 @@ func (s *Server) create(st *store, q query) (any, error) {
 	if o.meta.ResourceVersion != "" {
 		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	}
+	if err := s.admitQuota(st, q, o); err != nil {
+		return nil, err
+	}
 	if st.find(q.kind, o.meta.Namespace, o.meta.Name) != nil {
 		return nil, apierrors.NewAlreadyExists(q.kind.GroupResource(), o.meta.Name)
 	}

@@ -8,6 +8,7 @@
 //	resources.go, schema.go   what there is, and which rules and which schema each has
 //	store.go, object.go, change.go   what is written down, and what becomes of it
 //	create.go, update.go, delete.go, subresources.go   the verbs that write
+//	quota.go        how many pods a namespace may have
 //	collect.go      the garbage collector and the namespace controller
 //	watch.go        watch streams
 //	snapshot.go     putting etcd back to an earlier copy

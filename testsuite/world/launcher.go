@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -297,6 +298,9 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 		r.pause(250 * time.Millisecond)
 	}
 	l.followed = true
+	if why := r.world.NoTap; why != "" {
+		return starter{err: errors.New("preparing the pod's network: " + why)}
+	}
 	if l.receives != "" && !l.granted {
 		return starter{err: &node.RefusedError{Message: "this launcher is to receive its guest from another node"}}
 	}

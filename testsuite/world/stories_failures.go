@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
@@ -43,6 +45,20 @@ func Failures() []Scenario {
 			w.CreateClaim()
 			w.BindClaim()
 		}, Want: keeps},
+		{Name: "quota-exceeded", Story: func(w *World) {
+			w.limitPods(0)
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.shows(kubevirt.VirtualMachineStatusStarting, "Synchronized", "FailedCreate", "exceeded quota: pods, "+
+				"requested: pods=1, used: pods=0, limited: pods=0")
+			w.limitPods(1)
+		}, Want: ranOnce},
+		{Name: "tap-fails", Story: func(w *World) {
+			w.NoTap = "pod link (eth0) is missing"
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.shows(kubevirt.VirtualMachineStatusStarting, "Synchronized", "Synchronizing with the Domain failed.",
+				"preparing the pod's network: pod link (eth0) is missing")
+			w.NoTap = ""
+		}, Want: ranOnce},
 		{Name: "domain-refused", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}},
 			Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
@@ -51,6 +67,18 @@ func Failures() []Scenario {
 				w.Guests = nil
 			}, Want: runs(vm)},
 	}, outages()...)
+}
+
+// limitPods gives the namespace room for so many pods.
+func (w *World) limitPods(n int64) {
+	defer w.requested()
+	hard := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
+	if kube.Get[corev1.ResourceQuota](w.Kube, Namespace, "pods") != nil {
+		_, _ = kube.Edit(w.Kube, Namespace, "pods", "", func(q *corev1.ResourceQuota) { q.Spec.Hard = hard })
+		return
+	}
+	_, _ = kube.Put(w.Kube, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "pods"},
+		Spec: corev1.ResourceQuotaSpec{Hard: hard}})
 }
 
 // leaveClaim deletes the claim, which stays for as long as its finalizer does: another pod has it.

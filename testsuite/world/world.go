@@ -48,6 +48,8 @@ type Options struct {
 	PodUp  map[string]time.Duration
 	// NoImage says that the image of launchers cannot be pulled.
 	NoImage bool
+	// NoTap is why node workers cannot prepare a pod's network; "": they can.
+	NoTap string
 }
 
 // World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
