@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,4 +73,52 @@ func TestADiskOnAClaim(t *testing.T) {
 	m.untilAgentAnswers()
 	require.Equal(t, "of the first instance", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/"+disk)))
 	m.remove()
+}
+
+// TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, and
+// a CD on a claim. The guest sees each, and what it wrote to the device is there after a restart.
+func TestDisksOfOtherKinds(t *testing.T) {
+	turns.Take(t, 1)
+	m := newMachine(t, "kinds", "Halted", "")
+	device := claimOnDevice(t, m.namespace, "device", "64Mi")
+	below := filepath.Join(claimWith(t, m.namespace, "below", "16Mi", ""), "disk.img")
+	cd := filepath.Join(claimWith(t, m.namespace, "cd", "16Mi", ""), "disk.img")
+	for file, text := range map[string]string{below: "as it was\n", cd: "of the CD\n"} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		require.NoError(t, os.Truncate(file, 16<<20))
+		require.NoError(t, os.Chown(file, 107, 107))
+	}
+	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
+	manifest := strings.NewReplacer(last, last+`
+          - {name: device, serial: device, disk: {bus: virtio}}
+          - {name: below, serial: below, disk: {bus: virtio}}
+          - {name: cd, cdrom: {bus: scsi}}
+`, "      volumes:\n", `      volumes:
+      - name: device
+        persistentVolumeClaim: {claimName: device}
+      - name: below
+        ephemeral: {persistentVolumeClaim: {claimName: below}}
+      - name: cd
+        persistentVolumeClaim: {claimName: cd}
+`).Replace(m.manifest("Always", ""))
+	require.Contains(t, manifest, "cdrom")
+	apply(t, manifest)
+	first := m.untilBooted()
+	m.untilAgentAnswers()
+	const firstLine = `f() { head -n 1 /dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))); }; `
+	const write = `f() { echo "$2" | dd of=/dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))) conv=fsync; }; `
+	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+	require.Equal(t, "of the CD", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/sr0")))
+	m.inGuestBy(write + "f device of-the-first-instance; f below of-the-first-instance")
+	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+
+	m.kubectl("delete", "vmi", m.name)
+	m.untilReplaced(first)
+	m.untilAgentAnswers()
+	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f device")))
+	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+	m.remove()
+	written, err := os.ReadFile(device)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(written, []byte("of-the-first-instance\n")))
 }

@@ -3,13 +3,17 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/virtflow/virtflow/testsuite/images"
 )
@@ -47,29 +51,61 @@ func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 		require.NoError(t, err, "%s", out)
 		require.NoError(t, os.Chown(to, 107, 107))
 	}
+	must := corev1.HostPathDirectory
+	claimOf(t, namespace, name, size, &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: &must}}})
+	return dir
+}
+
+// claimOnDevice makes a claim of that size ("64Mi") with volume mode Block, and a volume for it that every node has: a
+// loop device on that file, which it makes.
+func claimOnDevice(t *testing.T, namespace, name, size string) (file string) {
+	t.Helper()
+	file = filepath.Join(launchersDir(t, namespace), "device")
+	out, err := exec.Command("truncate", "--size="+strings.TrimSuffix(size, "i"), file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		_, _ = try("-n", namespace, "delete", "vmirs,vm,vmi", "--all", "--timeout=90s")
+		_ = exec.Command("losetup", "--detach", device).Run()
+	})
+	block := corev1.PersistentVolumeBlock
+	everywhere := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpExists}}}}}
+	claimOf(t, namespace, name, size, &corev1.PersistentVolumeSpec{
+		VolumeMode:   &block,
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &everywhere},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			Local: &corev1.LocalVolumeSource{Path: device}},
+	})
+	return file
+}
+
+// claimOf makes a claim of that size, and that volume for it.
+func claimOf(t *testing.T, namespace, name, size string, of *corev1.PersistentVolumeSpec) {
+	t.Helper()
 	volume := "virtflow-" + namespace + "-" + name
 	// Without a wait: it goes with the claim, whose namespace is deleted afterwards.
 	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found", "--wait=false") })
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: %[1]s}
-spec:
-  capacity: {storage: %[5]s}
-  accessModes: [ReadWriteOnce]
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  claimRef: {namespace: %[2]s, name: %[3]s}
-  hostPath: {path: %[4]s, type: Directory}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: %[3]s, namespace: %[2]s}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  volumeName: %[1]s
-  resources: {requests: {storage: %[5]s}}
-`, volume, namespace, name, dir, size))
-	return dir
+	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	of.Capacity, of.AccessModes = capacity, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	of.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	of.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: name}
+	none := ""
+	for _, o := range []any{
+		&corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+			ObjectMeta: metav1.ObjectMeta{Name: volume}, Spec: *of},
+		&corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: of.AccessModes, VolumeMode: of.VolumeMode,
+				StorageClassName: &none, VolumeName: volume,
+				Resources: corev1.VolumeResourceRequirements{Requests: capacity}}},
+	} {
+		manifest, err := yaml.Marshal(o)
+		require.NoError(t, err)
+		apply(t, string(manifest))
+	}
 }
