@@ -16,6 +16,7 @@ import (
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher"
+	"github.com/virtflow/virtflow/launcher/backup"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/libvirtd"
@@ -45,6 +46,7 @@ func command() *cobra.Command {
 	noMetrics.DefValue = ""
 	_ = noMetrics.Value.Set("")
 	cmd.AddCommand(kvm.TrialCommand(), probeCommand(), capabilitiesCommand(&options{}))
+	cmd.AddCommand(backup.Commands()...)
 	return cmd
 }
 

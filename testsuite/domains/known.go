@@ -45,8 +45,8 @@ func knownPods() []Known {
 			Facts: `-nodeAffinity\.required.*\.(key=node-labeller\.kubevirt\.io/obsolete-host-model|` +
 				`operator=DoesNotExist)`,
 			Reason: "a term without conditions matches no node, and is left so"},
-		{Subject: "annotations", Facts: `-(pre|post)\.hook\.backup\.velero\.io/(command|container|timeout)=.*`,
-			Reason: "not done yet: Velero's hooks, which freeze the guest's file systems"},
+		{Subject: "annotations", Facts: `[-+](pre|post)\.hook\.backup\.velero\.io/command=.*`,
+			Reason: "a guest is frozen for Velero by virtflow's launcher"},
 		{Subject: "annotations", Facts: `-(istio\.io/reroute-virtual-interfaces|` +
 			`traffic\.sidecar\.istio\.io/kubevirtInterfaces)=k6t-eth0`,
 			Reason: "not done yet: Istio's sidecars"},

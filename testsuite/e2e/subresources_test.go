@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -95,6 +96,10 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 	})
 	m.mustPut(vmis, "freeze", `{"unfreezeTimeout":"5m"}`)
 	m.mustPut(vmis, "unfreeze", "{}")
+	m.backupHook("pre")
+	m.untilFrozen("frozen")
+	m.backupHook("post")
+	m.untilFrozen("")
 
 	boots := func(n int) {
 		t.Helper()
@@ -119,6 +124,29 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 	m.mustPut(vms, "stop", "{}")
 	m.untilStatus("Stopped")
 	m.remove()
+}
+
+// backupHook runs what the pod's annotations have Velero run before or after a backup.
+func (m *machine) backupHook(when string) {
+	m.t.Helper()
+	annotation := func(name string) string {
+		return m.kubectl("get", "pod", m.pod(), "-o",
+			"jsonpath={.metadata.annotations['"+when+`\.hook\.backup\.velero\.io/`+name+"']}")
+	}
+	var command []string
+	require.NoError(m.t, json.Unmarshal([]byte(annotation("command")), &command))
+	m.kubectl(append([]string{"exec", m.pod(), "-c", annotation("container"), "--"}, command...)...)
+}
+
+func (m *machine) untilFrozen(want string) {
+	m.t.Helper()
+	until(m.t, bootTime, fmt.Sprintf("the guest's file systems are %q", want), func() error {
+		vmi, err := m.vmi()
+		if err == nil && vmi.Status.FSFreezeStatus != want {
+			err = fmt.Errorf("they are %q", vmi.Status.FSFreezeStatus)
+		}
+		return err
+	})
 }
 
 // streamKinds are all there are, as the last part of the path of a VMI.

@@ -129,6 +129,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 		return nil, err
 	}
 	maps.Copy(a, networks)
+	maps.Copy(a, backupHooks(vmi))
 	launched, err := json.Marshal(Launched(vmi))
 	if err != nil {
 		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)

@@ -7,7 +7,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// launcherProgram is what the kubelet runs in the container for a probe that only the guest's agent can answer.
+// launcherProgram is what runs in the container for what only the guest's agent can answer or do: a kubelet's probe, or
+// a hook of a backup.
 const launcherProgram = "/usr/bin/launcher"
 
 const (
