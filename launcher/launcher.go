@@ -20,6 +20,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/server"
+	"github.com/virtflow/virtflow/launcher/virtiofs"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -42,6 +43,7 @@ type Launcher struct {
 	vmi        *v1.VirtualMachineInstance
 	hypervisor Hypervisor
 	disks      *disk.Preparer
+	daemons    *virtiofs.Daemons
 	kvm        kvm.Trial
 	log        zerolog.Logger
 
@@ -107,6 +109,8 @@ type Launcher struct {
 type Tools struct {
 	Hypervisor Hypervisor
 	Disks      *disk.Preparer
+	// FileSystems are the daemons of those that the guest has by virtiofs.
+	FileSystems *virtiofs.Daemons
 	// KVM says whether KVM truly works, and why not.
 	KVM kvm.Trial
 }
@@ -114,7 +118,7 @@ type Tools struct {
 // New makes the launcher of one VMI.
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
 	return &Launcher{
-		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, kvm: tools.KVM, log: log,
+		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, daemons: tools.FileSystems, kvm: tools.KVM, log: log,
 		machine: lifecycle.New(), domain: domainstate.New(), dhcp: map[string]bool{}, end: func() {},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
 		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), resuming: make(chan struct{}, 1),

@@ -20,6 +20,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/hostdevices"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/launcher/virtiofs"
 )
 
 // errNoKVM is KubeVirt's text.
@@ -221,6 +222,10 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
+	sockets, err := l.shareFileSystems(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := l.serveDHCP(ctx); err != nil {
 		return nil, err
 	}
@@ -238,6 +243,7 @@ func (l *Launcher) build(
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
+		FileSystems: sockets,
 		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
@@ -248,6 +254,20 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	return &built{domain: d, plan: plan, volumes: volumes}, nil
+}
+
+// shareFileSystems has a daemon for each that the guest has by virtiofs, and returns their sockets.
+func (l *Launcher) shareFileSystems(ctx context.Context) (map[string]string, error) {
+	shares, err := virtiofs.Plan(l.vmi, virtiofs.Directories{
+		Claims: l.cfg.Claims, Files: l.cfg.Files, Sockets: l.cfg.Private})
+	if err != nil || len(shares) == 0 {
+		return nil, err
+	}
+	sockets := make(map[string]string, len(shares))
+	for _, s := range shares {
+		sockets[s.Name] = s.Socket
+	}
+	return sockets, l.daemons.Run(ctx, shares)
 }
 
 // ownCPUs are those that the node has given this pod, where the guest is to have them for itself.

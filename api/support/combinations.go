@@ -67,6 +67,13 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse(at+".io", ": native needs cache mode none")
 		}
 	}
+	for i, f := range spec.Domain.Devices.Filesystems {
+		if v := volumes[f.Name]; v == nil || !hasFiles(v) {
+			refuse(fmt.Sprintf(".domain.devices.filesystems[%d].name", i), ": a file system that is no volume of the "+
+				"kinds persistentVolumeClaim, dataVolume, configMap, secret, serviceAccount and downwardAPI is not "+
+				"supported yet")
+		}
+	}
 	for i, n := range spec.Domain.Devices.Interfaces {
 		if n.Tag != "" && configDrive {
 			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].tag", i),
@@ -74,6 +81,12 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	return causes
+}
+
+// hasFiles says that a volume is a directory in the launcher's pod.
+func hasFiles(v *kubevirtv1.Volume) bool {
+	_, claim := claims.Kept(v)
+	return claim || v.ConfigMap != nil || v.Secret != nil || v.ServiceAccount != nil || v.DownwardAPI != nil
 }
 
 // maxLabel is what an ISO has room for in its label, in bytes.

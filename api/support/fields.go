@@ -176,6 +176,8 @@ func domain() []Field {
 func devices() []Field {
 	return []Field{
 		{Path: "domain.devices.rng"},
+		{Path: "domain.devices.filesystems[].name"},
+		{Path: "domain.devices.filesystems[].virtiofs"},
 		{Path: "domain.devices.gpus[].name"},
 		{Path: "domain.devices.gpus[].deviceName"},
 		{Path: "domain.devices.gpus[].virtualGPUOptions.**"},

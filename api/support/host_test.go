@@ -17,7 +17,6 @@ func TestNothingOfTheHost(t *testing.T) {
 		"spec.volumes[0].downwardMetrics":     `volumes: [{name: a, downwardMetrics: {}}]`,
 		"spec.volumes[0].containerPath":       `volumes: [{name: a, containerPath: {path: /etc}}]`,
 		"spec.domain.devices.downwardMetrics": `domain: {devices: {downwardMetrics: {}}}`,
-		"spec.domain.devices.filesystems":     `domain: {devices: {filesystems: [{name: a, virtiofs: {}}]}}`,
 		"spec.domain.launchSecurity":          `domain: {launchSecurity: {sev: {}}}`,
 	} {
 		t.Run(field, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/libvirtd"
 	"github.com/virtflow/virtflow/launcher/probe"
 	"github.com/virtflow/virtflow/launcher/reaper"
+	"github.com/virtflow/virtflow/launcher/virtiofs"
 )
 
 // gcPercent trades a little CPU for memory: there is one of these processes per VM, and it is idle nearly always.
@@ -31,6 +32,7 @@ type options struct {
 	launcher     launcher.Config
 	daemon       string
 	qemuImg      string
+	virtiofsd    string
 	capabilities string
 	podUID       string
 }
@@ -97,6 +99,7 @@ func (o *options) add(f *pflag.FlagSet) {
 		"emulate the guest's CPU where KVM does not work (also environment variable ALLOW_EMULATION)")
 	f.StringVar(&o.daemon, "libvirtd", "/usr/sbin/libvirtd", "libvirtd program")
 	f.StringVar(&o.qemuImg, "qemu-img", "/usr/bin/qemu-img", "qemu-img program")
+	f.StringVar(&o.virtiofsd, "virtiofsd", "/usr/libexec/virtiofsd", "virtiofsd program")
 	f.StringVar(&o.capabilities, "capabilities-dir", "/usr/share/virtflow/capabilities",
 		"directory with libvirt's capabilities cache of the emulator")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of this pod (also environment variable POD_UID)")
@@ -127,9 +130,10 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	o.launcher.Libvirt = cfg.Socket()
 	libvirt := libvirtd.New(loop, cfg, processes, log)
 	return launcher.New(o.launcher, vmi, launcher.Tools{
-		Hypervisor: libvirt,
-		Disks:      disk.NewPreparer(o.qemuImg, processes),
-		KVM:        tryKVM(processes),
+		Hypervisor:  libvirt,
+		Disks:       disk.NewPreparer(o.qemuImg, processes),
+		FileSystems: virtiofs.New(o.virtiofsd, processes, log),
+		KVM:         tryKVM(processes),
 	}, log).Run(ctx)
 }
 

@@ -77,6 +77,8 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 		add(AsksHostModel(vmi, s) && !node.HostModel, kubevirt.VirtualMachineInstanceReasonCPUModeNotMigratable,
 			fmt.Sprintf("the node %q does not allow migration with host-model", node.Name))
 	}
+	add(len(domain.Devices.Filesystems) > 0, kubevirt.VirtualMachineInstanceReasonVirtIOFSNotMigratable,
+		"VMI uses virtiofs: moving its file systems is not supported yet")
 	device := devices(domain, s)
 	add(device != "", kubevirt.VirtualMachineInstanceReasonHostDeviceNotMigratable, device)
 	c := domain.CPU

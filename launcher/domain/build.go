@@ -51,6 +51,9 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	}
 	d.Devices.Disks = disks
 	d.Devices.Interfaces = interfaces
+	if d.Devices.Filesystems, err = fileSystems(in); err != nil {
+		return nil, err
+	}
 	ports, err := hostNetworks(in)
 	if err != nil {
 		return nil, err

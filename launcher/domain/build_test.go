@@ -38,6 +38,7 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 		},
 		Interfaces: map[string]domain.Interface{"default": {Tap: "tap0", MTU: 1450},
 			"second": {Tap: "tap16367aacb67", MTU: 1300}, "fast": {PCI: "0000:81:01.0"}},
+		FileSystems: map[string]string{"shared": "/run/virtflow/private/virtiofs0.sock"},
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0",
 			SerialLog: "/run/virtflow/private/virt-serial0.log",
@@ -71,6 +72,8 @@ func TestGolden(t *testing.T) {
 			"features":{"smm":{},"hyperv":{"relaxed":{},"vapic":{},"spinlocks":{"spinlocks":8191},"vpindex":{},"synic":{},"synictimer":{"direct":{}},
 			"tlbflush":{"direct":{}},"vendorid":{"vendorid":"me"},"ipi":{"enabled":false}}},"clock":{"utc":{},"timer":{"hyperv":{}}},
 			"devices":{"tpm":{},"sound":{"name":"card"},"inputs":[{"type":"tablet","bus":"virtio","name":"t"}]}}}`, kvm: true},
+		"file-systems": {spec: `{"domain":{"memory":{"guest":"128Mi","hugepages":{"pageSize":"2Mi"}},
+			"devices":{"filesystems":[{"name":"shared","virtiofs":{}}]}}}`},
 		"remembers": {spec: `{"domain":{` + guest + `,"firmware":{"bootloader":{"efi":{"persistent":true}}},"features":{"smm":{}},
 			"devices":{"tpm":{"persistent":true}}}}`},
 		"its-own-kernel": {spec: `{"domain":{` + guest + `,"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0","container":{"image":"x","kernelPath":"/k"}}},

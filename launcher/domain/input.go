@@ -15,6 +15,8 @@ type Input struct {
 	Volumes map[string]Volume
 	// Interfaces are the devices that the node's worker has made, by network name.
 	Interfaces map[string]Interface
+	// FileSystems holds, by volume name, the socket of the daemon behind each file system of the VMI.
+	FileSystems map[string]string
 	// HostDevices are those that the node's device plugins have given this pod.
 	HostDevices HostDevices
 	// CPUs are the host's that this launcher may run on; only a guest that has CPUs of its own needs them.

@@ -43,6 +43,14 @@ func memory(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, bytes int64) {
 			cell = true
 		}
 	}
+	if len(vmi.Spec.Domain.Devices.Filesystems) > 0 { // their daemons read and write there
+		if d.MemoryBacking == nil {
+			d.MemoryBacking = &libvirtxml.DomainMemoryBacking{}
+		}
+		d.MemoryBacking.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
+		d.MemoryBacking.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
+		cell = true
+	}
 	if cell {
 		// Memory that is a file's belongs to a NUMA cell.
 		d.CPU.Numa = &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{

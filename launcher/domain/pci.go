@@ -107,6 +107,9 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 			add(&list.Hostdevs[i].Address, express)
 		}
 	}
+	for i := range list.Filesystems {
+		add(&list.Filesystems[i].Address, express)
+	}
 	for i := range list.Controllers {
 		switch c := &list.Controllers[i]; {
 		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb" && c.Model != "none":

@@ -24,7 +24,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		{"spec.domain.firmware.acpi", spec.Firmware != nil && spec.Firmware.ACPI != nil},
 		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
 		{"spec.domain.ioThreads", spec.IOThreads != nil},
-		{"spec.domain.devices.filesystems", len(devices.Filesystems) > 0},
 		{"spec.domain.devices.clientPassthrough", devices.ClientPassthrough != nil},
 		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},

@@ -47,6 +47,10 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 			if e.name == "hostdev" && e.attrs["mode"] == "subsystem" {
 				delete(e.attrs, "mode") // libvirt's own
 			}
+			if e.name == "filesystem" { // KubeVirt's is spelled so that libvirt does not see it, and is the default
+				delete(e.attrs, "accessMode")
+				delete(e.attrs, "accessmode")
+			}
 			f.add(e.name, deviceFacts(e, strings.TrimSpace(e.name+" "+key))...)
 		}
 	}

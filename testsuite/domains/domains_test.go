@@ -19,13 +19,13 @@ import (
 
 // What has been reached. Whoever reaches more raises these.
 const (
-	leastAdmitted     = 279
-	leastPodsAdmitted = 277
+	leastAdmitted     = 281
+	leastPodsAdmitted = 279
 )
 
 // leastSame are the machines that are the same in every subject, by variant.
 func leastSame() map[Variant]int {
-	return map[Variant]int{KVM: 277, Stage: 254, Block: 20, Emulated: 259}
+	return map[Variant]int{KVM: 279, Stage: 256, Block: 21, Emulated: 261}
 }
 
 // leastSamePods are, by variant, the subjects of all pods that are the same. No pod is in all: affinities and

@@ -54,6 +54,8 @@ func knownPods() []Known {
 			Reason: "KubeVirt notes for itself what the launcher takes"},
 		{Subject: "annotations", Facts: `-kubevirt\.io/migrationTransportUnix=true`,
 			Reason: "KubeVirt's launchers tell each other how a guest moves"},
+		{Subject: "memory", Cases: []string{"6adf612e5d9a1f49", "f7aeb2d4b8c7e085"}, Facts: `[-+]request memory=.*`,
+			Reason: "virtiofsd runs in the launcher's container, and not in one of its own"},
 		{Subject: "annotations", Facts: `\+virtflow\.io/vmi=.*`,
 			Reason: "the instance as the launcher gets it"},
 		{Subject: "service account", Facts: `-\[1\]=true|\+\[1\]=false`,

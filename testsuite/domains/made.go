@@ -43,6 +43,7 @@ func xml(
 	d, err := domain.Build(domain.Input{
 		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
 		Boot: boot(launched), CPUs: ownCPUs(vmi, s), HostDevices: hostDevices(launched),
+		FileSystems: fileSystems(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
 			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
@@ -64,6 +65,15 @@ func ownCPUs(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) []doma
 	var out []domain.HostCPU
 	for i := range int(p.Spec.Containers[0].Resources.Limits.Cpu().Value()) {
 		out = append(out, domain.HostCPU{ID: i, Core: i - i%2, Node: i / 16}) //nolint:mnd // see above
+	}
+	return out
+}
+
+// fileSystems are sockets of daemons.
+func fileSystems(vmi *kubevirtv1.VirtualMachineInstance) map[string]string {
+	out := map[string]string{}
+	for _, f := range vmi.Spec.Domain.Devices.Filesystems {
+		out[f.Name] = "/virtiofs-" + f.Name
 	}
 	return out
 }

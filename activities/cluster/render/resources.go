@@ -28,6 +28,8 @@ const (
 	// time.
 	emulationOverhead = 64 * mi
 	tpmOverhead       = 53 * mi // swtpm
+	// virtiofsdOverhead is what KubeVirt limits each of its containers for them to.
+	virtiofsdOverhead = 80_000_000
 	// vfioOverhead is KubeVirt's, once for all devices of the host's: their memory is mapped into QEMU.
 	vfioOverhead = 1024 * mi
 )
@@ -216,6 +218,7 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	if t := d.Devices.TPM; t != nil && (t.Enabled == nil || *t.Enabled) {
 		sum += tpmOverhead
 	}
+	sum += int64(len(d.Devices.Filesystems)) * virtiofsdOverhead
 	if guaranteed(d) {
 		sum += guaranteedExtra
 	}

@@ -1,0 +1,33 @@
+package domain
+
+import (
+	"fmt"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// virtiofsQueue is KubeVirt's: how many requests of the guest may be under way.
+const virtiofsQueue = 1024
+
+// fileSystems are the volumes that the guest mounts by virtiofs.
+func fileSystems(in Input) ([]libvirtxml.DomainFilesystem, error) {
+	var out []libvirtxml.DomainFilesystem
+	for i, f := range in.VMI.Spec.Domain.Devices.Filesystems {
+		field := fmt.Sprintf("spec.domain.devices.filesystems[%d]", i)
+		if f.Virtiofs == nil {
+			return nil, invalid(field, "is not supported yet without virtiofs")
+		}
+		socket := in.FileSystems[f.Name]
+		if socket == "" {
+			return nil, invalid(field, "volume %s is not prepared", f.Name)
+		}
+		out = append(out, libvirtxml.DomainFilesystem{
+			AccessMode: "passthrough",
+			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", Queue: virtiofsQueue},
+			Source: &libvirtxml.DomainFilesystemSource{
+				Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: socket}},
+			Target: &libvirtxml.DomainFilesystemTarget{Dir: f.Name},
+		})
+	}
+	return out, nil
+}

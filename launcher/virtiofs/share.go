@@ -1,0 +1,52 @@
+package virtiofs
+
+import (
+	"fmt"
+	"path/filepath"
+
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+// Share is a directory that a guest has as a file system.
+type Share struct {
+	Name      string // the guest mounts it by this tag, which is the volume's name
+	Directory string
+	Socket    string // where QEMU connects to its daemon
+}
+
+// Directories are those that shares are in, each in one of its volume's name, and Sockets that of their sockets.
+type Directories struct{ Claims, Files, Sockets string }
+
+// Plan lists the shares of a VMI. An error is a *domain.InvalidError.
+func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Share, error) {
+	volumes := map[string]*v1.Volume{}
+	for i := range vmi.Spec.Volumes {
+		volumes[vmi.Spec.Volumes[i].Name] = &vmi.Spec.Volumes[i]
+	}
+	var out []Share
+	for i, f := range vmi.Spec.Domain.Devices.Filesystems {
+		v := volumes[f.Name]
+		if v == nil {
+			return nil, invalid(i, "there is no volume of the name %s", f.Name)
+		}
+		from := at.Files
+		if _, isClaim := claims.Kept(v); isClaim {
+			from = at.Claims
+			if known := claims.Known(vmi, f.Name); known != nil && claims.Block(known) {
+				return nil, invalid(i, "the claim of volume %s is a device, and no file system", f.Name)
+			}
+		}
+		// The name is not that of a path: a socket's may have 107 bytes.
+		out = append(out, Share{Name: f.Name, Directory: filepath.Join(from, f.Name),
+			Socket: filepath.Join(at.Sockets, fmt.Sprintf("virtiofs%d.sock", i))})
+	}
+	return out, nil
+}
+
+func invalid(i int, format string, args ...any) error {
+	return &domain.InvalidError{Field: fmt.Sprintf("spec.domain.devices.filesystems[%d]", i),
+		Problem: fmt.Sprintf(format, args...)}
+}
