@@ -222,7 +222,7 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := l.shareFileSystems(ctx)
+	sockets, err := l.fileSystems(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -256,18 +256,18 @@ func (l *Launcher) build(
 	return &built{domain: d, plan: plan, volumes: volumes}, nil
 }
 
-// shareFileSystems has a daemon for each that the guest has by virtiofs, and returns their sockets.
-func (l *Launcher) shareFileSystems(ctx context.Context) (map[string]string, error) {
-	shares, err := virtiofs.Plan(l.vmi, virtiofs.Directories{
+// fileSystems has a daemon for each that the guest has by virtiofs, and returns their sockets.
+func (l *Launcher) fileSystems(ctx context.Context) (map[string]string, error) {
+	list, err := virtiofs.Plan(l.vmi, virtiofs.Directories{
 		Claims: l.cfg.Claims, Files: l.cfg.Files, Sockets: l.cfg.Private})
-	if err != nil || len(shares) == 0 {
+	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	sockets := make(map[string]string, len(shares))
-	for _, s := range shares {
+	sockets := make(map[string]string, len(list))
+	for _, s := range list {
 		sockets[s.Name] = s.Socket
 	}
-	return sockets, l.daemons.Run(ctx, shares)
+	return sockets, l.daemons.Run(ctx, list)
 }
 
 // ownCPUs are those that the node has given this pod, where the guest is to have them for itself.

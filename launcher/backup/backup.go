@@ -28,7 +28,7 @@ const (
 )
 
 // Commands makes the commands freeze and thaw. A guest that cannot be frozen, since it has no agent or does not run, is
-// left alone, which is no error: its backup is as good as one can be.
+// not touched, which is no error: its backup is as good as one can be.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		command(Freeze, "Freezes the guest's file systems, for five minutes at most", &rpc.OperateRequest{

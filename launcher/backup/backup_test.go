@@ -16,8 +16,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/server"
 )
 
-// TestHooks: a guest that runs and has an agent is frozen, for five minutes at most, and thawed. Another one is left
-// alone, and what goes wrong is an error: the backup is to know.
+// TestHooks: a guest that runs and has an agent is frozen, for five minutes at most, and thawed. Another one is not
+// touched, and what goes wrong is an error: the backup is to know.
 func TestHooks(t *testing.T) {
 	running := func(d *rpc.Domain) { d.State, d.AgentConnected = rpc.DomainState_DOMAIN_STATE_RUNNING, true }
 	for name, c := range map[string]struct {

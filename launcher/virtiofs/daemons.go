@@ -44,15 +44,15 @@ func New(program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons 
 	return &Daemons{program: program, processes: processes, log: log}
 }
 
-// Run has a fresh daemon for each share, and returns once QEMU can connect to all of them. Each ends by itself with the
+// Run has a fresh daemon for each file system, and returns once QEMU can connect to all of them. Each ends by itself with the
 // QEMU that has connected; what is left of an earlier start is ended here.
-func (d *Daemons) Run(ctx context.Context, shares []Share) error {
+func (d *Daemons) Run(ctx context.Context, list []FileSystem) error {
 	for _, old := range d.running {
 		_ = old.cmd.Process.Kill() // it may have ended
 		<-old.ended
 	}
 	d.running = nil
-	for _, s := range shares {
+	for _, s := range list {
 		if err := d.start(ctx, s); err != nil {
 			return fmt.Errorf("virtiofsd for volume %s: %w", s.Name, err)
 		}
@@ -60,7 +60,7 @@ func (d *Daemons) Run(ctx context.Context, shares []Share) error {
 	return nil
 }
 
-func (d *Daemons) start(ctx context.Context, s Share) error {
+func (d *Daemons) start(ctx context.Context, s FileSystem) error {
 	if err := os.Remove(s.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier one: %w", err)
 	}

@@ -18,9 +18,9 @@ import (
 func TestPlan(t *testing.T) {
 	const volumes = `,"volumes":[{"name":"c","configMap":{"name":"x"}},{"name":"p","persistentVolumeClaim":{"claimName":"y"}},
 		{"name":"b","dataVolume":{"name":"z"}}]`
-	for name, c := range map[string]struct{ shares, problem string }{
+	for name, c := range map[string]struct{ list, problem string }{
 		`{"name":"c","virtiofs":{}},{"name":"p","virtiofs":{}}`: {
-			shares: "c /files/c /s/virtiofs0.sock, p /claims/p /s/virtiofs1.sock"},
+			list: "c /files/c /s/virtiofs0.sock, p /claims/p /s/virtiofs1.sock"},
 		"":                            {},
 		`{"name":"b","virtiofs":{}}`:  {problem: "filesystems[0]: the claim of volume b is a device, and no file system"},
 		`{"name":"no","virtiofs":{}}`: {problem: "filesystems[0]: there is no volume of the name no"},
@@ -29,17 +29,17 @@ func TestPlan(t *testing.T) {
 			var vmi v1.VirtualMachineInstance
 			require.NoError(t, json.Unmarshal([]byte(`{"spec":{"domain":{"devices":{"filesystems":[`+name+`]}}`+volumes+`},
 				"status":{"volumeStatus":[{"name":"b","target":"","persistentVolumeClaimInfo":{"volumeMode":"Block"}}]}}`), &vmi))
-			shares, err := virtiofs.Plan(&vmi, virtiofs.Directories{Claims: "/claims", Files: "/files", Sockets: "/s"})
+			list, err := virtiofs.Plan(&vmi, virtiofs.Directories{Claims: "/claims", Files: "/files", Sockets: "/s"})
 			if c.problem != "" {
 				require.EqualError(t, err, "spec.domain.devices."+c.problem)
 				return
 			}
 			require.NoError(t, err)
 			var got []string
-			for _, s := range shares {
+			for _, s := range list {
 				got = append(got, s.Name+" "+s.Directory+" "+s.Socket)
 			}
-			require.Equal(t, c.shares, strings.Join(got, ", "))
+			require.Equal(t, c.list, strings.Join(got, ", "))
 		})
 	}
 }
@@ -56,17 +56,17 @@ func TestDaemons(t *testing.T) {
 	go processes.Reap(t.Context())
 	var log strings.Builder
 	d := virtiofs.New(program, processes, zerolog.New(zerolog.SyncWriter(&log)))
-	shares := []virtiofs.Share{{Name: "a", Directory: dir, Socket: filepath.Join(dir, "a.sock")}}
+	list := []virtiofs.FileSystem{{Name: "a", Directory: dir, Socket: filepath.Join(dir, "a.sock")}}
 
 	runs(`s=${1#--socket-path=}; echo "$2" >> "$s".runs; touch "$s"; exec sleep 100`)
-	require.NoError(t, d.Run(t.Context(), shares))
-	require.NoError(t, d.Run(t.Context(), shares), "QEMU has not connected to the first")
-	ran, err := os.ReadFile(shares[0].Socket + ".runs")
+	require.NoError(t, d.Run(t.Context(), list))
+	require.NoError(t, d.Run(t.Context(), list), "QEMU has not connected to the first")
+	ran, err := os.ReadFile(list[0].Socket + ".runs")
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("--shared-dir="+dir+"\n", 2), string(ran))
 
 	runs("echo no such directory >&2; exit 1")
-	require.ErrorContains(t, d.Run(t.Context(), shares), "virtiofsd for volume a: it ended at once")
+	require.ErrorContains(t, d.Run(t.Context(), list), "virtiofsd for volume a: it ended at once")
 	require.Contains(t, log.String(), "no such directory")
 	require.NoError(t, d.Run(t.Context(), nil))
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// Share is a directory that a guest has as a file system.
-type Share struct {
+// FileSystem is a directory that a guest has as a file system.
+type FileSystem struct {
 	Name      string // the guest mounts it by this tag, which is the volume's name
 	Directory string
 	Socket    string // where QEMU connects to its daemon
 }
 
-// Directories are those that shares are in, each in one of its volume's name, and Sockets that of their sockets.
+// Directories have the volumes, each in one of its name, and their daemons' sockets.
 type Directories struct{ Claims, Files, Sockets string }
 
-// Plan lists the shares of a VMI. An error is a *domain.InvalidError.
-func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Share, error) {
+// Plan lists the file systems of a VMI. An error is a *domain.InvalidError.
+func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]FileSystem, error) {
 	volumes := map[string]*v1.Volume{}
 	for i := range vmi.Spec.Volumes {
 		volumes[vmi.Spec.Volumes[i].Name] = &vmi.Spec.Volumes[i]
 	}
-	var out []Share
+	var out []FileSystem
 	for i, f := range vmi.Spec.Domain.Devices.Filesystems {
 		v := volumes[f.Name]
 		if v == nil {
@@ -40,7 +40,7 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Share, error) {
 			}
 		}
 		// The name is not that of a path: a socket's may have 107 bytes.
-		out = append(out, Share{Name: f.Name, Directory: filepath.Join(from, f.Name),
+		out = append(out, FileSystem{Name: f.Name, Directory: filepath.Join(from, f.Name),
 			Socket: filepath.Join(at.Sockets, fmt.Sprintf("virtiofs%d.sock", i))})
 	}
 	return out, nil
