@@ -91,6 +91,7 @@ test-crash: ## Kill the control worker and crdwatch after every event of scenari
 
 .PHONY: test-temporal
 test-temporal: ## The local cluster's Temporal server by itself, on SQLite and on PostgreSQL. 20 s; the first time 4 minutes of building.
+	@$(DEV) packages postgres
 	@cd testsuite/temporal && go test -count 1 $(TEST_FLAGS) ./...
 
 .PHONY: bench-temporal

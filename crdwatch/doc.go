@@ -13,6 +13,7 @@
 //	claims.go       the claims of instances, which are a part of what is observed of those
 //	replicasets.go  the same for replica sets, which hear of many instances
 //	migrations.go   the same for migrations, which hear of launcher pods, and their queue, which hears of migrations
+//	update.go       brings workflows to the logic of this release
 //	outdated.go     how many launchers are outdated, for their update
 //	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
 //	census.go       when to resync: as many workflows run as there are objects

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -104,12 +103,9 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 // endWhatCannotReplay ends the workflows whose tasks have failed for a while because the worker's logic is not what
 // they began with. An entity hears how its transition closed: it may have continued as new since it opened that.
 func (u *updater) endWhatCannotReplay(ctx context.Context) error {
-	types := append(slices.Clone(u.entities), contract.WorkflowStartVM, contract.WorkflowStopVM,
-		contract.WorkflowRestartVM,
-		contract.WorkflowReplicate, contract.WorkflowFencingToken)
 	seen, listed := map[string]time.Time{}, false
 	const failing = "TemporalReportedProblems IS NOT NULL"
-	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
+	err := eachRunning(ctx, u.temporal, contract.WorkflowTypes(), failing, func(e *workflowpb.WorkflowExecutionInfo) error {
 		listed = true
 		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
 		if err := u.limiter.Wait(ctx); err != nil {

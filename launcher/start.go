@@ -151,8 +151,8 @@ func (l *Launcher) start(ctx context.Context) {
 	l.started <- startResult{err: err, report: report, built: b}
 }
 
-// judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed. Without an answer the start
-// may be tried again: the node may only be busy, and nothing is emulated that was to have KVM.
+// judgeKVM says whether the guest runs with KVM, or with emulation where that is allowed: there a device that does not
+// answer counts as none. Where it is not the start may be tried again: the node may only be busy.
 func (l *Launcher) judgeKVM(ctx context.Context) (use bool, err error) {
 	switch err := kvm.Judge(ctx, l.kvm); {
 	case err == nil:

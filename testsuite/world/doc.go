@@ -8,6 +8,7 @@
 //	activities.go   attempts of activities: time-outs, retries, and faults put into them
 //	faults.go       which attempt fails, and how
 //	engine.go, mishaps.go   what happens to Temporal: entities terminated, its database put back or lost
+//	healing.go      what must hold soon after a fault of the engine: all as wanted, and an entity for each object
 //	delivery.go     what changes reach crdwatch, what it tells the workflows, and what chaos does to that
 //	temporal.go     the part of a Temporal client that crdwatch asks
 //	scheduler.go, kubelet.go, launcher.go, nodes.go   the rest of a cluster

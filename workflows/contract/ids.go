@@ -58,6 +58,15 @@ const (
 	WorkflowRestartVM = "RestartVirtualMachine"
 )
 
+// WorkflowTypes are all of them.
+func WorkflowTypes() []string {
+	return []string{
+		WorkflowVM, WorkflowVMI, WorkflowReplicaSet, WorkflowNode, WorkflowMigration, WorkflowAdmission,
+		WorkflowWorkloadUpdate, WorkflowStartVM, WorkflowStopVM, WorkflowRestartVM, WorkflowReplicate, WorkflowDrain,
+		WorkflowFencingToken,
+	}
+}
+
 // VMID is the workflow ID of the entity that owns a VirtualMachine object.
 func VMID(namespace, name string) string { return id("vm/" + namespace + "/" + name) }
 

@@ -1,6 +1,7 @@
 // Package entity is the loop that every entity workflow runs: take in what arrived, ask a pure planner for the next
-// step, do it, and again until the planner has none; then sleep until a signal, a timer or a finished task. It
-// continues as new in exactly one place, and only when nothing is open.
+// step, do it, and again until the planner has none; then sleep until a signal, a timer or a finished task. Between two
+// steps it continues as new, when it was asked to or its history has grown long. A transition that is open then is found
+// again by its workflow ID.
 //
 // The state that survives Continue-As-New is one JSON-serialisable struct. Timers and futures do not survive, so the
 // state holds absolute times, and the planner says when it wants to be asked again.
@@ -13,6 +14,7 @@
 //	repair.go, identity.go               correcting a state, and what no correction may change
 //	manual.go, hold.go, reports.go       the memory of who did what
 //	track.go, memory.go, versions.go     which of two observations is newer, and whether memory may be older than what is true
-//	calls.go, batch.go                   activities with their limits
+//	calls.go, batch.go, backoff.go       activities with their limits, and pauses that grow
+//	changes.go, json.go                  the logic that a run keeps to; how a state is written
 //	announced.go, attributes.go          Kubernetes events, each once; search attributes
 package entity

@@ -5,6 +5,7 @@
 //	claim.go    what it says to the instance whose guest is moved, and to the cluster's limits, and what they answer
 //	adopt.go    what there is of a migration that this entity does not remember
 //	verdict.go  whose the guest is, from what is true at both ends: a table
+//	look.go     what is true at both ends, as it was seen last
 //	phases.go   the phases as a table of transitions
 //	causes.go   what ends a migration before its guest is moved
 //	plan.go     the planner: what to do next, from the state alone

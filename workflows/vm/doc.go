@@ -3,6 +3,7 @@
 //	state.go      what is known, and how observations are folded into it
 //	plan.go       the planner: what to do next, from the state alone
 //	controls.go   what a person may ask of it: hold, release, approval and the like
+//	datavolumes.go the DataVolumes of its templates: made, and waited for
 //	backoff.go    the pause after instances that never ran
 //	conditions.go the conditions, from the state alone
 //	status.go     the status that users see, from the state alone
