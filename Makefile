@@ -1,12 +1,13 @@
-# virtflow's commands. Each can be repeated, and goes on from wherever a killed run stopped.
-# Slow builds lie in $VIRTFLOW_CACHE (~/.cache/virtflow), the local cluster's state in $VIRTFLOW_STATE (/var/lib/virtflow-dev).
+# virtflow's commands. Each can be repeated, and goes on from wherever a killed run stopped. Slow builds lie in
+# $VIRTFLOW_CACHE (~/.cache/virtflow), the local cluster's state in $VIRTFLOW_STATE (/var/lib/virtflow-dev).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 export GOTOOLCHAIN := local
-# Where Temporal of the local cluster keeps its histories: sqlite (unless it is said) or postgres, Debian's. It is fixed by the first make up.
+# Where Temporal of the local cluster keeps its histories: sqlite (unless it is said) or postgres, Debian's. It is fixed
+# by the first make up.
 export TEMPORAL_DB
 # A module of its own: what the local cluster needs is no dependency of the product.
 DEV := go run -C deploy/dev -trimpath -buildvcs=false .
@@ -67,9 +68,9 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	  for module in $(TEST_MODULES); do (cd $$module && go test -count 1 $(TEST_FLAGS) ./...) || failed=$$?; done; \
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
-# Package, target, and how many inputs it tries: as many as about 15 s are enough for. A number, and not a time, at whose
-# end Go's coordinator sometimes takes its own deadline for a failure. All that a package depends on is built anew for
-# it, once: the last two have much of that.
+# Package, target, and how many inputs it tries: as many as about 15 s are enough for. A number, and not a time, at
+# whose end Go's coordinator sometimes takes its own deadline for a failure. All that a package depends on is built anew
+# for it, once: the last two have much of that.
 FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames:100000x ./internal/streams/wire:FuzzReadDatagram:300000x \
   ./internal/streams/migration:FuzzServe:100000x \
   ./workers/gateway:FuzzSignal:50000x ./testsuite/admission:FuzzReview:4000x
