@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -22,7 +21,7 @@ const maxError = 512
 // failure makes an application error of what the API server answered. Causes are not attached: they would go into the
 // history whole.
 func failure(doing string, err error) error {
-	message := observe.Cut(doing+": "+withoutSecrets(err), maxError)
+	message := contract.Cut(doing+": "+withoutSecrets(err), maxError)
 	switch {
 	case apierrors.IsNotFound(err):
 		return final(contract.ErrorGone, message)

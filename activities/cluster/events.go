@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -56,7 +55,7 @@ func (a *Activities) tellBy(by, kind string, o contract.Object, e contract.Event
 		},
 		Type:                e.Type,
 		Reason:              e.Reason,
-		Message:             observe.Cut(e.Message, maxEventMessage),
+		Message:             contract.Cut(e.Message, maxEventMessage),
 		Source:              corev1.EventSource{Component: by},
 		ReportingController: by,
 		FirstTimestamp:      stamp,
@@ -82,7 +81,7 @@ func component(kind, reason string) string {
 
 func eventName(o contract.Object, e contract.Event, occasion string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{o.UID, e.Reason, occasion}, "\x00")))
-	return observe.Cut(o.Name, 200) + "." + hex.EncodeToString(sum[:8])
+	return contract.Cut(o.Name, 200) + "." + hex.EncodeToString(sum[:8])
 }
 
 func normal(reason, message string) contract.Event {

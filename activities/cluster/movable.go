@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -143,7 +142,7 @@ func movable(vmi *kubevirt.VirtualMachineInstance) contract.Movable {
 	}
 	for _, c := range vmi.Status.Conditions {
 		if c.Type == kubevirt.VirtualMachineInstanceIsMigratable {
-			m.Migratable, m.Why = c.Status == corev1.ConditionTrue, observe.Cut(c.Message, maxError)
+			m.Migratable, m.Why = c.Status == corev1.ConditionTrue, contract.Cut(c.Message, maxError)
 		}
 	}
 	return m

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -110,6 +109,5 @@ func first(ctx context.Context) bool {
 }
 
 func message(err error) string {
-	s := err.Error()
-	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
+	return contract.Cut(err.Error(), maxMessage)
 }

@@ -26,11 +26,11 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 		case cdi.DataVolumeBound:
 			o.Bound = c.Status == corev1.ConditionTrue
 			if c.Status != corev1.ConditionTrue && c.Reason == "ErrExceededQuota" {
-				o.Error = Cut(c.Message, maxMessage)
+				o.Error = contract.Cut(c.Message, maxMessage)
 			}
 		case cdi.DataVolumeRunning: // KubeVirt calls these two an error
 			if c.Status == corev1.ConditionFalse && (c.Reason == "Error" || c.Reason == "ImagePullFailed") {
-				o.Error = Cut(c.Message, maxMessage)
+				o.Error = contract.Cut(c.Message, maxMessage)
 				if o.Error == "" {
 					o.Error = c.Reason
 				}

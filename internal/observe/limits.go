@@ -3,7 +3,6 @@ package observe
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,18 +26,7 @@ const (
 // Lists that are written back whole are never cut: an element left out here would be removed there. The API server
 // bounds them.
 
-// Cut shortens s to at most n bytes without splitting a character.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-func word(s string) string { return Cut(s, maxWord) }
+func word(s string) string { return contract.Cut(s, maxWord) }
 
 // whole is a copy of list, nil when it is empty.
 func whole(list []string) []string {
@@ -59,7 +47,7 @@ func moment(t *metav1.Time) *time.Time {
 
 func condition(kind, status, reason, message string, changed metav1.Time) contract.Condition {
 	return contract.Condition{
-		Type: word(kind), Status: word(status), Reason: word(reason), Message: Cut(message, maxMessage),
+		Type: word(kind), Status: word(status), Reason: word(reason), Message: contract.Cut(message, maxMessage),
 		LastTransitionTime: moment(&changed),
 	}
 }

@@ -30,7 +30,7 @@ func MigrationState(s *kubevirt.VirtualMachineInstanceMigrationState) *contract.
 		AbortStatus:    word(string(s.AbortStatus)),
 		Completed:      s.Completed,
 		Failed:         s.Failed,
-		FailureReason:  Cut(s.FailureReason, maxMessage),
+		FailureReason:  contract.Cut(s.FailureReason, maxMessage),
 	}
 	given(&out.PolicyName, s.MigrationPolicyName)
 	out.PolicyName = word(out.PolicyName)

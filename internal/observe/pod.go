@@ -66,7 +66,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 	}
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == ComputeContainer {
-			o.LauncherImage = Cut(pod.Spec.Containers[i].Image, maxMessage)
+			o.LauncherImage = contract.Cut(pod.Spec.Containers[i].Image, maxMessage)
 		}
 	}
 	podConditions(&o, pod.Status.Conditions)
@@ -125,14 +125,14 @@ func podContainers(o *contract.PodObservation, status *corev1.PodStatus) {
 		if t := c.State.Terminated; t != nil {
 			code := t.ExitCode
 			o.ExitCode = &code
-			o.TerminationMessage = Cut(t.Message, maxTermination)
+			o.TerminationMessage = contract.Cut(t.Message, maxTermination)
 		}
 	}
 	o.ComputeRunning = computeRuns && othersReady
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {
 			if w := c.State.Waiting; w != nil && stuck(w.Reason) && o.WaitingReason == "" {
-				o.WaitingReason, o.WaitingMessage = word(w.Reason), Cut(w.Message, maxMessage)
+				o.WaitingReason, o.WaitingMessage = word(w.Reason), contract.Cut(w.Message, maxMessage)
 			}
 		}
 	}

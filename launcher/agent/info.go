@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // What is kept of the guest's answers, in bytes and in elements. A guest may say anything, of any length.
@@ -132,7 +133,7 @@ func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 
 // clean is s as one line of valid, printable UTF-8 in at most maxText bytes.
 func clean(s string) string {
-	s = strings.ToValidUTF8(s[:min(len(s), 2*maxText)], "")
+	s = contract.Cut(s, 2*maxText)
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -142,8 +143,5 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "")
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(contract.Cut(s, maxText))
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // probe runs the launcher's own command, as the kubelet does.
@@ -29,6 +30,7 @@ func (p *pod) probe(arguments ...string) (output string, code int) {
 }
 
 func TestProbesAskTheGuestsAgent(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(nil))
 	out, code := p.probe("--guest-agent-ping")
 	require.Equal(t, 1, code, "there is no guest yet: %s", out)
@@ -53,6 +55,7 @@ func TestProbesAskTheGuestsAgent(t *testing.T) {
 }
 
 func TestWhatTheGuestSaysOfItself(t *testing.T) {
+	turns.Take(t, 1)
 	namespace := podNetwork(t)
 	p := newPodIn(t, vmi(func(spec map[string]any) {
 		spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}}}

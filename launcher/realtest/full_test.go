@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // TestAFullDiskPausesTheGuest, which says so and goes on by itself once there is space.
 func TestAFullDiskPausesTheGuest(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(nil))
 	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -62,6 +63,7 @@ func TestBootReportAndShutDownWithThePod(t *testing.T) {
 }
 
 func TestTheAgentIsSeen(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.eventually("the guest agent is connected", func() bool {
@@ -87,6 +89,7 @@ func TestAGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
 }
 
 func TestWithoutGraceTheGuestIsKilledAtOnce(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.signal("launcher", syscall.SIGTERM)
@@ -129,6 +132,7 @@ func TestLibvirtdKilledDoesNotTouchTheGuest(t *testing.T) {
 }
 
 func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
+	turns.Take(t, 1)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -140,6 +144,7 @@ func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
 }
 
 func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 1 }))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -150,6 +155,7 @@ func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
 }
 
 func TestRebootInTheGuestKeepsThePodAndPowerOffEndsIt(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.shell("reboot")
@@ -172,6 +178,7 @@ func TestStoppedBeforeAnythingStarted(t *testing.T) {
 }
 
 func TestConcurrentStartsMakeOneDomain(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(nil))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -212,6 +219,7 @@ func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {
 }
 
 func TestVNCAnswers(t *testing.T) {
+	turns.Take(t, 1)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)

@@ -50,6 +50,7 @@ func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
 // TestANodeWorkerIsKilledMidCopy: the guest stays where it is, which its launcher says, and nothing of the target is
 // left.
 func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
+	turns.Take(t, 2)
 	for name, source := range map[string]bool{"the source's": true, "the target's": false} {
 		t.Run(name, func(t *testing.T) {
 			m := newWorkersMove(t, booted(t), newTwin(t))

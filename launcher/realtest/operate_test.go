@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -56,6 +57,7 @@ func TestPauseAndGoOn(t *testing.T) {
 }
 
 func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -66,6 +68,7 @@ func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
 }
 
 func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
+	turns.Take(t, 1)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -75,6 +78,7 @@ func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
 }
 
 func TestRebootsKeepThePod(t *testing.T) {
+	turns.Take(t, 1)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_RESET)
@@ -87,6 +91,7 @@ func TestRebootsKeepThePod(t *testing.T) {
 }
 
 func TestFreezeAndThaw(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.agentUp()
@@ -115,6 +120,7 @@ func TestFreezeAndThaw(t *testing.T) {
 
 // TestNothingIsFrozenAfterAReset, nor after the guest has rebooted itself.
 func TestNothingIsFrozenAfterAReset(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	for boots, again := range []func(){

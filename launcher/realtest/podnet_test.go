@@ -20,6 +20,7 @@ import (
 
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/podnet"
 )
@@ -101,6 +102,7 @@ func oneInterface(network, settings map[string]any, change func(domain map[strin
 
 // TestADualStackGuestBehindMasquerade has a private network of its own, and only its named ports are reached.
 func TestADualStackGuestBehindMasquerade(t *testing.T) {
+	turns.Take(t, 1)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(
 		map[string]any{"vmNetworkCIDR": "10.9.8.0/28", "vmIPv6NetworkCIDR": "fd09::/120"},
@@ -124,6 +126,7 @@ func TestADualStackGuestBehindMasquerade(t *testing.T) {
 // TestABridgedGuest takes the pod's place: its address, its MAC and its route. Its card has several queues, and lies
 // where the VMI wants it.
 func TestABridgedGuest(t *testing.T) {
+	turns.Take(t, 0)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(map[string]any{},
 		map[string]any{"bridge": map[string]any{}, "pciAddress": "0000:01:00.0"},
@@ -161,6 +164,7 @@ func TestABridgedGuest(t *testing.T) {
 // TestAGuestOnTwoNetworks is masqueraded on the pod's own, and bridged to another, which gives no addresses: those that
 // the guest takes there are its own.
 func TestAGuestOnTwoNetworks(t *testing.T) {
+	turns.Take(t, 2)
 	namespace, other := realNetwork(t)
 	link := "pod" + multus.Suffix("second")
 	ip(t, "-n", namespace, "link", "add", link, "mtu", "1300", "type", "veth", "peer", "name", "net1", "netns", other)

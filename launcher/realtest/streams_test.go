@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 type attached = grpc.BidiStreamingClient[rpc.AttachRequest, rpc.AttachResponse]
@@ -45,6 +46,7 @@ func send(t *testing.T, s attached, data string) {
 }
 
 func TestConsoleOfAGuest(t *testing.T) {
+	turns.Take(t, 1)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -82,6 +84,7 @@ func (p *pod) loggedIn() attached {
 }
 
 func TestScreenOfAGuest(t *testing.T) {
+	turns.Take(t, 0)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -112,6 +115,7 @@ func TestScreenOfAGuest(t *testing.T) {
 }
 
 func TestWithoutSerialPortAndScreen(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 		devices["autoattachSerialConsole"], devices["autoattachGraphicsDevice"] = false, false
@@ -132,6 +136,7 @@ func TestWithoutSerialPortAndScreen(t *testing.T) {
 }
 
 func TestGuestDetails(t *testing.T) {
+	turns.Take(t, 2)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	var d *rpc.GuestDetailsResponse

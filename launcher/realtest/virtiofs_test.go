@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // TestFileSystemsOfTheGuest: two guests have a claim's files together, and one of them a ConfigMap's, which it sees
@@ -62,6 +63,7 @@ func TestFileSystemsOfTheGuest(t *testing.T) {
 
 // TestABlockClaimIsNoFileSystem, and says so.
 func TestABlockClaimIsNoFileSystem(t *testing.T) {
+	turns.Take(t, 1)
 	var object map[string]any
 	require.NoError(t, json.Unmarshal([]byte(claimVMI("Block", "32Mi", onClaim(), nil)), &object))
 	devices := object["spec"].(map[string]any)["domain"].(map[string]any)["devices"].(map[string]any)

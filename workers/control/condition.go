@@ -15,7 +15,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/kube"
-	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Reasons of the condition Available of the KubeVirt object.
@@ -78,7 +78,7 @@ func nextCondition(
 	}
 	if problem != nil {
 		c.Status, c.Reason = corev1.ConditionFalse, ReasonTemporalNotReachable
-		c.Message = observe.Cut("Guests run on, but nothing is started, stopped or repaired: "+problem.Error(),
+		c.Message = contract.Cut("Guests run on, but nothing is started, stopped or repaired: "+problem.Error(),
 			maxConditionMessage)
 	}
 	i := slices.IndexFunc(conditions, func(o kubevirt.KubeVirtCondition) bool { return o.Type == c.Type })

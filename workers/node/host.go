@@ -80,8 +80,7 @@ func (h *host) setKVM(problem error) {
 	h.now.KVM, h.now.KVMProblem = problem == nil, ""
 	virtType := "kvm"
 	if problem != nil {
-		text := problem.Error()
-		h.now.KVMProblem, virtType = strings.ToValidUTF8(text[:min(len(text), maxProblem)], ""), "qemu"
+		h.now.KVMProblem, virtType = contract.Cut(problem.Error(), maxProblem), "qemu"
 	}
 	h.now.Capabilities = h.found
 	if h.found != nil && h.found.VirtType != virtType {

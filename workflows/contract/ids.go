@@ -41,12 +41,7 @@ func shorten(whole string, most int) string {
 }
 
 // Keyword is a value as it fits into a search attribute of type Keyword: at most MaxLength bytes, whole characters.
-func Keyword(value string) string {
-	if len(value) > MaxLength {
-		value = strings.ToValidUTF8(value[:MaxLength], "")
-	}
-	return value
-}
+func Keyword(value string) string { return Cut(value, MaxLength) }
 
 // Workflow types, as Temporal's UI shows them.
 const (

@@ -3,7 +3,6 @@ package entity
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -172,7 +171,7 @@ func Message(err error) string {
 	case err == nil:
 		return ""
 	case errors.As(err, &app):
-		return cut(app.Message(), maxMessage)
+		return contract.Cut(app.Message(), maxMessage)
 	case errors.As(err, &timeout):
 		if timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
 			return "nobody has begun it in time"
@@ -186,7 +185,7 @@ func Message(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
-	return cut(err.Error(), maxMessage)
+	return contract.Cut(err.Error(), maxMessage)
 }
 
 // maxSummary keeps a summary well below Temporal's limit (limit.userMetadataSummarySize: 400 bytes, as JSON), beyond
@@ -194,15 +193,7 @@ func Message(err error) string {
 const maxSummary = 200
 
 // Summary cuts a text to what may stand beside an activity, a timer or a workflow.
-func Summary(s string) string { return cut(s, maxSummary) }
-
-// cut shortens s to at most n bytes without splitting a character.
-func cut(s string, n int) string {
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
-}
+func Summary(s string) string { return contract.Cut(s, maxSummary) }
 
 // Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at
 // most two minutes.

@@ -119,5 +119,5 @@ func plain(s string, n int) string {
 		}
 		return r
 	}, s)
-	return cut(s, n)
+	return contract.Cut(s, n)
 }

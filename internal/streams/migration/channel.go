@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -113,9 +115,5 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	const most = maxAnswer / 2
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "")
-	}
-	return s
+	return contract.Cut(s, maxAnswer/2)
 }

@@ -141,8 +141,5 @@ func text(s string, limit int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "")
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(contract.Cut(s, limit))
 }
