@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 const (
@@ -28,6 +30,7 @@ const (
 // TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server
 // to the guest and back, on a cluster with nothing else to do. Times are printed and not asserted.
 func TestAnswerTimes(t *testing.T) {
+	turns.Take(t, 1)
 	untilHealthy(t)
 	m := newMachine(t, "asked", "Always", "")
 	m.untilBooted()
@@ -79,6 +82,7 @@ func TestAnswerTimes(t *testing.T) {
 // TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these
 // machines, so that nothing else happens: what comes later in a start does not go through the api-server.
 func TestProcessorTimeOfAStart(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	for _, kind := range []struct{ name, list string }{{"VMI", vmis}, {"VM", vms}} {
 		namespace := newNamespace(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -106,6 +107,7 @@ func refused(t *testing.T, err error, why string) {
 // TestControls tries every manual control with the tools that people have: the temporal CLI for Updates and queries,
 // tctl for signals.
 func TestControls(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "web", "Halted", "")
 	m.untilStatus("Stopped")
 	id := m.workflow()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes
@@ -15,6 +17,7 @@ import (
 // deleting: the VMI and the VM, the VMI once more before its pod goes, and the pod before the VMI's finalizers are
 // removed. Two more are made where the pod changes as its own finalizer is removed.
 func TestDeletionBudget(t *testing.T) {
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "going", "Always", "")
 	m.untilBooted()

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -362,6 +363,7 @@ func TestThePoliciesForTheControlWorker(t *testing.T) {
 // TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by
 // anyone else.
 func TestNobodyElsePassesForALauncher(t *testing.T) {
+	turns.Take(t, 0)
 	m := newMachine(t, "genuine", "Always", "")
 	m.untilBooted()
 	pod := func(name string, metadata map[string]any) string {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // inGuest has the guest run a command, by the page that the test guest serves for it inside its own network.
@@ -20,6 +22,7 @@ func (m *machine) inGuest(command string) {
 
 // TestPowerOffInTheGuest: with Always the VM comes back as another instance.
 func TestPowerOffInTheGuest(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "poweroff", "Always", "")
 	first := m.untilBooted()
 	m.inGuest("poweroff")
@@ -36,6 +39,7 @@ func TestPowerOffInTheGuest(t *testing.T) {
 
 // TestRebootInTheGuest: same instance, same pod, same QEMU, two boots.
 func TestRebootInTheGuest(t *testing.T) {
+	turns.Take(t, 2)
 	m := newMachine(t, "again", "Always", "")
 	first := m.untilBooted()
 	before := m.domains()

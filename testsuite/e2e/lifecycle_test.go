@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 // TestLifecycle: create, boot, stop, start again, restart, delete, and nothing is left.
@@ -97,6 +99,7 @@ func TestLifecycle(t *testing.T) {
 
 // TestGracePeriodZeroKillsAtOnce: a guest with no grace is not asked.
 func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
+	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "hasty"}
 	m.apply("Always", "")
 	m.untilBooted()
@@ -114,6 +117,7 @@ func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
 
 // TestOnce: an ended guest stays ended.
 func TestOnce(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "once", "Once", "")
 	m.untilBooted()
 	m.inGuest("poweroff")

@@ -197,6 +197,7 @@ func TestMigrateTwoAtOnce(t *testing.T) {
 // TestMigrationRefused: what cannot be moved says so at once, and a migration that is cancelled leaves the guest and
 // nothing else, and does not stand in the way of the next.
 func TestMigrationRefused(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "stays", "Halted", "")
 	v := &virtctl{t, m.namespace}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -73,6 +74,7 @@ func created(t *testing.T, list []call, resource, name string) time.Time {
 // TestMigrationCost counts what a migration costs, and measures how long its parts take, beside the start of the
 // plainest pod. It prints that, and rows for docs/performance.md; it asserts nothing about times.
 func TestMigrationCost(t *testing.T) {
+	turns.Take(t, 1)
 	const moves = 3
 	untilHealthy(t)
 	c := temporal(t)

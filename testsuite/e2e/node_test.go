@@ -356,6 +356,7 @@ func TestForcedDeletions(t *testing.T) {
 
 // TestNamespaceDeletion with running VMs in it.
 func TestNamespaceDeletion(t *testing.T) {
+	turns.Take(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "one", "Always", "")
 	other := &machine{t: t, namespace: m.namespace, name: "two", taps: m.taps}

@@ -185,6 +185,7 @@ func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
 
 // TestASecretThatComesAfterItsVM: the pod waits for it, and the guest then has what it says.
 func TestASecretThatComesAfterItsVM(t *testing.T) {
+	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "patient"}
 	m.apply("Halted", "")
 	m.kubectl("patch", "vm", m.name, "--type=json", "-p", `[{"op":"replace","path":"/spec/runStrategy","value":"Always"},

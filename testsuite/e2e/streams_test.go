@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
 const (
@@ -110,6 +112,7 @@ func says(t *testing.T, c *websocket.Conn, what string) {
 
 // TestStreams: console, screen, ports and the guest's agent of a running machine.
 func TestStreams(t *testing.T) {
+	turns.Take(t, 0)
 	m := newMachine(t, "web", "Always", "")
 	m.untilBooted()
 
@@ -174,6 +177,7 @@ func TestStreams(t *testing.T) {
 
 // TestStreamsThatAreRefused: KubeVirt's codes and texts for what is not there and for what does not run.
 func TestStreamsThatAreRefused(t *testing.T) {
+	turns.Take(t, 1)
 	m := newMachine(t, "waiting", "Always", `      nodeSelector: {nowhere: "yes"}`)
 	until(t, bootTime, "the instance is there", func() error {
 		v, err := m.vmi()
