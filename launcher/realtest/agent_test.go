@@ -30,7 +30,7 @@ func (p *pod) probe(arguments ...string) (output string, code int) {
 }
 
 func TestProbesAskTheGuestsAgent(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	p := newPod(t, vmi(nil))
 	out, code := p.probe("--guest-agent-ping")
 	require.Equal(t, 1, code, "there is no guest yet: %s", out)
@@ -55,7 +55,7 @@ func TestProbesAskTheGuestsAgent(t *testing.T) {
 }
 
 func TestWhatTheGuestSaysOfItself(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 4)
 	namespace := podNetwork(t)
 	p := newPodIn(t, vmi(func(spec map[string]any) {
 		spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}}}

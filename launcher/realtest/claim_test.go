@@ -125,7 +125,7 @@ func TestDataOnAClaimOutlivesItsPod(t *testing.T) {
 
 // TestTwoGuestsShareADisk that both say is to be shared.
 func TestTwoGuestsShareADisk(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	dir := fileSystem(t)
 	object := claimVMI("Filesystem", "32Mi", onClaim(), map[string]any{"shareable": true})
 	a, b := newPod(t, object).gives(dir), newPod(t, object).gives(dir)
@@ -139,7 +139,7 @@ func TestTwoGuestsShareADisk(t *testing.T) {
 
 // TestABlockVolume has its data on the device itself.
 func TestABlockVolume(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	file := filepath.Join(fileSystem(t), "device")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.Truncate(file, 32<<20))
@@ -171,7 +171,7 @@ func TestABlockVolume(t *testing.T) {
 // TestAFullClaimPausesTheGuest, which says so and goes on by itself once there is space. One that is too small for what
 // was asked for starts no guest.
 func TestAFullClaimPausesTheGuest(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)
 	for requests, starts := range map[string]bool{"1Gi": false, "32Mi": true} {
 		p := newPod(t, claimVMI("Filesystem", requests, onClaim(), nil))
@@ -194,7 +194,7 @@ func TestAFullClaimPausesTheGuest(t *testing.T) {
 
 // TestAClaimIsNotCopied: both ends of a move open one disk, and never write to it at once.
 func TestAClaimIsNotCopied(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	dir := fileSystem(t)
 	object := claimVMI("Filesystem", "32Mi", onClaim(), nil)
 	from := newPodAt(t, object, "", mountPoint).gives(dir)

@@ -12,7 +12,7 @@ import (
 
 // TestAFullDiskPausesTheGuest, which says so and goes on by itself once there is space.
 func TestAFullDiskPausesTheGuest(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	p := newPod(t, vmi(nil))
 	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)

@@ -63,7 +63,7 @@ func TestBootReportAndShutDownWithThePod(t *testing.T) {
 }
 
 func TestTheAgentIsSeen(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.eventually("the guest agent is connected", func() bool {
@@ -89,7 +89,7 @@ func TestAGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
 }
 
 func TestWithoutGraceTheGuestIsKilledAtOnce(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 6)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.signal("launcher", syscall.SIGTERM)
@@ -132,7 +132,7 @@ func TestLibvirtdKilledDoesNotTouchTheGuest(t *testing.T) {
 }
 
 func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -144,7 +144,7 @@ func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
 }
 
 func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 1 }))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -155,7 +155,7 @@ func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
 }
 
 func TestRebootInTheGuestKeepsThePodAndPowerOffEndsIt(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.shell("reboot")
@@ -178,7 +178,7 @@ func TestStoppedBeforeAnythingStarted(t *testing.T) {
 }
 
 func TestConcurrentStartsMakeOneDomain(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 5)
 	p := newPod(t, vmi(nil))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -219,7 +219,7 @@ func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {
 }
 
 func TestVNCAnswers(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ const pci = `cat /sys/bus/pci/devices/*/class`
 
 // TestTheGuestSeesItsMachine: one guest with much of what a machine can have.
 func TestTheGuestSeesItsMachine(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	object := machineOf(t, `{
 		"cpu":{"sockets":1,"cores":1,"maxSockets":4,"features":[{"name":"sse4.2","policy":"disable"}]},
 		"memory":{"guest":"1Gi","maxGuest":"4Gi"},
@@ -117,7 +117,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 
 // TestAKernelOfItsOwn boots without a disk.
 func TestAKernelOfItsOwn(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 1)
 	p := newPod(t, machineOf(t, `{"cpu":{"maxSockets":4},"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0 virtflow.own",
 		"container":{"image":"x","kernelPath":"/boot/vmlinuz","initrdPath":"/boot/initrd"}}}}`))
 	disk := filepath.Join(image(t, "guest"), "disk/disk.img")
@@ -132,7 +132,7 @@ func TestAKernelOfItsOwn(t *testing.T) {
 
 // TestDevicesOnTheRootComplex: nothing is behind a port, and no port is there.
 func TestDevicesOnTheRootComplex(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	object := strings.Replace(machineOf(t, `{"devices":{"watchdog":{"name":"dog","i6300esb":{}},
 		"inputs":[{"type":"tablet","bus":"virtio","name":"b"}]}}`), `"uid":`,
 		`"annotations":{"kubevirt.io/placePCIDevicesOnRootComplex":"true","kubevirt.io/disablePCIHole64":"true"},"uid":`, 1)

@@ -276,7 +276,7 @@ func booted(t *testing.T) *pod {
 }
 
 func TestAGuestMovesTenTimes(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 1)
 	at := booted(t)
 	before := at.counted()
 	for range 10 {
@@ -290,7 +290,7 @@ func TestAGuestMovesTenTimes(t *testing.T) {
 }
 
 func TestAPausedGuestStaysPaused(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 3)
 	from := booted(t)
 	from.operate(rpc.Operation_OPERATION_PAUSE)
 	to := newTwin(t)
@@ -302,7 +302,7 @@ func TestAPausedGuestStaysPaused(t *testing.T) {
 }
 
 func TestAGuestMovesThroughParallelConnections(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options.Parallel = 4
@@ -310,7 +310,7 @@ func TestAGuestMovesThroughParallelConnections(t *testing.T) {
 }
 
 func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 5)
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
 	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")
 	from := newPodAt(t, vmi(masquerade), here, mountPoint)

@@ -107,7 +107,7 @@ func TestTheAnswerOfFinishIsLost(t *testing.T) {
 }
 
 func TestTheCallOfFinishIsLost(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 6)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.relay.at(libvirtFinish, false, func() bool { return false })
@@ -118,7 +118,7 @@ func TestTheCallOfFinishIsLost(t *testing.T) {
 
 // TestTheRelayDiesOnceTheTargetHasAnswered: the source's proof counts all the same.
 func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 7)
 	from := booted(t)
 	to := newTwin(t)
 	m := newMove(t, from, to)
@@ -132,7 +132,7 @@ func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
 }
 
 func TestTheStreamsAreCut(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 1)
 	m, last := slowly(t)
 	m.relay.stop()
 	m.stays(last)
@@ -140,7 +140,7 @@ func TestTheStreamsAreCut(t *testing.T) {
 }
 
 func TestTheStreamsStall(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 2)
 	m, last := slowly(t)
 	close(m.relay.stalled)
 	stayed := m.stays(last)
@@ -148,7 +148,7 @@ func TestTheStreamsStall(t *testing.T) {
 }
 
 func TestTheMemoryStalls(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 3)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options.Bandwidth = slow
@@ -165,7 +165,7 @@ func TestTheMemoryStalls(t *testing.T) {
 }
 
 func TestWhatDiesAtTheTargetLeavesTheGuestAtItsSource(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	from := booted(t)
 	for _, program := range []string{"qemu-system-x86_64", "libvirtd", "launcher"} {
 		m, last := slowlyFrom(t, from)
@@ -179,7 +179,7 @@ func TestWhatDiesAtTheTargetLeavesTheGuestAtItsSource(t *testing.T) {
 }
 
 func TestLibvirtdDiesAtTheSource(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	m, last := slowly(t)
 	m.from.signal("libvirtd", syscall.SIGKILL)
 	m.stays(last)
@@ -189,7 +189,7 @@ func TestLibvirtdDiesAtTheSource(t *testing.T) {
 
 // TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest: at that moment only libvirt's file knows how far it was.
 func TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	from := booted(t)
 	for _, answer := range []bool{false, true} {
 		m := newMove(t, from, newTwin(t))
@@ -204,7 +204,7 @@ func TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest(t *testing.T) {
 }
 
 func TestQEMUDiesAtTheSource(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	m, last := slowly(t)
 	m.from.signal("qemu-system-x86_64", syscall.SIGKILL)
 	e := m.wait(last)
@@ -215,7 +215,7 @@ func TestQEMUDiesAtTheSource(t *testing.T) {
 }
 
 func TestThePodEndsWhileItsGuestMoves(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 0)
 	m, last := slowly(t)
 	m.from.signal("launcher", syscall.SIGTERM)
 	e := m.wait(last)
@@ -226,7 +226,7 @@ func TestThePodEndsWhileItsGuestMoves(t *testing.T) {
 }
 
 func TestTheGuestPowersOffWhileItMoves(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 1)
 	m, last := slowly(t)
 	_, _ = m.from.client.GuestExec(m.from.context(),
 		&rpc.GuestExecRequest{Command: "poweroff", TimeoutSeconds: 5}) // the answer may not come any more
@@ -260,7 +260,7 @@ func TestTheGuestRebootsWhileItMoves(t *testing.T) {
 }
 
 func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	from, to := booted(t), newTwin(t)
 	image := to.at("images/root/disk/disk.img")
 	f, err := os.OpenFile(image, os.O_WRONLY, 0)
@@ -341,7 +341,7 @@ func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
 
 // TestAGuestIsPausedSoThatItMoves, and goes on at the target.
 func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 4)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 15, AllowDisruption: true}
@@ -358,7 +358,7 @@ func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
 
 // TestAMoveThatTakesTooLongIsAborted where the guest may not be paused.
 func TestAMoveThatTakesTooLongIsAborted(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 5)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 5}

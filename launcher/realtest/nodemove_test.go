@@ -38,7 +38,7 @@ func TestAGuestMovesByNodeWorkers(t *testing.T) {
 }
 
 func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 6)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration.Parallel = 4
@@ -50,7 +50,7 @@ func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
 // TestANodeWorkerIsKilledMidCopy: the guest stays where it is, which its launcher says, and nothing of the target is
 // left.
 func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	for name, source := range map[string]bool{"the source's": true, "the target's": false} {
 		t.Run(name, func(t *testing.T) {
 			m := newWorkersMove(t, booted(t), newTwin(t))
@@ -149,7 +149,7 @@ func TestAGuestComesNoNearer(t *testing.T) {
 
 // TestTheTargetsDiskIsFull: what the guest has written does not fit there. It stays, and can write on.
 func TestTheTargetsDiskIsFull(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	from, to := booted(t), newTwin(t)
 	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=12; sync")
 	to.smallDisks()

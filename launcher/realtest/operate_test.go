@@ -57,7 +57,7 @@ func TestPauseAndGoOn(t *testing.T) {
 }
 
 func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 4)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -68,7 +68,7 @@ func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
 }
 
 func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 5)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -78,7 +78,7 @@ func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
 }
 
 func TestRebootsKeepThePod(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_RESET)
@@ -91,7 +91,7 @@ func TestRebootsKeepThePod(t *testing.T) {
 }
 
 func TestFreezeAndThaw(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.agentUp()

@@ -126,7 +126,7 @@ func TestADualStackGuestBehindMasquerade(t *testing.T) {
 // TestABridgedGuest takes the pod's place: its address, its MAC and its route. Its card has several queues, and lies
 // where the VMI wants it.
 func TestABridgedGuest(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 2)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(map[string]any{},
 		map[string]any{"bridge": map[string]any{}, "pciAddress": "0000:01:00.0"},
@@ -164,7 +164,7 @@ func TestABridgedGuest(t *testing.T) {
 // TestAGuestOnTwoNetworks is masqueraded on the pod's own, and bridged to another, which gives no addresses: those that
 // the guest takes there are its own.
 func TestAGuestOnTwoNetworks(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 3)
 	namespace, other := realNetwork(t)
 	link := "pod" + multus.Suffix("second")
 	ip(t, "-n", namespace, "link", "add", link, "mtu", "1300", "type", "veth", "peer", "name", "net1", "netns", other)

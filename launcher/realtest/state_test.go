@@ -62,7 +62,7 @@ func (p *pod) reads(name string) string {
 // TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no
 // other machine.
 func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 0)
 	dir := fileSystem(t)
 	first := newPod(t, remembering(t)).hasState(dir)
 	first.boot()
@@ -85,7 +85,7 @@ func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
 
 // TestAMachineMovesWithItsState: both ends have the claim, and the target goes on with what came with the guest.
 func TestAMachineMovesWithItsState(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	dir := fileSystem(t)
 	from := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)
 	to := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)

@@ -46,7 +46,7 @@ func send(t *testing.T, s attached, data string) {
 }
 
 func TestConsoleOfAGuest(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 4)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func (p *pod) loggedIn() attached {
 }
 
 func TestScreenOfAGuest(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestScreenOfAGuest(t *testing.T) {
 }
 
 func TestWithoutSerialPortAndScreen(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 6)
 	p := newPod(t, vmi(func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 		devices["autoattachSerialConsole"], devices["autoattachGraphicsDevice"] = false, false
@@ -136,7 +136,7 @@ func TestWithoutSerialPortAndScreen(t *testing.T) {
 }
 
 func TestGuestDetails(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	var d *rpc.GuestDetailsResponse

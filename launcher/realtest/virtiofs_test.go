@@ -63,7 +63,7 @@ func TestFileSystemsOfTheGuest(t *testing.T) {
 
 // TestABlockClaimIsNoFileSystem, and says so.
 func TestABlockClaimIsNoFileSystem(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 0)
 	var object map[string]any
 	require.NoError(t, json.Unmarshal([]byte(claimVMI("Block", "32Mi", onClaim(), nil)), &object))
 	devices := object["spec"].(map[string]any)["domain"].(map[string]any)["devices"].(map[string]any)

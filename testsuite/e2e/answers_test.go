@@ -30,7 +30,7 @@ const (
 // TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server
 // to the guest and back, on a cluster with nothing else to do. Times are printed and not asserted.
 func TestAnswerTimes(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "asked", "Always", "")
 	m.untilBooted()
@@ -82,7 +82,7 @@ func TestAnswerTimes(t *testing.T) {
 // TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these
 // machines, so that nothing else happens: what comes later in a start does not go through the api-server.
 func TestProcessorTimeOfAStart(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 0)
 	untilHealthy(t)
 	for _, kind := range []struct{ name, list string }{{"VMI", vmis}, {"VM", vms}} {
 		namespace := newNamespace(t)

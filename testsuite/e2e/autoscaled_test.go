@@ -14,7 +14,7 @@ import (
 // TestReplicaSetAutoscaled lets Kubernetes' own autoscaler change how many replicas there are, through the scale
 // subresource. It needs no metrics to hold a set within its bounds.
 func TestReplicaSetAutoscaled(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 4)
 	r := newReplicas(t, newNamespace(t), "herd", 1)
 	bounds := func(low, high int) {
 		t.Helper()

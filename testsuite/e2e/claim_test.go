@@ -21,7 +21,7 @@ import (
 // TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, finds the same disk
 // when it is started again, and cannot be moved with a claim that is not shared.
 func TestADiskOnAClaim(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	m := newMachine(t, "keeps", "Halted", "")
 	manifest := m.manifest("Always", "")
 	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
@@ -78,7 +78,7 @@ func TestADiskOnAClaim(t *testing.T) {
 // TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, and
 // a CD on a claim. The guest sees each, and what it wrote to the device is there after a restart.
 func TestDisksOfOtherKinds(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	m := newMachine(t, "kinds", "Halted", "")
 	device := claimOnDevice(t, m.namespace, "device", "64Mi")
 	below := filepath.Join(claimWith(t, m.namespace, "below", "16Mi", ""), "disk.img")

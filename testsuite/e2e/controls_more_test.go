@@ -16,7 +16,7 @@ import (
 
 // TestControlsOfReplicaSets tries the controls of a replica set, and of a node, with the temporal CLI and tctl.
 func TestControlsOfReplicaSets(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	r := newReplicas(t, newNamespace(t), "farm", 0)
 	id := contract.ReplicaSetID(r.namespace, r.name)
 	until(t, time.Minute, "the set's entity answers", func() error {

@@ -107,7 +107,7 @@ func refused(t *testing.T, err error, why string) {
 // TestControls tries every manual control with the tools that people have: the temporal CLI for Updates and queries,
 // tctl for signals.
 func TestControls(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 5)
 	m := newMachine(t, "web", "Halted", "")
 	m.untilStatus("Stopped")
 	id := m.workflow()

@@ -81,7 +81,7 @@ func untilHealthy(t *testing.T) {
 
 // TestKilledWhileAVMStarts: the start completes afterwards, with one domain, whatever was killed in its midst.
 func TestKilledWhileAVMStarts(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 5)
 	for name, strike := range victims() {
 		t.Run(name, func(t *testing.T) {
 			untilHealthy(t)
@@ -105,7 +105,7 @@ func TestKilledWhileAVMStarts(t *testing.T) {
 // TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as
 // ever.
 func TestKilledWhileAVMRuns(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "running", "Always", "")
 	first := m.untilBooted()

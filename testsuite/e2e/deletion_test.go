@@ -17,7 +17,7 @@ import (
 // deleting: the VMI and the VM, the VMI once more before its pod goes, and the pod before the VMI's finalizers are
 // removed. Two more are made where the pod changes as its own finalizer is removed.
 func TestDeletionBudget(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "going", "Always", "")
 	m.untilBooted()

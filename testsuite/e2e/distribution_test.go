@@ -25,7 +25,7 @@ const distributionTime = 8 * time.Minute
 // with secure boot. It takes its user data, network data and an SSH key, virtctl ssh logs in, and what is written
 // outlives a restart.
 func TestADistribution(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 1)
 	out, err := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "../../deploy/images", "cloud-image").Output()
 	require.NoError(t, err)
 	key := filepath.Join(t.TempDir(), "key")

@@ -20,7 +20,7 @@ import (
 // TestDrain drains a node with three guests and another pod. The first time it is paused and cancelled half-way, which
 // leaves each guest in one place; the second time all guests leave, and kubectl drain ends by itself.
 func TestDrain(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	untilHealthy(t)
 	node := idleNode(t)
 	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))

@@ -110,7 +110,7 @@ func (g guest) stopsInGoodOrder() {
 // TestEntitiesEndedByHand: who terminates a VM's workflows, as a last resort, does not touch its guest, and they are
 // back soon.
 func TestEntitiesEndedByHand(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	untilHealthy(t)
 	g := booted(t, "ended")
 	for _, ids := range [][]string{
@@ -129,7 +129,7 @@ func TestEntitiesEndedByHand(t *testing.T) {
 
 // TestAnEntityEndedByHandWhileItStarts: the start goes on, and no guest is taken away.
 func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	m := &machine{t: t, namespace: newNamespace(t), name: "starting"}
 	most := watchDomains(m)
@@ -154,7 +154,7 @@ func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
 // TestTemporalPutBack: Temporal's database is put back to a copy from before a VM was started. Its guest runs on, and
 // is not started again.
 func TestTemporalPutBack(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "putback", "Halted", "")
 	m.untilStatus("Stopped")
@@ -172,7 +172,7 @@ func TestTemporalPutBack(t *testing.T) {
 // TestTemporalLost: Temporal's database is gone. Guests run on, their workflows are back without a person, and new VMs
 // can be started.
 func TestTemporalLost(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	untilHealthy(t)
 	g := booted(t, "lost")
 	halted := newMachine(t, "halted", "Halted", "")

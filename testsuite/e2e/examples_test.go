@@ -53,7 +53,7 @@ type verdict struct{ what, why string }
 // instead of theirs, starts what is to be started, and compares with the table in docs what becomes of it. Claims that
 // they name have the same guest on their disks.
 func TestKubeVirtsExamples(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	page, err := os.ReadFile(examplesPage)
 	if write := os.Getenv(examplesEnv) != ""; errors.Is(err, fs.ErrNotExist) && !write {
 		t.Skipf("%s is not written yet: run with %s=1", examplesPage, examplesEnv)

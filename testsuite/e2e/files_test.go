@@ -16,7 +16,7 @@ import (
 // TestAGuestHasItsFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and nothing
 // secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM.
 func TestAGuestHasItsFiles(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
 	m.apply("Halted", "")
 	const disks, volumes = "/spec/template/spec/domain/devices/disks/-", "/spec/template/spec/volumes/-"

@@ -363,7 +363,7 @@ func TestThePoliciesForTheControlWorker(t *testing.T) {
 // TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by
 // anyone else.
 func TestNobodyElsePassesForALauncher(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	m := newMachine(t, "genuine", "Always", "")
 	m.untilBooted()
 	pod := func(name string, metadata map[string]any) string {

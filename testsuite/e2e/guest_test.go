@@ -22,7 +22,7 @@ func (m *machine) inGuest(command string) {
 
 // TestPowerOffInTheGuest: with Always the VM comes back as another instance.
 func TestPowerOffInTheGuest(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 4)
 	m := newMachine(t, "poweroff", "Always", "")
 	first := m.untilBooted()
 	m.inGuest("poweroff")
@@ -39,7 +39,7 @@ func TestPowerOffInTheGuest(t *testing.T) {
 
 // TestRebootInTheGuest: same instance, same pod, same QEMU, two boots.
 func TestRebootInTheGuest(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 3)
 	m := newMachine(t, "again", "Always", "")
 	first := m.untilBooted()
 	before := m.domains()

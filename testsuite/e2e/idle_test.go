@@ -21,7 +21,7 @@ const idleTime = time.Minute
 // woken. The one exception is counted apart: the node gateway asks anew whose a node's token is, once in five minutes
 // and when its kubelet has renewed it. Within a minute that is twice at most for each node.
 func TestIdleSystemPollsNothing(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "idle", "Always", "")
 	m.untilBooted()

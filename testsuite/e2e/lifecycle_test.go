@@ -99,7 +99,7 @@ func TestLifecycle(t *testing.T) {
 
 // TestGracePeriodZeroKillsAtOnce: a guest with no grace is not asked.
 func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	m := &machine{t: t, namespace: newNamespace(t), name: "hasty"}
 	m.apply("Always", "")
 	m.untilBooted()
@@ -117,7 +117,7 @@ func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
 
 // TestOnce: an ended guest stays ended.
 func TestOnce(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	m := newMachine(t, "once", "Once", "")
 	m.untilBooted()
 	m.inGuest("poweroff")

@@ -164,7 +164,7 @@ func TestMigrate(t *testing.T) {
 
 // TestMigrateTwoAtOnce moves two guests at once, one of them paused: it stays so.
 func TestMigrateTwoAtOnce(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 7)
 	untilHealthy(t)
 	a := newMachine(t, "one", "Always", "")
 	b := &machine{t: t, namespace: a.namespace, name: "two", taps: a.taps}
@@ -197,7 +197,7 @@ func TestMigrateTwoAtOnce(t *testing.T) {
 // TestMigrationRefused: what cannot be moved says so at once, and a migration that is cancelled leaves the guest and
 // nothing else, and does not stand in the way of the next.
 func TestMigrationRefused(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "stays", "Halted", "")
 	v := &virtctl{t, m.namespace}

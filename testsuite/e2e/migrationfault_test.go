@@ -137,7 +137,7 @@ func (m *machine) onlyOnce(uid string) {
 // TestMigrationDisturbed kills and stops what takes part in a migration while it copies. The guest runs once, at the
 // source or the target as libvirt has it, and the next migration is not in anybody's way.
 func TestMigrationDisturbed(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	workerOf := func(end string) func(*testing.T, *machine, proc) {
 		return func(t *testing.T, m *machine, _ proc) {
 			kill(t, workersOn(t, m.kubectl("get", "vmi", m.name, "-o", "jsonpath={.status.migrationState."+end+"}")))
@@ -201,7 +201,7 @@ func TestMigrationDisturbed(t *testing.T) {
 // TestMigrationGuestEnds: a guest that ends while it is copied, or whose VM is stopped or deleted, has ended, and
 // nothing is left of the target.
 func TestMigrationGuestEnds(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	cases := map[string]struct {
 		strike func(t *testing.T, m *machine, source proc)
 		then   func(t *testing.T, m *machine, first *kubevirt.VirtualMachineInstance)

@@ -83,7 +83,7 @@ func slowLink(t *testing.T, node, rate string) (end func() string) {
 // TestMigrationOnABadNetwork: a network between the nodes that swallows what is large, which nobody else would notice,
 // or that ends connections, ends the migration, and the guest stays. One that is slow takes its time.
 func TestMigrationOnABadNetwork(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "remote", "Always", "")
 	v := &virtctl{t, m.namespace}

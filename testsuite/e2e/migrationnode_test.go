@@ -46,7 +46,7 @@ func (m *machine) podUID(name string) string {
 // what has come to the target never runs; the VM is started again only when a person calls the node out of service. If
 // it is the target's, the guest runs on. Neither is in the way of the next migration.
 func TestMigrationNodeLost(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 5)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "between")

@@ -178,7 +178,7 @@ func (m *machine) nothingOfIt(source []proc, target string) {
 // nothing else, and the next one may begin at once. TargetReady has no case: the source is asked to begin in the moment
 // in which the target is ready, so the one after PreparingTarget is Running, before the source has heard of it.
 func TestMigrationDeletedInEachPhase(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	untilHealthy(t)
 	m := newMachine(t, "deleted", "Always", "")
 	before := m.untilBooted()

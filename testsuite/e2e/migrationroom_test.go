@@ -18,7 +18,7 @@ import (
 // TestMigrationWithoutRoom: a migration whose target's pod a quota refuses waits for the quota and says so; one whose
 // pod no node takes, or that does not run in time, fails. The guest does not notice.
 func TestMigrationWithoutRoom(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 1)
 	untilHealthy(t)
 	m := newMachine(t, "crowded", "Always", "")
 	before := m.untilBooted()

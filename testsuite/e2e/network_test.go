@@ -60,7 +60,7 @@ func TestNetwork(t *testing.T) {
 // TestBridge: likewise for a guest that has taken its pod's place: it has the pod's address and says so, its probe
 // finds it there, and it cannot be moved.
 func TestBridge(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}
 	apply(t, strings.Replace(m.manifest("Always", "      readinessProbe: {httpGet: {port: 80}, periodSeconds: 2}"),
 		"masquerade: {}", "bridge: {}", 1))

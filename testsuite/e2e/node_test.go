@@ -169,7 +169,7 @@ func idleNode(t *testing.T) string {
 
 // TestCordonAndDrain: the label follows, a running guest does not mind, and a drain moves the VM.
 func TestCordonAndDrain(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	untilHealthy(t)
 	m := newMachine(t, "drained", "Always", "")
 	first := m.untilBooted()
@@ -199,7 +199,7 @@ func TestCordonAndDrain(t *testing.T) {
 
 // TestNodeWorkerGone: its node takes no VMs until it is back, and the VMs there go on.
 func TestNodeWorkerGone(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "carefree", "Always", "")
 	vmi := m.untilBooted()
@@ -237,7 +237,7 @@ func TestNodeWorkerGone(t *testing.T) {
 // TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes
 // back finds the same one.
 func TestKubeletStoppedAndBack(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 6)
 	untilHealthy(t)
 	m := newMachine(t, "patient", "Always", "")
 	first := m.untilBooted()
@@ -281,7 +281,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 // TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
 // person says so of that VM, or calls the node out of service, the VM is started on another one.
 func TestNodeOutOfService(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "fenced")
@@ -332,7 +332,7 @@ func TestNodeOutOfService(t *testing.T) {
 
 // TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
 func TestForcedDeletions(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "forced", "Always", "")
 	first := m.untilBooted()
@@ -356,7 +356,7 @@ func TestForcedDeletions(t *testing.T) {
 
 // TestNamespaceDeletion with running VMs in it.
 func TestNamespaceDeletion(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 4)
 	untilHealthy(t)
 	m := newMachine(t, "one", "Always", "")
 	other := &machine{t: t, namespace: m.namespace, name: "two", taps: m.taps}

@@ -47,7 +47,7 @@ func (m *machine) untilReady(want bool) *kubevirt.VirtualMachineInstance {
 // TestReadinessByGuestAgentPing: the instance is Ready only once the guest's agent answers, and then says what the
 // guest is.
 func TestReadinessByGuestAgentPing(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 1)
 	m := newMachine(t, "pinged", "Always",
 		"      readinessProbe: {guestAgentPing: {}, periodSeconds: 2, timeoutSeconds: 5}\n")
 	vmi := m.untilReady(true)
@@ -74,7 +74,7 @@ func TestReadinessByGuestAgentPing(t *testing.T) {
 // TestReadinessByExec: a command in the guest decides; when it begins to fail the instance is no longer Ready, and
 // nothing else happens.
 func TestReadinessByExec(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 0)
 	m := newMachine(t, "checked", "Always",
 		`      readinessProbe: {exec: {command: [sh, -c, "[ -e /run/broken ] && exit 3; echo fine"]}, periodSeconds: `+
 			`2, timeoutSeconds: 5, failureThreshold: 1}`+"\n")
@@ -94,7 +94,7 @@ func TestReadinessByExec(t *testing.T) {
 // TestAFailingLivenessProbeEndsTheGuest: the kubelet ends the container, which shuts the guest down; with Once it stays
 // ended.
 func TestAFailingLivenessProbeEndsTheGuest(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 6)
 	m := newMachine(t, "mortal", "Once",
 		`      livenessProbe: {exec: {command: [test, "!", -e, /run/broken]}, initialDelaySeconds: 30, `+
 			`periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 2}`+"\n")
@@ -162,7 +162,7 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 
 // TestAMachineTypeThatNoNodeHasWaitsWithAReason: the instance is not started to fail.
 func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 7)
 	m := &machine{t: t, namespace: newNamespace(t), name: "odd"}
 	m.apply("Halted", "")
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
@@ -185,7 +185,7 @@ func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
 
 // TestASecretThatComesAfterItsVM: the pod waits for it, and the guest then has what it says.
 func TestASecretThatComesAfterItsVM(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 1)
 	m := &machine{t: t, namespace: newNamespace(t), name: "patient"}
 	m.apply("Halted", "")
 	m.kubectl("patch", "vm", m.name, "--type=json", "-p", `[{"op":"replace","path":"/spec/runStrategy","value":"Always"},

@@ -136,7 +136,7 @@ func (r *replicas) condition(kind, reason string) kubevirt.VirtualMachineInstanc
 
 // TestReplicaSet scales a set up and down, and takes replicas from it in every way.
 func TestReplicaSet(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 4)
 	untilHealthy(t)
 	c := temporal(t)
 	r := newReplicas(t, newNamespace(t), "pool", 0)
@@ -233,7 +233,7 @@ func TestReplicaSet(t *testing.T) {
 // TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is released;
 // paused, nothing is made; a quota shows; an orphaned instance stays; the namespace goes.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 6)
 	untilHealthy(t)
 	r := &replicas{t: t, namespace: newNamespace(t), name: "herd"}
 	apply(t, fmt.Sprintf(`apiVersion: kubevirt.io/v1

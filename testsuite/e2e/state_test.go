@@ -18,7 +18,7 @@ import (
 
 // TestAMachineKeepsItsState: what the TPM and UEFI remember outlives a stop, on a claim that goes with the VM.
 func TestAMachineKeepsItsState(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
 	dir := launchersDir(t, m.namespace)
 	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n",

@@ -131,7 +131,7 @@ func metric(t *testing.T, text []byte, name string) float64 {
 // ends with an error and can be opened again; whoever repeats a request until it is answered has it done exactly once;
 // nothing is left open.
 func TestAPIServerKilledInAStorm(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 5)
 	untilHealthy(t)
 	guests := []*machine{newMachine(t, "one", "Always", "")}
 	guests = append(guests, &machine{t: t, namespace: guests[0].namespace, name: "two"})

@@ -77,7 +77,7 @@ func withPanicDevice(t *testing.T, name, strategy string) *machine {
 
 // TestAGuestThatPanicsUnderAlways: a guest that ran is started again at once, each time.
 func TestAGuestThatPanicsUnderAlways(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 1)
 	m := withPanicDevice(t, "panics", "Always")
 	vmi := m.untilBooted()
 	for range 2 {
@@ -92,7 +92,7 @@ func TestAGuestThatPanicsUnderAlways(t *testing.T) {
 
 // TestCrashLoop: an instance that never runs is tried again later and later, and says when.
 func TestCrashLoop(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "never"}
 	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`,
 		`containerDisk: {path: /disk/nothing.img, image: "`, 1)
@@ -118,7 +118,7 @@ func TestCrashLoop(t *testing.T) {
 
 // TestRerunOnFailure: a guest that panics is started again; one that powers off is not, until somebody asks.
 func TestRerunOnFailure(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 6)
 	m := withPanicDevice(t, "rerun", "RerunOnFailure")
 	first := m.untilBooted()
 	m.inGuest("panic")
@@ -141,7 +141,7 @@ func TestRerunOnFailure(t *testing.T) {
 
 // TestManual: nothing happens that nobody requested.
 func TestManual(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 4)
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
 	m.request(startIt)
@@ -168,7 +168,7 @@ func TestManual(t *testing.T) {
 
 // TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
 func TestAnEditedVM(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 6)
 	rollout := func(strategy string) {
 		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p",
 			`{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)

@@ -112,7 +112,7 @@ func says(t *testing.T, c *websocket.Conn, what string) {
 
 // TestStreams: console, screen, ports and the guest's agent of a running machine.
 func TestStreams(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 2)
 	m := newMachine(t, "web", "Always", "")
 	m.untilBooted()
 
@@ -177,7 +177,7 @@ func TestStreams(t *testing.T) {
 
 // TestStreamsThatAreRefused: KubeVirt's codes and texts for what is not there and for what does not run.
 func TestStreamsThatAreRefused(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	m := newMachine(t, "waiting", "Always", `      nodeSelector: {nowhere: "yes"}`)
 	until(t, bootTime, "the instance is there", func() error {
 		v, err := m.vmi()

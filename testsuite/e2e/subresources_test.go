@@ -46,7 +46,7 @@ const (
 // TestStartStopRestartBySubresource: a manual machine's life, by what virtctl sends, with the tries that come at the
 // wrong time.
 func TestStartStopRestartBySubresource(t *testing.T) {
-	turns.Take(t, 0)
+	turns.Take(t, 5)
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
 	m.refusedPut(vms, "stop", "{}", `virtualmachine.kubevirt.io "manual": VM is not running`)
@@ -75,7 +75,7 @@ func TestStartStopRestartBySubresource(t *testing.T) {
 
 // TestOperationsOnARunningGuest: each is answered when it is done, shows, and is refused when it makes no sense.
 func TestOperationsOnARunningGuest(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 2)
 	m := newMachine(t, "live", "Always", "")
 	instance := m.untilBooted()
 	before := m.domains()
@@ -162,7 +162,7 @@ func streamKinds() []string {
 // TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server, with a guest that runs: nothing but RBAC
 // keeps anybody out.
 func TestWhoMayUseSubresources(t *testing.T) {
-	turns.Take(t, 2)
+	turns.Take(t, 5)
 	m := newMachine(t, "theirs", "Halted", "")
 	m.untilStatus("Stopped")
 	as := func(user string) []string { return []string{"--as=" + user, "--as-group=system:authenticated"} }

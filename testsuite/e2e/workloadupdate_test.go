@@ -23,7 +23,7 @@ const newerLauncher = "localhost/virtflow/launcher:dev"
 // TestWorkloadUpdate brings a new launcher image to three running guests, one after the other. Until somebody lets it
 // go on, it moves nobody. The way back is by eviction.
 func TestWorkloadUpdate(t *testing.T) {
-	turns.Take(t, 1)
+	turns.Take(t, 7)
 	untilHealthy(t)
 	first := launcherImage(t)
 	require.NotEqual(t, newerLauncher, first)

@@ -9,7 +9,7 @@ import (
 )
 
 // count is how many runs it takes until each test has had its turn.
-const count = 3
+const count = 8
 
 // Take skips a test where VIRTFLOW_TURN, a number that grows with each run, says that it is the turn of others. Turns
 // count from 0. Without the variable all tests run.
