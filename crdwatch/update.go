@@ -105,7 +105,8 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	seen, listed := map[string]time.Time{}, false
 	const failing = "TemporalReportedProblems IS NOT NULL"
-	err := eachRunning(ctx, u.temporal, contract.WorkflowTypes(), failing, func(e *workflowpb.WorkflowExecutionInfo) error {
+	types := contract.WorkflowTypes()
+	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
 		listed = true
 		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
 		if err := u.limiter.Wait(ctx); err != nil {

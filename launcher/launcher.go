@@ -118,7 +118,8 @@ type Tools struct {
 // New makes the launcher of one VMI.
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
 	return &Launcher{
-		cfg: cfg, vmi: vmi, hypervisor: tools.Hypervisor, disks: tools.Disks, daemons: tools.FileSystems, kvm: tools.KVM, log: log,
+		cfg: cfg, vmi: vmi, log: log,
+		hypervisor: tools.Hypervisor, disks: tools.Disks, daemons: tools.FileSystems, kvm: tools.KVM,
 		machine: lifecycle.New(), domain: domainstate.New(), dhcp: map[string]bool{}, end: func() {},
 		starts: make(chan startRequest), started: make(chan startResult, 1), over: make(chan struct{}),
 		stopping: make(chan struct{}, 1), killing: make(chan struct{}, 1), resuming: make(chan struct{}, 1),

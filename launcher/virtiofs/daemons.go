@@ -44,8 +44,8 @@ func New(program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons 
 	return &Daemons{program: program, processes: processes, log: log}
 }
 
-// Run has a fresh daemon for each file system, and returns once QEMU can connect to all of them. Each ends by itself with the
-// QEMU that has connected; what is left of an earlier start is ended here.
+// Run has a fresh daemon for each file system, and returns once QEMU can connect to all of them. Each ends by itself
+// with the QEMU that has connected; what is left of an earlier start is ended here.
 func (d *Daemons) Run(ctx context.Context, list []FileSystem) error {
 	for _, old := range d.running {
 		_ = old.cmd.Process.Kill() // it may have ended

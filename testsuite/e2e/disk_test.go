@@ -52,8 +52,8 @@ func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 		require.NoError(t, os.Chown(to, 107, 107))
 	}
 	must := corev1.HostPathDirectory
-	claimOf(t, namespace, name, size, &corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-		HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: &must}}})
+	source := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir, Type: &must}}
+	claimOf(t, namespace, name, size, &corev1.PersistentVolumeSpec{PersistentVolumeSource: source})
 	return dir
 }
 
