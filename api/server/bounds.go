@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/virtflow/virtflow/internal/inflight"
 )
 
 // What reviews may take of this process at once.
@@ -75,7 +77,7 @@ func (bs *bounds) of(address string) (b bound, done func()) {
 // 429: the API server reports that it could not ask.
 func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own, done := bs.of(host(r.RemoteAddr))
+		own, done := bs.of(inflight.Host(r.RemoteAddr))
 		defer done()
 		// A connection that cannot have a deadline is ended by the server's own.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))

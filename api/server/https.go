@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/internal/inflight"
 )
 
 // Limits of the HTTPS server, which any pod can reach. The zero value of each is its default.
@@ -97,8 +99,8 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
-	limited := &limitedListener{Listener: l, max: s.limits.Connections, each: s.limits.ConnectionsEach,
-		refused: s.refused.WithLabelValues("connection")}
+	limited := &inflight.Listener{Listener: l, Max: s.limits.Connections, Each: s.limits.ConnectionsEach,
+		Refused: s.refused.WithLabelValues("connection").Inc}
 	https := &http.Server{
 		Handler: &limitedHandler{
 			Handler: s.handler, max: s.limits.Requests, each: s.limits.RequestsEach, frontProxy: s.frontProxy,
@@ -146,14 +148,14 @@ func (s *Server) tlsConfig() *tls.Config {
 	// The front proxy's connections carry every user's streams: they are no longer among those that are limited.
 	of := c.Clone()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		conn, ok := hello.Conn.(*limitedConn)
+		conn, ok := hello.Conn.(*inflight.Conn)
 		if !ok {
 			return nil, nil
 		}
 		each := of.Clone()
 		each.VerifyConnection = func(state tls.ConnectionState) error {
 			if s.frontProxy(&state) {
-				conn.release()
+				conn.Release()
 			}
 			return nil
 		}

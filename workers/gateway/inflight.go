@@ -3,9 +3,7 @@ package gateway
 import (
 	"context"
 	"math"
-	"net"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/tap"
@@ -43,43 +41,4 @@ func (g *Gateway) requireToken(ctx context.Context, call *tap.Info) (context.Con
 		return nil, g.refused(ctx, g.counters.label(call.FullMethodName), nil, refusal)
 	}
 	return ctx, nil
-}
-
-// quotaListener closes a connection at once that exceeds the quota of its address.
-type quotaListener struct {
-	net.Listener
-	open inflight.Limit
-	most int
-}
-
-func newQuotaListener(l net.Listener, most int) net.Listener {
-	return &quotaListener{Listener: l, most: most}
-}
-
-func (l *quotaListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the server tells errors that pass from others by their type
-		}
-		host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-		if err != nil {
-			host = c.RemoteAddr().String()
-		}
-		release, err := l.open.Acquire(noLimit, inflight.Quota{Owner: host, Max: l.most})
-		if err == nil {
-			return &quotaConn{Conn: c, release: sync.OnceFunc(release)}, nil
-		}
-		_ = c.Close()
-	}
-}
-
-type quotaConn struct {
-	net.Conn
-	release func() // a connection may be closed more than once
-}
-
-func (c *quotaConn) Close() error {
-	defer c.release()
-	return c.Conn.Close() //nolint:wrapcheck // as if it were the connection itself
 }

@@ -3,11 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -61,50 +58,6 @@ func TestANodeWithTooManyCallsOpen(t *testing.T) {
 			return err == nil
 		}, deadline, tick, "all are released")
 	}
-}
-
-// TestConnectionsOfOneAddress are bounded, and one that ends makes place.
-func TestConnectionsOfOneAddress(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l := newQuotaListener(inner, 2)
-	accepted := make(chan net.Conn, 10)
-	go func() {
-		defer close(accepted)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
-		}
-	}()
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", inner.Addr().String())
-		require.NoError(t, err)
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	dial()
-	dial()
-	first := <-accepted
-	second := <-accepted
-	refused := dial()
-	require.NoError(t, refused.SetReadDeadline(time.Now().Add(deadline)))
-	_, err = refused.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF, "it was not closed")
-	require.Empty(t, accepted)
-	require.NoError(t, first.Close())
-	_ = first.Close() // releases nothing more
-	dial()
-	third := <-accepted
-	refused = dial()
-	require.NoError(t, refused.SetReadDeadline(time.Now().Add(deadline)))
-	_, err = refused.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF, "closing twice released two")
-	require.NoError(t, l.Close())
-	second.Close()
-	third.Close()
 }
 
 // TestASignalIsWrittenAnew: only what its workflow knows gets through, each field once.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/peer"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/virtflow/virtflow/internal/inflight"
 )
 
 const (
@@ -92,11 +93,7 @@ func hostOf(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
-	if err != nil {
-		return p.Addr.String()
-	}
-	return host
+	return inflight.Host(p.Addr.String())
 }
 
 // rateLimits has a rate limiter for each name.

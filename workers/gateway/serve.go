@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/zerologr"
 	"github.com/rs/zerolog"
 	"go.temporal.io/api/workflowservice/v1"
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/virtflow/virtflow/internal/certificates"
+	"github.com/virtflow/virtflow/internal/inflight"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 )
@@ -110,8 +110,8 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 		}
 	})
 	all.Go(func() {
-		if err := server.Serve(netutil.LimitListener(newQuotaListener(listener, connectionsPerAddress),
-			maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		limited := &inflight.Listener{Listener: listener, Max: maxConnections, Each: connectionsPerAddress}
+		if err := server.Serve(limited); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("serving nodes: %w", err)
 		}
 	})
