@@ -267,12 +267,12 @@ func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch 
 // growing steps.
 const (
 	firstLook = 100 * time.Millisecond
-	lastLook  = 15 * time.Second
+	looks     = 8 // the last one 13 s after the one before
 )
 
 func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exited <-chan error) error {
-	pause := firstLook
-	look := time.NewTimer(pause)
+	pauses := wait.Backoff{Duration: firstLook, Factor: 2, Steps: looks}
+	look := time.NewTimer(pauses.Step())
 	defer look.Stop()
 	for {
 		l.refresh()
@@ -286,8 +286,8 @@ func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exit
 			return nil
 		case <-l.kick:
 		case <-look.C:
-			if pause *= 2; pause <= lastLook {
-				look.Reset(pause)
+			if pauses.Steps > 0 {
+				look.Reset(pauses.Step())
 			}
 		}
 	}

@@ -197,10 +197,13 @@ func Summary(s string) string { return contract.Cut(s, maxSummary) }
 
 // Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at
 // most two minutes.
-func Pause(count int) time.Duration {
-	d := time.Second
-	for i := 1; i < count && d < 2*time.Minute; i++ {
+func Pause(count int) time.Duration { return Backoff(count, time.Second, 2*time.Minute) }
+
+// Backoff is the pause after count tries in a row: first, doubled with each more, at most longest.
+func Backoff(count int, first, longest time.Duration) time.Duration {
+	d := first
+	for i := 1; i < count && d < longest; i++ {
 		d *= 2
 	}
-	return min(d, 2*time.Minute)
+	return min(d, longest)
 }

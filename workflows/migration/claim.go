@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // Claim is what was said to the instance last, and what it has answered.
@@ -43,11 +44,7 @@ const (
 
 // pause is doubled with each try.
 func pause(tries int, first time.Duration) time.Duration {
-	d := first
-	for i := 1; i < tries && d < pauseLongest; i++ {
-		d *= 2
-	}
-	return min(d, pauseLongest)
+	return entity.Backoff(tries, first, pauseLongest)
 }
 
 // rank orders stages.

@@ -11,16 +11,21 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Restarts: the first is nearly at once, so that a test that kills something
 // waits for the component and not for us; what keeps failing slows down.
 const (
 	backoffMin = 200 * time.Millisecond
-	backoffMax = 10 * time.Second
 	// settled is how long a process runs until its next end counts as a first one.
 	settled = 20 * time.Second
 )
+
+// restarts are the pauses before each further start, 10 s at most.
+func restarts() wait.Backoff {
+	return wait.Backoff{Duration: backoffMin, Factor: 2, Steps: 6, Cap: 10 * time.Second}
+}
 
 // process keeps one process running.
 type process struct {
@@ -53,7 +58,7 @@ func newProcess(s Spec, o Options) *process {
 // ending it is stop's business.
 func (p *process) keep(ctx context.Context) {
 	h := p.takeOver(ctx)
-	for delay := backoffMin; ctx.Err() == nil; {
+	for delays := restarts(); ctx.Err() == nil; {
 		var err error
 		if h == nil {
 			h, err = p.start(ctx)
@@ -67,7 +72,7 @@ func (p *process) keep(ctx context.Context) {
 			p.log.Warn().Str("end", h.end).Msg("process ended")
 			p.set(Backoff, nil, h.end)
 			if time.Since(h.since) > settled {
-				delay = backoffMin
+				delays = restarts()
 			}
 		} else if err != nil && ctx.Err() == nil {
 			p.log.Warn().Err(err).Msg("process does not start")
@@ -77,9 +82,8 @@ func (p *process) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-p.wake:
-			delay = backoffMin
-		case <-time.After(delay):
-			delay = min(2*delay, backoffMax)
+			delays = restarts()
+		case <-time.After(delays.Step()):
 		}
 		for p.isHalted() && ctx.Err() == nil {
 			p.set(Stopped, nil, "")
