@@ -8,14 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -30,10 +31,11 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// FrontProxy believes identities that come with the front proxy's certificate, and no others. It follows changes of its
-// ConfigMap, and is safe for concurrent use.
+// FrontProxy believes identities that come with the front proxy's certificate, and no others: it judges them by the
+// library of all aggregated API servers. It follows changes of its ConfigMap, and is safe for concurrent use.
 type FrontProxy struct {
-	// Reader reads the ConfigMap; from a cache, for it is asked at each request.
+	// Reader reads the ConfigMap; from a cache, for it is asked at each request. (The library's own controller would
+	// watch it a second time.)
 	Reader client.Reader
 
 	mu      sync.Mutex
@@ -41,42 +43,44 @@ type FrontProxy struct {
 	parsed  *frontProxy
 }
 
-// frontProxy is the ConfigMap, read.
+// frontProxy is what the ConfigMap makes.
 type frontProxy struct {
-	roots        *x509.CertPool
-	allowed      []string // common names; none: any
-	user, uid    []string // headers
-	group, extra []string
+	// known is who shows the front proxy's certificate, and identity what such a client says of a user.
+	known, identity authenticator.Request
 }
 
 // errUnauthenticated is KubeVirt's word for a request that does not come through the front proxy.
 var errUnauthenticated = &Plain{Code: http.StatusUnauthorized, Text: "request is not authenticated"}
 
-// Identify says who is behind a request, or a Plain error with code 401.
-func (f *FrontProxy) Identify(r *http.Request, now time.Time) (User, error) {
+// Identify says who is behind a request, or a Plain error with code 401. It takes what says so off the request.
+func (f *FrontProxy) Identify(r *http.Request) (User, error) {
 	config, err := f.config(r.Context())
 	if err != nil {
 		return User{}, Unavailable("Who asks cannot be verified: " + err.Error() + ".")
 	}
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !config.believes(r.TLS.PeerCertificates, now) {
+	if !shows(config.known, r.TLS) {
 		return User{}, errUnauthenticated
 	}
-	u := User{Name: firstOf(r.Header, config.user), UID: firstOf(r.Header, config.uid),
-		Groups: allOf(r.Header, config.group)}
+	said, ok, err := config.identity.AuthenticateRequest(r)
 	switch {
-	case u.Name == "":
+	case err != nil || !ok:
 		return User{}, &Plain{Code: http.StatusUnauthorized, Text: "a valid user header is required for authorization"}
-	case len(u.Groups) == 0:
+	case len(said.User.GetGroups()) == 0:
 		return User{}, &Plain{Code: http.StatusUnauthorized, Text: "a valid group header is required for authorization"}
 	}
-	u.Extra = extraOf(r.Header, config.extra)
-	return u, nil
+	u := said.User
+	return User{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}, nil
 }
 
 // Knows says whether a client has shown the front proxy's certificate.
-func (f *FrontProxy) Knows(ctx context.Context, state *tls.ConnectionState, now time.Time) bool {
+func (f *FrontProxy) Knows(ctx context.Context, state *tls.ConnectionState) bool {
 	config, err := f.config(ctx)
-	return err == nil && len(state.PeerCertificates) > 0 && config.believes(state.PeerCertificates, now)
+	return err == nil && shows(config.known, state)
+}
+
+func shows(known authenticator.Request, state *tls.ConnectionState) bool {
+	_, ok, err := known.AuthenticateRequest(&http.Request{TLS: state})
+	return ok && err == nil
 }
 
 // config is the ConfigMap as it is now, parsed again only when it has changed.
@@ -99,21 +103,23 @@ func (f *FrontProxy) config(ctx context.Context) (*frontProxy, error) {
 }
 
 func parseFrontProxy(data map[string]string) (*frontProxy, error) {
-	p := &frontProxy{roots: x509.NewCertPool()}
-	if !p.roots.AppendCertsFromPEM([]byte(data["requestheader-client-ca-file"])) {
+	verify := x509request.DefaultVerifyOptions()
+	verify.Roots = x509.NewCertPool()
+	if !verify.Roots.AppendCertsFromPEM([]byte(data["requestheader-client-ca-file"])) {
 		return nil, errors.New("requestheader-client-ca-file has no certificate: the API server's aggregation layer " +
 			"is not set up")
 	}
+	var names, user, uid, group, extra headerrequest.StaticStringSlice
 	for _, f := range []struct {
 		key      string
-		into     *[]string
+		into     *headerrequest.StaticStringSlice
 		fallback string
 	}{
-		{"requestheader-allowed-names", &p.allowed, ""},
-		{"requestheader-username-headers", &p.user, "X-Remote-User"},
-		{"requestheader-uid-headers", &p.uid, ""}, // a front proxy that does not know it does not strip it either
-		{"requestheader-group-headers", &p.group, "X-Remote-Group"},
-		{"requestheader-extra-headers-prefix", &p.extra, "X-Remote-Extra-"},
+		{"requestheader-allowed-names", &names, ""}, // common names; none: any
+		{"requestheader-username-headers", &user, "X-Remote-User"},
+		{"requestheader-uid-headers", &uid, ""}, // a front proxy that does not know it does not strip it either
+		{"requestheader-group-headers", &group, "X-Remote-Group"},
+		{"requestheader-extra-headers-prefix", &extra, "X-Remote-Extra-"},
 	} {
 		if text := data[f.key]; text != "" {
 			if err := json.Unmarshal([]byte(text), f.into); err != nil {
@@ -126,55 +132,12 @@ func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 			*f.into = append(*f.into, f.fallback)
 		}
 	}
-	return p, nil
-}
-
-// believes says whether a chain ends at the front proxy's CA, is meant for clients, and has a name that is allowed.
-func (p *frontProxy) believes(chain []*x509.Certificate, now time.Time) bool {
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: p.roots, Intermediates: between, CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	anybody := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{}, true, nil
 	})
-	return err == nil && (len(p.allowed) == 0 || slices.Contains(p.allowed, chain[0].Subject.CommonName))
-}
-
-func firstOf(h http.Header, names []string) string {
-	for _, n := range names {
-		if v := h.Get(n); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-func allOf(h http.Header, names []string) []string {
-	var all []string
-	for _, n := range names {
-		all = append(all, h.Values(n)...)
-	}
-	return all
-}
-
-// extraOf collects what headers with one of the prefixes say; the rest of a header's name is the key, escaped as in a
-// URL.
-func extraOf(h http.Header, prefixes []string) map[string][]string {
-	extra := map[string][]string{}
-	for name, values := range h {
-		for _, p := range prefixes {
-			if len(name) <= len(p) || !strings.EqualFold(name[:len(p)], p) {
-				continue
-			}
-			key := strings.ToLower(name[len(p):])
-			if plain, err := url.PathUnescape(key); err == nil {
-				key = plain
-			}
-			extra[key] = append(extra[key], values...)
-			break
-		}
-	}
-	return extra
+	return &frontProxy{
+		known: x509request.NewDynamicCAVerifier(
+			func() (x509.VerifyOptions, bool) { return verify, true }, anybody, names),
+		identity: headerrequest.NewDynamic(user, uid, group, extra),
+	}, nil
 }

@@ -135,11 +135,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // FromFrontProxy says whether a client has shown the certificate of the API server's front proxy.
 func (s *Service) FromFrontProxy(state *tls.ConnectionState) bool {
-	return s.proxy.Knows(context.Background(), state, time.Now())
+	return s.proxy.Knows(context.Background(), state)
 }
 
 // Authenticate says who is behind a request that the front proxy sends on. The error is for Fail.
-func (s *Service) Authenticate(r *http.Request) (User, error) { return s.proxy.Identify(r, time.Now()) }
+func (s *Service) Authenticate(r *http.Request) (User, error) { return s.proxy.Identify(r) }
 
 // note records a request that was let in.
 func (s *Service) note(route Route, r *Request, code int, took time.Duration, err error) {
@@ -172,7 +172,7 @@ var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Met
 // admit finds out what is asked for, by whom, and whether they may: in that order, so that an unauthenticated caller
 // learns nothing.
 func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
-	user, err := s.proxy.Identify(r, time.Now())
+	user, err := s.proxy.Identify(r)
 	if err != nil {
 		return Route{}, nil, err
 	}

@@ -98,8 +98,15 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 		}
 		return err
 	})
+	// Without a file system on a disk there is nothing to freeze.
+	types, leave := m.login(t)
+	types("mke2fs /dev/vdb && mkdir -p /mnt && mount -t ext4 /dev/vdb /mnt && echo mounted-$((1+1))\n", "mounted-2")
+	types("exit\n", "login: ")
+	leave()
 	m.mustPut(vmis, "freeze", `{"unfreezeTimeout":"5m"}`)
+	m.untilFrozen("frozen")
 	m.mustPut(vmis, "unfreeze", "{}")
+	m.untilFrozen("")
 	m.backupHook("pre")
 	m.untilFrozen("frozen")
 	m.backupHook("post")

@@ -1,25 +1,22 @@
 package archive
 
 import (
-	"archive/tar"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
 // Config is what a container started from the image gets unless its pod says otherwise.
-type Config struct {
-	User       string   `json:"User,omitempty"`
-	Env        []string `json:"Env,omitempty"`
-	Entrypoint []string `json:"Entrypoint,omitempty"`
-	Cmd        []string `json:"Cmd,omitempty"`
-	WorkingDir string   `json:"WorkingDir,omitempty"`
-}
+type Config = v1.Config
 
 // Image is one image to write. Layers are paths of uncompressed tar files, lowest first.
 type Image struct {
@@ -28,106 +25,62 @@ type Image struct {
 	Config    Config
 }
 
-type rootFS struct {
-	Type    string   `json:"type"`
-	DiffIDs []string `json:"diff_ids"`
-}
-
-type imageConfig struct {
-	Architecture string    `json:"architecture"`
-	OS           string    `json:"os"`
-	Created      string    `json:"created"`
-	Config       Config    `json:"config"`
-	RootFS       rootFS    `json:"rootfs"`
-	History      []history `json:"history"`
-}
-
-type history struct {
-	Created   string `json:"created"`
-	CreatedBy string `json:"created_by"`
-}
-
-type manifest struct {
-	Config   string
-	RepoTags []string
-	Layers   []string
-}
-
 // Write writes the archive of an image.
 func Write(w io.Writer, image Image) error {
-	created := tree.Epoch.Format("2006-01-02T15:04:05Z")
-	config := imageConfig{
-		Architecture: "amd64", OS: "linux", Created: created, Config: image.Config, RootFS: rootFS{Type: "layers"},
+	tag, err := name.NewTag(image.Reference)
+	if err != nil {
+		return fmt.Errorf("name of the image: %w", err)
 	}
-	entry := manifest{RepoTags: []string{image.Reference}}
-	for _, layer := range image.Layers {
-		digest, err := FileDigest(layer)
+	created := v1.Time{Time: tree.Epoch}
+	made, err := mutate.ConfigFile(empty.Image,
+		&v1.ConfigFile{Architecture: "amd64", OS: "linux", Created: created, Config: image.Config})
+	if err != nil {
+		return fmt.Errorf("configuration of the image: %w", err)
+	}
+	for _, path := range image.Layers {
+		l, err := newLayer(path)
 		if err != nil {
 			return err
 		}
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, "sha256:"+digest)
-		config.History = append(config.History, history{Created: created, CreatedBy: "deploy/images"})
-		entry.Layers = append(entry.Layers, digest+".tar")
-	}
-	configJSON, err := json.Marshal(config)
-	if err != nil {
-		return fmt.Errorf("encode image configuration: %w", err)
-	}
-	sum := sha256.Sum256(configJSON)
-	entry.Config = hex.EncodeToString(sum[:]) + ".json"
-	manifestJSON, err := json.Marshal([]manifest{entry})
-	if err != nil {
-		return fmt.Errorf("encode image manifest: %w", err)
-	}
-
-	out := tar.NewWriter(w)
-	if err := writeBytes(out, "manifest.json", manifestJSON); err != nil {
-		return err
-	}
-	if err := writeBytes(out, entry.Config, configJSON); err != nil {
-		return err
-	}
-	for i, layer := range image.Layers {
-		if err := writeFile(out, entry.Layers[i], layer); err != nil {
-			return err
+		made, err = mutate.Append(made,
+			mutate.Addendum{Layer: l, History: v1.History{Created: created, CreatedBy: "deploy/images"}})
+		if err != nil {
+			return fmt.Errorf("append layer %s: %w", path, err)
 		}
 	}
-	return out.Close()
-}
-
-func header(name string, size int64) *tar.Header {
-	return &tar.Header{Name: name, Mode: 0o644, Size: size, ModTime: tree.Epoch, Typeflag: tar.TypeReg,
-		Format: tar.FormatPAX}
-}
-
-func writeBytes(out *tar.Writer, name string, data []byte) error {
-	if err := out.WriteHeader(header(name, int64(len(data)))); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if _, err := out.Write(data); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	if err := tarball.Write(tag, made, w); err != nil {
+		return fmt.Errorf("write image %s: %w", image.Reference, err)
 	}
 	return nil
 }
 
-func writeFile(out *tar.Writer, name, source string) error {
-	in, err := os.Open(source)
-	if err != nil {
-		return fmt.Errorf("write layer: %w", err)
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return fmt.Errorf("write layer: %w", err)
-	}
-	if err := out.WriteHeader(header(name, info.Size())); err != nil {
-		return fmt.Errorf("write layer %s: %w", source, err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return fmt.Errorf("write layer %s: %w", source, err)
-	}
-	return nil
+// layer is a tar file as it is: the library's own layers are compressed, which takes longer than all the rest, for
+// archives that never leave the machine.
+type layer struct {
+	path string
+	hash v1.Hash
+	size int64
 }
+
+func newLayer(path string) (*layer, error) {
+	digest, err := FileDigest(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("layer: %w", err)
+	}
+	return &layer{path: path, hash: v1.Hash{Algorithm: "sha256", Hex: digest}, size: info.Size()}, nil
+}
+
+// Digest, DiffID, Compressed, Uncompressed, Size and MediaType implement v1.Layer.
+func (l *layer) Digest() (v1.Hash, error)             { return l.hash, nil }
+func (l *layer) DiffID() (v1.Hash, error)             { return l.hash, nil }
+func (l *layer) Compressed() (io.ReadCloser, error)   { return os.Open(l.path) }
+func (l *layer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
+func (l *layer) Size() (int64, error)                 { return l.size, nil }
+func (l *layer) MediaType() (types.MediaType, error)  { return types.DockerUncompressedLayer, nil }
 
 // FileDigest is a file's SHA-256 in hexadecimal digits.
 func FileDigest(name string) (string, error) {
@@ -136,9 +89,9 @@ func FileDigest(name string) (string, error) {
 		return "", fmt.Errorf("hash: %w", err)
 	}
 	defer in.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, in); err != nil {
+	sum, _, err := v1.SHA256(in)
+	if err != nil {
 		return "", fmt.Errorf("hash %s: %w", name, err)
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return sum.Hex, nil
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,19 +37,21 @@ func TestArchiveNamesItsPartsByTheirHashes(t *testing.T) {
 		parts[header.Name], err = io.ReadAll(in)
 		require.NoError(t, err)
 	}
-	var manifests []manifest
+	var manifests tarball.Manifest
 	require.NoError(t, json.Unmarshal(parts["manifest.json"], &manifests))
 	require.Len(t, manifests, 1)
 	require.Equal(t, []string{"localhost/virtflow/x:1"}, manifests[0].RepoTags)
 	require.Equal(t, []byte("a layer"), parts[manifests[0].Layers[0]])
 
-	var config imageConfig
+	var config v1.ConfigFile
 	require.NoError(t, json.Unmarshal(parts[manifests[0].Config], &config))
 	sum := sha256.Sum256([]byte("a layer"))
-	require.Equal(t, []string{"sha256:" + hex.EncodeToString(sum[:])}, config.RootFS.DiffIDs)
+	require.Equal(t, []v1.Hash{{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}}, config.RootFS.DiffIDs)
 	require.Equal(t, "107:107", config.Config.User)
 }
 
 func TestMissingLayerIsAnError(t *testing.T) {
-	require.ErrorContains(t, Write(io.Discard, Image{Layers: []string{"/nowhere.tar"}}), "/nowhere.tar")
+	require.ErrorContains(t, Write(io.Discard, Image{Reference: "localhost/virtflow/x:1",
+		Layers: []string{"/nowhere.tar"}}), "/nowhere.tar")
+	require.ErrorContains(t, Write(io.Discard, Image{Reference: "No Name"}), "No Name")
 }
