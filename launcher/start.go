@@ -222,7 +222,7 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := l.fileSystems(ctx)
+	sockets, err := l.fileSystems()
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (l *Launcher) build(
 }
 
 // fileSystems has a daemon for each that the guest has by virtiofs, and returns their sockets.
-func (l *Launcher) fileSystems(ctx context.Context) (map[string]string, error) {
+func (l *Launcher) fileSystems() (map[string]string, error) {
 	list, err := virtiofs.Plan(l.vmi, virtiofs.Directories{
 		Claims: l.cfg.Claims, Files: l.cfg.Files, Sockets: l.cfg.Private})
 	if err != nil || len(list) == 0 {
@@ -267,7 +267,7 @@ func (l *Launcher) fileSystems(ctx context.Context) (map[string]string, error) {
 	for _, s := range list {
 		sockets[s.Name] = s.Socket
 	}
-	return sockets, l.daemons.Run(ctx, list)
+	return sockets, l.daemons.Run(list)
 }
 
 // ownCPUs are those that the node has given this pod, where the guest is to have them for itself.

@@ -49,6 +49,7 @@ func command() *cobra.Command {
 	_ = noMetrics.Value.Set("")
 	cmd.AddCommand(kvm.TrialCommand(), probeCommand(), capabilitiesCommand(&options{}))
 	cmd.AddCommand(backup.Commands()...)
+	cmd.AddCommand(virtiofs.Command())
 	return cmd
 }
 
@@ -132,7 +133,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	return launcher.New(o.launcher, vmi, launcher.Tools{
 		Hypervisor:  libvirt,
 		Disks:       disk.NewPreparer(o.qemuImg, processes),
-		FileSystems: virtiofs.New(o.virtiofsd, processes, log),
+		FileSystems: virtiofs.New("/proc/self/exe", o.virtiofsd, processes, log),
 		KVM:         tryKVM(processes),
 	}, log).Run(ctx)
 }

@@ -2,10 +2,10 @@ package virtiofs
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -13,25 +13,19 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
-const (
-	// startLimit is how long a daemon may take until QEMU can connect to it.
-	startLimit = 10 * time.Second
-	lookEvery  = 20 * time.Millisecond
-	// farewell is how long is waited for what a daemon that has ended has written.
-	farewell = time.Second
-)
+// farewell is how long is waited for what a daemon that has ended has written.
+const farewell = time.Second
 
 // Daemons are the processes. Not safe for concurrent use: there is one start of a guest at a time.
 type Daemons struct {
-	program   string
-	processes *reaper.Reaper
-	log       zerolog.Logger
-	running   []daemon
+	launcher, program string
+	processes         *reaper.Reaper
+	log               zerolog.Logger
+	running           []daemon
 }
 
 type daemon struct {
@@ -39,34 +33,46 @@ type daemon struct {
 	ended chan struct{} // closed once it has
 }
 
-// New makes one that runs this program, a virtiofsd.
-func New(program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons {
-	return &Daemons{program: program, processes: processes, log: log}
+// New makes one that runs program, a virtiofsd, by way of the launcher's Command.
+func New(launcher, program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons {
+	return &Daemons{launcher: launcher, program: program, processes: processes, log: log}
 }
 
-// Run has a fresh daemon for each file system, and returns once QEMU can connect to all of them. Each ends by itself
+// Run has a fresh daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
 // with the QEMU that has connected; what is left of an earlier start is ended here.
-func (d *Daemons) Run(ctx context.Context, list []FileSystem) error {
+func (d *Daemons) Run(list []FileSystem) error {
 	for _, old := range d.running {
 		_ = old.cmd.Process.Kill() // it may have ended
 		<-old.ended
 	}
 	d.running = nil
+	if len(list) == 0 {
+		return nil
+	}
+	if err := confinable(); err != nil {
+		return err
+	}
 	for _, s := range list {
-		if err := d.start(ctx, s); err != nil {
+		if err := d.start(s); err != nil {
 			return fmt.Errorf("virtiofsd for volume %s: %w", s.Name, err)
 		}
 	}
 	return nil
 }
 
-func (d *Daemons) start(ctx context.Context, s FileSystem) error {
+// start gives a daemon a socket that listens already, so that nobody has to wait until it does.
+func (d *Daemons) start(s FileSystem) error {
 	if err := os.Remove(s.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier one: %w", err)
 	}
-	// It is confined by its container, and has no privileges to confine itself further.
-	cmd := exec.Command(d.program, "--socket-path="+s.Socket, "--shared-dir="+s.Directory, //nolint:gosec // the image's
-		"--sandbox=none", "--cache=auto", "--log-level=warn")
+	socket, err := listen(s.Socket)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()                         //nolint:errcheck // the daemon has its own
+	cmd := exec.Command(d.launcher, commandName, //nolint:gosec // the image's
+		"--program="+d.program, "--shared-dir="+s.Directory)
+	cmd.ExtraFiles = []*os.File{socket}
 	// Its own process group: signals to the launcher's are not for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = farewell
@@ -84,18 +90,25 @@ func (d *Daemons) start(ctx context.Context, s FileSystem) error {
 		err := d.processes.Wait(cmd)
 		_ = input.Close()
 		copied.Wait()
-		d.log.Info().Str("volume", s.Name).AnErr("err", err).Msg("virtiofsd has ended")
+		d.log.Warn().Str("volume", s.Name).AnErr("err", err).Msg("virtiofsd has ended")
 		close(began.ended)
 	}()
-	return wait.PollUntilContextTimeout(ctx, lookEvery, startLimit, true, func(context.Context) (bool, error) {
-		select {
-		case <-began.ended:
-			return false, errors.New("it ended at once; its messages are in this container's log")
-		default:
-		}
-		_, err := os.Stat(s.Socket)
-		return err == nil, nil //nolint:nilerr // it is not there yet
-	})
+	return nil
+}
+
+// listen makes a Unix socket, and leaves its file when the listener is closed: the daemon goes on with it.
+func listen(path string) (*os.File, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("making its socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close() //nolint:errcheck // the file stays
+	f, err := l.File()
+	if err != nil {
+		return nil, fmt.Errorf("handing on its socket: %w", err)
+	}
+	return f, nil
 }
 
 // copyLog repeats what a daemon writes in the launcher's log.

@@ -2,10 +2,15 @@ package virtiofs_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -44,29 +49,79 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestDaemons: each start has daemons of its own, and one that ends at once fails it, with its words in the log.
+// TestDaemons: each start has daemons of its own, whose sockets take connections at once.
 func TestDaemons(t *testing.T) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "virtiofsd")
-	runs := func(script string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is to be run
-	}
+	program := filepath.Join(dir, "launcher")
+	script := "#!/bin/sh\necho \"$@\" >>" + dir + "/runs\ntest -S /dev/fd/3 && echo socket >>" + dir +
+		"/runs\necho it speaks >&2\nexec sleep 100\n"
+	require.NoError(t, os.WriteFile(program, []byte(script), 0o700)) //nolint:gosec // it is to be run
 	processes := reaper.New()
 	go processes.Reap(t.Context())
 	var log strings.Builder
-	d := virtiofs.New(program, processes, zerolog.New(zerolog.SyncWriter(&log)))
-	list := []virtiofs.FileSystem{{Name: "a", Directory: dir, Socket: filepath.Join(dir, "a.sock")}}
+	d := virtiofs.New(program, "/virtiofsd", processes, zerolog.New(zerolog.SyncWriter(&log)))
+	list := []virtiofs.FileSystem{{Name: "a", Directory: "/dir", Socket: filepath.Join(dir, "a.sock")}}
+	for range 2 {
+		require.NoError(t, d.Run(list))
+		conn, err := net.Dial("unix", list[0].Socket)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.Eventually(t, func() bool {
+			ran, err := os.ReadFile(dir + "/runs")
+			return err == nil && strings.HasSuffix(string(ran), "virtiofsd --program=/virtiofsd --shared-dir=/dir\nsocket\n")
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	require.NoError(t, d.Run(nil))
+	require.Contains(t, log.String(), "virtiofsd: it speaks")
+	require.Equal(t, 2, strings.Count(log.String(), "virtiofsd has ended"))
+	_, err := net.Dial("unix", list[0].Socket)
+	require.Error(t, err, "a daemon that has ended leaves nobody waiting")
+}
 
-	runs(`s=${1#--socket-path=}; echo "$2" >> "$s".runs; touch "$s"; exec sleep 100`)
-	require.NoError(t, d.Run(t.Context(), list))
-	require.NoError(t, d.Run(t.Context(), list), "QEMU has not connected to the first")
-	ran, err := os.ReadFile(list[0].Socket + ".runs")
+// asDaemon has this test's program be what the launcher becomes.
+const asDaemon = "VIRTFLOW_TEST_AS_VIRTIOFSD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDaemon) != "" {
+		if err := virtiofs.Command().Execute(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestADaemonIsConfined: what it is asked to do with names that lead out of its directory fails.
+func TestADaemonIsConfined(t *testing.T) {
+	root := t.TempDir()
+	shared := filepath.Join(root, "shared")
+	for _, dir := range []string{shared, filepath.Join(shared, "sub"), filepath.Join(root, "sockets")} {
+		require.NoError(t, os.Mkdir(dir, 0o700))
+	}
+	for file, content := range map[string]string{"shared/mine": "mine", "sockets/theirs": "theirs", "claim": "other"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(content), 0o600))
+	}
+	script := `cd "${2#--shared-dir=}"; cat mine; mv mine sub/; cat ../claim; rm ../sockets/theirs; mv sub/mine ../claim
+		ln -s x ../sockets/link; echo new >../claim; mkdir ../dir; echo "done as $1"`
+	program := filepath.Join(shared, "program")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is to be run
+	self, err := os.Executable()
 	require.NoError(t, err)
-	require.Equal(t, strings.Repeat("--shared-dir="+dir+"\n", 2), string(ran))
-
-	runs("echo no such directory >&2; exit 1")
-	require.ErrorContains(t, d.Run(t.Context(), list), "virtiofsd for volume a: it ended at once")
-	require.Contains(t, log.String(), "no such directory")
-	require.NoError(t, d.Run(t.Context(), nil))
+	cmd := exec.Command(self, "--program="+program, "--shared-dir="+shared)
+	cmd.Env = append(os.Environ(), asDaemon+"=yes")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.True(t, strings.HasPrefix(string(out), "mine"), "%s", out)
+	require.Contains(t, string(out), "done as --fd=3")
+	require.NotContains(t, string(out), "other")
+	var left []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			content, _ := os.ReadFile(path)
+			left = append(left, strings.TrimPrefix(path, root)+": "+strings.SplitN(string(content), "\n", 2)[0])
+		}
+		return err
+	}))
+	require.Equal(t, []string{"/claim: other", "/shared/program: #!/bin/sh", "/shared/sub/mine: mine",
+		"/sockets/theirs: theirs"}, left)
 }
