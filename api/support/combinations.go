@@ -2,8 +2,10 @@ package support
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
@@ -25,6 +27,9 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
 		volumes[v.Name] = v
+		if problems := validation.IsDNS1123Subdomain(v.Name); len(problems) > 0 {
+			refuse(fmt.Sprintf(".volumes[%d].name", i), ": "+problems[0])
+		}
 		if v.EmptyDisk != nil && v.EmptyDisk.Capacity.Value() < 1<<20 {
 			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported yet")
 		}
@@ -68,10 +73,22 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	for i, f := range spec.Domain.Devices.Filesystems {
+		at := fmt.Sprintf(".domain.devices.filesystems[%d].name", i)
 		if v := volumes[f.Name]; v == nil || !hasFiles(v) {
-			refuse(fmt.Sprintf(".domain.devices.filesystems[%d].name", i), ": a file system that is no volume of the "+
-				"kinds persistentVolumeClaim, dataVolume, configMap, secret, serviceAccount and downwardAPI is not "+
-				"supported yet")
+			refuse(at, ": a file system that is no volume of the kinds persistentVolumeClaim, dataVolume, configMap, "+
+				"secret, serviceAccount and downwardAPI is not supported yet")
+		}
+		if len(f.Name) > maxTag {
+			refuse(at, fmt.Sprintf(": more than %d bytes are not supported yet", maxTag))
+		}
+		if slices.ContainsFunc(spec.Domain.Devices.Filesystems[:i], func(o kubevirtv1.Filesystem) bool {
+			return o.Name == f.Name
+		}) {
+			refuse(at, ": a second file system of one volume is not supported yet")
+		}
+		if slices.ContainsFunc(spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool { return d.Name == f.Name }) {
+			// The guest could put a link to something else where the launcher opens the disk.
+			refuse(at, ": a volume that is a disk as well is not supported yet")
 		}
 	}
 	for i, n := range spec.Domain.Devices.Interfaces {
@@ -82,6 +99,9 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	}
 	return causes
 }
+
+// maxTag is what virtio has room for in the tag by which a guest mounts a file system, in bytes.
+const maxTag = 36
 
 // hasFiles says that a volume is a directory in the launcher's pod.
 func hasFiles(v *kubevirtv1.Volume) bool {

@@ -15,7 +15,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			{"name": "a"}, {"name": "drive", "cdrom": {}}, {"name": "b", "cdrom": {}}, {"name": "e", "io": "native", "cache": "writeback"},
 			{"name": "f", "io": "native", "tag": "t"}, {"name": "e", "shareable": true}, {"name": "g", "shareable": true, "disk": {"bus": "virtio"}},
 			{"name": "g", "disk": {}}
-		], "interfaces": [{"name": "n"}, {"name": "m", "tag": "t"}]}},
+		], "filesystems": [{"name": "p", "virtiofs": {}}, {"name": "p", "virtiofs": {}}, {"name": "g", "virtiofs": {}},
+			{"name": "a-name-of-thirty-seven-bytes-as-a-tag", "virtiofs": {}}, {"name": "a", "virtiofs": {}}],
+		"interfaces": [{"name": "n"}, {"name": "m", "tag": "t"}]}},
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
 			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
@@ -23,7 +25,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			{"name": "l", "secret": {"secretName": "s", "volumeLabel": "a label of thirty-two characters"}},
 			{"name": "m", "secret": {"secretName": "s", "volumeLabel": "a label of more, thirty-three bytes"}},
 			{"name": "n", "configMap": {"name": "s", "volumeLabel": "a label of more, thirty-three bytes"}},
-			{"name": "o", "downwardAPI": {"volumeLabel": "a label of more, thirty-three bytes"}}
+			{"name": "o", "downwardAPI": {"volumeLabel": "a label of more, thirty-three bytes"}},
+			{"name": "p", "configMap": {"name": "s"}}, {"name": "a-name-of-thirty-seven-bytes-as-a-tag", "secret": {"secretName": "s"}},
+			{"name": "../x", "configMap": {"name": "s"}}
 		]
 	}`), &spec))
 	var got []string
@@ -38,13 +42,22 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"spec.volumes[8].secret.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[9].configMap.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[10].downwardAPI.volumeLabel: more than 32 bytes are not supported yet",
+		"spec.volumes[13].name: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+			"and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+			`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
 		"spec.domain.devices.disks[4].tag: told by a config drive, is not supported yet",
 		"spec.domain.devices.disks[5].shareable: a volume that belongs to one pod is not supported yet",
 		"spec.domain.devices.disks[7].disk.bus: a disk on sata with a claim that is mounted read-only is not supported yet",
+		"spec.domain.devices.filesystems[1].name: a second file system of one volume is not supported yet",
+		"spec.domain.devices.filesystems[2].name: a volume that is a disk as well is not supported yet",
+		"spec.domain.devices.filesystems[3].name: more than 36 bytes are not supported yet",
+		"spec.domain.devices.filesystems[4].name: a file system that is no volume of the kinds persistentVolumeClaim, " +
+			"dataVolume, configMap, secret, serviceAccount and downwardAPI is not supported yet",
+		"spec.domain.devices.filesystems[4].name: a volume that is a disk as well is not supported yet",
 		"spec.domain.devices.interfaces[1].tag: told by a config drive, is not supported yet",
 	}, got)
-	spec.Volumes = spec.Volumes[:1]
+	spec.Volumes, spec.Domain.Devices.Filesystems = spec.Volumes[:1], nil
 	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
 	require.Empty(t, Combinations(&spec, "spec"), "without a config drive nobody is told a tag")
 }

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 )
@@ -73,11 +75,11 @@ func serviceAccount(vmi *kubevirt.VirtualMachineInstance) string {
 }
 
 // accessCredentials brings each Secret that accessCredentials name to a directory of its name.
-func accessCredentials(vmi *kubevirt.VirtualMachineInstance) ([]corev1.Volume, []corev1.VolumeMount) {
+func accessCredentials(vmi *kubevirt.VirtualMachineInstance) ([]corev1.Volume, []corev1.VolumeMount, error) {
 	var volumes []corev1.Volume
 	var mounts []corev1.VolumeMount
 	known := map[string]bool{}
-	for _, c := range vmi.Spec.AccessCredentials {
+	for i, c := range vmi.Spec.AccessCredentials {
 		var secret *kubevirt.AccessCredentialSecretSource
 		switch {
 		case c.SSHPublicKey != nil:
@@ -88,6 +90,9 @@ func accessCredentials(vmi *kubevirt.VirtualMachineInstance) ([]corev1.Volume, [
 		if secret == nil || secret.SecretName == "" || known[secret.SecretName] {
 			continue
 		}
+		if err := safeName(secret.SecretName); err != nil {
+			return nil, nil, fmt.Errorf("spec.accessCredentials[%d]: secretName: %w", i, err)
+		}
 		known[secret.SecretName] = true
 		name := volumeName("access-cred", secret.SecretName)
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -95,5 +100,5 @@ func accessCredentials(vmi *kubevirt.VirtualMachineInstance) ([]corev1.Volume, [
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: credentialsDir + secret.SecretName,
 			ReadOnly: true})
 	}
-	return volumes, mounts
+	return volumes, mounts, nil
 }

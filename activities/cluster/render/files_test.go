@@ -48,6 +48,30 @@ func TestWhatVolumesOfFilesReferTo(t *testing.T) {
 	}
 }
 
+// TestNamesAreNoPaths: nothing is mounted but where the launcher looks for it, whatever a user calls it.
+func TestNamesAreNoPaths(t *testing.T) {
+	const path = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/../../../../usr/bin"
+	for _, source := range []kubevirt.VolumeSource{
+		{ConfigMap: &kubevirt.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}},
+		{ContainerDisk: &kubevirt.ContainerDiskSource{Image: "x"}},
+		{CloudInitNoCloud: &kubevirt.CloudInitNoCloudSource{}},
+		{EmptyDisk: &kubevirt.EmptyDiskSource{}},
+	} {
+		for _, name := range []string{path, "..", ".", "", "a/b", "A"} {
+			vmi := example()
+			vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: name, VolumeSource: source})
+			_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+			require.ErrorContains(t, err, "is no name of a volume", name)
+		}
+	}
+	vmi := example()
+	vmi.Spec.AccessCredentials = []kubevirt.AccessCredential{{UserPassword: &kubevirt.UserPasswordAccessCredential{
+		Source: kubevirt.UserPasswordAccessCredentialSource{
+			Secret: &kubevirt.AccessCredentialSecretSource{SecretName: "../../../usr/bin"}}}}}
+	_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.ErrorContains(t, err, "spec.accessCredentials[0]")
+}
+
 // TestAConfigDriveIsAsANoCloud: its data is in the Secret, and in nothing that others can read.
 func TestAConfigDriveIsAsANoCloud(t *testing.T) {
 	vmi := example()

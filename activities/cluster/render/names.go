@@ -25,6 +25,15 @@ func PodName(vmiName, vmiUID string) string {
 // SecretName is the name of the Secret with the inline cloud-init data of a launcher pod.
 func SecretName(podName string) string { return podName + "-cloud-init" }
 
+// safeName refuses names that would not be one directory each: where a user's volume is mounted is made of them.
+// Kubernetes takes a mount path with ".." as it is, and so one over the launcher's own program.
+func safeName(name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("%.64q is no name of a volume: %s", name, problems[0])
+	}
+	return nil
+}
+
 // volumeName is the pod's name for a volume of the VMI: apart from the pod's own volumes, and never too long.
 func volumeName(kind, name string) string {
 	full := kind + "-" + strings.ReplaceAll(name, ".", "-")

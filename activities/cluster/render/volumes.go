@@ -62,6 +62,9 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 	}
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
+		if err := safeName(v.Name); err != nil {
+			return nil, nil, fmt.Errorf("spec.volumes[%d].name: %w", i, err)
+		}
 		_, isClaim := claims.Of(v)
 		switch {
 		case v.ContainerDisk != nil:
@@ -100,8 +103,8 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		return nil, nil, err
 	}
 	volumes, mounts = append(volumes, own...), append(mounts, at...)
-	own, at = accessCredentials(vmi)
-	return append(volumes, own...), append(mounts, at...), nil
+	own, at, err = accessCredentials(vmi)
+	return append(volumes, own...), append(mounts, at...), err
 }
 
 // kernelBoot is the image with the kernel that a guest is started with; nil: it has its own.
