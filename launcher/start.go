@@ -233,6 +233,10 @@ func (l *Launcher) build(
 	if err != nil {
 		return nil, err
 	}
+	tables, err := disk.ACPITables(l.vmi, l.cfg.Files)
+	if err != nil {
+		return nil, err
+	}
 	networks := taps(interfaces)
 	if err := hostNetworks(l.vmi, os.Getenv, networks); err != nil {
 		return nil, err
@@ -243,7 +247,7 @@ func (l *Launcher) build(
 	}
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
-		FileSystems: sockets,
+		FileSystems: sockets, ACPITables: tables,
 		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),

@@ -148,6 +148,8 @@ func domain() []Field {
 		{Path: "domain.machine.type", Values: machines()},
 		{Path: "domain.firmware.uuid"},
 		{Path: "domain.firmware.serial"},
+		{Path: "domain.firmware.acpi.slicNameRef"},
+		{Path: "domain.firmware.acpi.msdmNameRef"},
 		{Path: "domain.features.acpi.enabled"},
 		{Path: "domain.features.apic.enabled"},
 		{Path: "domain.features.apic.endOfInterrupt"},

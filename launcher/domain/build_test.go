@@ -58,6 +58,7 @@ func TestGolden(t *testing.T) {
 		annotations map[string]string
 		cpus        []domain.HostCPU
 		hostDevices domain.HostDevices
+		tables      domain.ACPITables
 	}{
 		"smallest": {spec: `{"domain":{` + guest + `,"devices":{}}}`},
 		"kvm": {spec: `{"domain":{` + guest + `,"cpu":{"sockets":2,"cores":2,"threads":2},"devices":{}}}`,
@@ -74,6 +75,9 @@ func TestGolden(t *testing.T) {
 			"devices":{"tpm":{},"sound":{"name":"card"},"inputs":[{"type":"tablet","bus":"virtio","name":"t"}]}}}`, kvm: true},
 		"file-systems": {spec: `{"domain":{"memory":{"guest":"128Mi","hugepages":{"pageSize":"2Mi"}},
 			"devices":{"filesystems":[{"name":"shared","virtiofs":{}}]}}}`},
+		"licences": {spec: `{"domain":{` + guest + `,"firmware":{"acpi":{"slicNameRef":"slic","msdmNameRef":"msdm"}},"devices":{}}}`,
+			tables: domain.ACPITables{
+				SLIC: "/run/virtflow/files/slic/slic.bin", MSDM: "/run/virtflow/files/msdm/msdm.bin"}},
 		"remembers": {spec: `{"domain":{` + guest + `,"firmware":{"bootloader":{"efi":{"persistent":true}}},"features":{"smm":{}},
 			"devices":{"tpm":{"persistent":true}}}}`},
 		"its-own-kernel": {spec: `{"domain":{` + guest + `,"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0","container":{"image":"x","kernelPath":"/k"}}},
@@ -131,7 +135,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(read(t, c.spec))
-			in.KVM, in.CPUs, in.HostDevices = c.kvm, c.cpus, c.hostDevices
+			in.KVM, in.CPUs, in.HostDevices, in.ACPITables = c.kvm, c.cpus, c.hostDevices, c.tables
 			maps.Copy(in.Volumes, c.volumes)
 			in.VMI.Annotations = c.annotations
 			in.Boot = domain.Boot{Kernel: "/run/virtflow/kernel-boot/k"}
@@ -170,7 +174,6 @@ func TestWhatCannotBeBuiltIsNamed(t *testing.T) {
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"other","masquerade":{}}]}}}`:                           "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"devices":{"interfaces":[{"name":"default","sriov":{}}]}}}`:                              "spec.domain.devices.interfaces[0]",
 		`{"domain":{` + memory + `,"cpu":{"realtime":{}},"devices":{}}}`:                                                    "spec.domain.cpu.realtime",
-		`{"domain":{` + memory + `,"firmware":{"acpi":{}},"devices":{}}}`:                                                   "spec.domain.firmware.acpi",
 	} {
 		_, err := domain.Build(input(read(t, spec)))
 		var invalid *domain.InvalidError

@@ -36,6 +36,7 @@ func operatingSystem(in Input) *libvirtxml.DomainOS {
 	if b := firmware.Bootloader; b != nil && b.BIOS != nil && isTrue(b.BIOS.UseSerial) {
 		os.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
+	os.ACPI = acpiTables(in.ACPITables)
 	if claims.PersistentEFI(spec) {
 		os.NVRam = &libvirtxml.DomainNVRam{NVRam: in.Paths.NVRAM}
 	}
@@ -48,6 +49,20 @@ func operatingSystem(in Input) *libvirtxml.DomainOS {
 		}}
 	}
 	return os
+}
+
+func acpiTables(files ACPITables) *libvirtxml.DomainACPI {
+	var out []libvirtxml.DomainACPITable
+	if files.SLIC != "" {
+		out = append(out, libvirtxml.DomainACPITable{Type: "slic", Path: files.SLIC})
+	}
+	if files.MSDM != "" {
+		out = append(out, libvirtxml.DomainACPITable{Type: "msdm", Path: files.MSDM})
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return &libvirtxml.DomainACPI{Tables: out}
 }
 
 func hasEFI(spec *v1.DomainSpec) bool {

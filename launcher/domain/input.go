@@ -22,8 +22,10 @@ type Input struct {
 	// CPUs are the host's that this launcher may run on; only a guest that has CPUs of its own needs them.
 	CPUs []HostCPU
 	// Boot holds the files of firmware.kernelBoot.
-	Boot  Boot
-	Paths Paths
+	Boot Boot
+	// ACPITables holds the files of firmware.acpi.
+	ACPITables ACPITables
+	Paths      Paths
 }
 
 // Boot is the kernel that the firmware starts without a disk, and its initial RAM disk ("": none).
@@ -31,6 +33,9 @@ type Boot struct {
 	Kernel string
 	Initrd string
 }
+
+// ACPITables are whole tables, with their headers: the licences that some guests look for ("": none).
+type ACPITables struct{ SLIC, MSDM string }
 
 // Volume is the prepared image behind a disk.
 type Volume struct {

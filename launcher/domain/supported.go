@@ -21,7 +21,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 		present bool
 	}{
 		{"spec.domain.launchSecurity", spec.LaunchSecurity != nil},
-		{"spec.domain.firmware.acpi", spec.Firmware != nil && spec.Firmware.ACPI != nil},
 		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
 		{"spec.domain.ioThreads", spec.IOThreads != nil},
 		{"spec.domain.devices.clientPassthrough", devices.ClientPassthrough != nil},

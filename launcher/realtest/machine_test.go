@@ -130,6 +130,26 @@ func TestAKernelOfItsOwn(t *testing.T) {
 	require.Equal(t, "0-3", p.guest("cat /sys/devices/system/cpu/possible"), "a small guest has room for CPUs, too")
 }
 
+// TestLicencesOfTheFirmware: the guest finds the ACPI tables that Secrets bring.
+func TestLicencesOfTheFirmware(t *testing.T) {
+	turns.Take(t, 4)
+	p := newPod(t, vmi(func(spec map[string]any) {
+		spec["domain"].(map[string]any)["firmware"] = map[string]any{
+			"acpi": map[string]any{"slicNameRef": "windows", "msdmNameRef": "key"}}
+		spec["volumes"] = append(spec["volumes"].([]any),
+			map[string]any{"name": "windows", "secret": map[string]any{"secretName": "w"}},
+			map[string]any{"name": "key", "secret": map[string]any{"secretName": "k"}})
+	}))
+	// A header of 36 bytes, and what the table says. QEMU corrects length and checksum.
+	table := func(signature string) string { return signature + strings.Repeat("\x00", 32) + "said: " + signature }
+	p.put("files/windows/slic.bin", table("SLIC"))
+	p.put("files/key/msdm.bin", table("MSDM"))
+	p.boot()
+	for _, name := range []string{"SLIC", "MSDM"} {
+		require.Equal(t, "said: "+name, p.guest("tail -c +37 /sys/firmware/acpi/tables/"+name))
+	}
+}
+
 // TestDevicesOnTheRootComplex: nothing is behind a port, and no port is there.
 func TestDevicesOnTheRootComplex(t *testing.T) {
 	turns.Take(t, 2)

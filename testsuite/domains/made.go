@@ -43,7 +43,7 @@ func xml(
 	d, err := domain.Build(domain.Input{
 		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
 		Boot: boot(launched), CPUs: ownCPUs(vmi, s), HostDevices: hostDevices(launched),
-		FileSystems: fileSystems(launched),
+		FileSystems: fileSystems(launched), ACPITables: acpiTables(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
 			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
@@ -53,6 +53,13 @@ func xml(
 		return "", err
 	}
 	return d.Marshal()
+}
+
+func acpiTables(vmi *kubevirtv1.VirtualMachineInstance) domain.ACPITables {
+	if f := vmi.Spec.Domain.Firmware; f != nil && f.ACPI != nil {
+		return domain.ACPITables{SLIC: f.ACPI.SlicNameRef, MSDM: f.ACPI.MsdmNameRef}
+	}
+	return domain.ACPITables{}
 }
 
 // ownCPUs are those that a node gives an instance's pod: the first ones of the recorded host, with two NUMA nodes of 16
