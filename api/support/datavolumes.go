@@ -8,6 +8,9 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
+// maxTemplates keeps what is told of a VM's DataVolumes within what a signal may hold.
+const maxTemplates = 128
+
 // DataVolumeTemplates returns a cause for each template of a VM in that namespace that nobody would fill: a second one
 // of a name, and a copy of what may lie in another namespace, which nobody has checked that the VM's users may read.
 // CDI would ask whether the control worker may. A DataSource of this namespace may name a claim of any other.
@@ -16,6 +19,10 @@ func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []meta
 		namespace = vm.Namespace
 	}
 	var causes []metav1.StatusCause
+	if n := len(vm.Spec.DataVolumeTemplates); n > maxTemplates {
+		return []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueNotSupported, Field: "spec.dataVolumeTemplates",
+			Message: fmt.Sprintf("spec.dataVolumeTemplates: more than %d are not supported yet", maxTemplates)}}
+	}
 	refuse := func(field, message string) {
 		causes = append(causes, metav1.StatusCause{
 			Type: metav1.CauseTypeFieldValueNotSupported, Field: field, Message: field + message,
@@ -49,6 +56,10 @@ func source(s *cdiv1.DataVolumeSpec) (field, namespace string) {
 		return "source.pvc.namespace", s.Source.PVC.Namespace
 	case s.Source != nil && s.Source.Snapshot != nil:
 		return "source.snapshot.namespace", s.Source.Snapshot.Namespace
+	case s.PVC != nil && s.PVC.DataSourceRef != nil && s.PVC.DataSourceRef.Namespace != nil:
+		return "pvc.dataSourceRef.namespace", *s.PVC.DataSourceRef.Namespace
+	case s.Storage != nil && s.Storage.DataSourceRef != nil && s.Storage.DataSourceRef.Namespace != nil:
+		return "storage.dataSourceRef.namespace", *s.Storage.DataSourceRef.Namespace
 	default:
 		return "", ""
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	kubevirt "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/internal/settings"
@@ -39,6 +40,7 @@ type policies struct {
 func newPolicies(t *testing.T, overlay string) policies {
 	t.Helper()
 	p := policies{t: t}
+	require.NoError(t, cdi.AddToScheme(scheme.Scheme))
 	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	bindings := 0
 	for _, o := range rendered(t, overlay) {
@@ -118,8 +120,11 @@ func (p policies) ask(r request) error {
 	default:
 		options = &metav1.DeleteOptions{}
 	}
-	kind := map[string]string{"pods": "Pod", "secrets": "Secret",
-		"persistentvolumeclaims": "PersistentVolumeClaim"}[r.resource]
+	kind := map[string]schema.GroupVersionKind{
+		"pods": corev1.SchemeGroupVersion.WithKind("Pod"), "secrets": corev1.SchemeGroupVersion.WithKind("Secret"),
+		"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+		"datavolumes":            cdi.SchemeGroupVersion.WithKind("DataVolume"),
+	}[r.resource]
 	var named metav1.Object
 	for _, o := range []runtime.Object{r.object, r.old} {
 		if o != nil {
@@ -129,10 +134,8 @@ func (p policies) ask(r request) error {
 			break
 		}
 	}
-	attributes := admission.NewAttributesRecord(r.object, r.old, corev1.SchemeGroupVersion.WithKind(kind),
-		named.GetNamespace(), named.GetName(),
-		schema.GroupVersionResource{Version: "v1",
-			Resource: r.resource}, r.subresource, r.operation, options, false, &user.DefaultInfo{Name: r.user})
+	attributes := admission.NewAttributesRecord(r.object, r.old, kind, named.GetNamespace(), named.GetName(),
+		kind.GroupVersion().WithResource(r.resource), r.subresource, r.operation, options, false, &user.DefaultInfo{Name: r.user})
 	return p.plugin.Validate(context.Background(), attributes, admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 }
 
@@ -320,6 +323,13 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 		"arguments":              container(func(c *corev1.Container) { c.Args = []string{"capabilities"} }),
 		"another probe": container(func(c *corev1.Container) {
 			c.LivenessProbe.Exec.Command = []string{"/run/virtflow/container-disks/root/x"}
+		}),
+		"a mount over the launcher": container(func(c *corev1.Container) {
+			c.VolumeMounts[0].MountPath = "/run/virtflow/claims/../../../usr/bin"
+		}),
+		"a mount of its own": container(func(c *corev1.Container) { c.VolumeMounts[0].MountPath = "/usr/bin" }),
+		"a device over another": container(func(c *corev1.Container) {
+			c.VolumeDevices = []corev1.VolumeDevice{{Name: "x", DevicePath: "/dev/virtflow/../kvm"}}
 		}),
 		"a hook": container(func(c *corev1.Container) {
 			c.Lifecycle = &corev1.Lifecycle{
