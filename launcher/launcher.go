@@ -352,6 +352,9 @@ func (l *Launcher) agentTold(connected bool, info *rpc.GuestInfo, frozen bool) {
 		}
 		d.AgentConnected, d.Guest, d.Frozen = connected, info, frozen
 	})
+	if connected && frozen {
+		l.thawing.adopt(arrivedFrozen, l.thaw)
+	}
 }
 
 // guestState is what counts for the guest's credentials.

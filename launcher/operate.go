@@ -17,6 +17,8 @@ import (
 const (
 	// thawAgain is the pause between attempts to thaw a guest whose time has come.
 	thawAgain = 10 * time.Second
+	// arrivedFrozen is how long a guest that was moved while it was frozen stays so: KubeVirt's limit for a backup.
+	arrivedFrozen = 5 * time.Minute
 	// longestFreeze bounds what a caller may ask for.
 	longestFreeze = 24 * time.Hour
 )
@@ -25,18 +27,30 @@ const (
 type thawing struct {
 	mu    sync.Mutex
 	timer *time.Timer
+	known bool // somebody here has frozen or thawed the guest
 }
 
 // set replaces what was to be done before; after 0 nothing is.
 func (t *thawing) set(after time.Duration, thaw func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.known = true
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
 	}
 	if after > 0 {
 		t.timer = time.AfterFunc(after, thaw)
+	}
+}
+
+// adopt is for a guest that is frozen, and was not by anybody here: it was moved so, and whoever was to thaw it has
+// stayed behind.
+func (t *thawing) adopt(after time.Duration, thaw func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.known {
+		t.known, t.timer = true, time.AfterFunc(after, thaw)
 	}
 }
 
@@ -63,7 +77,7 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-slot }()
-		done <- l.do(r)
+		done <- l.do(ctx, r)
 	}()
 	select {
 	case err := <-done:
@@ -77,6 +91,15 @@ func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	return l.shown(ctx, r.GetOperation()), nil
 }
 
+// guestAnswers is how long the guest may take: whoever has more time, as a backup does, gives it to the guest.
+func guestAnswers(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return rpc.GuestAnswers
+	}
+	return max(rpc.GuestAnswers, time.Until(deadline)-(rpc.OperationAnswered-rpc.GuestAnswers))
+}
+
 // byGuest says that the guest itself has to do it, and so may keep the caller waiting. What is done to the guest must
 // not wait for that: a reset is what one tries when the guest does not answer.
 func byGuest(o rpc.Operation) bool {
@@ -88,7 +111,7 @@ func byGuest(o rpc.Operation) bool {
 	}
 }
 
-func (l *Launcher) do(r *rpc.OperateRequest) error {
+func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
 	switch r.GetOperation() {
 	case rpc.Operation_OPERATION_PAUSE:
 		return l.hypervisor.Suspend()
@@ -114,7 +137,7 @@ func (l *Launcher) do(r *rpc.OperateRequest) error {
 			l.thawing.set(after, l.thaw)
 		}
 		defer l.operated() // whatever came of it
-		if err := agent.Freeze(l.hypervisor, rpc.GuestAnswers); err != nil {
+		if err := agent.Freeze(l.hypervisor, guestAnswers(ctx)); err != nil {
 			return err
 		}
 		if after == 0 {

@@ -106,6 +106,25 @@ func TestAResetThaws(t *testing.T) {
 	require.False(t, d.GetFrozen())
 }
 
+// TestAGuestThatArrivesFrozenThaws: the launcher that was to thaw it has stayed behind. One that was frozen here is
+// thawed as whoever froze it said.
+func TestAGuestThatArrivesFrozenThaws(t *testing.T) {
+	thawed := make(chan struct{}, 2)
+	thaw := func() { thawed <- struct{}{} }
+	var arrived, own thawing
+	arrived.adopt(time.Millisecond, thaw)
+	<-thawed
+	own.set(0, nil)
+	own.adopt(time.Nanosecond, thaw)
+	require.Nil(t, own.timer, "it is frozen until somebody thaws it")
+	l, _ := operated(t, true, nil)
+	l.agentTold(true, nil, false)
+	require.Nil(t, l.thawing.timer)
+	l.agentTold(true, nil, true)
+	require.NotNil(t, l.thawing.timer)
+	l.thawing.set(0, nil)
+}
+
 func TestASoftRebootIsDoneWhenItWasSent(t *testing.T) {
 	disabled := errors.New("the command guest-shutdown has been disabled")
 	for name, c := range map[string]struct {
