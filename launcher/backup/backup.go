@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,11 @@ const (
 const (
 	// thawAfter is when the guest may write again, should nobody thaw it. It is KubeVirt's.
 	thawAfter = 5 * time.Minute
-	// margin is how long it may take to find out whether there is anything to do.
-	margin = 5 * time.Second
+	// frozenIn is how long a guest may take to write everything out, and thawedIn to go on: together less than the
+	// 60 s that Velero waits.
+	frozenIn, thawedIn = 35 * time.Second, rpc.OperationAnswered
+	// lookedIn is how long it may take to find out whether there is anything to do.
+	lookedIn = 5 * time.Second
 )
 
 // Commands makes the commands freeze and thaw. A guest that cannot be frozen, since it has no agent or does not run, is
@@ -48,9 +52,11 @@ func command(name, short string, request *rpc.OperateRequest) *cobra.Command {
 				return fmt.Errorf("reaching the launcher: %w", err)
 			}
 			defer conn.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), rpc.OperationAnswered+margin)
-			defer cancel()
-			why, err := operate(ctx, rpc.NewLauncherClient(conn), request)
+			if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
+				fmt.Fprintln(cmd.OutOrStdout(), "The guest has not started: it writes nothing.")
+				return nil
+			}
+			why, err := operate(cmd.Context(), rpc.NewLauncherClient(conn), request)
 			if why != "" {
 				fmt.Fprintln(cmd.OutOrStdout(), why)
 			}
@@ -61,19 +67,48 @@ func command(name, short string, request *rpc.OperateRequest) *cobra.Command {
 	return cmd
 }
 
-// operate does it, or says why there is nothing to do.
+// operate does it, or says why there is nothing to do. A guest that does not freeze in time is thawed: it might freeze
+// once nobody waits for it any more.
 func operate(ctx context.Context, launcher rpc.LauncherClient, request *rpc.OperateRequest) (why string, err error) {
-	domain, err := launcher.GetDomain(ctx, &rpc.GetDomainRequest{})
+	limit := thawedIn
+	if request.GetOperation() == rpc.Operation_OPERATION_FREEZE {
+		limit = frozenIn
+	}
+	domain, err := look(ctx, launcher)
 	switch {
 	case err != nil:
-		return "", errors.New(status.Convert(err).Message())
+		return "", err
+	case domain.GetFrozen(): // whatever else it is, it is to be thawed
 	case domain.GetState() != rpc.DomainState_DOMAIN_STATE_RUNNING:
 		return "The guest does not run: it writes nothing.", nil
 	case !domain.GetAgentConnected():
 		return "The guest has no agent that could freeze its file systems.", nil
 	}
-	if _, err := launcher.Operate(ctx, request); err != nil {
-		return "", errors.New(status.Convert(err).Message())
+	if err := call(ctx, launcher, request, limit); err != nil {
+		if request.GetOperation() == rpc.Operation_OPERATION_FREEZE {
+			thaw := &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_THAW}
+			err = errors.Join(err, call(ctx, launcher, thaw, thawedIn))
+		}
+		return "", err
 	}
 	return "", nil
+}
+
+func look(ctx context.Context, launcher rpc.LauncherClient) (*rpc.Domain, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookedIn)
+	defer cancel()
+	domain, err := launcher.GetDomain(ctx, &rpc.GetDomainRequest{})
+	if err != nil {
+		return nil, errors.New(status.Convert(err).Message())
+	}
+	return domain, nil
+}
+
+func call(ctx context.Context, launcher rpc.LauncherClient, r *rpc.OperateRequest, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if _, err := launcher.Operate(ctx, r); err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	return nil
 }
