@@ -75,8 +75,9 @@ func TestADiskOnAClaim(t *testing.T) {
 	m.remove()
 }
 
-// TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, and
-// a CD on a claim. The guest sees each, and what it wrote to the device is there after a restart.
+// TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, a
+// CD on a claim, and a ConfigMap as a file system. The guest sees each, and what it wrote to the device is there after a
+// restart.
 func TestDisksOfOtherKinds(t *testing.T) {
 	turns.Take(t, 6)
 	m := newMachine(t, "kinds", "Halted", "")
@@ -93,7 +94,11 @@ func TestDisksOfOtherKinds(t *testing.T) {
           - {name: device, serial: device, disk: {bus: virtio}}
           - {name: below, serial: below, disk: {bus: virtio}}
           - {name: cd, cdrom: {bus: scsi}}
+          filesystems:
+          - {name: settings, virtiofs: {}}
 `, "      volumes:\n", `      volumes:
+      - name: settings
+        configMap: {name: settings}
       - name: device
         persistentVolumeClaim: {claimName: device}
       - name: below
@@ -102,6 +107,7 @@ func TestDisksOfOtherKinds(t *testing.T) {
         persistentVolumeClaim: {claimName: cd}
 `).Replace(m.manifest("Always", ""))
 	require.Contains(t, manifest, "cdrom")
+	m.kubectl("create", "configmap", "settings", "--from-literal=key=of-the-config-map")
 	apply(t, manifest)
 	first := m.untilBooted()
 	m.untilAgentAnswers()
@@ -109,6 +115,8 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	const write = `f() { echo "$2" | dd of=/dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))) conv=fsync; }; `
 	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
 	require.Equal(t, "of the CD", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/sr0")))
+	require.Equal(t, "of-the-config-map", strings.TrimSpace(
+		m.inGuestBy("mkdir -p /settings && mount -t virtiofs settings /settings && cat /settings/key")))
 	m.inGuestBy(write + "f device of-the-first-instance; f below of-the-first-instance")
 	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
 

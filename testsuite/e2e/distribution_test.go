@@ -72,8 +72,7 @@ spec:
           networkData: |
             version: 2
             ethernets:
-              first:
-                match: {name: "e*"}
+              enp1s0:
                 dhcp4: true
                 addresses: [192.0.2.77/32]
 `, d.namespace, strings.TrimSpace(string(public))))
