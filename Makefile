@@ -81,9 +81,9 @@ fuzz: ## Fuzz what reads users', nodes' and launchers' bytes. 2 minutes; the fir
 	  go test -run '^$$' -fuzz "^$$name\$$" -fuzztime "$$inputs" "$$package" || exit 1; done
 
 .PHONY: test-launcher
-test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. 12 minutes.
+test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. Half an hour.
 	@$(DEV) packages launcher
-	@go test -tags libvirt -count 1 -timeout 40m $(TEST_FLAGS) ./launcher/realtest
+	@go test -tags libvirt -count 1 -timeout 90m $(TEST_FLAGS) ./launcher/realtest
 
 .PHONY: test-crash
 test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 minutes.
@@ -109,8 +109,8 @@ bench-migration: up deploy tools ## Measure migrations beside libvirt alone, pla
 	@go test -count 1 -run '^$$' -bench '^BenchmarkMigrationStream$$' -benchtime $(MOVES)x ./testsuite/bench
 
 .PHONY: e2e
-e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. 55 minutes.
-	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 70m -v $(E2E_FLAGS) ./testsuite/e2e/...
+e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. Two hours.
+	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
 LINT_MODULES ?= deploy/crds/gen deploy/dev testsuite/manifests testsuite/temporal

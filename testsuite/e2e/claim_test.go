@@ -76,7 +76,7 @@ func TestADiskOnAClaim(t *testing.T) {
 }
 
 // TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, a
-// CD on a claim, and a ConfigMap as a file system. The guest sees each, and what it wrote to the device is there after a
+// CD on a claim, and a ConfigMap as a file system. The guest sees each, and finds what it wrote to the device after a
 // restart.
 func TestDisksOfOtherKinds(t *testing.T) {
 	turns.Take(t, 6)

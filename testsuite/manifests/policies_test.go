@@ -135,7 +135,8 @@ func (p policies) ask(r request) error {
 		}
 	}
 	attributes := admission.NewAttributesRecord(r.object, r.old, kind, named.GetNamespace(), named.GetName(),
-		kind.GroupVersion().WithResource(r.resource), r.subresource, r.operation, options, false, &user.DefaultInfo{Name: r.user})
+		kind.GroupVersion().WithResource(r.resource), r.subresource, r.operation, options, false,
+		&user.DefaultInfo{Name: r.user})
 	return p.plugin.Validate(context.Background(), attributes, admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 }
 
