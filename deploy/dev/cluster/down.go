@@ -75,6 +75,9 @@ func (c Cluster) sweep(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.detachVolumes(ctx); err != nil {
+		return err
+	}
 	if err := node.RemoveBridge(ctx); err != nil {
 		return err
 	}

@@ -87,6 +87,7 @@ func (c Cluster) build(ctx context.Context) (controlplane.Cluster, error) {
 	}{
 		{parts.Kubernetes(), &d.Programs.Kubernetes},
 		{parts.Containerd(), &d.Programs.Containerd},
+		{parts.Storage(), &d.Programs.Storage},
 		{parts.Temporal(), &d.Temporal},
 	} {
 		folder, err := c.builder().Ensure(ctx, want.part)

@@ -34,9 +34,11 @@ func (c Cluster) waitUntilUsable(ctx context.Context, d controlplane.Cluster) er
 	}{
 		{"kube-apiserver is ready", func(ctx context.Context) error { return readiness.APIServer(ctx, c.Layout) }},
 		{"cluster DNS is set up", func(ctx context.Context) error { return c.applyDNS(ctx, d.CoreDNSImage) }},
+		{"storage is set up", c.applyStorage},
 		{"the nodes are Ready", c.nodesReady},
 		{"cluster DNS answers", resolveKubernetes},
 		{"Temporal is healthy", d.TemporalReady},
+		{"claims get volumes", c.driversRegistered},
 	} {
 		try := func(ctx context.Context) error {
 			err := step.try(ctx)

@@ -20,6 +20,7 @@ func (c Cluster) Specs() ([]supervise.Spec, error) {
 		return nil, fmt.Errorf("make etcd's folder: %w", err)
 	}
 	specs := []supervise.Spec{c.etcd(), c.apiserver(), c.controllerManager(), c.scheduler()}
+	specs = append(specs, c.storage()...)
 	for _, n := range layout.Nodes() {
 		s, err := c.node(n)
 		if err != nil {

@@ -32,6 +32,7 @@ func authorities() []authority {
 		{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"},
 		{Name: "kube-scheduler", CommonName: "system:kube-scheduler"},
 		{Name: "kube-proxy", CommonName: "system:kube-proxy"},
+		{Name: "storage", CommonName: "virtflow-dev:storage"},
 	}
 	for _, n := range layout.Nodes() {
 		kubernetes = append(kubernetes, pki.Request{
@@ -62,7 +63,7 @@ func authorities() []authority {
 // kubeconfigUsers are the certificates of the Kubernetes authority that become
 // kubeconfig files of the same name.
 func kubeconfigUsers() []string {
-	users := []string{"admin", "kube-controller-manager", "kube-scheduler", "kube-proxy"}
+	users := []string{"admin", "kube-controller-manager", "kube-scheduler", "kube-proxy", "storage"}
 	for _, n := range layout.Nodes() {
 		users = append(users, n.Name)
 	}

@@ -16,7 +16,8 @@ import (
 // Cluster are the packages that the cluster itself needs.
 func Cluster() []string {
 	return []string{
-		"ca-certificates", "conntrack", "containernetworking-plugins", "iproute2", "iptables", "nftables", "runc",
+		"ca-certificates", "conntrack", "containernetworking-plugins", "e2fsprogs", "iproute2", "iptables", "mount",
+		"nftables", "runc",
 	}
 }
 

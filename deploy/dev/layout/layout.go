@@ -95,5 +95,8 @@ func (l Layout) Kubeconfig(user string) string { return l.Path("kubeconfig", use
 // Control is the socket of a supervisor: "supervisor", or a node's name.
 func (l Layout) Control(name string) string { return l.Path("run", name+".sock") }
 
+// Storage is the folder of the CSI driver's volumes and snapshots, which the nodes share.
+func (l Layout) Storage() string { return l.Path("storage") }
+
 // Audit is the apiserver's audit log.
 func (l Layout) Audit() string { return l.Path("audit.log") }

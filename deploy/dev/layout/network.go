@@ -31,6 +31,8 @@ const (
 	TemporalNamespace = "virtflow"
 	// UI is the address of Temporal's web interface, on the host only.
 	UI = "127.0.0.1:8233"
+	// StorageDriver is the name of the CSI driver.
+	StorageDriver = "storage.dev.virtflow.io"
 	// TemporalMetrics is where Temporal's server shows its metrics, on the host only.
 	TemporalMetrics = "127.0.0.1:7235"
 )

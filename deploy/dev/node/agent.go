@@ -92,6 +92,14 @@ func (c Config) processes() []supervise.Spec {
 			Needs: c.importImages,
 		},
 		{
+			Name: "csi-driver",
+			Args: []string{
+				filepath.Join(c.Programs.Storage, "driver"), "--node", c.Node.Name, "--folder", c.Layout.Storage(),
+				"--socket", "/var/lib/kubelet/plugins/" + layout.StorageDriver + "/csi.sock",
+				"--registry", "/var/lib/kubelet/plugins_registry",
+			},
+		},
+		{
 			Name: "kube-proxy",
 			Args: []string{kube("kube"), "kube-proxy", "--config", etc("kube-proxy.yaml")},
 			Env:  []string{path},

@@ -24,6 +24,8 @@ type Programs struct {
 	Kubernetes string `json:"kubernetes"`
 	// Containerd has containerd, its shim, and ctr.
 	Containerd string `json:"containerd"`
+	// Storage has the CSI driver and its controllers.
+	Storage string `json:"storage"`
 }
 
 // Config is what the inside of a node is told. It is written to a file, because

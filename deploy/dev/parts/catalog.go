@@ -82,6 +82,18 @@ func Containerd() Part {
 	}
 }
 
+// Storage is the CSI driver and Kubernetes's controllers for CSI drivers.
+func Storage() Part {
+	const csi = "github.com/kubernetes-csi/external-"
+	return Part{
+		Name: "storage", Dir: "deploy/dev/parts/storage",
+		What: "a CSI driver, and Kubernetes's controllers that make, grow and copy volumes, from source",
+		Cold: 2 * time.Minute,
+		Packages: []string{"./driver", csi + "provisioner/v6/cmd/csi-provisioner", csi + "resizer/v2/cmd/csi-resizer",
+			csi + "snapshotter/v8/cmd/csi-snapshotter", csi + "snapshotter/v8/cmd/snapshot-controller"},
+	}
+}
+
 // Temporal is Temporal's server with its web interface.
 func Temporal() Part {
 	return Part{
@@ -159,7 +171,7 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(),
+	return []Part{Kubernetes(), Containerd(), Storage(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(),
 		Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 

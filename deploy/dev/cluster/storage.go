@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/parts"
+)
+
+//go:embed files/storage.yaml
+var storageManifest []byte
+
+// snapshotModule has the definitions of the snapshots' kinds.
+const snapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+
+// applyStorage makes the kinds of snapshots, the driver known to Kubernetes, and a StorageClass and a
+// VolumeSnapshotClass that are used by who names none.
+func (c Cluster) applyStorage(ctx context.Context) error {
+	definitions, err := c.snapshotKinds(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, definitions); err != nil {
+		return err
+	}
+	return c.Apply(ctx, storageManifest)
+}
+
+func (c Cluster) snapshotKinds(ctx context.Context) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", snapshotModule)
+	cmd.Dir = filepath.Join(c.Layout.Repo, parts.Storage().Dir)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the module %s: %w", snapshotModule, err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "config/crd/snapshot.storage.k8s.io_*"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("the module %s has no definitions of kinds (%w)", snapshotModule, err)
+	}
+	var all []byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the definition of a kind: %w", err)
+		}
+		all = append(append(all, "\n---\n"...), data...)
+	}
+	return all, nil
+}
+
+// driversRegistered says whether every node can use the driver's volumes.
+func (c Cluster) driversRegistered(ctx context.Context) error {
+	var nodes struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+			Spec struct {
+				Drivers []struct {
+					Name string `json:"name"`
+				} `json:"drivers"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := c.Get(ctx, &nodes, "csinodes"); err != nil {
+		return err
+	}
+	missing := map[string]bool{}
+	for _, n := range layout.Nodes() {
+		missing[n.Name] = true
+	}
+	for _, n := range nodes.Items {
+		for _, d := range n.Spec.Drivers {
+			if d.Name == layout.StorageDriver {
+				delete(missing, n.Metadata.Name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the CSI driver is missing on %d nodes", len(missing))
+	}
+	return nil
+}
+
+// detachVolumes takes away the loop devices of the driver's volumes, which outlive whoever attached them.
+func (c Cluster) detachVolumes(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
+	if err != nil {
+		return fmt.Errorf("list the loop devices: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		device, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(strings.TrimSpace(file), c.Layout.Storage()+"/") {
+			continue
+		}
+		if out, err := exec.CommandContext(ctx, "losetup", "--detach", device).CombinedOutput(); err != nil {
+			return fmt.Errorf("detach %s: %w: %s", device, err, out)
+		}
+	}
+	return nil
+}

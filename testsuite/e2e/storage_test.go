@@ -1,0 +1,101 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
+)
+
+// claims, ReadWriteMany and of the cluster's own StorageClass: a device and a file system, and a copy of the device.
+const (
+	sharedClaim = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: %s, namespace: %s}
+spec:
+  accessModes: [ReadWriteMany]
+  volumeMode: %s
+  resources: {requests: {storage: 64Mi}}
+%s`
+	ofTheSnapshot = `  dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: first}`
+)
+
+// TestAStorageClass: claims get their volumes from a CSI driver, a device and a file system. What the guest writes to
+// them is there after it has moved, after a restart with larger claims, and, as it was, in a volume that is made of a
+// snapshot.
+func TestAStorageClass(t *testing.T) {
+	turns.Take(t, 3)
+	m := newMachine(t, "stores", "Halted", "")
+	for name, mode := range map[string]string{"device": "Block", "files": "Filesystem"} {
+		apply(t, fmt.Sprintf(sharedClaim, name, m.namespace, mode, ""))
+	}
+	const last = "          - {name: cloudinit, disk: {bus: virtio}}\n"
+	manifest := strings.NewReplacer(last, last+`
+          - {name: device, serial: device, disk: {bus: virtio}}
+          - {name: files, serial: files, disk: {bus: virtio}}
+`, "      volumes:\n", `      volumes:
+      - name: device
+        persistentVolumeClaim: {claimName: device}
+      - name: files
+        persistentVolumeClaim: {claimName: files}
+`).Replace(m.manifest("Always", ""))
+	apply(t, manifest)
+	m.untilBooted()
+	m.untilAgentAnswers()
+	const disk = `d() { basename $(dirname $(grep -lx "$1" /sys/block/*/serial)); }; `
+	const write = disk + `w() { echo "$2" | dd of=/dev/$(d $1) conv=fsync; }; `
+	const read = disk + `for s in device files; do head -n 1 /dev/$(d $s); done`
+	m.inGuestBy(write + "w device one; w files two")
+	written := []string{"one", "two"}
+	require.Equal(t, written, strings.Fields(m.inGuestBy(read)))
+
+	m.asks("moves", "", "")
+	m.untilMigrated()
+	m.onePod()
+	require.Equal(t, written, strings.Fields(m.inGuestBy(read)))
+
+	apply(t, fmt.Sprintf(`{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: first, `+
+		`namespace: %s}, spec: {source: {persistentVolumeClaimName: device}}}`, m.namespace))
+	m.kubectl("wait", "volumesnapshot/first", "--for=jsonpath={.status.readyToUse}=true", "--timeout=60s")
+	m.inGuestBy(write + "w device three")
+	apply(t, fmt.Sprintf(sharedClaim, "copy", m.namespace, "Block", ofTheSnapshot))
+	for _, claim := range []string{"device", "files"} {
+		m.kubectl("patch", "pvc", claim, "--type=merge", "-p",
+			`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
+	}
+	for _, claim := range []string{"device", "files"} {
+		m.kubectl("wait", "pvc/"+claim, "--for=jsonpath={.status.capacity.storage}=96Mi", "--timeout=3m")
+	}
+
+	apply(t, strings.NewReplacer(last, last+"          - {name: copy, serial: copy, disk: {bus: virtio}}\n",
+		"      volumes:\n", "      volumes:\n      - {name: copy, persistentVolumeClaim: {claimName: copy}}\n").
+		Replace(manifest))
+	first, err := m.vmi()
+	require.NoError(t, err)
+	m.kubectl("delete", "vmi", m.name)
+	m.untilReplaced(first)
+	m.untilAgentAnswers()
+	require.Equal(t, []string{"three", "two"}, strings.Fields(m.inGuestBy(read)))
+	require.Equal(t, "one", strings.TrimSpace(m.inGuestBy(disk+"head -n 1 /dev/$(d copy)")))
+	// In sectors: all of the device, and of the file system what is not its own.
+	sizes := strings.Fields(m.inGuestBy(disk + "cat /sys/block/$(d device)/size /sys/block/$(d files)/size"))
+	require.Equal(t, "196608", sizes[0])
+	require.Greater(t, sizes[1], "131072", "the file system's disk has grown")
+	m.remove()
+	m.kubectl("delete", "volumesnapshot,pvc", "--all", "--timeout=60s")
+	until(t, time.Minute, "the volumes are gone", func() error {
+		out, err := try("get", "pv", "-o", `jsonpath={range .items[?(@.spec.claimRef.namespace=="`+m.namespace+
+			`")]}{.metadata.name} {end}`)
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = fmt.Errorf("there are %s", out)
+		}
+		return err
+	})
+}
