@@ -25,7 +25,13 @@ type census struct {
 	// remaining is what was missing when everything was looked through last: what that did not mend waits for its
 	// interval.
 	remaining map[string]int
+	// alike is how many looks in a row found something missing, or something left over, by kind: above 0, or below.
+	alike map[string]int
 }
+
+// tooOften is how many looks in a row may find something missing, never the same number: a workflow that was lost does
+// not wait for the end of a busy time, in which visibility is never current.
+const tooOften = 3
 
 // verdict is what follows from a look.
 type verdict int
@@ -36,18 +42,27 @@ const (
 	lookThrough
 )
 
-// look takes what is missing now. The same number twice in a row counts: while much changes, visibility is never
-// current.
+// look takes what is missing now. The same number twice in a row counts, and so does something each time.
 func (c *census) look(missing map[string]int) verdict {
 	maps.DeleteFunc(missing, func(_ string, n int) bool { return n == 0 })
 	before := c.missing
 	c.missing = missing
 	maps.DeleteFunc(c.remaining, func(kind string, n int) bool { return missing[kind] != n })
+	alike := map[string]int{}
+	for kind, n := range missing {
+		if alike[kind] = 1; n < 0 {
+			alike[kind] = -1
+		}
+		if c.alike[kind]*n > 0 {
+			alike[kind] += c.alike[kind]
+		}
+	}
+	c.alike = alike
 	v := agree
 	for kind, n := range missing {
 		switch {
 		case c.remaining[kind] == n:
-		case before[kind] == n:
+		case before[kind] == n, alike[kind] >= tooOften, alike[kind] <= -tooOften:
 			return lookThrough
 		default:
 			v = confirm
@@ -57,7 +72,7 @@ func (c *census) look(missing map[string]int) verdict {
 }
 
 // lookedThrough says that everything was looked through.
-func (c *census) lookedThrough() { c.remaining = maps.Clone(c.missing) }
+func (c *census) lookedThrough() { c.remaining, c.alike = maps.Clone(c.missing), nil }
 
 // count counts what is missing.
 func (r *resyncer) count(ctx context.Context) (map[string]int, error) {

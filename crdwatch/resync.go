@@ -2,12 +2,14 @@ package crdwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -213,8 +215,11 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 			continue
 		}
 		d, err := r.temporal.DescribeWorkflowExecution(ctx, contract.VMIID(vm.Namespace, vm.Name), "")
-		if err != nil {
+		if notFound := new(serviceerror.NotFound); errors.As(err, &notFound) {
 			continue // it never had one, or nothing is known of it any more
+		}
+		if err != nil {
+			return fmt.Errorf("asking for the workflow of VirtualMachineInstance %s/%s: %w", vm.Namespace, vm.Name, err)
 		}
 		uid := keyword(d.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.SearchUID)
 		if uid == "" {

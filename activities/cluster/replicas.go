@@ -54,8 +54,9 @@ func (a *Activities) selecting(
 }
 
 // CreateReplicas makes a batch of a set's instances: one, then two at a time, then four, and so on, until one is
-// refused. (As Kubernetes' own controllers do: what a quota refuses once it would refuse each time.) Idempotent: each
-// has a name derived from the set's UID and its ordinal; one that is there already is counted as made.
+// refused. (As Kubernetes' own controllers do: what a quota refuses once it would refuse each time.) None is made for a
+// set that says something else by now. Idempotent: each has a name derived from the set's UID and its ordinal; one that
+// is there already is counted as made.
 func (a *Activities) CreateReplicas(
 	ctx context.Context, in contract.CreateReplicasInput,
 ) (contract.CreateReplicasResult, error) {
@@ -67,6 +68,11 @@ func (a *Activities) CreateReplicas(
 	if set.Generation < in.Generation {
 		return out, temporal.NewApplicationError("VirtualMachineInstanceReplicaSet "+in.Set.Name+
 			" was read before its last change", errorKubernetes)
+	}
+	if in.Generation != 0 && set.Generation > in.Generation {
+		seen := observe.ReplicaSet(set)
+		out.Set = &seen
+		return out, nil
 	}
 	var mu sync.Mutex
 	err = inWaves(in.Count, func(i int) error {

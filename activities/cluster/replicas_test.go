@@ -90,6 +90,13 @@ func TestReplicas(t *testing.T) {
 	other := object(2)
 	other.UID = "ffffffff-0000-4000-8000-000000000000"
 	w.scale(t, 0)
+	in.From = 4
+	late, err := w.CreateReplicas(ctx, in)
+	require.NoError(t, err)
+	require.Zero(t, late.Made, "none is made that the set wanted before")
+	require.NotNil(t, late.Set)
+	require.Zero(t, late.Set.Replicas)
+	require.Len(t, w.instances(t), 3)
 	ended, err := w.kubevirt.VMIs(w.ns).Get(ctx, object(1).Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	ended.Status.Phase = kubevirt.Succeeded

@@ -258,8 +258,7 @@ func (c *Cluster) OwnerOf(name string) string {
 // CreateReplicas makes instances of the set as an earlier run of the workflow would have, from that ordinal.
 func (c *Cluster) CreateReplicas(from, count int) {
 	_, err := c.real.CreateReplicas(context.Background(), contract.CreateReplicasInput{
-		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, Generation: 1, From: from,
-		Count: count,
+		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, From: from, Count: count,
 	})
 	require.NoError(c.t, err)
 }

@@ -76,9 +76,15 @@ func TestControlsOfReplicaSets(t *testing.T) {
 	require.NoError(t, err)
 	r.until(1)
 
-	// repair.
-	_, err = control(id, "repair", `{"actor": "alice", "state": {"open": {"id": "made up"}}}`)
-	refused(t, err, "a transition cannot be made up")
+	// repair, which waits for what is open.
+	until(t, time.Minute, "a made-up transition is refused", func() error {
+		_, err := control(id, "repair", `{"actor": "alice", "state": {"open": {"id": "made up"}}}`)
+		if err != nil && strings.Contains(err.Error(), "a transition is open: cancel it first") {
+			return err
+		}
+		refused(t, err, "a transition cannot be made up")
+		return nil
+	})
 	_, err = control(id, "repair", `{"actor": "alice", "reason": "count from forty", "state": {"count": 40}}`)
 	require.NoError(t, err)
 	var state struct {

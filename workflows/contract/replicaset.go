@@ -141,16 +141,19 @@ type ClaimReplicasResult struct {
 // CreateReplicasInput asks for the replicas of ordinals From up to From+Count-1. Events SuccessfulCreate, FailedCreate
 // on the set.
 type CreateReplicasInput struct {
-	Set        Object `json:"set"`
-	Generation int64  `json:"generation,omitempty"` // the lowest that will do
+	Set Object `json:"set"`
+	// Generation is the one that they were counted for; 0: not known.
+	Generation int64  `json:"generation,omitempty"`
 	From       int    `json:"from"`
 	Count      int    `json:"count"`
 	Actor      string `json:"actor,omitempty"`
 }
 
-// CreateReplicasResult says which are there now. After a refusal (quota, admission) the rest was not tried.
+// CreateReplicasResult says which are there now. After a refusal (quota, admission) the rest was not tried. Where the
+// set has changed since the generation that was asked for, none was, and Set is what was read of it.
 type CreateReplicasResult struct {
-	Made int `json:"made,omitempty"`
+	Made int                    `json:"made,omitempty"`
+	Set  *ReplicaSetObservation `json:"set,omitempty"`
 	// Taken are ordinals whose derived name somebody else's object has.
 	Taken   []int    `json:"taken,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`

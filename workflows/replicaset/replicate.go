@@ -40,6 +40,10 @@ func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult,
 	if err := t.makeAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}
+	if t.set != nil {
+		t.say(ctx, "The set has changed meanwhile; what it wants now is another transition's.")
+		return contract.ReplicateResult{Summary: t.summary() + " Then the set changed.", Taken: t.taken, Set: t.set}, nil
+	}
 	if err := t.deleteAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}
@@ -63,7 +67,7 @@ type replication struct {
 	latest  contract.ReplicateProgress
 	made    int
 	deleted int
-	set     *contract.ReplicaSetObservation // as it was read when replicas to be deleted turned out to be wanted
+	set     *contract.ReplicaSetObservation // as it was read when it turned out to want something else by now
 	taken   int                             // the highest ordinal whose name somebody else has
 }
 
@@ -128,6 +132,9 @@ func (t *replication) makeAll(ctx workflow.Context) error {
 		}
 		if r.Refused != nil {
 			return t.refused(ctx, "made", r.Refused)
+		}
+		if t.set = r.Set; t.set != nil {
+			return nil
 		}
 		next += n
 		t.say(ctx, "")

@@ -228,7 +228,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 		e.state.unfence(uid, r.Node)
 	default:
 		if l := e.state.launcher(uid); l != nil {
-			l.PodDeleted, l.PodForceDeleted = true, true
+			l.forceDeleted(workflow.Now(ctx))
 			l.absent(r.Absent)
 		}
 	}

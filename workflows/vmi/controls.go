@@ -28,7 +28,7 @@ func sound(was, now *State) error {
 	switch {
 	case !entity.Same(was.Fenced, now.Fenced):
 		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
-	case now.PodForceDeleted && !was.PodForceDeleted:
+	case now.PodForceDeleted && !was.PodForceDeleted, !now.ForceDeletedAt.Equal(was.ForceDeletedAt):
 		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
 	case len(now.Others) > 0 && !entity.Same(was.Others, now.Others):
 		return errors.New("others: they can only be forgotten; what there is of them is found when the instance goes")

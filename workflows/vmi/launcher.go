@@ -22,10 +22,12 @@ type Launcher struct {
 	Taint TaintSeen `json:"taint,omitzero"`
 
 	PodDeleted bool `json:"podDeleted,omitempty"` // a delete was sent for Pod
-	// PodForceDeleted: a delete without any grace was sent for Pod, as its node is fenced.
-	PodForceDeleted bool `json:"podForceDeleted,omitempty"`
-	PodReleased     bool `json:"podReleased,omitempty"` // the finalizer of Pod was removed
-	PodMarked       bool `json:"podMarked,omitempty"`   // the readiness gate was set
+	// PodForceDeleted: a delete without any grace was sent for Pod, as its node is fenced, and a kubelet that is there
+	// after all would have ended it. ForceDeletedAt is when it was sent, where such a kubelet is to be expected.
+	PodForceDeleted bool      `json:"podForceDeleted,omitempty"`
+	ForceDeletedAt  time.Time `json:"forceDeletedAt,omitzero"`
+	PodReleased     bool      `json:"podReleased,omitempty"` // the finalizer of Pod was removed
+	PodMarked       bool      `json:"podMarked,omitempty"`   // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
 	// PodDeletedEarly says that a delete was sent for Pod before its containers were seen to run, and EndSent that its
@@ -125,7 +127,7 @@ func (l *Launcher) decision(a action, why string) (decision, bool) {
 func (l *Launcher) decideEnded() (decision, bool) {
 	switch {
 	case !l.podHeld():
-	case l.fenced() && !l.PodForceDeleted:
+	case l.fenced() && !l.PodForceDeleted && l.ForceDeletedAt.IsZero():
 		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes
 		// back.
 		return l.decision(actForceDeletePod, l.Fenced.Why)

@@ -18,6 +18,9 @@ const lostAfter = 30 * time.Second
 // kubelet may still be there and ends the pod in a moment.
 const goneAfter = time.Minute
 
+// killTime is what such a kubelet may take to end a pod that was deleted without grace, until the guest counts as off.
+const killTime = 30 * time.Second
+
 // Fencing says why a pod's node counts as off although no kubelet has said so. It counts once the pod has been
 // force-deleted.
 type Fencing struct {
@@ -138,8 +141,12 @@ func (l *Launcher) refreshNode(now time.Time) {
 	if n.Gone && l.NodeGoneAt.IsZero() {
 		l.NodeGoneAt = now
 	}
+	if l.fenced() && !l.ForceDeletedAt.IsZero() && !now.Before(l.ForceDeletedAt.Add(killTime)) {
+		l.PodForceDeleted = true
+	}
 	if n.Ready && !n.Gone && l.fenced() && !l.PodForceDeleted {
-		l.Fenced = nil // what called it off was another outage than the next one
+		// What called it off was another outage than the next one.
+		l.Fenced, l.ForceDeletedAt = nil, time.Time{}
 	}
 	if !l.away() || l.fenced() {
 		return
@@ -153,12 +160,29 @@ func (l *Launcher) refreshNode(now time.Time) {
 	}
 }
 
-// goneAt is when a Node object that was deleted counts as proof.
+// goneAt is when the pod of a Node object that was deleted is force-deleted.
 func (l *Launcher) goneAt() time.Time {
-	if n := l.node(); n.Ready || n.Since.IsZero() {
+	if l.goneWhileWell() {
 		return l.NodeGoneAt.Add(goneAfter)
 	}
 	return l.NodeGoneAt
+}
+
+// goneWhileWell says that the Node object was deleted while the node was well: its kubelet may still be there, and
+// nobody but the deletion of the pod tells it.
+func (l *Launcher) goneWhileWell() bool {
+	n := l.node()
+	return n != nil && n.Gone && (n.Ready || n.Since.IsZero())
+}
+
+// forceDeleted takes in that the pod was deleted without grace.
+func (l *Launcher) forceDeleted(now time.Time) {
+	l.PodDeleted = true
+	if l.goneWhileWell() {
+		l.ForceDeletedAt = now
+		return
+	}
+	l.PodForceDeleted = true
 }
 
 func (l *Launcher) declareOff(now time.Time, by contract.FenceBy, why string) {
@@ -170,7 +194,7 @@ func (l *Launcher) declareOff(now time.Time, by contract.FenceBy, why string) {
 func (l *Launcher) unfence(n *contract.NodeState) {
 	l.observeTaint(*n)
 	l.Fenced, l.NodeGoneAt, l.Node = nil, time.Time{}, n
-	l.PodForceDeleted = false // in another outage somebody has to look at the node anew
+	l.PodForceDeleted, l.ForceDeletedAt = false, time.Time{} // in another outage somebody has to look at the node anew
 }
 
 // unfence does so for one of the VMI's pods. The VMI has not failed with it.

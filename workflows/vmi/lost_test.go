@@ -136,7 +136,8 @@ func TestALostNodeThatIsDeleted(t *testing.T) {
 	w.endsAsFenced(t, time.Minute+time.Second, "exists no more")
 }
 
-// TestANodeThatIsDeletedWhileItIsWell: its kubelet may be there yet, and gets a minute to end the pod and say so.
+// TestANodeThatIsDeletedWhileItIsWell: its kubelet may be there yet, and gets a minute to end the pod and say so, and
+// from the pod's deletion, which may be the first that it hears, half a minute more.
 func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
@@ -144,7 +145,11 @@ func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
 		w.node(func(o *contract.NodeState) { o.Gone, o.Ready, o.Since = true, false, time.Time{} })
 	})
 	w.at(time.Minute, func() { require.Equal(t, "Running", w.VMIStatus.Phase) })
-	w.endsAsFenced(t, 80*time.Second, "exists no more")
+	w.at(80*time.Second, func() {
+		require.NotNil(t, w.Pod().DeletionTimestamp)
+		require.Equal(t, "Running", w.VMIStatus.Phase)
+	})
+	w.endsAsFenced(t, 110*time.Second, "exists no more")
 }
 
 func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {

@@ -72,14 +72,19 @@ func (s *State) urgent(now time.Time) decision {
 	if s.Stale && !s.VMI.Gone {
 		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
 	}
-	if d, ok := s.decideClaim(now); ok {
-		return s.held(d, now)
+	claim, ok := s.decideClaim(now)
+	late := ok && s.deleting() && s.Failure.Holds(claim.Step(), now) // it keeps nothing from its end
+	if ok && !late {
+		return s.held(claim, now)
 	}
 	if s.Pod == nil && (s.deleting() || !contains([]Phase{PhaseUnset, PhasePending}, s.Phase)) {
 		// Adopted without its history: whether it has a pod must be known before anything is decided.
 		return s.held(decision{Action: actFindPod, Why: "the VirtualMachineInstance is older than this workflow"}, now)
 	}
 	if d, ok := s.decideEnding(now); ok {
+		if late && d.Action == entity.ActNone {
+			d = claim
+		}
 		return s.held(d, now)
 	}
 	if d, ok := s.decideBoot(now); ok {
@@ -129,8 +134,14 @@ func (s *State) held(d decision, now time.Time) decision {
 
 // decideEnding takes the pods away when the VMI is to go, and removes the finalizers when all of them are gone.
 func (s *State) decideEnding(now time.Time) (decision, bool) {
+	var late decision // what has failed for one pod, and keeps no other from being deleted
 	for _, l := range s.launchers() {
-		if d, ok := l.decideEnded(); ok && (d.Action != actRemovePodFinalizer || !s.tended(l, now)) {
+		d, ok := l.decideEnded()
+		switch {
+		case !ok, d.Action == actRemovePodFinalizer && s.tended(l, now):
+		case s.deleting() && s.Failure.Holds(d.Step(), now):
+			late = d
+		default:
 			return d, true
 		}
 	}
@@ -149,6 +160,9 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		if d, ok := l.decideDelete(s.VMI); ok {
 			return d, true
 		}
+	}
+	if late.Action != entity.ActNone {
+		return late, true
 	}
 	if s.anyHeld() {
 		d := s.decideStatus(now)

@@ -124,6 +124,7 @@ func (s *State) alarm(now time.Time) time.Time {
 			earlier(l.lostAt())
 			if l.node().Gone {
 				earlier(l.goneAt())
+				earlier(l.ForceDeletedAt.Add(killTime))
 			}
 		}
 	}
