@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -101,28 +102,41 @@ func (a *Activities) spared(
 		return nil, nil //nolint:nilnil // it is to be deleted
 	}
 	machine, instance := observe.VM(vm), observe.VMIForVM(observe.VMI(vmi))
-	if why := wanted(&machine, &instance, vmi.Annotations[contract.AnnotationTransition], in.MadeBy); why != "" {
-		return &contract.DeleteVMIResult{Refused: why, VM: &machine, VMI: &instance}, nil
+	why, err := a.wanted(ctx, &machine, &instance, vmi, in.MadeBy)
+	if err != nil || why == "" {
+		return nil, err
 	}
-	return nil, nil //nolint:nilnil // it is to be deleted
+	return &contract.DeleteVMIResult{Refused: why, VM: &machine, VMI: &instance}, nil
 }
 
-// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Maker is the transition that
-// made it, and cancelled the one that is being compensated, if any.
-func wanted(vm *contract.VMObservation, vmi *contract.VMIObservation, maker, cancelled string) string {
-	desired, _ := runstrategy.Desired(vm, vmi, vm.StatusRunStrategy)
+// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Cancelled is the transition
+// that is being compensated, if any. That a guest has run shows in its pod first: the status is written a little later.
+func (a *Activities) wanted(
+	ctx context.Context, vm *contract.VMObservation, o *contract.VMIObservation, vmi *kubevirt.VirtualMachineInstance,
+	cancelled string,
+) (string, error) {
+	desired, _ := runstrategy.Desired(vm, o, vm.StatusRunStrategy)
 	switch {
 	case desired.Operation == contract.OperationStop, desired.Operation == contract.OperationRestart:
-		return ""
+		return "", nil
 	case cancelled == "":
-		return fmt.Sprintf("run strategy %s does not ask for the end of the instance now", vm.RunStrategy)
-	case maker != cancelled:
-		return "the instance was not made by the start that was cancelled"
-	case vmi.EverRan, vmi.Phase == string(kubevirt.Running):
-		return "the instance was made by the start that was cancelled, but its guest has run"
-	default:
-		return ""
+		return fmt.Sprintf("run strategy %s does not ask for the end of the instance now", vm.RunStrategy), nil
+	case vmi.Annotations[contract.AnnotationTransition] != cancelled:
+		return "the instance was not made by the start that was cancelled", nil
 	}
+	ran := o.EverRan || o.Phase == string(kubevirt.Running)
+	if !ran {
+		pod, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).
+			Get(ctx, render.PodName(vmi.Name, string(vmi.UID)), metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		ran = err == nil && observe.Pod(pod).Unpaused != ""
+	}
+	if ran {
+		return "the instance was made by the start that was cancelled, but its guest has run", nil
+	}
+	return "", nil
 }
 
 // orphans says that a VM which is gone or being deleted leaves an instance behind. A finalizer says so, until the

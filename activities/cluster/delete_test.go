@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/activities/cluster/render"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -378,6 +380,7 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 		vmi      func(*kubevirt.VirtualMachineInstance)
 		requests func(vmi string) []kubevirt.VirtualMachineStateChangeRequest
 		madeBy   string
+		unpaused bool // the gate of its pod was opened
 		deleted  bool
 		refused  string
 	}{
@@ -405,6 +408,8 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 		"its start is cancelled": {strategy: "Always", madeBy: start, deleted: true},
 		"its start is cancelled, and it runs": {strategy: "Always", madeBy: start, vmi: running,
 			refused: "its guest has run"},
+		"its start is cancelled, and its status is late": {strategy: "Always", madeBy: start, unpaused: true,
+			refused: "its guest has run"},
 		"another start is cancelled": {strategy: "Always", madeBy: start + "0",
 			refused: "was not made by the start that was cancelled"},
 		"its start is cancelled, since it is over": {strategy: "Halted", madeBy: start + "0", vmi: running,
@@ -419,6 +424,15 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 			w.strategy(t, c.strategy)
 			if c.vmi != nil {
 				_, err = fakekube.Edit(w.fake, w.ns, "web", "", c.vmi)
+				require.NoError(t, err)
+			}
+			if c.unpaused {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: render.PodName("web", created.VMI.UID)}}
+				pod, err = w.kubernetes.CoreV1().Pods(w.ns).Create(t.Context(), pod, metav1.CreateOptions{})
+				require.NoError(t, err)
+				pod.Status.Conditions = []corev1.PodCondition{
+					{Type: contract.ConditionUnpaused, Status: corev1.ConditionTrue}}
+				_, err = w.kubernetes.CoreV1().Pods(w.ns).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 				require.NoError(t, err)
 			}
 			if c.requests != nil {
@@ -440,6 +454,40 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 				require.Equal(t, c.strategy, out.VM.RunStrategy, "the planner learns what is true")
 				require.Equal(t, created.VMI.UID, out.VMI.UID)
 			}
+		})
+	}
+}
+
+// TestAVMKeepsItsFinalizerWhileItHasItsInstance, whatever its workflow remembers; an instance that it leaves behind, or
+// that is another's, keeps nothing.
+func TestAVMKeepsItsFinalizerWhileItHasItsInstance(t *testing.T) {
+	for name, c := range map[string]struct {
+		left  []string // of its finalizers
+		vmi   func(*kubevirt.VirtualMachineInstance)
+		keeps bool
+	}{
+		"its own":         {keeps: true},
+		"it is left":      {left: []string{metav1.FinalizerOrphanDependents}},
+		"another's":       {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences[0].UID = "other" }},
+		"nobody's by now": {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			vm, _ := w.machine(t)
+			if c.vmi != nil {
+				_, err := fakekube.Edit(w.fake, w.ns, "web", "", c.vmi)
+				require.NoError(t, err)
+			}
+			machine, err := w.kubevirt.VMs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
+			require.NoError(t, err)
+			out, err := w.PatchVM(t.Context(), contract.PatchVMInput{VM: vm, ResourceVersion: machine.ResourceVersion,
+				Finalizers: &c.left})
+			if c.keeps {
+				require.ErrorContains(t, err, "its VirtualMachineInstance is still there")
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, out.Written)
 		})
 	}
 }

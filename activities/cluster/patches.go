@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +18,18 @@ import (
 
 // PatchVM writes what has changed of a VM: metadata and specification first, then status. (A start request is dropped
 // from the status only once the run strategy that answers it is written.) Idempotent: UID and resourceVersion are the
-// lock; a second attempt meets a conflict and returns the object as it is.
+// lock; a second attempt meets a conflict and returns the object as it is. The finalizer is kept while the VM has an
+// instance that it does not leave behind.
 func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (contract.PatchVMResult, error) {
 	vms := a.KubeVirt.VMs(in.VM.Namespace)
 	answer := func(current *kubevirt.VirtualMachine, err error) (contract.PatchVMResult, error) {
 		read := func() (*kubevirt.VirtualMachine, error) { return vms.Get(ctx, in.VM.Name, metav1.GetOptions{}) }
 		return patched("VirtualMachine", in.VM, current, err, read, observe.VM)
+	}
+	if in.Finalizers != nil && !slices.Contains(*in.Finalizers, contract.FinalizerVM) {
+		if err := a.instanceIsGone(ctx, in); err != nil {
+			return contract.PatchVMResult{}, err
+		}
 	}
 	version := in.ResourceVersion
 	var current *kubevirt.VirtualMachine
@@ -55,6 +63,26 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 		return contract.PatchVMResult{}, nil
 	}
 	return answer(current, nil)
+}
+
+// instanceIsGone is an error where a VM has an instance that goes with it: who believes that it has none may remember
+// what is true no longer.
+func (a *Activities) instanceIsGone(ctx context.Context, in contract.PatchVMInput) error {
+	if slices.Contains(*in.Finalizers, metav1.FinalizerOrphanDependents) {
+		return nil
+	}
+	vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return failure("reading VirtualMachineInstance "+in.VM.Name, err)
+	}
+	if c := metav1.GetControllerOfNoCopy(vmi); c == nil || string(c.UID) != in.VM.UID {
+		return nil
+	}
+	return temporal.NewApplicationError("VirtualMachine "+in.VM.Name+
+		" keeps its finalizer: its VirtualMachineInstance is still there", errorKubernetes)
 }
 
 // vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has
