@@ -131,7 +131,7 @@ func (r *resyncer) missedReplicas() {
 		}
 		n := 0
 		for _, vmi := range r.informers.vmisIn(set.Namespace) {
-			if observe.CountsAsReplica(observe.Replica(vmi, selector), string(set.UID)) {
+			if observe.Replica(vmi, selector).CountsFor(string(set.UID)) {
 				n++
 			}
 		}

@@ -195,13 +195,13 @@ func dispensable(in contract.DeleteReplicasInput, there map[string]contract.Repl
 ) {
 	excess := -set.Replicas
 	for _, r := range there {
-		if observe.CountsAsReplica(r, set.UID) {
+		if r.CountsFor(set.UID) {
 			excess++
 		}
 	}
 	for i, o := range slices.Concat(in.Remove, in.Finished) {
 		r, ok := there[o.UID]
-		counts := observe.CountsAsReplica(r, set.UID)
+		counts := r.CountsFor(set.UID)
 		switch {
 		case !ok:
 		case set.Paused, counts && (excess <= 0 || i >= len(in.Remove)):
@@ -229,7 +229,7 @@ func (a *Activities) deleteReplica(
 		err := a.deleteVersion(ctx, vmi)
 		if err == nil {
 			text := "Stopped the virtual machine by deleting the virtual machine instance " + chosen.UID
-			if !observe.CountsAsReplica(chosen, set.UID) {
+			if !chosen.CountsFor(set.UID) {
 				text = "Deleted finished virtual machine: " + chosen.UID
 			}
 			a.tell(kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)

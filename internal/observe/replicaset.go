@@ -139,9 +139,3 @@ func SameReplica(a, b contract.ReplicaObservation) bool {
 	}
 	return a == b
 }
-
-// CountsAsReplica says whether a replica is one of those that status.replicas counts.
-func CountsAsReplica(o contract.ReplicaObservation, set string) bool {
-	return o.OwnerUID == set && o.Matches && !o.Deleting && !o.Terminating && o.Phase != "Succeeded" &&
-		o.Phase != "Failed"
-}

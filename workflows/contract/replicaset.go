@@ -101,6 +101,14 @@ type ReplicaObservation struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
+// Ended says that its guest is not going to run any more.
+func (o ReplicaObservation) Ended() bool { return o.Phase == "Succeeded" || o.Phase == "Failed" }
+
+// CountsFor says that it is one of those that a set wants: it is the set's, has not ended, and is not about to.
+func (o ReplicaObservation) CountsFor(set string) bool {
+	return o.OwnerUID == set && o.Matches && !o.Ended() && !o.Deleting && !o.Terminating
+}
+
 // ReplicasObservation is what changed of several replicas at once. Resync asks the entity to look for itself: something
 // was missed.
 type ReplicasObservation struct {

@@ -45,17 +45,12 @@ func plural(n int, one, many string) string {
 // mine says whether the set controls a replica.
 func (s *State) mine(r contract.ReplicaObservation) bool { return r.OwnerUID == s.Object.UID }
 
-func final(r contract.ReplicaObservation) bool { return r.Phase == "Succeeded" || r.Phase == "Failed" }
-
 // going says that the open transition deletes a replica.
 func (s *State) going(r contract.ReplicaObservation) bool {
 	return s.Open != nil && (slices.Contains(s.Open.Remove, r.UID) || slices.Contains(s.Open.Finished, r.UID))
 }
 
-// counts says whether a replica counts as one of those wanted: it has not ended, and is not about to.
-func (s *State) counts(r contract.ReplicaObservation) bool {
-	return s.mine(r) && r.Matches && !final(r) && !r.Deleting && !r.Terminating
-}
+func (s *State) counts(r contract.ReplicaObservation) bool { return r.CountsFor(s.Object.UID) }
 
 // active are the replicas that count, without those that the open transition removes.
 func (s *State) active() []contract.ReplicaObservation {
@@ -84,7 +79,7 @@ func (s *State) needs() needs {
 		n.Remove = active[:min(diff, burst)]
 	}
 	n.Finished = s.pick(func(r contract.ReplicaObservation) bool {
-		return s.mine(r) && (final(r) || r.Terminating) && !r.Deleting && !s.going(r)
+		return s.mine(r) && (r.Ended() || r.Terminating) && !r.Deleting && !s.going(r)
 	})
 	n.Finished = n.Finished[:min(len(n.Finished), burst)]
 	return n

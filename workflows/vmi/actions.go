@@ -140,7 +140,7 @@ func (e *instance) startDomain(ctx workflow.Context) {
 			return
 		}
 		s.StartRefused = entity.ErrorType(err) == contract.ErrorStartFailed
-		_ = e.settle(ctx, actStartDomain, err)
+		_ = e.settle(ctx, actStartDomain, unanswered(err, pod.NodeName))
 	})
 }
 

@@ -201,6 +201,25 @@ func operationOptions(r contract.InstanceRequest, pod contract.PodObservation) w
 	return o
 }
 
+// notBegun says that no worker has taken an activity.
+func notBegun(t *temporal.TimeoutError) bool {
+	return t.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && t.Unwrap() == nil
+}
+
+// unanswered says of an activity of a node's worker whose time was over who did not answer. Other errors stay.
+func unanswered(err error, node string) error {
+	var late *temporal.TimeoutError
+	if !errors.As(err, &late) {
+		return err
+	}
+	text := "Nobody on node " + node + " has said in time that it is done: its node worker, or the guest's launcher, " +
+		"does not answer"
+	if notBegun(late) {
+		text = "Nobody on node " + node + " has begun it in time: its node worker does not answer"
+	}
+	return temporal.NewApplicationError(text, entity.ErrorType(err))
+}
+
 // failed words why an operation that was let in is not known to be done. OutcomeUnknown says that it may have been done
 // all the same.
 func failed(err error, node string) (_ error, unknown bool) {
@@ -210,11 +229,10 @@ func failed(err error, node string) (_ error, unknown bool) {
 	var app *temporal.ApplicationError
 	var late *temporal.TimeoutError
 	switch {
-	case errors.As(err, &late) && late.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && late.Unwrap() == nil:
-		return away("Nobody on node %s has begun it in time: its node worker does not answer.", node), false
+	case errors.As(err, &late) && notBegun(late):
+		return away("%s.", entity.Message(unanswered(err, node))), false
 	case errors.As(err, &late):
-		return away("Nobody on node %s has said in time that it is done: its node worker, or the guest's launcher, "+
-			"does not answer. It may be done.", node), true
+		return away("%s. It may be done.", entity.Message(unanswered(err, node))), true
 	case errors.As(err, &app) && app.Type() == contract.ErrorNotBegun:
 		return away("The node worker on node %s has not begun it: %s. Try again.", node, entity.Message(err)), false
 	case errors.As(err, &app) && app.Type() == contract.RefusedFailed:
