@@ -29,14 +29,14 @@ func TestLooks(t *testing.T) {
 		want      verdict
 	}
 	for name, looks := range map[string][]look{
-		"all is well":                            {{0, 0, agree}, {0, 0, agree}},
-		"one is missing":                         {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}},
-		"one is left over":                       {{0, -1, confirm}, {0, -1, lookThrough}, {0, 0, agree}},
-		"visibility lags":                        {{1, 0, confirm}, {0, 0, agree}, {1, 0, confirm}, {0, 0, agree}},
-		"much changes":                           {{3, 1, confirm}, {-7, 2, confirm}, {5, -4, confirm}},
+		"all is well":      {{0, 0, agree}, {0, 0, agree}},
+		"one is missing":   {{1, 0, confirm}, {1, 0, lookThrough}, {0, 0, agree}},
+		"one is left over": {{0, -1, confirm}, {0, -1, lookThrough}, {0, 0, agree}},
+		"visibility lags":  {{1, 0, confirm}, {0, 0, agree}, {1, 0, confirm}, {0, 0, agree}},
+		"much changes":     {{3, 1, confirm}, {-7, 2, confirm}, {5, -4, confirm}},
 		"much changes, and some stay missing": {{3, 0, confirm}, {7, 0, confirm}, {5, 0, lookThrough}, {6, 0, confirm},
 			{7, 0, confirm}, {6, 0, lookThrough}},
-		"much changes, and some are left over": {{-3, 0, confirm}, {-7, 0, confirm}, {-5, 0, lookThrough}},
+		"much changes, and some are left over":   {{-3, 0, confirm}, {-7, 0, confirm}, {-5, 0, lookThrough}},
 		"one kind changes, the other is missing": {{3, 1, confirm}, {7, 1, lookThrough}},
 		"what cannot be mended waits":            {{1, 0, confirm}, {1, 0, lookThrough}, {1, 0, agree}, {1, 0, agree}},
 		"and another goes missing": {{1, 0, confirm}, {1, 0, lookThrough}, {2, 0, confirm},

@@ -37,7 +37,7 @@ func (a *Activities) CreateDataVolumes(
 		dv, err := a.dataVolume(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
 		if err != nil {
 			message := message(err)
-			a.tell(kindVM, in.VM, warning("FailedDataVolumeCreate", fmt.Sprintf("Error creating DataVolume %s: %s",
+			a.recordEvent(kindVM, in.VM, warning("FailedDataVolumeCreate", fmt.Sprintf("Error creating DataVolume %s: %s",
 				vm.Spec.DataVolumeTemplates[i].Name, message)), message)
 			return contract.CreateDataVolumesResult{}, err
 		}
@@ -71,7 +71,7 @@ func (a *Activities) dataVolume(
 	case err != nil:
 		return nil, failure("creating DataVolume "+template.Name, err)
 	}
-	a.tell(kindVM, contract.Object{Namespace: vm.Namespace, Name: vm.Name, UID: string(vm.UID)},
+	a.recordEvent(kindVM, contract.Object{Namespace: vm.Namespace, Name: vm.Name, UID: string(vm.UID)},
 		normal("SuccessfulDataVolumeCreate", "Created DataVolume "+made.Name), string(made.UID))
 	return made, nil
 }
@@ -120,11 +120,11 @@ func (a *Activities) readDataVolume(ctx context.Context, namespace, name string)
 	return dv, nil
 }
 
-// tellFailing records that the status of a VM says by now which DataVolume cannot be filled, once for each reason.
-func (a *Activities) tellFailing(in contract.PatchVMInput) {
+// recordFailing records that the status of a VM says by now which DataVolume cannot be filled, once for each reason.
+func (a *Activities) recordFailing(in contract.PatchVMInput) {
 	for _, c := range in.Status.Conditions {
 		if c.Type == "Failure" && c.Reason == contract.ReasonDataVolumeFailed {
-			a.tell(kindVM, in.VM, warning(c.Reason, c.Message), c.Message)
+			a.recordEvent(kindVM, in.VM, warning(c.Reason, c.Message), c.Message)
 		}
 	}
 }

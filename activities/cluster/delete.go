@@ -20,7 +20,10 @@ import (
 // change just then.
 const looks = 5
 
-var errUnsettled = errors.New("it changes all the time")
+var (
+	errUnsettled = errors.New("it changes all the time")
+	errUnchanged = errors.New("it is said to have changed, and has not")
+)
 
 // DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. Whoever asks may remember
 // what is true no longer. So both are read, and the very version of the instance that was read is deleted, only if the
@@ -31,7 +34,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+in.VM.Name, err)
-		a.tell(kindVM, in.VM, warning(contract.ReasonFailedDelete,
+		a.recordEvent(kindVM, in.VM, warning(contract.ReasonFailedDelete,
 			"Error deleting virtual machine instance "+in.VM.Name+": "+message(err)), in.VMI.UID)
 	}
 	return out, err
@@ -66,7 +69,7 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 			_, err = a.adopt(ctx, in.VM, vmi)
 		default:
 			if err = a.deleteVersion(ctx, vmi); err == nil {
-				a.tell(kindVM, in.VM, normal("SuccessfulDelete",
+				a.recordEvent(kindVM, in.VM, normal("SuccessfulDelete",
 					"Stopped the virtual machine by deleting the virtual machine instance "+
 						string(vmi.UID)), string(vmi.UID))
 				return contract.DeleteVMIResult{}, nil

@@ -34,10 +34,10 @@ const (
 // maxEventMessage is the API server's limit for an event's message, in bytes.
 const maxEventMessage = 1024
 
-// tell records an event that goes with something done already: nobody waits for it, and it is lost rather than that
+// recordEvent records an event that goes with something done already: nobody waits for it, and it is lost rather than that
 // thing done again. Its name is derived from what it is about, so that a repeated attempt writes it once; occasion
 // tells two events of one reason on one object apart.
-func (a *Activities) tell(kind string, o contract.Object, e contract.Event, occasion string) {
+func (a *Activities) recordEvent(kind string, o contract.Object, e contract.Event, occasion string) {
 	a.tellBy(component(kind, e.Reason), kind, o, e, occasion)
 }
 

@@ -175,7 +175,7 @@ func (a *Activities) PatchMigration(
 			subresources...)
 		if err == nil {
 			version = current.ResourceVersion
-			a.tellAll(kindVMIM, in.Migration, in.Events, in.ResourceVersion)
+			a.recordEvents(kindVMIM, in.Migration, in.Events, in.ResourceVersion)
 			in.Events = nil
 		}
 		return err

@@ -70,7 +70,7 @@ func (a *Activities) CreateTargetPod(
 	case err != nil:
 		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, failure("creating pod "+name, err))
 	}
-	a.tell(kindVMIM, in.Migration, normal("SuccessfulCreate", "Created migration target pod "+made.Name),
+	a.recordEvent(kindVMIM, in.Migration, normal("SuccessfulCreate", "Created migration target pod "+made.Name),
 		string(made.UID))
 	return contract.CreateTargetPodResult{Pod: observe.Pod(made)}, nil
 }
@@ -168,7 +168,7 @@ func (a *Activities) existingTarget(
 
 func (a *Activities) targetRefused(migration contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVMIM, migration, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
+	a.recordEvent(kindVMIM, migration, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 
@@ -233,11 +233,11 @@ func (a *Activities) DeleteMigrationPod(
 	}
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
-		a.tell(kindVMIM, in.Migration,
+		a.recordEvent(kindVMIM, in.Migration,
 			warning(contract.ReasonFailedDelete, "Error deleting migration "+role+" pod: "+message(err)), in.Pod.UID)
 		return contract.DeleteMigrationPodResult{}, err
 	}
-	a.tell(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),
+	a.recordEvent(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),
 		in.Pod.UID)
 	return out, nil
 }

@@ -55,7 +55,7 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 		}
 		current, err = vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err == nil {
-			a.tellFailing(in)
+			a.recordFailing(in)
 		}
 		return answer(current, err)
 	}
@@ -175,7 +175,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	vmis := a.KubeVirt.VMIs(in.VMI.Namespace)
 	current, err := vmis.Patch(ctx, in.VMI.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err == nil {
-		a.tellAll(kindVMI, in.VMI, in.Events, in.ResourceVersion)
+		a.recordEvents(kindVMI, in.VMI, in.Events, in.ResourceVersion)
 	}
 	written := err == nil
 	read := func() (*kubevirt.VirtualMachineInstance, error) {
@@ -222,7 +222,7 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	if err != nil {
 		return failure("patching node "+in.Name, err)
 	}
-	a.tellAll(kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
+	a.recordEvents(kindNode, contract.Object{Name: in.Name, UID: in.UID}, in.Events, node.ResourceVersion)
 	return nil
 }
 
@@ -253,10 +253,10 @@ func patched[O metav1.Object, T any](
 	return contract.Patched[T]{Conflict: true, Current: &now}, nil
 }
 
-// tellAll records the events that go with a patch. The version that the patch was decided from names the occasion.
-func (a *Activities) tellAll(kind string, o contract.Object, events []contract.Event, version string) {
+// recordEvents records the events that go with a patch. The version that the patch was decided from names the occasion.
+func (a *Activities) recordEvents(kind string, o contract.Object, events []contract.Event, version string) {
 	for i, e := range events {
-		a.tell(kind, o, e, fmt.Sprintf("%s/%d", version, i))
+		a.recordEvent(kind, o, e, fmt.Sprintf("%s/%d", version, i))
 	}
 }
 

@@ -103,14 +103,14 @@ func (a *Activities) CreateLauncherPod(
 		out.Discarded = string(made.UID)
 		return a.awaits(in.VMI, out), a.discard(ctx, made)
 	}
-	a.tell(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
+	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
 	out.Pod, out.Migratable = observe.Pod(made), a.migratable(ctx, vmi)
 	return out, nil
 }
 
 // awaits tells users what an instance waits for.
 func (a *Activities) awaits(vmi contract.Object, out contract.CreatePodResult) contract.CreatePodResult {
-	a.tell(kindVMI, vmi, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
+	a.recordEvent(kindVMI, vmi, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
 	return out
 }
 
@@ -167,7 +167,7 @@ func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt
 
 func (a *Activities) podRefused(vmi contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVMI, vmi, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
+	a.recordEvent(kindVMI, vmi, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 

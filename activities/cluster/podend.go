@@ -40,11 +40,11 @@ func (a *Activities) DeleteLauncherPod(
 	}
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
-		a.tell(kindVMI, in.VMI, warning(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)), in.Pod.UID)
+		a.recordEvent(kindVMI, in.VMI, warning(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)), in.Pod.UID)
 		return contract.DeletePodResult{}, err
 	}
-	a.tell(kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
-	a.tellAll(kindVMI, in.VMI, in.Events, in.Pod.UID)
+	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
+	a.recordEvents(kindVMI, in.VMI, in.Events, in.Pod.UID)
 	return contract.DeletePodResult{}, nil
 }
 
@@ -139,7 +139,7 @@ func (a *Activities) RemovePodFinalizer(
 		}
 		if version == now.ResourceVersion { // it was said to have changed, and has not
 			return contract.RemovePodFinalizerResult{},
-				failure("removing the finalizer of pod "+in.Pod.Name, errUnsettled)
+				failure("removing the finalizer of pod "+in.Pod.Name, errUnchanged)
 		}
 		version = now.ResourceVersion
 	}

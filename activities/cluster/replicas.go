@@ -118,7 +118,7 @@ func (a *Activities) createReplica(
 		return false, failure("creating VirtualMachineInstance "+vmi.Name, err)
 	}
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
-	a.tell(kindVMIRS, in.Set, normal("SuccessfulCreate",
+	a.recordEvent(kindVMIRS, in.Set, normal("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
 	return false, nil
 }
@@ -232,7 +232,7 @@ func (a *Activities) deleteReplica(
 			if !chosen.CountsFor(set.UID) {
 				text = "Deleted finished virtual machine: " + chosen.UID
 			}
-			a.tell(kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
+			a.recordEvent(kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
 			return nil
 		}
 		if apierrors.IsConflict(err) {
@@ -259,7 +259,7 @@ func (a *Activities) orRefused(
 	if !errors.As(err, &app) {
 		return err
 	}
-	a.tell(kindVMIRS, set, event(app.Message()), app.Message())
+	a.recordEvent(kindVMIRS, set, event(app.Message()), app.Message())
 	if app.Type() != contract.ErrorForbidden && app.Type() != contract.ErrorInvalid {
 		return err
 	}

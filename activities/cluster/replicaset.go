@@ -136,7 +136,7 @@ func (a *Activities) PatchReplicaSet(
 	sets := a.KubeVirt.ReplicaSets(in.Set.Namespace)
 	current, err := sets.Patch(ctx, in.Set.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	if err == nil {
-		a.tellAll(kindVMIRS, in.Set, in.Events, in.ResourceVersion)
+		a.recordEvents(kindVMIRS, in.Set, in.Events, in.ResourceVersion)
 	}
 	read := func() (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
 		return sets.Get(ctx, in.Set.Name, metav1.GetOptions{})

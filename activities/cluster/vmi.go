@@ -61,7 +61,7 @@ func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) 
 		return out, a.refused(in.VM, failure("creating VirtualMachineInstance "+vmi.Name, err))
 	}
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
-	a.tell(kindVM, in.VM, normal("SuccessfulCreate",
+	a.recordEvent(kindVM, in.VM, normal("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
 	return contract.CreateVMIResult{VMI: observe.VMI(made)},
 		a.pruneRevisions(ctx, vm, in.Revision, made.Status.VirtualMachineRevisionName)
@@ -86,7 +86,7 @@ func (a *Activities) unwanted(
 // refused records that no instance could be made, once per reason, and passes the error on.
 func (a *Activities) refused(vm contract.Object, err error) error {
 	message := message(err)
-	a.tell(kindVM, vm,
+	a.recordEvent(kindVM, vm,
 		warning(contract.ReasonFailedCreate, "Error creating virtual machine instance: "+message), message)
 	return err
 }

@@ -267,7 +267,7 @@ func TestUnproven(t *testing.T) {
 			corev1.PodStatus{Phase: corev1.PodFailed, Conditions: collected, ContainerStatuses: compute(ended)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, launcher(func(p *corev1.Pod) { p.Status = c.status }).Unproven)
+			require.Equal(t, c.want, launcher(func(p *corev1.Pod) { p.Status = c.status }).PhaseUnconfirmed)
 		})
 	}
 }

@@ -71,17 +71,17 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 	}
 	podConditions(&o, pod.Status.Conditions)
 	podContainers(&o, &pod.Status)
-	o.Unproven = unproven(&pod.Status)
+	o.PhaseUnconfirmed = phaseUnconfirmed(&pod.Status)
 	return o
 }
 
 // reasonPodGC is the reason of condition DisruptionTarget on pods that the pod garbage collector called Failed.
 const reasonPodGC = "DeletionByPodGC"
 
-// unproven says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet calls a
-// pod Failed or Succeeded only when none runs any more; the pod garbage collector does so for every pod of a node that
-// is gone or out of service.
-func unproven(status *corev1.PodStatus) bool {
+// phaseUnconfirmed says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet
+// calls a pod Failed or Succeeded only when none runs any more; the pod garbage collector does so for every pod of a
+// node that is gone or out of service.
+func phaseUnconfirmed(status *corev1.PodStatus) bool {
 	if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
 		return false
 	}
@@ -174,7 +174,7 @@ type podFacts struct {
 	exited                    bool
 	exitCode                  int32
 	terminationMessage        string
-	unproven                  bool
+	phaseUnconfirmed          bool
 	deletionGrace             int64
 	others                    string
 }
@@ -183,11 +183,11 @@ func decisive(o contract.PodObservation) podFacts {
 	f := podFacts{
 		uid: o.UID, vmiUID: o.VMIUID, phase: o.Phase,
 		gone: o.Gone, deleting: o.DeletionTimestamp != nil, held: contains(o.Finalizers, contract.FinalizerPod),
-		computeRunning: o.ComputeRunning,
-		ready:          o.Ready != nil && o.Ready.Status == string(corev1.ConditionTrue),
-		paused:         o.Unpaused == string(corev1.ConditionFalse),
-		waiting:        o.WaitingReason,
-		unproven:       o.Unproven,
+		computeRunning:   o.ComputeRunning,
+		ready:            o.Ready != nil && o.Ready.Status == string(corev1.ConditionTrue),
+		paused:           o.Unpaused == string(corev1.ConditionFalse),
+		waiting:          o.WaitingReason,
+		phaseUnconfirmed: o.PhaseUnconfirmed,
 	}
 	if o.DeletionGraceSeconds != nil {
 		f.deletionGrace = *o.DeletionGraceSeconds

@@ -87,7 +87,7 @@ func (c *Cluster) kubelet(pod *corev1.Pod) {
 	final := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case final && o.DeletionTimestamp != nil && o.DeletionGraceSeconds != nil && *o.DeletionGraceSeconds > 0 &&
-		!o.Unproven:
+		!o.PhaseUnconfirmed:
 		zero := int64(0)
 		require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, pod.Namespace, pod.Name, &zero))
 	case o.ComputeRunning && o.Unpaused != "" && (o.Ready == nil || o.Ready.Status != o.Unpaused):

@@ -12,7 +12,7 @@ import (
 // What the queue does.
 const (
 	actLimits entity.Action = "read the limits"
-	actTell   entity.Action = "tell migrations"
+	actSignal   entity.Action = "signal migrations"
 )
 
 const (
@@ -170,10 +170,10 @@ func (s *State) decide(now time.Time) entity.Decision {
 	switch {
 	case due == 0:
 		return d
-	case s.Failure.Holds(string(actTell), now):
-		return s.Failure.Of(string(actTell)).Wait()
+	case s.Failure.Holds(string(actSignal), now):
+		return s.Failure.Of(string(actSignal)).Wait()
 	}
-	return entity.Decision{Action: actTell, Why: fmt.Sprintf("there is news for %d", due)}
+	return entity.Decision{Action: actSignal, Why: fmt.Sprintf("there is news for %d", due)}
 }
 
 func (s *State) waitingFor() string {

@@ -199,9 +199,9 @@ type PodObservation struct {
 	TerminationMessage string `json:"terminationMessage,omitempty"`
 	// Unpaused is the status of the readiness gate: "", True or False.
 	Unpaused string `json:"unpaused,omitempty"`
-	// Unproven says that the phase is final, but not because the kubelet saw its containers end: the pod garbage
+	// PhaseUnconfirmed says that the phase is final, but not because the kubelet saw its containers end: the pod garbage
 	// collector calls pods of lost nodes Failed.
-	Unproven bool `json:"unproven,omitempty"`
+	PhaseUnconfirmed bool `json:"phaseUnconfirmed,omitempty"`
 	// GraceSeconds is the pod's own grace period, and DeletionGraceSeconds the one that it is being deleted with.
 	GraceSeconds         *int64 `json:"graceSeconds,omitempty"`
 	DeletionGraceSeconds *int64 `json:"deletionGraceSeconds,omitempty"`
@@ -211,7 +211,7 @@ type PodObservation struct {
 // kubelet ever runs it.
 func (o PodObservation) Ended() bool {
 	final := o.Phase == "Succeeded" || o.Phase == "Failed"
-	return final && !o.Unproven || o.DeletionTimestamp != nil && o.NodeName == ""
+	return final && !o.PhaseUnconfirmed || o.DeletionTimestamp != nil && o.NodeName == ""
 }
 
 // DomainState is the state of a libvirt domain as the launcher reports it.

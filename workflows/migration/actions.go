@@ -37,7 +37,7 @@ func (e *migration) act(ctx workflow.Context, d decision) error {
 	case actDeletePod:
 		return e.deletePod(ctx)
 	case actReleasePod:
-		return e.releasePod(ctx)
+		return e.removePodFinalizer(ctx)
 	case actDelete:
 		return e.delete(ctx)
 	case entity.ActWrite:
@@ -191,7 +191,7 @@ func (e *migration) deletePod(ctx workflow.Context) error {
 	return e.settle(ctx, actDeletePod, err)
 }
 
-func (e *migration) releasePod(ctx workflow.Context) error {
+func (e *migration) removePodFinalizer(ctx workflow.Context) error {
 	s := &e.state
 	end := s.leftOver()
 	in := contract.RemovePodFinalizerInput{Pod: s.pod(end)}

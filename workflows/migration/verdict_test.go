@@ -84,8 +84,8 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 	gone.Gone = true
 	code := int32(137)
 	killed := &contract.PodObservation{UID: "s", Phase: "Failed", ExitCode: &code}
-	unproven := ranOut(contract.ReasonShutdown, true)
-	unproven.Unproven, unproven.ExitCode = true, nil
+	phaseUnconfirmed := ranOut(contract.ReasonShutdown, true)
+	phaseUnconfirmed.PhaseUnconfirmed, phaseUnconfirmed.ExitCode = true, nil
 	for name, c := range map[string]struct {
 		truth *truth
 		pod   *contract.PodObservation
@@ -117,7 +117,7 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 		"ended and gone":           {nil, gone, SourceOff},
 		"gone":                     {nil, &contract.PodObservation{UID: "s", Gone: true, Phase: "Running"}, SourceGone},
 		"killed":                   {nil, killed, SourceGone},
-		"called failed by others":  {nil, unproven, SourceUnknown},
+		"called failed by others":  {nil, phaseUnconfirmed, SourceUnknown},
 		"launcher says no domain":  {&truth{Reached: true}, running, SourceUnknown},
 		"node away":                {nil, running, SourceUnknown},
 		"launcher does not answer": {&truth{Why: "no"}, running, SourceUnknown},

@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// actTell tells the open drain what has changed.
-const actTell entity.Action = "tell the drain"
+// actSignal signals to the open drain what has changed.
+const actSignal entity.Action = "signal the drain"
 
 // Drain is the open drain of a node.
 type Drain struct {
@@ -96,7 +96,7 @@ func (s *State) draining(now time.Time) entity.Decision {
 	if s.Open != nil {
 		return s.Open.Decide(now, func(time.Time) entity.Decision {
 			if s.progress() != s.Open.Sent {
-				return entity.Decision{Action: actTell, Why: "it is to know what has changed"}
+				return entity.Decision{Action: actSignal, Why: "it is to know what has changed"}
 			}
 			return entity.Decision{Waiting: "the drain"}
 		})
@@ -147,7 +147,7 @@ func (e *instance) drain(ctx workflow.Context, d entity.Decision) error {
 	switch d.Action {
 	case entity.ActOpen:
 		return e.openDrain(ctx, d)
-	case actTell:
+	case actSignal:
 		s.Open.Sent = s.progress()
 		return e.loop.SignalOpen(ctx, &s.Open.Transition, s.Open.Sent)
 	case entity.ActAsk:

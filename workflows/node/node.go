@@ -220,7 +220,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	}
 	if s.Node.Gone {
 		if s.Open != nil && !s.Open.Sent.Gone {
-			return entity.Decision{Action: actTell, Why: "the node exists no more"}.Plan(s.Failure, e.drain)
+			return entity.Decision{Action: actSignal, Why: "the node exists no more"}.Plan(s.Failure, e.drain)
 		}
 		return entity.Plan{Finish: true}
 	}

@@ -43,7 +43,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actForceDeletePod:
 		return e.forceDeletePod(ctx, d.Object)
 	case actRemovePodFinalizer:
-		return e.releasePod(ctx, d.Object)
+		return e.removePodFinalizer(ctx, d.Object)
 	case entity.ActWrite:
 		return e.write(ctx, nil)
 	case actRemoveFinalizers:
@@ -235,7 +235,7 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 	return e.settle(ctx, actForceDeletePod, err)
 }
 
-func (e *instance) releasePod(ctx workflow.Context, uid string) error {
+func (e *instance) removePodFinalizer(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
 	in := contract.RemovePodFinalizerInput{
 		Pod: e.state.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence(),
@@ -250,7 +250,7 @@ func (e *instance) releasePod(ctx workflow.Context, uid string) error {
 		err = e.state.correctPod(r.Pod, r.Refused)
 	default:
 		if l := e.state.launcher(uid); l != nil {
-			l.PodReleased = true
+			l.FinalizerRemoved = true
 			l.absent(r.Absent)
 		}
 	}

@@ -29,7 +29,7 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 		"another VMI":              {func(s *State) { s.VMI.UID = "j" }, false},
 		"another one comes next":   {func(s *State) { s.Next.UID = "k" }, false},
 		"no other pods":            {func(s *State) { s.Others = nil }, true},
-		"an ended other pod":       {func(s *State) { s.Others[0].PodReleased = true }, false},
+		"an ended other pod":       {func(s *State) { s.Others[0].FinalizerRemoved = true }, false},
 		"no pod of an unknown VMI": {func(s *State) { s.Pod, s.VMI = nil, nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,10 +24,10 @@ type Launcher struct {
 	PodDeleted bool `json:"podDeleted,omitempty"` // a delete was sent for Pod
 	// PodForceDeleted: a delete without any grace was sent for Pod, as its node is fenced, and a kubelet that is there
 	// after all would have ended it. ForceDeletedAt is when it was sent, where such a kubelet is to be expected.
-	PodForceDeleted bool      `json:"podForceDeleted,omitempty"`
-	ForceDeletedAt  time.Time `json:"forceDeletedAt,omitzero"`
-	PodReleased     bool      `json:"podReleased,omitempty"` // the finalizer of Pod was removed
-	PodMarked       bool      `json:"podMarked,omitempty"`   // the readiness gate was set
+	PodForceDeleted  bool      `json:"podForceDeleted,omitempty"`
+	ForceDeletedAt   time.Time `json:"forceDeletedAt,omitzero"`
+	FinalizerRemoved bool      `json:"podReleased,omitempty"` // the finalizer of Pod was removed
+	PodMarked        bool      `json:"podMarked,omitempty"`   // the readiness gate was set
 	// PodPaused is what the readiness gate was set to.
 	PodPaused bool `json:"podPaused,omitempty"`
 	// PodDeletedEarly says that a delete was sent for Pod before its containers were seen to run, and EndSent that its
@@ -131,7 +131,7 @@ func (l *Launcher) decideEnded() (decision, bool) {
 		// First deleted, then released: if the node is not off after all, its kubelet ends the guest when it comes
 		// back.
 		return l.decision(actForceDeletePod, l.Fenced.Why)
-	case l.podEnded() && !l.PodReleased && len(l.Pod.Finalizers) > 0:
+	case l.podEnded() && !l.FinalizerRemoved && len(l.Pod.Finalizers) > 0:
 		why := "the kubelet reports that it ended"
 		if l.fenced() {
 			why = l.Fenced.Why

@@ -134,7 +134,7 @@ func (s *State) forgetGone() {
 func (s *State) known() []contract.Object {
 	var out []contract.Object
 	for _, l := range s.launchers() {
-		if l.Pod.Name != "" && !l.PodReleased {
+		if l.Pod.Name != "" && !l.FinalizerRemoved {
 			out = append(out, s.podOf(l))
 		}
 	}

@@ -165,7 +165,7 @@ func TestTwoPodsOfWhichOneEnds(t *testing.T) {
 				ended.Phase, ended.ResourceVersion, ended.DeletionTimestamp = "Succeeded", "10", &noon
 				s.observePod(ended)
 				step(actRemovePodFinalizer, uid)
-				s.launcher(uid).PodReleased = true
+				s.launcher(uid).FinalizerRemoved = true
 				s.observePod(contract.PodObservation{UID: uid, VMIUID: "i", Gone: true})
 				s.observePod(ended) // late
 				require.Len(t, s.known(), 1-i, "nobody need look for what was seen to its end")

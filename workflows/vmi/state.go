@@ -202,7 +202,7 @@ func (s *State) read(r contract.ReadVMIResult) {
 	if before != nil && s.podHeld() {
 		s.Domain = nil // it is asked for; what was heard of the others' stays
 	}
-	if r.VMI != nil && s.Pod != nil && !s.anyHeld() && !s.PodReleased &&
+	if r.VMI != nil && s.Pod != nil && !s.anyHeld() && !s.FinalizerRemoved &&
 		contains([]Phase{PhaseUnset, PhasePending}, s.Phase) {
 		// Etcd was put back to when there was none yet. What is heard of it late does not bring it back.
 		s.Others, s.Launcher = append(s.Others, s.Launcher), Launcher{}

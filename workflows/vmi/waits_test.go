@@ -199,7 +199,7 @@ func TestTheReadinessGateFollowsThePause(t *testing.T) {
 func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Succeeded", DeletionTimestamp: &noon},
 		contract.PodObservation{Phase: "Succeeded", NodeName: "n", DeletionTimestamp: &noon})
-	s.Pod.Finalizers, s.PodReleased, s.PodDeleted = []string{"example.com/keep"}, true, true
+	s.Pod.Finalizers, s.FinalizerRemoved, s.PodDeleted = []string{"example.com/keep"}, true, true
 	now := noon
 	for range 10 {
 		s.refresh(now)
