@@ -19,7 +19,8 @@ type Delivery struct {
 	Start *Start
 	// Merge makes one payload of two; nil: the newer one is enough.
 	Merge func(before, after any) any
-	// Hold is how long it may wait for others to be merged with it, where nothing else is on its way to the workflow.
+	// Hold is how long it may wait for others to be merged with it, or to supersede it, where nothing else is on its way
+	// to the workflow.
 	Hold time.Duration
 	// Known says that its workflow knows it, and is not told. It is kept, as what was sent is: the workflow may forget.
 	Known bool
@@ -65,12 +66,31 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 	if !old.sending {
 		d.since = old.since
 		d.Resync = d.Resync && old.Resync
+		d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
 	}
 	if d.Merge != nil {
 		d.Payload = d.Merge(old.Payload, d.Payload)
 	}
 	return true
 }
+
+// Held is how long all that waits for one workflow may go on waiting: until the first of it may not.
+func Held(list []*Delivery, now time.Time) time.Duration {
+	var wait time.Duration
+	for i, d := range list {
+		left := d.since.Add(d.Hold).Sub(now)
+		if d.Hold == 0 || left <= 0 {
+			return 0
+		}
+		if i == 0 || left < wait {
+			wait = left
+		}
+	}
+	return wait
+}
+
+// Waits says since when a delivery waits.
+func (d *Delivery) Waits(since time.Time) { d.since = since }
 
 // At is a delivery as it is sent in an epoch. Again: one with its subject may have been lost.
 func (d *Delivery) At(epoch int64, again bool) *Delivery {

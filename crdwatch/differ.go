@@ -1,8 +1,10 @@
 package crdwatch
 
 import (
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,8 +77,19 @@ func (d *differ) forgetAll() {
 
 // put queues an observation.
 func put[O any](d *differ, k kind[O], workflow, uid string, o any, start *Start, from origin) {
+	putHeld(d, k, workflow, uid, o, start, from, 0)
+}
+
+// putHeld queues an observation that may wait for what comes next, unless it is to start its workflow, or is resynced.
+func putHeld[O any](
+	d *differ, k kind[O], workflow, uid string, o any, start *Start, from origin, hold time.Duration,
+) {
+	if start != nil || from == resync {
+		hold = 0
+	}
 	d.queue.Put(Delivery{
 		Workflow: workflow, Signal: k.signal, UID: uid, Kind: k.name, Payload: o, Start: start, Resync: from == resync,
+		Hold: hold,
 	})
 }
 
@@ -115,7 +128,7 @@ func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
 	defer d.mu.Unlock()
 	uid := string(object.GetUID())
 	forget(d, e.kind, uid)
-	put(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from)
+	putHeld(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from, e.goneHold)
 	if e.alsoGone != nil {
 		e.alsoGone(d, object, from)
 	}
@@ -169,7 +182,7 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 		return
 	}
 	if news(d, k, o.UID, o) {
-		put(d, k, workflow, o.UID, o, nil, from)
+		putHeld(d, k, workflow, o.UID, o, nil, from, copyHold(o, vm.DeletionTimestamp != nil))
 	}
 }
 
@@ -219,7 +232,8 @@ func (d *differ) pod(key string, from origin) {
 		k.same(observe.NewPod(o), o) {
 		d.metrics.count(k.name, resultSkipped)
 	} else if news(d, k, o.UID, o) {
-		put(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.startForPod(pod, ref), from)
+		putHeld(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.startForPod(pod, ref), from,
+			podHold(o, slices.Contains(o.Finalizers, contract.FinalizerPod), d.informers.ownerGoes(pod, ref)))
 	}
 	for _, m := range d.migrationsOf(pod) {
 		d.podForMigration(m, o, from)
@@ -245,9 +259,10 @@ func (d *differ) podGone(pod *corev1.Pod, from origin) {
 		return
 	}
 	uid := string(pod.UID)
+	last, known := recall(d, podKind(), uid)
 	d.forgetPod(uid)
 	gone := observe.GonePod(uid, pod.Name, ref.UID)
-	put(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, gone, nil, from)
+	putHeld(d, podKind(), contract.VMIID(pod.Namespace, ref.Name), uid, gone, nil, from, podGoneHold(last, known))
 	for _, m := range d.migrationsOf(pod) {
 		d.podGoneForMigration(m, gone, from)
 	}

@@ -193,6 +193,12 @@ func (i *Informers) hasOwner(pod *corev1.Pod, ref *contract.Object) bool {
 	return ok && string(vmi.UID) == ref.UID
 }
 
+// ownerGoes says that the VMI of a pod is being deleted.
+func (i *Informers) ownerGoes(pod *corev1.Pod, ref *contract.Object) bool {
+	vmi, ok := get[*kubevirt.VirtualMachineInstance](i.VMIs, pod.Namespace+"/"+ref.Name)
+	return ok && string(vmi.UID) == ref.UID && vmi.DeletionTimestamp != nil
+}
+
 // launchersOn lists the launcher pods that are on a node.
 func (i *Informers) launchersOn(node string) []*corev1.Pod {
 	pods := indexed[*corev1.Pod](i.Pods, byNode, node)

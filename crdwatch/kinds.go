@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,9 @@ type entity[T metav1.Object, O any] struct {
 	closed  func(T) bool
 	observe func(T) O
 	gone    func(uid string) O
+	// goneHold is how long word that an object is gone may wait: a workflow that let it go by removing the last finalizer
+	// has completed by then, and needs none.
+	goneHold time.Duration
 	// also sends what a change says to other workflows than the object's own. Known says that last was sent before.
 	also func(d *differ, object T, last O, known bool, from origin)
 	// alsoGone sends to others that an object is gone.
@@ -122,7 +126,7 @@ func describe(i *Informers) entities {
 		vm: &entity[*kubevirt.VirtualMachine, contract.VMObservation]{
 			kind:     kind[contract.VMObservation]{name: "vm", signal: contract.SignalObserveVM, same: observe.SameVM},
 			workflow: contract.WorkflowVM, title: "VirtualMachine", id: contract.VMID,
-			informer: i.VMs, observe: i.observeVM, gone: observe.GoneVM,
+			informer: i.VMs, observe: i.observeVM, gone: observe.GoneVM, goneHold: endHold,
 			also: func(d *differ, vm *kubevirt.VirtualMachine, _ contract.VMObservation, known bool, from origin) {
 				if !known {
 					d.instanceOf(vm, from)
@@ -140,7 +144,7 @@ func describe(i *Informers) entities {
 			kind: kind[contract.VMIObservation]{name: "vmi", signal: contract.SignalObserveVMI,
 				same: observe.SameVMI},
 			workflow: contract.WorkflowVMI, title: "VirtualMachineInstance", id: contract.VMIID,
-			informer: i.VMIs, observe: i.observeVMI, gone: observe.GoneVMI,
+			informer: i.VMIs, observe: i.observeVMI, gone: observe.GoneVMI, goneHold: endHold,
 			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, _ bool,
 				from origin) {
 				d.vmiForVM(vmi, from)

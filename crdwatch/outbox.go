@@ -206,7 +206,7 @@ func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	if len(list) == 0 {
 		return nil, 0
 	}
-	if wait := time.Until(list[0].since.Add(list[0].Hold)); len(list) == 1 && list[0].Hold > 0 && wait > 0 {
+	if wait := Held(list, time.Now()); wait > 0 {
 		return nil, wait
 	}
 	list[0].sending = true

@@ -116,10 +116,12 @@ func (a *Activities) RemovePodFinalizer(
 	}
 	pods := a.Kubernetes.CoreV1().Pods(in.Pod.Namespace)
 	for version := in.ResourceVersion; ; {
-		_, err := a.removePodFinalizer(ctx, in.Pod, version)
+		removed, err := a.removePodFinalizer(ctx, in.Pod, version)
 		switch {
 		case err == nil:
-			return contract.RemovePodFinalizerResult{}, nil
+			// One that its kubelet has deleted for good goes with its last finalizer.
+			grace := removed.DeletionGracePeriodSeconds
+			return contract.RemovePodFinalizerResult{Absent: ended(removed) && grace != nil && *grace == 0}, nil
 		case otherObject(err):
 			return contract.RemovePodFinalizerResult{Absent: true}, nil
 		case !apierrors.IsConflict(err):

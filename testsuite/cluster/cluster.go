@@ -239,7 +239,15 @@ func (c *Cluster) changed(change kube.Change) {
 }
 
 func (c *Cluster) deliver() {
-	for _, d := range c.watcher.Take(c.env.Now()) {
+	now, wait := c.watcher.Take(c.env.Now())
+	if wait > 0 {
+		c.after(wait, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.deliver()
+		})
+	}
+	for _, d := range now {
 		switch {
 		case d.Workflow != c.workflow:
 		case c.Deliver != nil:

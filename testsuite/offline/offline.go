@@ -105,11 +105,11 @@ func (w *Watcher) Restored(lost time.Time) {
 	w.pending = nil
 	for _, d := range w.lately.Lost(lost) {
 		again := *d
-		again.Resync, again.Known = true, false
+		again.Resync, again.Known, again.Hold = true, false, 0
 		w.pending.Put(again)
 	}
 	for _, d := range waits {
-		w.pending.Put(*d)
+		w.pending.Put(*d.Delivery)
 	}
 }
 
@@ -161,35 +161,70 @@ func (w *Watcher) Remove(o metav1.Object) {
 	}
 }
 
-// Take are the deliveries that wait, in an order that depends on nothing but what was put: by workflow, then as they
-// were put. Temporal takes them at that time.
-func (w *Watcher) Take(now time.Time) []*crdwatch.Delivery {
+// Take are the deliveries whose turn it is, in an order that depends on nothing but what was put: by workflow, then as
+// they were put. Temporal takes them at that time. Others wait for what comes next, the first of them for as long as it
+// returns; 0: none does.
+func (w *Watcher) Take(now time.Time) (out []*crdwatch.Delivery, wait time.Duration) {
 	taken := w.pending
 	w.pending = nil
-	slices.SortStableFunc(taken, func(a, b *crdwatch.Delivery) int { return strings.Compare(a.Workflow, b.Workflow) })
-	var out []*crdwatch.Delivery
-	for _, d := range taken {
-		again := w.lately.MayBeLost(d)
-		w.lately.Add(d, now)
-		if !d.Known {
-			out = append(out, d.At(w.epoch, again))
+	slices.SortStableFunc(taken, func(a, b waiting) int { return strings.Compare(a.Workflow, b.Workflow) })
+	for len(taken) > 0 {
+		n := slices.IndexFunc(taken, func(x waiting) bool { return x.Workflow != taken[0].Workflow })
+		if n < 0 {
+			n = len(taken)
+		}
+		if held := held(taken[:n], now); held > 0 {
+			w.pending = append(w.pending, taken[:n]...)
+			if wait == 0 || held < wait {
+				wait = held
+			}
+		} else {
+			for _, x := range taken[:n] {
+				again := w.lately.MayBeLost(x.Delivery)
+				w.lately.Add(x.Delivery, now)
+				if !x.Known {
+					out = append(out, x.At(w.epoch, again))
+				}
+			}
+		}
+		taken = taken[n:]
+	}
+	return out, wait
+}
+
+// held is how long what waits for one workflow may go on waiting, from when it was first looked at.
+func held(list []waiting, now time.Time) time.Duration {
+	all := make([]*crdwatch.Delivery, 0, len(list))
+	for i := range list {
+		if list[i].since.IsZero() {
+			list[i].since = now
+		}
+		list[i].Waits(list[i].since)
+		if !list[i].Known {
+			all = append(all, list[i].Delivery)
 		}
 	}
-	return out
+	return crdwatch.Held(all, now)
+}
+
+// waiting is a delivery, and since when it waits.
+type waiting struct {
+	*crdwatch.Delivery
+	since time.Time
 }
 
 // queue keeps what is put, the newest of each object.
-type queue []*crdwatch.Delivery
+type queue []waiting
 
 // Put takes a delivery.
 func (q *queue) Put(d crdwatch.Delivery) {
 	for i, old := range *q {
-		if d.Supersede(old) {
-			(*q)[i] = &d
+		if d.Supersede(old.Delivery) {
+			(*q)[i].Delivery = &d
 			return
 		}
 	}
-	*q = append(*q, &d)
+	*q = append(*q, waiting{Delivery: &d})
 }
 
 // still is an informer that never runs: it holds what it is given, and who wants to hear of it.

@@ -125,8 +125,12 @@ func (d *delivery) flush() {
 	if d.down || !d.lost.IsZero() {
 		return
 	}
-	for _, x := range d.offline.Take(d.world.Now()) {
+	now, wait := d.offline.Take(d.world.Now())
+	for _, x := range now {
 		d.dispatch(x)
+	}
+	if wait > 0 {
+		d.world.after(wait, d.flush)
 	}
 }
 

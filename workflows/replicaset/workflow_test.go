@@ -153,7 +153,7 @@ func TestAWriteWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	}
 	w.at(0, func() { w.CreateSet(2) })
 	w.at(time.Minute, func() { w.status(2, 2); lost = true; w.Vanish(w.Replica(1)) })
-	w.at(time.Minute+200*time.Millisecond, func() { require.False(t, lost); w.status(1, 1) })
+	w.at(time.Minute+400*time.Millisecond, func() { require.False(t, lost); w.status(1, 1) })
 	w.at(time.Hour, func() { w.status(2, 2) })
 	w.gone(61 * time.Minute)
 	w.run()
