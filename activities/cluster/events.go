@@ -34,15 +34,15 @@ const (
 // maxEventMessage is the API server's limit for an event's message, in bytes.
 const maxEventMessage = 1024
 
-// recordEvent records an event that goes with something done already: nobody waits for it, and it is lost rather than that
-// thing done again. Its name is derived from what it is about, so that a repeated attempt writes it once; occasion
+// recordEvent records an event that goes with something done already: nobody waits for it, and it is lost rather than
+// that thing done again. Its name is derived from what it is about, so that a repeated attempt writes it once; occasion
 // tells two events of one reason on one object apart.
 func (a *Activities) recordEvent(kind string, o contract.Object, e contract.Event, occasion string) {
-	a.tellBy(component(kind, e.Reason), kind, o, e, occasion)
+	a.recordBy(component(kind, e.Reason), kind, o, e, occasion)
 }
 
-// tellBy is tell for what a certain component of KubeVirt's says.
-func (a *Activities) tellBy(by, kind string, o contract.Object, e contract.Event, occasion string) {
+// recordBy is tell for what a certain component of KubeVirt's says.
+func (a *Activities) recordBy(by, kind string, o contract.Object, e contract.Event, occasion string) {
 	stamp := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	namespace, apiVersion := o.Namespace, "kubevirt.io/v1"
 	if kind == kindNode {

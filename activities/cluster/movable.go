@@ -190,13 +190,13 @@ func (a *Activities) createMigration(
 	_, err = a.KubeVirt.Migrations(vmi.Namespace).Create(ctx, m, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		a.tellBy(how.component, kindVMI, object, normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
+		a.recordBy(how.component, kindVMI, object, normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
 		return "", nil
 	case apierrors.IsAlreadyExists(err):
 		return a.existing(ctx, m)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		why := message(failure("creating VirtualMachineInstanceMigration "+m.Name, err))
-		a.tellBy(how.component, kindVMI, object,
+		a.recordBy(how.component, kindVMI, object,
 			warning(contract.ReasonFailedCreate, "Error creating a Migration"+how.of+": "+why), why)
 		return why, nil
 	default:
@@ -253,7 +253,7 @@ func (a *Activities) evict(
 		})
 		switch {
 		case err == nil:
-			a.tellBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
+			a.recordBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
 			refused = ""
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err),

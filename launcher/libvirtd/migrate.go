@@ -106,7 +106,7 @@ func (l *Libvirt) Copying() (guest.Copying, bool, error) {
 	size := func(n uint64) int64 { return int64(n) } //nolint:gosec // of a machine's memory and disks
 	return guest.Copying{
 		Total: size(j.DataTotal), Processed: size(j.DataProcessed), Remaining: size(j.DataRemaining),
-		DirtyRate: size(j.MemDirtyRate * j.MemPageSize), Rate: size(j.MemBps + j.DiskBps),
+		DirtyRate: size(j.MemDirtyRate * j.MemPageSize), Rate: size(j.MemBps),
 		Iteration: int(j.MemIteration), DowntimeMs: size(j.Downtime), //nolint:gosec // small
 	}, true, nil
 }

@@ -273,8 +273,11 @@ func asDesired(name string) func(*World) error {
 
 // up makes the VM and waits until its guest runs. A fault that lasts for ever may keep it from that; the story goes on
 // all the same.
-func up(w *World) {
-	w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+func up(w *World) { upAs(w, Machine(vm, kubevirt.RunStrategyAlways)) }
+
+// upAs makes a VM, and waits until its guest runs.
+func upAs(w *World, machine *kubevirt.VirtualMachine) {
+	w.Create(machine)
 	w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
 }
 

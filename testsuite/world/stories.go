@@ -18,6 +18,7 @@ func Scenarios() []Scenario {
 	all = append(all, controlStories()...)
 	all = append(all, operationStories()...)
 	all = append(all, migrationStories()...)
+	all = append(all, drainStories()...)
 	all = append(all, claimStories()...)
 	all = append(all, importStories()...)
 	return all

@@ -191,7 +191,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		case contract.ReplicateInput:
 			r.deadline = t.Deadline
 		}
-		if r.deadline.IsZero() {
+		if r.deadline.IsZero() && r.kind != contract.WorkflowDrain { // which waits for as long as it is wanted
 			w.breakf("transition %s has no deadline", id)
 		}
 		w.tracef("%s: began", id)

@@ -127,7 +127,8 @@ func isBlock(wanted []*csi.VolumeCapability) (bool, error) {
 		case (c.GetBlock() != nil) != block:
 			return false, status.Error(codes.InvalidArgument, "a volume is a device or a file system, not both")
 		case c.GetMount().GetFsType() != "" && c.GetMount().GetFsType() != "ext4":
-			return false, status.Errorf(codes.InvalidArgument, "the file system is ext4, not %s", c.GetMount().GetFsType())
+			return false, status.Errorf(codes.InvalidArgument, "the file system is ext4, not %s",
+				c.GetMount().GetFsType())
 		}
 	}
 	return block, nil
@@ -171,7 +172,8 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, r *csi.ValidateVo
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: "the volume was made for the other volume mode"}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: r.GetVolumeContext(), VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters()}}, nil
+		VolumeContext: r.GetVolumeContext(), VolumeCapabilities: r.GetVolumeCapabilities(),
+		Parameters: r.GetParameters()}}, nil
 }
 
 // ControllerExpandVolume makes a volume larger; where it is in use, the node has its part to do.
@@ -202,7 +204,9 @@ func (d *Driver) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpa
 }
 
 // CreateSnapshot copies what is on a volume.
-func (d *Driver) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (d *Driver) CreateSnapshot(
+	ctx context.Context, r *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	if r.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no name is given")
 	}

@@ -124,7 +124,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRe
 		// Not everywhere may a mounted ext4 grow (CAP_SYS_RESOURCE). The kubelet takes this answer as: when the
 		// volume is not in use any more.
 		if err := run(ctx, "resize2fs", device); err != nil {
-			return nil, status.Errorf(codes.FailedPrecondition, "grow the volume's file system while it is in use: %v", err)
+			return nil, status.Errorf(codes.FailedPrecondition, "grow the volume's file system in use: %v", err)
 		}
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}, nil
@@ -138,7 +138,8 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 		return nil, err
 	}
 	if v.Block {
-		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.Bytes}}}, nil
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
+			{Unit: csi.VolumeUsage_BYTES, Total: v.Bytes}}}, nil
 	}
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(r.GetVolumePath(), &s); err != nil {
@@ -146,7 +147,8 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 	}
 	bytes := func(blocks uint64) int64 { return int64(blocks) * s.Bsize } //nolint:gosec // far from the limit
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
-		{Unit: csi.VolumeUsage_BYTES, Total: bytes(s.Blocks), Available: bytes(s.Bavail), Used: bytes(s.Blocks - s.Bfree)},
+		{Unit: csi.VolumeUsage_BYTES, Total: bytes(s.Blocks), Available: bytes(s.Bavail),
+			Used: bytes(s.Blocks - s.Bfree)},
 		{Unit: csi.VolumeUsage_INODES, Total: int64(s.Files), Available: int64(s.Ffree), //nolint:gosec // as above
 			Used: int64(s.Files - s.Ffree)}, //nolint:gosec // as above
 	}}, nil

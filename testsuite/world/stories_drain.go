@@ -1,0 +1,76 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// drainStories are those of guests that are to leave their node.
+func drainStories() []Scenario {
+	return []Scenario{
+		{Name: "drain", Story: func(w *World) {
+			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
+			w.Taint(home, true)
+		}, Want: leftHome(moved(1))},
+		{Name: "drain-cancelled", Story: func(w *World) {
+			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
+			w.Taint(home, true)
+			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
+			w.Control(contract.DrainID(home, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
+		}, Want: settledAfterMoves},
+		{Name: "drain-evicts", Story: func(w *World) {
+			upWith(w, kubevirt.EvictionStrategyNone)
+			w.Taint(home, true)
+		}, Want: leftHome(restarted)},
+	}
+}
+
+// upWith is a VM with that eviction strategy whose guest runs.
+func upWith(w *World, strategy kubevirt.EvictionStrategy) {
+	machine := Machine(vm, kubevirt.RunStrategyAlways)
+	machine.Spec.Template.Spec.EvictionStrategy = &strategy
+	upAs(w, machine)
+}
+
+// leftHome wants the guest to run somewhere else, too.
+func leftHome(also func(*World) error) func(*World) error {
+	return func(w *World) error {
+		if err := also(w); err != nil {
+			return err
+		}
+		if w.fault != nil && w.fault.Mode == Forever && w.failedOnly() {
+			return nil // each move says why
+		}
+		if v := w.VMI(vm); v != nil && v.Status.NodeName == home {
+			return fmt.Errorf("the guest is still on the node that it was to leave: %s", w.failures())
+		}
+		return nil
+	}
+}
+
+// tainted says that all guests are to leave a node.
+func (w *World) tainted(node string) bool {
+	n := kube.Get[corev1.Node](w.Kube, "", node)
+	return n != nil && slices.ContainsFunc(n.Spec.Taints, drains)
+}
+
+// Taint has all guests leave a node, or takes that back.
+func (w *World) Taint(node string, on bool) {
+	w.tracef("user: taint %s: %t", node, on)
+	defer w.requested()
+	w.must(kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, drains)
+		if on {
+			n.Spec.Taints = append(n.Spec.Taints,
+				corev1.Taint{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}))
+}
+
+func drains(t corev1.Taint) bool { return t.Key == contract.TaintDrain }
