@@ -194,7 +194,11 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		return
 	}
 	was := s.VMI
-	s.VMI = entity.Newest(was, o)
+	if s.VMI = entity.Newest(was, o); s.VMI == nil && s.Open != nil && s.Open.Operation == contract.OperationStop {
+		// The first that is heard of the instance which the open stop asked the end of, not knowing it. Were it another
+		// one, the VM would keep its finalizer, and ask once more.
+		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
+	}
 	news := s.VMI != was
 	s.believeClaims(was, o, fresh)
 	if !news {

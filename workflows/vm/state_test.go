@@ -23,6 +23,18 @@ func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
 	require.Equal(t, runstrategy.Alive, s.situation())
 }
 
+// TestAnInstanceThatIsHeardOfWhenItIsGone counts where its end was asked for without knowing it.
+func TestAnInstanceThatIsHeardOfWhenItIsGone(t *testing.T) {
+	s := State{Object: contract.Object{UID: "vm"}, VM: &contract.VMObservation{UID: "vm"}}
+	s.observeVMI(contract.VMIObservation{UID: "a", Gone: true})
+	require.Nil(t, s.VMI, "nobody has asked")
+	s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStop}}
+	s.observeVMI(contract.VMIObservation{UID: "a", Gone: true})
+	require.Equal(t, contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: "a"}, s.progress())
+	s.observeVMI(contract.VMIObservation{UID: "b", ResourceVersion: "9", OwnerUID: "vm"})
+	require.Equal(t, runstrategy.Alive, s.situation(), "it was another one")
+}
+
 func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 	s := State{}
 	s.observeVM(contract.VMObservation{UID: "old", ResourceVersion: "10"})
