@@ -31,6 +31,8 @@ type Hypervisor interface {
 	Reset() error
 	// Reboot asks the guest to reboot, by ACPI.
 	Reboot() error
+	// Resize says that the disk on that file, or device, has so many bytes by now, no fewer than before.
+	Resize(path string, bytes int64) error
 	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. An error wraps
 	// guest.ErrSilent when none came.
 	AgentCommand(command string, timeout time.Duration) (string, error)

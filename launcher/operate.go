@@ -151,6 +151,8 @@ func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
 		}
 		l.thawing.set(0, nil) // after: where nobody has thawed it, it still has to thaw by itself
 		return nil
+	case rpc.Operation_OPERATION_RESIZE:
+		return l.resize(r.GetClaims())
 	default:
 		return errUnknownOperation
 	}

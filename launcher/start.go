@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtflow/virtflow/internal/kvm"
@@ -202,8 +203,10 @@ type built struct {
 }
 
 // plan lists what is behind the VMI's disks.
-func (l *Launcher) plan() ([]disk.Volume, error) {
-	return disk.Plan(l.vmi, disk.Directories{
+func (l *Launcher) plan() ([]disk.Volume, error) { return l.planOf(l.vmi) }
+
+func (l *Launcher) planOf(vmi *v1.VirtualMachineInstance) ([]disk.Volume, error) {
+	return disk.Plan(vmi, disk.Directories{
 		Images: l.cfg.ContainerDisks, CloudInit: l.cfg.CloudInit,
 		UserData: l.cfg.UserData, NetworkData: l.cfg.NetworkData, Files: l.cfg.Files,
 		AccessCredentials: l.cfg.AccessCredentials, Disks: l.cfg.Disks, Claims: l.cfg.Claims, Devices: l.cfg.Devices,

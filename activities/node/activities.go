@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -91,7 +92,7 @@ func (a *Activities) OperateDomain(
 	var refused *RefusedError
 	var idle *NotBegunError
 	switch {
-	case errors.As(err, &idle) && first(ctx) && in.Operation != contract.OperationEnd: // for that nobody waits
+	case errors.As(err, &idle) && first(ctx) && somebodyWaits(in.Operation):
 		return contract.OperateDomainResult{},
 			temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
 	case errors.As(err, &refused):
@@ -101,6 +102,11 @@ func (a *Activities) OperateDomain(
 		return contract.OperateDomainResult{}, temporal.NewApplicationError(message(err), contract.ErrorNoLauncher)
 	}
 	return contract.OperateDomainResult{Domain: domain}, nil
+}
+
+// somebodyWaits says that an operation is a user's.
+func somebodyWaits(o contract.Operation) bool {
+	return slices.Contains(contract.InstanceOperations(), o)
 }
 
 // first says that no attempt went before, which may have done what this one did not begin.

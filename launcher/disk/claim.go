@@ -108,6 +108,30 @@ func claimFile(v Volume) (domain.Volume, error) {
 	return opened(v)
 }
 
+// Grow makes what is behind a running guest's disk as large as its claim is by now, and returns its size in bytes. 0:
+// it does not grow while the guest runs, being read-only or below a layer.
+func Grow(v Volume) (int64, error) {
+	if v.ReadOnly {
+		return 0, nil
+	}
+	switch v.Kind {
+	case ClaimFile:
+		root, err := os.OpenRoot(v.Source)
+		if err != nil {
+			return 0, failed(v.Name, "its file system cannot be opened: %v", reason(err))
+		}
+		defer root.Close() //nolint:errcheck // nothing is written through it
+		if err := growFile(root, v); err != nil {
+			return 0, err
+		}
+	case ClaimDevice:
+	default:
+		return 0, nil
+	}
+	now, err := opened(v)
+	return now.Size, err
+}
+
 // growFile enlarges the file of a claim that has grown, without content. It never gets smaller.
 func growFile(root *os.Root, v Volume) error {
 	f, err := root.OpenFile(imageFile, os.O_RDWR|unix.O_NOFOLLOW, 0)

@@ -46,6 +46,13 @@ func (l *Libvirt) Reset() error {
 	return l.operate("resetting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reset(0) })
 }
 
+// Resize says that a disk has grown. Libvirt knows it by its file or device.
+func (l *Libvirt) Resize(path string, bytes int64) error {
+	return l.operate("enlarging a disk", func(d *libvirt.Domain, _ guest.State) error {
+		return d.BlockResize(path, uint64(bytes), libvirt.DOMAIN_BLOCK_RESIZE_BYTES) //nolint:gosec // of a disk
+	})
+}
+
 // Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent: libvirt's own way waits a minute for
 // the guest to do it.
 func (l *Libvirt) Reboot() error {

@@ -265,6 +265,8 @@ const (
 	// END ends the launcher as SIGTERM does: a guest that runs is shut down within its grace period. It is for a launcher that missed the
 	// signal, which the kubelet sends once; it may be asked of one that has no domain.
 	Operation_OPERATION_END Operation = 7
+	// RESIZE lets the guest see that claims have grown which its disks are on.
+	Operation_OPERATION_RESIZE Operation = 8
 )
 
 // Enum value maps for Operation.
@@ -278,6 +280,7 @@ var (
 		5: "OPERATION_SOFT_REBOOT",
 		6: "OPERATION_RESET",
 		7: "OPERATION_END",
+		8: "OPERATION_RESIZE",
 	}
 	Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED": 0,
@@ -288,6 +291,7 @@ var (
 		"OPERATION_SOFT_REBOOT": 5,
 		"OPERATION_RESET":       6,
 		"OPERATION_END":         7,
+		"OPERATION_RESIZE":      8,
 	}
 )
 
@@ -2475,8 +2479,10 @@ type OperateRequest struct {
 	Operation Operation              `protobuf:"varint,1,opt,name=operation,proto3,enum=virtflow.launcher.v1.Operation" json:"operation,omitempty"`
 	// thaw_after_seconds is when a frozen guest thaws by itself, should nobody ask; 0: never.
 	ThawAfterSeconds int64 `protobuf:"varint,2,opt,name=thaw_after_seconds,json=thawAfterSeconds,proto3" json:"thaw_after_seconds,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// claims are those that have grown.
+	Claims        []*ClaimSize `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OperateRequest) Reset() {
@@ -2523,6 +2529,76 @@ func (x *OperateRequest) GetThawAfterSeconds() int64 {
 	return 0
 }
 
+func (x *OperateRequest) GetClaims() []*ClaimSize {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// ClaimSize is the size of a PersistentVolumeClaim, as Kubernetes writes quantities.
+type ClaimSize struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// volume of the VMI that is on it.
+	Volume   string `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	Capacity string `protobuf:"bytes,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// requests is what was asked for; empty: nothing.
+	Requests      string `protobuf:"bytes,3,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimSize) Reset() {
+	*x = ClaimSize{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimSize) ProtoMessage() {}
+
+func (x *ClaimSize) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimSize.ProtoReflect.Descriptor instead.
+func (*ClaimSize) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ClaimSize) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+func (x *ClaimSize) GetCapacity() string {
+	if x != nil {
+		return x.Capacity
+	}
+	return ""
+}
+
+func (x *ClaimSize) GetRequests() string {
+	if x != nil {
+		return x.Requests
+	}
+	return ""
+}
+
 type DescribeMigrationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2531,7 +2607,7 @@ type DescribeMigrationRequest struct {
 
 func (x *DescribeMigrationRequest) Reset() {
 	*x = DescribeMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2619,7 @@ func (x *DescribeMigrationRequest) String() string {
 func (*DescribeMigrationRequest) ProtoMessage() {}
 
 func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2632,7 @@ func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationRequest.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 type DescribeMigrationResponse struct {
@@ -2572,7 +2648,7 @@ type DescribeMigrationResponse struct {
 
 func (x *DescribeMigrationResponse) Reset() {
 	*x = DescribeMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2660,7 @@ func (x *DescribeMigrationResponse) String() string {
 func (*DescribeMigrationResponse) ProtoMessage() {}
 
 func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2673,7 @@ func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationResponse.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DescribeMigrationResponse) GetDisks() []*MigrationDisk {
@@ -2648,7 +2724,7 @@ type MigrationDisk struct {
 
 func (x *MigrationDisk) Reset() {
 	*x = MigrationDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2736,7 @@ func (x *MigrationDisk) String() string {
 func (*MigrationDisk) ProtoMessage() {}
 
 func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2749,7 @@ func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationDisk.ProtoReflect.Descriptor instead.
 func (*MigrationDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MigrationDisk) GetName() string {
@@ -2729,7 +2805,7 @@ type MigrationFile struct {
 
 func (x *MigrationFile) Reset() {
 	*x = MigrationFile{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2817,7 @@ func (x *MigrationFile) String() string {
 func (*MigrationFile) ProtoMessage() {}
 
 func (x *MigrationFile) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2830,7 @@ func (x *MigrationFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationFile.ProtoReflect.Descriptor instead.
 func (*MigrationFile) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MigrationFile) GetName() string {
@@ -2787,7 +2863,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2875,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2888,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadFileRequest) GetName() string {
@@ -2831,7 +2907,7 @@ type FilePiece struct {
 
 func (x *FilePiece) Reset() {
 	*x = FilePiece{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2919,7 @@ func (x *FilePiece) String() string {
 func (*FilePiece) ProtoMessage() {}
 
 func (x *FilePiece) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2932,7 @@ func (x *FilePiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilePiece.ProtoReflect.Descriptor instead.
 func (*FilePiece) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FilePiece) GetData() []byte {
@@ -2877,7 +2953,7 @@ type PrepareTargetRequest struct {
 
 func (x *PrepareTargetRequest) Reset() {
 	*x = PrepareTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2965,7 @@ func (x *PrepareTargetRequest) String() string {
 func (*PrepareTargetRequest) ProtoMessage() {}
 
 func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2978,7 @@ func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareTargetRequest.ProtoReflect.Descriptor instead.
 func (*PrepareTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PrepareTargetRequest) GetTarget() *Target {
@@ -2934,7 +3010,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3022,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3035,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Target) GetMigration() string {
@@ -3000,7 +3076,7 @@ type MigrateRequest struct {
 
 func (x *MigrateRequest) Reset() {
 	*x = MigrateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3088,7 @@ func (x *MigrateRequest) String() string {
 func (*MigrateRequest) ProtoMessage() {}
 
 func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3101,7 @@ func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateRequest.ProtoReflect.Descriptor instead.
 func (*MigrateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MigrateRequest) GetMigration() string {
@@ -3066,7 +3142,7 @@ type MigrationOptions struct {
 
 func (x *MigrationOptions) Reset() {
 	*x = MigrationOptions{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3154,7 @@ func (x *MigrationOptions) String() string {
 func (*MigrationOptions) ProtoMessage() {}
 
 func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3167,7 @@ func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationOptions.ProtoReflect.Descriptor instead.
 func (*MigrationOptions) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MigrationOptions) GetBandwidth() int64 {
@@ -3165,7 +3241,7 @@ type MigrationEvent struct {
 
 func (x *MigrationEvent) Reset() {
 	*x = MigrationEvent{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3253,7 @@ func (x *MigrationEvent) String() string {
 func (*MigrationEvent) ProtoMessage() {}
 
 func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3266,7 @@ func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationEvent.ProtoReflect.Descriptor instead.
 func (*MigrationEvent) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MigrationEvent) GetEvent() isMigrationEvent_Event {
@@ -3291,7 +3367,7 @@ type MigrationProgress struct {
 
 func (x *MigrationProgress) Reset() {
 	*x = MigrationProgress{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3303,7 +3379,7 @@ func (x *MigrationProgress) String() string {
 func (*MigrationProgress) ProtoMessage() {}
 
 func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3316,7 +3392,7 @@ func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationProgress.ProtoReflect.Descriptor instead.
 func (*MigrationProgress) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MigrationProgress) GetMigration() string {
@@ -3417,7 +3493,7 @@ type MigrationLeft struct {
 
 func (x *MigrationLeft) Reset() {
 	*x = MigrationLeft{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3505,7 @@ func (x *MigrationLeft) String() string {
 func (*MigrationLeft) ProtoMessage() {}
 
 func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3518,7 @@ func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationLeft.ProtoReflect.Descriptor instead.
 func (*MigrationLeft) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MigrationLeft) GetProof() MigrationProof {
@@ -3485,7 +3561,7 @@ type MigrationStats struct {
 
 func (x *MigrationStats) Reset() {
 	*x = MigrationStats{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3573,7 @@ func (x *MigrationStats) String() string {
 func (*MigrationStats) ProtoMessage() {}
 
 func (x *MigrationStats) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3586,7 @@ func (x *MigrationStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStats.ProtoReflect.Descriptor instead.
 func (*MigrationStats) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MigrationStats) GetTotalMs() int64 {
@@ -3552,7 +3628,7 @@ type MigrationStayed struct {
 
 func (x *MigrationStayed) Reset() {
 	*x = MigrationStayed{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3640,7 @@ func (x *MigrationStayed) String() string {
 func (*MigrationStayed) ProtoMessage() {}
 
 func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3653,7 @@ func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStayed.ProtoReflect.Descriptor instead.
 func (*MigrationStayed) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MigrationStayed) GetReason() string {
@@ -3604,7 +3680,7 @@ type MigrationGuestEnded struct {
 
 func (x *MigrationGuestEnded) Reset() {
 	*x = MigrationGuestEnded{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3616,7 +3692,7 @@ func (x *MigrationGuestEnded) String() string {
 func (*MigrationGuestEnded) ProtoMessage() {}
 
 func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3629,7 +3705,7 @@ func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationGuestEnded.ProtoReflect.Descriptor instead.
 func (*MigrationGuestEnded) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MigrationGuestEnded) GetReason() string {
@@ -3649,7 +3725,7 @@ type AbortMigrationRequest struct {
 
 func (x *AbortMigrationRequest) Reset() {
 	*x = AbortMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3737,7 @@ func (x *AbortMigrationRequest) String() string {
 func (*AbortMigrationRequest) ProtoMessage() {}
 
 func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3750,7 @@ func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AbortMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AbortMigrationRequest) GetMigration() string {
@@ -3701,7 +3777,7 @@ type AbortMigrationResponse struct {
 
 func (x *AbortMigrationResponse) Reset() {
 	*x = AbortMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3789,7 @@ func (x *AbortMigrationResponse) String() string {
 func (*AbortMigrationResponse) ProtoMessage() {}
 
 func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3802,7 @@ func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AbortMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AbortMigrationResponse) GetFound() bool {
@@ -3751,7 +3827,7 @@ type AdjustMigrationRequest struct {
 
 func (x *AdjustMigrationRequest) Reset() {
 	*x = AdjustMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3839,7 @@ func (x *AdjustMigrationRequest) String() string {
 func (*AdjustMigrationRequest) ProtoMessage() {}
 
 func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3852,7 @@ func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AdjustMigrationRequest) GetMigration() string {
@@ -3852,7 +3928,7 @@ type AdjustMigrationResponse struct {
 
 func (x *AdjustMigrationResponse) Reset() {
 	*x = AdjustMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +3940,7 @@ func (x *AdjustMigrationResponse) String() string {
 func (*AdjustMigrationResponse) ProtoMessage() {}
 
 func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +3953,7 @@ func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
 }
 
 type FinishMigrationRequest struct {
@@ -3892,7 +3968,7 @@ type FinishMigrationRequest struct {
 
 func (x *FinishMigrationRequest) Reset() {
 	*x = FinishMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +3980,7 @@ func (x *FinishMigrationRequest) String() string {
 func (*FinishMigrationRequest) ProtoMessage() {}
 
 func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +3993,7 @@ func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishMigrationRequest.ProtoReflect.Descriptor instead.
 func (*FinishMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FinishMigrationRequest) GetMigration() string {
@@ -3950,7 +4026,7 @@ type WithdrawTargetRequest struct {
 
 func (x *WithdrawTargetRequest) Reset() {
 	*x = WithdrawTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4038,7 @@ func (x *WithdrawTargetRequest) String() string {
 func (*WithdrawTargetRequest) ProtoMessage() {}
 
 func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4051,7 @@ func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WithdrawTargetRequest) GetMigration() string {
@@ -3993,7 +4069,7 @@ type WithdrawTargetResponse struct {
 
 func (x *WithdrawTargetResponse) Reset() {
 	*x = WithdrawTargetResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4081,7 @@ func (x *WithdrawTargetResponse) String() string {
 func (*WithdrawTargetResponse) ProtoMessage() {}
 
 func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4094,7 @@ func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
 }
 
 type MigrationStatusRequest struct {
@@ -4029,7 +4105,7 @@ type MigrationStatusRequest struct {
 
 func (x *MigrationStatusRequest) Reset() {
 	*x = MigrationStatusRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +4117,7 @@ func (x *MigrationStatusRequest) String() string {
 func (*MigrationStatusRequest) ProtoMessage() {}
 
 func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +4130,7 @@ func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusRequest.ProtoReflect.Descriptor instead.
 func (*MigrationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{57}
 }
 
 type MigrationStatusResponse struct {
@@ -4080,7 +4156,7 @@ type MigrationStatusResponse struct {
 
 func (x *MigrationStatusResponse) Reset() {
 	*x = MigrationStatusResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4168,7 @@ func (x *MigrationStatusResponse) String() string {
 func (*MigrationStatusResponse) ProtoMessage() {}
 
 func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4181,7 @@ func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusResponse.ProtoReflect.Descriptor instead.
 func (*MigrationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{57}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MigrationStatusResponse) GetMigration() string {
@@ -4319,10 +4395,15 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x05disks\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestDiskR\x05disks\">\n" +
 	"\tGuestDisk\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x19\n" +
-	"\bbus_type\x18\x02 \x01(\tR\abusType\"}\n" +
+	"\bbus_type\x18\x02 \x01(\tR\abusType\"\xb6\x01\n" +
 	"\x0eOperateRequest\x12=\n" +
 	"\toperation\x18\x01 \x01(\x0e2\x1f.virtflow.launcher.v1.OperationR\toperation\x12,\n" +
-	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds\"\x1a\n" +
+	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds\x127\n" +
+	"\x06claims\x18\x03 \x03(\v2\x1f.virtflow.launcher.v1.ClaimSizeR\x06claims\"[\n" +
+	"\tClaimSize\x12\x16\n" +
+	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\tR\bcapacity\x12\x1a\n" +
+	"\brequests\x18\x03 \x01(\tR\brequests\"\x1a\n" +
 	"\x18DescribeMigrationRequest\"\xd7\x01\n" +
 	"\x19DescribeMigrationResponse\x129\n" +
 	"\x05disks\x18\x01 \x03(\v2#.virtflow.launcher.v1.MigrationDiskR\x05disks\x129\n" +
@@ -4460,7 +4541,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x12DEVICE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
 	"\n" +
-	"DEVICE_VNC\x10\x02*\xbf\x01\n" +
+	"DEVICE_VNC\x10\x02*\xd5\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x15\n" +
@@ -4469,7 +4550,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x0eOPERATION_THAW\x10\x04\x12\x19\n" +
 	"\x15OPERATION_SOFT_REBOOT\x10\x05\x12\x13\n" +
 	"\x0fOPERATION_RESET\x10\x06\x12\x11\n" +
-	"\rOPERATION_END\x10\a*e\n" +
+	"\rOPERATION_END\x10\a\x12\x14\n" +
+	"\x10OPERATION_RESIZE\x10\b*e\n" +
 	"\rMigrationRole\x12\x1e\n" +
 	"\x1aMIGRATION_ROLE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15MIGRATION_ROLE_SOURCE\x10\x01\x12\x19\n" +
@@ -4519,7 +4601,7 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(Binding)(0),                      // 0: virtflow.launcher.v1.Binding
 	(DomainState)(0),                  // 1: virtflow.launcher.v1.DomainState
@@ -4562,31 +4644,32 @@ var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(*GuestFileSystem)(nil),           // 38: virtflow.launcher.v1.GuestFileSystem
 	(*GuestDisk)(nil),                 // 39: virtflow.launcher.v1.GuestDisk
 	(*OperateRequest)(nil),            // 40: virtflow.launcher.v1.OperateRequest
-	(*DescribeMigrationRequest)(nil),  // 41: virtflow.launcher.v1.DescribeMigrationRequest
-	(*DescribeMigrationResponse)(nil), // 42: virtflow.launcher.v1.DescribeMigrationResponse
-	(*MigrationDisk)(nil),             // 43: virtflow.launcher.v1.MigrationDisk
-	(*MigrationFile)(nil),             // 44: virtflow.launcher.v1.MigrationFile
-	(*ReadFileRequest)(nil),           // 45: virtflow.launcher.v1.ReadFileRequest
-	(*FilePiece)(nil),                 // 46: virtflow.launcher.v1.FilePiece
-	(*PrepareTargetRequest)(nil),      // 47: virtflow.launcher.v1.PrepareTargetRequest
-	(*Target)(nil),                    // 48: virtflow.launcher.v1.Target
-	(*MigrateRequest)(nil),            // 49: virtflow.launcher.v1.MigrateRequest
-	(*MigrationOptions)(nil),          // 50: virtflow.launcher.v1.MigrationOptions
-	(*MigrationEvent)(nil),            // 51: virtflow.launcher.v1.MigrationEvent
-	(*MigrationProgress)(nil),         // 52: virtflow.launcher.v1.MigrationProgress
-	(*MigrationLeft)(nil),             // 53: virtflow.launcher.v1.MigrationLeft
-	(*MigrationStats)(nil),            // 54: virtflow.launcher.v1.MigrationStats
-	(*MigrationStayed)(nil),           // 55: virtflow.launcher.v1.MigrationStayed
-	(*MigrationGuestEnded)(nil),       // 56: virtflow.launcher.v1.MigrationGuestEnded
-	(*AbortMigrationRequest)(nil),     // 57: virtflow.launcher.v1.AbortMigrationRequest
-	(*AbortMigrationResponse)(nil),    // 58: virtflow.launcher.v1.AbortMigrationResponse
-	(*AdjustMigrationRequest)(nil),    // 59: virtflow.launcher.v1.AdjustMigrationRequest
-	(*AdjustMigrationResponse)(nil),   // 60: virtflow.launcher.v1.AdjustMigrationResponse
-	(*FinishMigrationRequest)(nil),    // 61: virtflow.launcher.v1.FinishMigrationRequest
-	(*WithdrawTargetRequest)(nil),     // 62: virtflow.launcher.v1.WithdrawTargetRequest
-	(*WithdrawTargetResponse)(nil),    // 63: virtflow.launcher.v1.WithdrawTargetResponse
-	(*MigrationStatusRequest)(nil),    // 64: virtflow.launcher.v1.MigrationStatusRequest
-	(*MigrationStatusResponse)(nil),   // 65: virtflow.launcher.v1.MigrationStatusResponse
+	(*ClaimSize)(nil),                 // 41: virtflow.launcher.v1.ClaimSize
+	(*DescribeMigrationRequest)(nil),  // 42: virtflow.launcher.v1.DescribeMigrationRequest
+	(*DescribeMigrationResponse)(nil), // 43: virtflow.launcher.v1.DescribeMigrationResponse
+	(*MigrationDisk)(nil),             // 44: virtflow.launcher.v1.MigrationDisk
+	(*MigrationFile)(nil),             // 45: virtflow.launcher.v1.MigrationFile
+	(*ReadFileRequest)(nil),           // 46: virtflow.launcher.v1.ReadFileRequest
+	(*FilePiece)(nil),                 // 47: virtflow.launcher.v1.FilePiece
+	(*PrepareTargetRequest)(nil),      // 48: virtflow.launcher.v1.PrepareTargetRequest
+	(*Target)(nil),                    // 49: virtflow.launcher.v1.Target
+	(*MigrateRequest)(nil),            // 50: virtflow.launcher.v1.MigrateRequest
+	(*MigrationOptions)(nil),          // 51: virtflow.launcher.v1.MigrationOptions
+	(*MigrationEvent)(nil),            // 52: virtflow.launcher.v1.MigrationEvent
+	(*MigrationProgress)(nil),         // 53: virtflow.launcher.v1.MigrationProgress
+	(*MigrationLeft)(nil),             // 54: virtflow.launcher.v1.MigrationLeft
+	(*MigrationStats)(nil),            // 55: virtflow.launcher.v1.MigrationStats
+	(*MigrationStayed)(nil),           // 56: virtflow.launcher.v1.MigrationStayed
+	(*MigrationGuestEnded)(nil),       // 57: virtflow.launcher.v1.MigrationGuestEnded
+	(*AbortMigrationRequest)(nil),     // 58: virtflow.launcher.v1.AbortMigrationRequest
+	(*AbortMigrationResponse)(nil),    // 59: virtflow.launcher.v1.AbortMigrationResponse
+	(*AdjustMigrationRequest)(nil),    // 60: virtflow.launcher.v1.AdjustMigrationRequest
+	(*AdjustMigrationResponse)(nil),   // 61: virtflow.launcher.v1.AdjustMigrationResponse
+	(*FinishMigrationRequest)(nil),    // 62: virtflow.launcher.v1.FinishMigrationRequest
+	(*WithdrawTargetRequest)(nil),     // 63: virtflow.launcher.v1.WithdrawTargetRequest
+	(*WithdrawTargetResponse)(nil),    // 64: virtflow.launcher.v1.WithdrawTargetResponse
+	(*MigrationStatusRequest)(nil),    // 65: virtflow.launcher.v1.MigrationStatusRequest
+	(*MigrationStatusResponse)(nil),   // 66: virtflow.launcher.v1.MigrationStatusResponse
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
 	12, // 0: virtflow.launcher.v1.NetworksResponse.networks:type_name -> virtflow.launcher.v1.GuestNetwork
@@ -4599,7 +4682,7 @@ var file_launcher_rpc_launcher_proto_depIdxs = []int32{
 	29, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
 	21, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
 	2,  // 9: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
-	52, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
+	53, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
 	20, // 11: virtflow.launcher.v1.Domain.access_credentials:type_name -> virtflow.launcher.v1.AccessCredentials
 	22, // 12: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
 	23, // 13: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
@@ -4610,70 +4693,71 @@ var file_launcher_rpc_launcher_proto_depIdxs = []int32{
 	38, // 18: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
 	39, // 19: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
 	4,  // 20: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	43, // 21: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	44, // 22: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
-	48, // 23: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
-	15, // 24: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	43, // 25: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	44, // 26: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
-	50, // 27: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
-	52, // 28: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
-	53, // 29: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
-	55, // 30: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
-	56, // 31: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
-	5,  // 32: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
-	6,  // 33: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 34: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	54, // 35: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
-	6,  // 36: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 37: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	5,  // 38: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
-	51, // 39: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
-	8,  // 40: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	10, // 41: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
-	14, // 42: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	17, // 43: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	18, // 44: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	24, // 45: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	26, // 46: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	34, // 47: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	30, // 48: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	32, // 49: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	40, // 50: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	41, // 51: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
-	45, // 52: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
-	47, // 53: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
-	49, // 54: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
-	57, // 55: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
-	59, // 56: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
-	61, // 57: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
-	62, // 58: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
-	64, // 59: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
-	9,  // 60: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	11, // 61: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
-	19, // 62: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 63: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 64: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	25, // 65: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	27, // 66: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	35, // 67: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	31, // 68: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	33, // 69: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	19, // 70: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	42, // 71: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
-	46, // 72: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
-	19, // 73: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
-	51, // 74: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
-	58, // 75: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
-	60, // 76: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
-	19, // 77: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
-	63, // 78: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
-	65, // 79: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
-	60, // [60:80] is the sub-list for method output_type
-	40, // [40:60] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 21: virtflow.launcher.v1.OperateRequest.claims:type_name -> virtflow.launcher.v1.ClaimSize
+	44, // 22: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	45, // 23: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
+	49, // 24: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
+	15, // 25: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	44, // 26: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	45, // 27: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
+	51, // 28: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
+	53, // 29: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
+	54, // 30: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
+	56, // 31: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
+	57, // 32: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
+	5,  // 33: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
+	6,  // 34: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 35: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	55, // 36: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
+	6,  // 37: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	7,  // 38: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	5,  // 39: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
+	52, // 40: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
+	8,  // 41: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	10, // 42: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
+	14, // 43: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	17, // 44: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	18, // 45: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	24, // 46: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	26, // 47: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	34, // 48: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	30, // 49: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	32, // 50: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	40, // 51: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	42, // 52: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
+	46, // 53: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
+	48, // 54: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
+	50, // 55: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
+	58, // 56: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
+	60, // 57: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
+	62, // 58: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
+	63, // 59: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
+	65, // 60: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
+	9,  // 61: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	11, // 62: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
+	19, // 63: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 64: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	19, // 65: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	25, // 66: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	27, // 67: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	35, // 68: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	31, // 69: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	33, // 70: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	19, // 71: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	43, // 72: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
+	47, // 73: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
+	19, // 74: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
+	52, // 75: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
+	59, // 76: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
+	61, // 77: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
+	19, // 78: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
+	64, // 79: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
+	66, // 80: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
+	61, // [61:81] is the sub-list for method output_type
+	41, // [41:61] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -4681,13 +4765,13 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[43].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[44].OneofWrappers = []any{
 		(*MigrationEvent_Progress)(nil),
 		(*MigrationEvent_Left)(nil),
 		(*MigrationEvent_Stayed)(nil),
 		(*MigrationEvent_Ended)(nil),
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[51].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[52].OneofWrappers = []any{
 		(*AdjustMigrationRequest_Pause)(nil),
 		(*AdjustMigrationRequest_Bandwidth)(nil),
 		(*AdjustMigrationRequest_MaxDowntimeMs)(nil),
@@ -4698,7 +4782,7 @@ func file_launcher_rpc_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   58,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

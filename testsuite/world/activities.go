@@ -99,7 +99,7 @@ func (a *activities) local(ctx workflow.Context, name string, args []any) workfl
 func (a *activities) regular(ctx workflow.Context, name string, args []any) workflow.Future {
 	o := workflow.GetActivityOptions(ctx)
 	c := a.newCall(ctx, name, args, false)
-	if name == contract.ActivityOperateDomain && !ofEnd(args) {
+	if name == contract.ActivityOperateDomain && ofUser(args) {
 		c.request = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
 	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
@@ -108,10 +108,10 @@ func (a *activities) regular(ctx workflow.Context, name string, args []any) work
 	return a.run(ctx, c, false)
 }
 
-// ofEnd says that a launcher is to end: that is the entity's own, and no Update.
-func ofEnd(args []any) bool {
+// ofUser says that an operation is an Update's, and not the entity's own.
+func ofUser(args []any) bool {
 	in, ok := args[0].(contract.OperateDomainInput)
-	return ok && in.Operation == contract.OperationEnd
+	return ok && slices.Contains(contract.InstanceOperations(), in.Operation)
 }
 
 func (c *call) set(ctx workflow.Context, retry *temporal.RetryPolicy, total time.Duration) {

@@ -65,11 +65,19 @@ func (r *attempts) operateDomain() (any, error) {
 	return out, nil
 }
 
-// operate does one thing to the guest, on behalf of the request of that ID; an end is nobody's request.
+// operate does one thing to the guest, on behalf of the request of that ID, unless it is nobody's request.
 func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
-	if in.Operation == contract.OperationEnd {
+	switch in.Operation {
+	case contract.OperationEnd:
 		l.terminate(false)
 		return nil
+	case contract.OperationResize:
+		if l.moves() {
+			return &node.RefusedError{Message: "the guest is being moved to another node"}
+		}
+		l.world.sizes[l.key()] = in.Claims[0].Capacity
+		return nil
+	default:
 	}
 	did := l.world.effects[id]
 	did.tried++

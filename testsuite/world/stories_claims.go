@@ -25,6 +25,12 @@ func claimStories() []Scenario {
 			w.says(kubevirt.VirtualMachineStatusWaitingForVolumeBinding)
 			w.BindClaim()
 		}, Want: keeps},
+		{Name: "claim-grows", Story: func(w *World) {
+			w.CreateClaim()
+			w.BindClaim()
+			upAs(w, onClaim())
+			w.resizeClaim(claim, "3Gi")
+		}, Want: seesGrowth},
 		{Name: "claim-never-appears", Story: func(w *World) {
 			w.Create(onClaim())
 			w.says(kubevirt.VirtualMachineStatusPvcNotFound)
@@ -99,12 +105,29 @@ func (w *World) CreateClaim() {
 // BindClaim gives the claim a volume of the cluster's.
 func (w *World) BindClaim() { w.bind(claim) }
 
-func (w *World) bind(name string) {
+func (w *World) bind(name string) { w.resizeClaim(name, "2Gi") }
+
+// resizeClaim gives a claim a volume of that size.
+func (w *World) resizeClaim(name, size string) {
 	defer w.requested()
 	_, _ = kube.Edit(w.Kube, Namespace, name, "status", func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Status.Phase = corev1.ClaimBound
-		pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+		pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 	})
+}
+
+// seesGrowth wants the guest to run on, and its launcher to have heard that its claim is larger by now.
+func seesGrowth(w *World) error {
+	if err := runs(vm)(w); err != nil {
+		return err
+	}
+	if w.Started[key] > 1 || w.fault != nil && w.fault.Mode == Forever {
+		return nil // it has seen it when it was started, or cannot be told
+	}
+	if w.sizes[key] != "3Gi" {
+		return fmt.Errorf("the launcher of %s knows of %q of its claim", key, w.sizes[key])
+	}
+	return nil
 }
 
 // keeps wants the VM to run, and its instance to say what its claim is.

@@ -89,6 +89,7 @@ type World struct {
 	orders               []*Order
 	accepted             map[*Order]bool
 	effects              map[string]effects // by the ID of a request
+	sizes                map[string]string  // of claims, as launchers were told, by guest
 	updates              int
 	requests, migrations int
 	ghosts               map[string]string // guests that may still run on a node that was lost, by key
@@ -117,7 +118,7 @@ func New(o Options) (*World, error) {
 		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
 		Frozen:   map[string]int{},
 		orphans:  map[string]bool{},
-		accepted: map[*Order]bool{}, effects: map[string]effects{}, hosts: map[string]*host{},
+		accepted: map[*Order]bool{}, effects: map[string]effects{}, sizes: map[string]string{}, hosts: map[string]*host{},
 		ghosts: map[string]string{}, missing: absence{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
 		env: suite.NewTestWorkflowEnvironment(),
 	}

@@ -31,7 +31,7 @@ func (s *Starter) Operate(ctx context.Context, in contract.OperateDomainInput) (
 		return none, &activities.NotBegunError{Err: err}
 	}
 	defer launcher.Close()
-	domain, err := launcher.Operate(ctx, in.Operation, in.ThawAfter)
+	domain, err := launcher.Operate(ctx, in)
 	s.Log.Info().Err(err).Str("namespace", in.VMI.Namespace).Str("name", in.VMI.Name).Str("uid", in.VMI.UID).
 		Str("pod_uid", in.Pod.UID).
 		Str("operation", string(in.Operation)).Dur("took", time.Since(begun)).Msg("operation on the domain")

@@ -121,7 +121,7 @@ func (s *Starter) lost(
 	if err != nil {
 		return contract.DomainObservation{}, err
 	}
-	if _, err := launcher.Operate(ctx, contract.OperationEnd, 0); err != nil {
+	if _, err := launcher.Operate(ctx, contract.OperateDomainInput{Operation: contract.OperationEnd}); err != nil {
 		return contract.DomainObservation{}, err
 	}
 	domain.State, domain.Reason = contract.DomainCrashed, contract.ReasonCrashed

@@ -12,7 +12,7 @@ import (
 // What the queue does.
 const (
 	actLimits entity.Action = "read the limits"
-	actSignal   entity.Action = "signal migrations"
+	actSignal entity.Action = "signal migrations"
 )
 
 const (

@@ -16,6 +16,9 @@ const (
 // OperationEnd ends a launcher, for one that missed the kubelet's signal. It is the control plane's own and no Update.
 const OperationEnd Operation = "end"
 
+// OperationResize lets a guest see that claims have grown which its disks are on. It is the control plane's own, too.
+const OperationResize Operation = "resize"
+
 // InstanceOperations lists what users may ask for.
 func InstanceOperations() []Operation {
 	return []Operation{OperationPause, OperationUnpause, OperationFreeze, OperationUnfreeze, OperationSoftReboot,
@@ -60,6 +63,8 @@ type OperateDomainInput struct {
 	Pod       Object    `json:"pod"`
 	Operation Operation `json:"operation"`
 	ThawAfter int64     `json:"thawAfter,omitempty"` // seconds
+	// Claims are those that the instance has, for OperationResize.
+	Claims []VolumeClaim `json:"claims,omitempty"`
 }
 
 // OperateDomainResult is the domain as the launcher reports it then.

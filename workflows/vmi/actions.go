@@ -40,6 +40,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.deleteOrphan(ctx, d.Object)
 	case actEndLauncher:
 		e.endLauncher(ctx, d.Object)
+	case actResize:
+		e.resize(ctx)
 	case actForceDeletePod:
 		return e.forceDeletePod(ctx, d.Object)
 	case actRemovePodFinalizer:
@@ -200,14 +202,45 @@ func (e *instance) endLauncher(ctx workflow.Context, uid string) {
 	o.ScheduleToCloseTimeout = contract.OperationLimit
 	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
 	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.state.podOf(l), Operation: contract.OperationEnd}
-	e.ending++
-	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
-		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
+	e.ask(ctx, o, in, func(ctx workflow.Context, err error) {
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("the launcher was not told to end", "error", err)
 		}
-		e.ending--
+	})
+}
+
+// ask has a launcher do something that the loop does not wait for.
+func (e *instance) ask(
+	ctx workflow.Context, o workflow.ActivityOptions, in contract.OperateDomainInput,
+	answered func(workflow.Context, error),
+) {
+	e.asked++
+	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
+		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
+		e.asked--
+		answered(ctx, err)
 		e.loop.Wake()
+	})
+}
+
+// resize lets the guest see that its disks have grown. A launcher that refuses it is asked again only where the guest
+// was about to move: else the guest sees it when it is started next.
+func (e *instance) resize(ctx workflow.Context) {
+	s := &e.state
+	s.Grown = false
+	pod := *s.Pod
+	o := entity.NodeOptions(pod.NodeName)
+	o.ScheduleToCloseTimeout = contract.OperationLimit
+	o.Summary = entity.Summary(string(actResize) + ", in " + pod.Name + " on " + pod.NodeName)
+	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: contract.OperationResize,
+		Claims: s.shownClaims()}
+	e.ask(ctx, o, in, func(ctx workflow.Context, err error) {
+		if entity.ErrorType(err) == contract.RefusedFailed && s.Migration == nil {
+			workflow.GetLogger(ctx).Warn("the guest does not see that its disks have grown", "error", err)
+			err = nil
+		}
+		s.Grown = s.Grown || err != nil
+		_ = e.settle(ctx, actResize, unanswered(err, pod.NodeName))
 	})
 }
 

@@ -45,6 +45,7 @@ const (
 	actRemovePodFinalizer = action("remove the finalizer of the launcher pod")
 	actRemoveFinalizers   = action("remove the finalizers of the VMI")
 	actAnswerMigration    = action("answer the migration")
+	actResize             = action("let the guest see that its disks have grown")
 )
 
 // decide is the planner: pure and total.
@@ -91,6 +92,9 @@ func (s *State) urgent(now time.Time) decision {
 		return s.held(d, now)
 	}
 	if d, ok := s.decideOrphans(now); ok {
+		return s.held(d, now)
+	}
+	if d, ok := s.decideGrown(); ok {
 		return s.held(d, now)
 	}
 	return s.held(s.decideStatus(now), now)

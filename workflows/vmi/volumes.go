@@ -2,6 +2,7 @@ package vmi
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/conditions"
@@ -24,6 +25,8 @@ type Volumes struct {
 	Awaits      *contract.Awaits `json:"awaits,omitempty"`
 	AwaitsUntil time.Time        `json:"awaitsUntil,omitzero"`
 	ClaimsHeard bool             `json:"claimsHeard,omitempty"`
+	// Grown says that claims have grown, of which the guest has not been told.
+	Grown bool `json:"grown,omitempty"`
 	// Discarded is the UID of a pod that the last attempt made and deleted again: what is heard of it changes nothing.
 	Discarded string `json:"discarded,omitempty"`
 }
@@ -36,8 +39,28 @@ func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
 	}
 	s.ClaimsVersion = o.ClaimsVersion
 	if !entity.Same(s.Claims, o.Claims) {
+		// An entity without memory does not know whether the guest that it finds was told.
+		s.Grown = s.Grown || grown(s.Claims, o.Claims) || s.Claims == nil && len(o.Claims) > 0 && o.Phase == "Running"
 		s.Claims, s.ClaimsHeard = o.Claims, true
 	}
+}
+
+// grown says that one of the claims has another capacity than before: they only grow.
+func grown(before, after []contract.VolumeClaim) bool {
+	return slices.ContainsFunc(after, func(now contract.VolumeClaim) bool {
+		return slices.ContainsFunc(before, func(was contract.VolumeClaim) bool {
+			return was.Volume == now.Volume && was.UID == now.UID && was.Capacity != "" && was.Capacity != now.Capacity
+		})
+	})
+}
+
+// decideGrown lets a guest that runs, and stays where it is, see that its disks have grown.
+func (s *State) decideGrown() (decision, bool) {
+	if !s.Grown || s.Phase != PhaseRunning || s.deleting() || s.Migration != nil || s.Pod == nil || s.podEnded() ||
+		s.Domain == nil || s.Domain.State != contract.DomainRunning && s.Domain.State != contract.DomainPaused {
+		return decision{}, false
+	}
+	return decision{Action: actResize, Why: "its claims have grown"}, true
 }
 
 // attempted takes in what an attempt to make the pod has read of the claims.

@@ -20,8 +20,8 @@ type instance struct {
 	cancelStart workflow.CancelFunc
 	// operating says that the node's worker does an operation on the guest.
 	operating bool
-	// ending is how many launchers are being told to end.
-	ending int
+	// asked is how many launchers are doing what the loop does not wait for.
+	asked int
 }
 
 // Workflow is the VMI entity. It ends when the object is gone and nothing of it is left.
@@ -60,7 +60,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 func (e *instance) State() any { return e.state }
 
 // Busy says that the node's worker is at work.
-func (e *instance) Busy() bool { return e.state.Starting || e.operating || e.ending > 0 }
+func (e *instance) Busy() bool { return e.state.Starting || e.operating || e.asked > 0 }
 
 // Refresh brings what is derived from observations up to date.
 func (e *instance) Refresh(now time.Time) { e.state.refresh(now) }

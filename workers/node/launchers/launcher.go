@@ -72,28 +72,33 @@ func operations() map[contract.Operation]rpc.Operation {
 		contract.OperationSoftReboot: rpc.Operation_OPERATION_SOFT_REBOOT,
 		contract.OperationReset:      rpc.Operation_OPERATION_RESET,
 		contract.OperationEnd:        rpc.Operation_OPERATION_END,
+		contract.OperationResize:     rpc.Operation_OPERATION_RESIZE,
 	}
 }
 
-// Operate has the launcher do one thing to its running domain, and returns the domain as it then is. thawAfter is in
-// seconds. It fails with a RefusedError when the domain, the guest or its agent does not allow it.
-func (l *Launcher) Operate(
-	ctx context.Context, o contract.Operation, thawAfter int64,
-) (contract.DomainObservation, error) {
+// Operate has the launcher do one thing to its running domain, and returns the domain as it then is. It fails with a
+// RefusedError when the domain, the guest or its agent does not allow it.
+func (l *Launcher) Operate(ctx context.Context, in contract.OperateDomainInput) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, rpc.OperationAnswered)
 	defer cancel()
-	operation, known := operations()[o]
+	operation, known := operations()[in.Operation]
 	if !known {
-		return contract.DomainObservation{}, &RefusedError{Message: fmt.Sprintf("%.32q is no operation", string(o))}
+		return contract.DomainObservation{},
+			&RefusedError{Message: fmt.Sprintf("%.32q is no operation", string(in.Operation))}
 	}
-	d, err := l.rpc.Operate(ctx, &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: thawAfter})
+	request := &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: in.ThawAfter}
+	for _, c := range in.Claims {
+		request.Claims = append(request.Claims,
+			&rpc.ClaimSize{Volume: c.Volume, Capacity: c.Capacity, Requests: c.Requests})
+	}
+	d, err := l.rpc.Operate(ctx, request)
 	if status.Code(err) == codes.Unimplemented {
 		return contract.DomainObservation{},
 			&RefusedError{Message: "its launcher is of an older version, which cannot do that; restart the " +
 				"virtual machine"}
 	}
 	if err != nil {
-		return contract.DomainObservation{}, l.failure(string(o), err)
+		return contract.DomainObservation{}, l.failure(string(in.Operation), err)
 	}
 	return observation(l.uid, d), nil
 }

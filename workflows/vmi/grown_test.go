@@ -1,0 +1,51 @@
+package vmi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// TestAClaimThatHasGrown is shown to a guest that runs, and stays where it is.
+func TestAClaimThatHasGrown(t *testing.T) {
+	claim := func(capacity, requests string) []contract.VolumeClaim {
+		return []contract.VolumeClaim{{Volume: "data", Claim: "c", UID: "u", Capacity: capacity, Requests: requests}}
+	}
+	for name, c := range map[string]struct {
+		before, after []contract.VolumeClaim
+		change        func(*State)
+		want          bool
+	}{
+		"it has":                   {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"), want: true},
+		"it is to":                 {before: claim("1Gi", "1Gi"), after: claim("1Gi", "2Gi")},
+		"it is bound":              {before: claim("", "1Gi"), after: claim("1Gi", "1Gi")},
+		"an entity without memory": {after: claim("2Gi", "2Gi"), want: true},
+		"another of its name": {before: []contract.VolumeClaim{{Volume: "data", Claim: "c", UID: "v", Capacity: "1Gi"}},
+			after: claim("2Gi", "2Gi")},
+		"while it is paused": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"), want: true,
+			change: func(s *State) { s.Domain.State = contract.DomainPaused }},
+		"while it moves": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
+			change: func(s *State) { s.observeClaim(claimOf("x", contract.StageClaim), noon) }},
+		"while it boots": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
+			change: func(s *State) { s.Phase = PhaseScheduled }},
+		"while it goes": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
+			change: func(s *State) { s.VMI.DeletionTimestamp = &noon }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := movable()
+			s.Claims = c.before
+			s.observeClaims(contract.VMIObservation{UID: s.Object.UID, Phase: "Running", ClaimsVersion: "9",
+				Claims: c.after}, false)
+			if c.change != nil {
+				c.change(s)
+			}
+			d, ok := s.decideGrown()
+			require.Equal(t, c.want, ok)
+			if ok {
+				require.Equal(t, actResize, d.Action)
+			}
+		})
+	}
+}
