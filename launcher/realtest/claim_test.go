@@ -192,18 +192,28 @@ func TestAFullClaimPausesTheGuest(t *testing.T) {
 	}
 }
 
-// TestAClaimIsNotCopied: both ends of a move open one disk, and never write to it at once.
+// TestAClaimIsNotCopied: both ends of a move open one disk, and never write to it at once. It has grown before, which
+// the guest sees at once, and the target's launcher finds.
 func TestAClaimIsNotCopied(t *testing.T) {
 	turns.Take(t, 3)
 	dir := fileSystem(t)
-	object := claimVMI("Filesystem", "32Mi", onClaim(), nil)
+	object := strings.Replace(claimVMI("Filesystem", "32Mi", onClaim(), nil),
+		`"requests"`, `"filesystemOverhead":"0.055","requests"`, 1)
 	from := newPodAt(t, object, "", mountPoint).gives(dir)
 	to := newPodAt(t, object, "", mountPoint).gives(dir)
 	from.boot()
 	from.shell("echo before > /dev/vdd; sync; echo wrote-it")
 	from.says("wrote-it")
+	const sectors = `echo "sectors:$(cat /sys/block/vdd/size)."` // of 512 bytes; 48 MiB less what a file system takes
+	_, err := from.client.Operate(from.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_RESIZE,
+		Claims: []*rpc.ClaimSize{{Volume: "data", Capacity: "48Mi", Requests: "48Mi"}}})
+	require.NoError(t, err)
+	_, err = io.WriteString(from.serial, sectors+"\n")
+	require.NoError(t, err)
+	from.says("sectors:92160.")
 	before, err := os.Stat(filepath.Join(dir, "disk.img"))
 	require.NoError(t, err)
+	require.EqualValues(t, 45<<20, before.Size())
 	d, err := from.client.DescribeMigration(from.context(), &rpc.DescribeMigrationRequest{})
 	require.NoError(t, err)
 	require.False(t, d.GetDisks()[3].GetCopied())
@@ -218,6 +228,9 @@ func TestAClaimIsNotCopied(t *testing.T) {
 	require.NoError(t, err)
 	to.says("found:before")
 	to.says("wrote-it")
+	_, err = io.WriteString(to.serial, sectors+"\n")
+	require.NoError(t, err)
+	to.says("sectors:92160.")
 	after, err := os.Stat(filepath.Join(dir, "disk.img"))
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
