@@ -110,7 +110,11 @@ func (a *Activities) CreateLauncherPod(
 
 // awaits tells users what an instance waits for.
 func (a *Activities) awaits(vmi contract.Object, out contract.CreatePodResult) contract.CreatePodResult {
-	a.recordEvent(kindVMI, vmi, normal(out.Awaits.Reason, out.Awaits.Message), out.Awaits.Message)
+	event := normal(out.Awaits.Reason, out.Awaits.Message)
+	if out.Awaits.Reason == contract.ReasonDataVolumeFailed {
+		event = warning(out.Awaits.Reason, out.Awaits.Message)
+	}
+	a.recordEvent(kindVMI, vmi, event, out.Awaits.Message)
 	return out
 }
 

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -67,7 +69,8 @@ func fills(pvc *corev1.PersistentVolumeClaim) string {
 	if pvc == nil {
 		return ""
 	}
-	if ref := metav1.GetControllerOfNoCopy(pvc); ref != nil && ref.Kind == "DataVolume" {
+	if ref := metav1.GetControllerOfNoCopy(pvc); ref != nil && ref.Kind == "DataVolume" &&
+		strings.HasPrefix(ref.APIVersion, "cdi.kubevirt.io/") {
 		return ref.Name
 	}
 	return ""
