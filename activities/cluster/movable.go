@@ -258,7 +258,9 @@ func (a *Activities) evict(
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err),
 			apierrors.IsInternalError(err): // as of a pod with two disruption budgets, which must not stop the others
-			return message(failure("evicting pod "+pod.Name, err)), nil
+			refused = message(failure("evicting pod "+pod.Name, err))
+			a.recordBy(component, kindVMI, vmi, warning("FailedEvict", "Error "+refused), pod.UID+refused)
+			return refused, nil
 		default:
 			return "", failure("evicting pod "+pod.Name, err)
 		}

@@ -279,6 +279,9 @@ func TestEvictOutdated(t *testing.T) {
 	require.False(t, goes(movesPod) || goes(guardedPod) || goes(twicePod) || goes(leavesPod))
 	require.Equal(t, []string{"Initiated eviction of VMI as part of automated workload update"},
 		w.eventsBy(t, "workload-update-controller", "VirtualMachineInstance", "SuccessfulEvict"))
+	failed := w.eventsBy(t, "workload-update-controller", "VirtualMachineInstance", "FailedEvict")
+	require.Len(t, failed, 2, "once for each, however often it is tried")
+	require.Contains(t, failed[0], "Error evicting pod ")
 }
 
 // TestNothingIsDoneThatTheStrategyDoesNotName, whatever the workflow believes.
