@@ -118,6 +118,7 @@ func (m *Mover) PrepareTarget(
 	p := migrate.Preparation{
 		UID: in.Migration.UID, Source: migration.Fingerprint(in.Offer.Fingerprint), Files: in.Offer.Files,
 		Expires: in.Expires,
+		Gone:    func() bool { return launchers.PodGone(s.Dialer.KubeletDir, in.Pod.UID) },
 	}
 	if err := p.Validate(); err != nil {
 		return none, &activities.RefusedError{Message: err.Error()}

@@ -32,6 +32,7 @@ var (
 	errRemoved  = errors.New("the target is not prepared any more")     //nolint:gochecknoglobals // a constant error
 	errReplaced = errors.New("the target was prepared anew")            //nolint:gochecknoglobals // a constant error
 	errExpired  = errors.New("the time of the migration is over")       //nolint:gochecknoglobals // a constant error
+	errPodGone  = errors.New("the target's pod is gone")                //nolint:gochecknoglobals // a constant error
 	errFinished = errors.New("the migration is finished on this side")  //nolint:gochecknoglobals // a constant error
 	errTakeOver = errors.New("the source has another control channel")  //nolint:gochecknoglobals // a constant error
 	errTooMany  = errors.New("the migration has too many streams open") //nolint:gochecknoglobals // a constant error
@@ -48,6 +49,8 @@ type TargetOptions struct {
 	Addresses func(name string) ([]netip.Prefix, error)
 	// Registry gets the metrics; it may be nil.
 	Registry prometheus.Registerer
+	// LookInterval is how often it is looked whether a target's pod is gone; 0: every 10 s.
+	LookInterval time.Duration
 }
 
 // Targets are the migrations that this node is prepared to receive. The port is open exactly while there are any.
@@ -75,6 +78,9 @@ type door struct {
 func NewTargets(o TargetOptions) *Targets {
 	if o.Addresses == nil {
 		o.Addresses = interfaceAddresses
+	}
+	if o.LookInterval == 0 {
+		o.LookInterval = 10 * time.Second
 	}
 	t := &Targets{TargetOptions: o, traffic: newTraffic(o.Registry, launchers.SideTarget),
 		byUID: map[string]*target{}, emptied: make(chan struct{})}
@@ -105,6 +111,9 @@ type Preparation struct {
 	// Expires is when nobody is waited for any more, and every stream is cut.
 	Expires  time.Time
 	Receiver Receiver
+	// Gone says that the launcher's pod is gone. A migration whose source is lost may end with the pod, without a word
+	// to this node. nil: that is not known.
+	Gone func() bool
 }
 
 // Validate refuses what no other try can help.
@@ -156,7 +165,27 @@ func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 	added.traffic = t.traffic
 	added.expiry = time.AfterFunc(time.Until(p.Expires), func() { t.remove(added, errExpired) })
 	t.byUID[p.UID] = added
+	if p.Gone != nil {
+		t.work.Go(func() { t.removeWithPod(added) })
+	}
 	return t.answer(added), nil
+}
+
+// removeWithPod removes a target when its pod is gone.
+func (t *Targets) removeWithPod(of *target) {
+	look := time.NewTicker(t.LookInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-of.ctx.Done():
+			return
+		case <-look.C:
+			if of.Gone() {
+				t.remove(of, errPodGone)
+				return
+			}
+		}
+	}
 }
 
 // answer needs the lock.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +75,19 @@ func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 
 	r.identified(t, time.Now().Add(200*time.Millisecond))
 	waitFor(t, "the port is closed when the last has expired", func() bool { return !listening(t, address.String()) })
+
+	var away atomic.Bool
+	r.targets.LookInterval = time.Millisecond
+	i, err := migration.NewIdentity(r.uid, later)
+	require.NoError(t, err)
+	_, err = r.targets.Prepare(Preparation{UID: r.uid, Source: i.Fingerprint(), Expires: later, Receiver: r.receiver,
+		Gone: away.Load})
+	require.NoError(t, err)
+	require.True(t, listening(t, address.String()))
+	away.Store(true)
+	waitFor(t, "the port is closed when the last one's pod is gone", func() bool {
+		return !listening(t, address.String())
+	})
 }
 
 // TestOnlyTheSourcesNodeWorker reaches a target's launcher.
