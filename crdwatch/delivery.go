@@ -19,8 +19,8 @@ type Delivery struct {
 	Start *Start
 	// Merge makes one payload of two; nil: the newer one is enough.
 	Merge func(before, after any) any
-	// Hold is how long it may wait for others to be merged with it, or to supersede it, where nothing else is on its way
-	// to the workflow.
+	// Hold is how long it may wait for others to be merged with it, or to supersede it, where nothing else is on its
+	// way to the workflow.
 	Hold time.Duration
 	// Known says that its workflow knows it, and is not told. It is kept, as what was sent is: the workflow may forget.
 	Known bool
@@ -66,7 +66,9 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 	if !old.sending {
 		d.since = old.since
 		d.Resync = d.Resync && old.Resync
-		d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
+		if !old.Known {
+			d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
+		}
 	}
 	if d.Merge != nil {
 		d.Payload = d.Merge(old.Payload, d.Payload)

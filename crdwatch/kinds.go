@@ -74,8 +74,8 @@ type entity[T metav1.Object, O any] struct {
 	closed  func(T) bool
 	observe func(T) O
 	gone    func(uid string) O
-	// goneHold is how long word that an object is gone may wait: a workflow that let it go by removing the last finalizer
-	// has completed by then, and needs none.
+	// goneHold is how long word that an object is gone may wait: a workflow that has removed the last finalizer has
+	// completed by then, and needs none.
 	goneHold time.Duration
 	// also sends what a change says to other workflows than the object's own. Known says that last was sent before.
 	also func(d *differ, object T, last O, known bool, from origin)

@@ -41,7 +41,7 @@ func (a *Activities) recordEvent(kind string, o contract.Object, e contract.Even
 	a.recordBy(component(kind, e.Reason), kind, o, e, occasion)
 }
 
-// recordBy is tell for what a certain component of KubeVirt's says.
+// recordBy is recordEvent for what a certain component of KubeVirt's says.
 func (a *Activities) recordBy(by, kind string, o contract.Object, e contract.Event, occasion string) {
 	stamp := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	namespace, apiVersion := o.Namespace, "kubevirt.io/v1"

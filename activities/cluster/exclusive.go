@@ -26,27 +26,25 @@ func (a *Activities) inUse(
 	if len(devices) == 0 {
 		return nil, nil, nil
 	}
-	options := metav1.ListOptions{}
+	options := metav1.ListOptions{LabelSelector: contract.LabelLauncher + "=" + contract.LabelLauncherValue}
 	if version != "" {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchExact
 	}
-	for _, device := range devices {
-		options.LabelSelector = contract.LabelLauncher + "=" + contract.LabelLauncherValue + "," + render.DeviceLabel(device)
-		list, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).List(ctx, options)
-		if err != nil {
-			return nil, nil, failure("listing the pods that may use claim "+device+" of VirtualMachineInstance "+vmi.Name,
-				err)
-		}
-		for i := range list.Items {
-			pod := &list.Items[i]
-			switch o := observe.Pod(pod); {
-			case pod.Name == render.PodName(vmi.Name, string(vmi.UID)):
-				own = pod
-			case o.VMIUID == string(vmi.UID) || o.Ended() || awaits != nil:
-			case rivals(vmi, pod, device):
+	list, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, nil, failure("listing the pods that may use the claims of VirtualMachineInstance "+vmi.Name, err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		switch o := observe.Pod(pod); {
+		case pod.Name == render.PodName(vmi.Name, string(vmi.UID)):
+			own = pod
+		case o.VMIUID == string(vmi.UID) || o.Ended() || awaits != nil:
+		default:
+			if claim := rivalry(vmi, pod, devices); claim != "" {
 				awaits = &contract.Awaits{Reason: contract.ReasonClaimInUse, Message: fmt.Sprintf(
-					"PVC %s/%s is a block device that pod %s uses, waiting for its end: it is one guest's at a time, "+
-						"unless the disks of all are shareable", vmi.Namespace, device, pod.Name)}
+					"PVC %s/%s is a block device that pod %s uses, waiting for its end: it is one guest's at a time, unless "+
+						"the disks of all are shareable", vmi.Namespace, claim, pod.Name)}
 			}
 		}
 	}
@@ -64,17 +62,23 @@ func devicesOf(all []contract.VolumeClaim) []string {
 	return out
 }
 
-// rivals says that an instance and the pod of another cannot have a claim at once.
-func rivals(vmi *kubevirt.VirtualMachineInstance, pod *corev1.Pod, claim string) bool {
-	if !mounts(pod, claim) {
-		return false
-	}
+// rivalry is one of the claims that an instance and the pod of another cannot have at once; "": there is none.
+func rivalry(vmi *kubevirt.VirtualMachineInstance, pod *corev1.Pod, names []string) string {
 	var other kubevirt.VirtualMachineInstance
-	theirs := claims.Use{Writes: true}
-	if json.Unmarshal([]byte(pod.Annotations[contract.AnnotationVMISpec]), &other) == nil {
-		theirs = claims.UseOf(&other, claim)
+	known := json.Unmarshal([]byte(pod.Annotations[contract.AnnotationVMISpec]), &other) == nil
+	for _, name := range names {
+		if !mounts(pod, name) {
+			continue
+		}
+		mine, theirs := claims.UseOf(vmi, name), claims.Use{Writes: true}
+		if known {
+			theirs = claims.UseOf(&other, name)
+		}
+		if !mine.With(theirs) {
+			return name
+		}
 	}
-	return !claims.UseOf(vmi, claim).With(theirs)
+	return ""
 }
 
 func mounts(pod *corev1.Pod, claim string) bool {

@@ -190,7 +190,8 @@ func (a *Activities) createMigration(
 	_, err = a.KubeVirt.Migrations(vmi.Namespace).Create(ctx, m, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		a.recordBy(how.component, kindVMI, object, normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
+		a.recordBy(how.component, kindVMI, object,
+			normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
 		return "", nil
 	case apierrors.IsAlreadyExists(err):
 		return a.existing(ctx, m)

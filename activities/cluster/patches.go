@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,8 +80,8 @@ func (a *Activities) instanceIsGone(ctx context.Context, in contract.PatchVMInpu
 	if c := metav1.GetControllerOfNoCopy(vmi); c == nil || string(c.UID) != in.VM.UID {
 		return nil
 	}
-	return temporal.NewApplicationError("VirtualMachine "+in.VM.Name+
-		" keeps its finalizer: its VirtualMachineInstance is still there", errorKubernetes)
+	return final(contract.ErrorInstanceLeft,
+		"VirtualMachine "+in.VM.Name+" keeps its finalizer: its VirtualMachineInstance is still there")
 }
 
 // vmStatus is the patch of a VM's status. Of its state change requests only those are written that the entity has

@@ -103,7 +103,8 @@ func (a *Activities) CreateLauncherPod(
 		out.Discarded = string(made.UID)
 		return a.awaits(in.VMI, out), a.discard(ctx, made)
 	}
-	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name), string(made.UID))
+	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name),
+		string(made.UID))
 	out.Pod, out.Migratable = observe.Pod(made), a.migratable(ctx, vmi)
 	return out, nil
 }

@@ -40,7 +40,8 @@ func (a *Activities) DeleteLauncherPod(
 	}
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
-		a.recordEvent(kindVMI, in.VMI, warning(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)), in.Pod.UID)
+		a.recordEvent(kindVMI, in.VMI, warning(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)),
+			in.Pod.UID)
 		return contract.DeletePodResult{}, err
 	}
 	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)

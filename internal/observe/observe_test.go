@@ -235,8 +235,8 @@ func TestNode(t *testing.T) {
 	require.False(t, SameNode(o, Node(node, false)))
 }
 
-// TestUnproven: which final phases prove that no container runs.
-func TestUnproven(t *testing.T) {
+// TestPhaseUnconfirmed: which final phases prove that no container runs.
+func TestPhaseUnconfirmed(t *testing.T) {
 	compute := func(s corev1.ContainerState) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: ComputeContainer, State: s}}
 	}

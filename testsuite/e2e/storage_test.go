@@ -25,11 +25,12 @@ spec:
   resources: {requests: {storage: 64Mi}}
 %s`
 	ofTheSnapshot = `  dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: first}`
+	ofTheClaim    = `  dataSource: {kind: PersistentVolumeClaim, name: files}`
 )
 
 // TestAStorageClass: claims get their volumes from a CSI driver, a device and a file system. What the guest writes to
-// them is there after it has moved, after they have grown, which it sees while it runs, after a restart, and, as it was,
-// in a volume that is made of a snapshot.
+// them is there after it has moved, after they have grown, which it sees while it runs, after a restart, and, as it
+// was, in volumes that are made of a snapshot and of a claim in use.
 func TestAStorageClass(t *testing.T) {
 	turns.Take(t, 3)
 	m := newMachine(t, "stores", "Halted", "")
@@ -66,6 +67,7 @@ func TestAStorageClass(t *testing.T) {
 	m.kubectl("wait", "volumesnapshot/first", "--for=jsonpath={.status.readyToUse}=true", "--timeout=60s")
 	m.inGuestBy(write + "w device three")
 	apply(t, fmt.Sprintf(sharedClaim, "copy", m.namespace, "Block", ofTheSnapshot))
+	apply(t, fmt.Sprintf(sharedClaim, "clone", m.namespace, "Filesystem", ofTheClaim))
 	for _, claim := range []string{"device", "files"} {
 		m.kubectl("patch", "pvc", claim, "--type=merge", "-p",
 			`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
@@ -79,16 +81,18 @@ func TestAStorageClass(t *testing.T) {
 		return nil
 	})
 
-	apply(t, strings.NewReplacer(last, last+"          - {name: copy, serial: copy, disk: {bus: virtio}}\n",
-		"      volumes:\n", "      volumes:\n      - {name: copy, persistentVolumeClaim: {claimName: copy}}\n").
-		Replace(manifest))
+	apply(t, strings.NewReplacer(last, last+"          - {name: copy, serial: copy, disk: {bus: virtio}}\n"+
+		"          - {name: clone, serial: clone, disk: {bus: virtio}}\n",
+		"      volumes:\n", "      volumes:\n      - {name: copy, persistentVolumeClaim: {claimName: copy}}\n"+
+			"      - {name: clone, persistentVolumeClaim: {claimName: clone}}\n").Replace(manifest))
 	first, err := m.vmi()
 	require.NoError(t, err)
 	m.kubectl("delete", "vmi", m.name)
 	m.untilReplaced(first)
 	m.untilAgentAnswers()
 	require.Equal(t, []string{"three", "two"}, strings.Fields(m.inGuestBy(read)))
-	require.Equal(t, "one", strings.TrimSpace(m.inGuestBy(disk+"head -n 1 /dev/$(d copy)")))
+	require.Equal(t, []string{"one", "two"},
+		strings.Fields(m.inGuestBy(disk+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
 	// A file system may have to wait until no launcher uses it: not every kernel lets it grow before.
 	m.kubectl("wait", "pvc/files", "--for=jsonpath={.status.capacity.storage}=96Mi", "--timeout=3m")
 	m.remove()

@@ -16,18 +16,19 @@ func drainStories() []Scenario {
 	return []Scenario{
 		{Name: "drain", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			w.Taint(home, true)
-		}, Want: leftHome(moved(1))},
+			w.Taint(w.nodeOf(vm), true)
+		}, Want: drained(moved(1))},
 		{Name: "drain-cancelled", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			w.Taint(home, true)
+			node := w.nodeOf(vm)
+			w.Taint(node, true)
 			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
-			w.Control(contract.DrainID(home, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
+			w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
 		}, Want: settledAfterMoves},
 		{Name: "drain-evicts", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyNone)
-			w.Taint(home, true)
-		}, Want: leftHome(restarted)},
+			w.Taint(w.nodeOf(vm), true)
+		}, Want: drained(restarted)},
 	}
 }
 
@@ -38,8 +39,16 @@ func upWith(w *World, strategy kubevirt.EvictionStrategy) {
 	upAs(w, machine)
 }
 
-// leftHome wants the guest to run somewhere else, too.
-func leftHome(also func(*World) error) func(*World) error {
+// nodeOf is where a guest runs.
+func (w *World) nodeOf(name string) string {
+	if l := w.Launcher(name); l != nil {
+		return l.host.name
+	}
+	return home
+}
+
+// drained wants the guest to run on no node that it is to leave, too.
+func drained(also func(*World) error) func(*World) error {
 	return func(w *World) error {
 		if err := also(w); err != nil {
 			return err
@@ -47,7 +56,7 @@ func leftHome(also func(*World) error) func(*World) error {
 		if w.fault != nil && w.fault.Mode == Forever && w.failedOnly() {
 			return nil // each move says why
 		}
-		if v := w.VMI(vm); v != nil && v.Status.NodeName == home {
+		if v := w.VMI(vm); v != nil && w.tainted(v.Status.NodeName) {
 			return fmt.Errorf("the guest is still on the node that it was to leave: %s", w.failures())
 		}
 		return nil

@@ -118,7 +118,8 @@ func New(o Options) (*World, error) {
 		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
 		Frozen:   map[string]int{},
 		orphans:  map[string]bool{},
-		accepted: map[*Order]bool{}, effects: map[string]effects{}, sizes: map[string]string{}, hosts: map[string]*host{},
+		accepted: map[*Order]bool{}, effects: map[string]effects{},
+		sizes: map[string]string{}, hosts: map[string]*host{},
 		ghosts: map[string]string{}, missing: absence{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
 		env: suite.NewTestWorkflowEnvironment(),
 	}

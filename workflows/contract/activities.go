@@ -27,11 +27,12 @@ const (
 	ErrorGone     = "ObjectGone" // the object (of that UID) no longer exists; not retryable
 	ErrorConflict = "NameTaken"  // another object that is not ours has the name; not retryable
 	// the API server or the launcher refused the object for what it says; not retryable
-	ErrorInvalid     = "Invalid"
-	ErrorForbidden   = "Forbidden"         // quota, admission or RBAC refused; retryable, somebody may change that
-	ErrorNoLauncher  = "LauncherNotFound"  // the pod's launcher cannot be reached; retryable
-	ErrorNotBegun    = "NotBegun"          // the pod's launcher was not asked, and nothing was done; not retryable
-	ErrorStartFailed = "DomainStartFailed" // libvirt refused to start the domain; not retryable
+	ErrorInvalid      = "Invalid"
+	ErrorInstanceLeft = "InstanceLeft"      // what is to be released still has its instance; not retryable
+	ErrorForbidden    = "Forbidden"         // quota, admission or RBAC refused; retryable, somebody may change that
+	ErrorNoLauncher   = "LauncherNotFound"  // the pod's launcher cannot be reached; retryable
+	ErrorNotBegun     = "NotBegun"          // the pod's launcher was not asked, and nothing was done; not retryable
+	ErrorStartFailed  = "DomainStartFailed" // libvirt refused to start the domain; not retryable
 )
 
 // Object names one incarnation of a Kubernetes object.

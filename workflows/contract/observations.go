@@ -199,9 +199,9 @@ type PodObservation struct {
 	TerminationMessage string `json:"terminationMessage,omitempty"`
 	// Unpaused is the status of the readiness gate: "", True or False.
 	Unpaused string `json:"unpaused,omitempty"`
-	// PhaseUnconfirmed says that the phase is final, but not because the kubelet saw its containers end: the pod garbage
-	// collector calls pods of lost nodes Failed.
-	PhaseUnconfirmed bool `json:"phaseUnconfirmed,omitempty"`
+	// PhaseUnconfirmed says that the phase is final, but not because the kubelet saw its containers end: the pod
+	// garbage collector calls pods of lost nodes Failed. Its name in histories is older.
+	PhaseUnconfirmed bool `json:"unproven,omitempty"`
 	// GraceSeconds is the pod's own grace period, and DeletionGraceSeconds the one that it is being deleted with.
 	GraceSeconds         *int64 `json:"graceSeconds,omitempty"`
 	DeletionGraceSeconds *int64 `json:"deletionGraceSeconds,omitempty"`

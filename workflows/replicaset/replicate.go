@@ -42,7 +42,8 @@ func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult,
 	}
 	if t.set != nil {
 		t.say(ctx, "The set has changed meanwhile; what it wants now is another transition's.")
-		return contract.ReplicateResult{Summary: t.summary() + " Then the set changed.", Taken: t.taken, Set: t.set}, nil
+		return contract.ReplicateResult{Summary: t.summary() + " Then the set changed.", Taken: t.taken,
+			Set: t.set}, nil
 	}
 	if err := t.deleteAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err

@@ -86,6 +86,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
 		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil
+		s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorInstanceLeft // which it has forgotten
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
 	if r.Gone {

@@ -245,7 +245,7 @@ func failureReason(a action) string {
 	switch a {
 	case actDeletePod, actDeleteOrphan, actForceDeletePod, actRemovePodFinalizer:
 		return contract.ReasonFailedDelete
-	case actStartDomain:
+	case actStartDomain, actResize:
 		return "Synchronizing with the Domain failed."
 	default:
 		return contract.ReasonFailedCreate

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -102,8 +101,7 @@ func waitForDevice(t *testing.T, race bool) {
 	other := func() {
 		_, err := kube.Put(w.Kube, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "other",
-				Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
-					render.DeviceLabel("data"): ""}},
+				Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue}},
 			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "claim-data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}},
 		})

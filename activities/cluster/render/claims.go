@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"iter"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,32 +33,18 @@ func claim(vmi *kubevirt.VirtualMachineInstance, v *kubevirt.Volume) (corev1.Vol
 // claimDevices are the claims that are devices.
 func claimDevices(vmi *kubevirt.VirtualMachineInstance) []corev1.VolumeDevice {
 	var out []corev1.VolumeDevice
-	for volume := range devices(vmi) {
-		out = append(out, corev1.VolumeDevice{Name: volumeName("claim", volume),
-			DevicePath: path.Join(claims.Devices, volume)})
+	for i := range vmi.Spec.Volumes {
+		v := &vmi.Spec.Volumes[i]
+		if _, isClaim := claims.Of(v); !isClaim {
+			continue
+		}
+		if known := claims.Known(vmi, v.Name); known != nil && claims.Block(known) {
+			out = append(out, corev1.VolumeDevice{Name: volumeName("claim", v.Name),
+				DevicePath: path.Join(claims.Devices, v.Name)})
+		}
 	}
 	return out
 }
-
-// devices are the volumes that are claims with volume mode Block, each with the name of its claim.
-func devices(vmi *kubevirt.VirtualMachineInstance) iter.Seq2[string, string] {
-	return func(yield func(volume, claim string) bool) {
-		for i := range vmi.Spec.Volumes {
-			v := &vmi.Spec.Volumes[i]
-			claim, isClaim := claims.Of(v)
-			if !isClaim {
-				continue
-			}
-			if known := claims.Known(vmi, v.Name); known != nil && claims.Block(known) && !yield(v.Name, claim) {
-				return
-			}
-		}
-	}
-}
-
-// DeviceLabel is the key of the label, without a value, of launcher pods that use a claim with volume mode Block. Pods
-// of another claim may have it, too.
-func DeviceLabel(claim string) string { return "device.virtflow.io/" + hash(claim) }
 
 // claimStatus is what the VMI's status says of its claims, for the launcher.
 func claimStatus(vmi *kubevirt.VirtualMachineInstance) []kubevirt.VolumeStatus {

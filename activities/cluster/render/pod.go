@@ -109,9 +109,6 @@ func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	l[contract.LabelCreatedBy] = string(vmi.UID)
 	l["vm.kubevirt.io/name"] = hostname(vmi.Spec.Hostname, vmi.Name)
 	l["vmi.kubevirt.io/id"] = instanceID(vmi.Name)
-	for _, claim := range devices(vmi) {
-		l[DeviceLabel(claim)] = ""
-	}
 	return l
 }
 

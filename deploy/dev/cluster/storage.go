@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,15 +34,19 @@ func (c Cluster) applyStorage(ctx context.Context) error {
 }
 
 func (c Cluster) snapshotKinds(ctx context.Context) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", snapshotModule)
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", snapshotModule)
 	cmd.Dir = filepath.Join(c.Layout.Repo, parts.Storage().Dir)
 	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("find the module %s: %w", snapshotModule, err)
+	var module struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(out, &module)
 	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "config/crd/snapshot.storage.k8s.io_*"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("the module %s has no definitions of kinds (%w)", snapshotModule, err)
+	if err != nil {
+		return nil, fmt.Errorf("download the module %s: %w", snapshotModule, err)
+	}
+	files, _ := filepath.Glob(filepath.Join(module.Dir, "config/crd/snapshot.storage.k8s.io_*"))
+	if len(files) == 0 {
+		return nil, fmt.Errorf("the module %s has no definitions of kinds in %s", snapshotModule, module.Dir)
 	}
 	var all []byte
 	for _, file := range files {

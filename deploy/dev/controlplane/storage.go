@@ -14,17 +14,18 @@ func (c Cluster) storage() []supervise.Spec {
 		Name: "csi-driver",
 		Args: []string{program("driver"), "--socket", socket, "--folder", c.Layout.Storage()},
 	}}
-	for name, args := range map[string][]string{
+	const copying = "30m" // a disk of many GiB; what takes longer is begun anew
+	for _, controller := range [][]string{
 		// Volumes can be used on every node.
-		"csi-provisioner": {"--csi-address", socket, "--feature-gates", "Topology=false"},
+		{"csi-provisioner", "--csi-address", socket, "--timeout", copying, "--feature-gates", "Topology=false"},
 		// A file system grows while it is in use.
-		"csi-resizer":         {"--csi-address", socket, "--handle-volume-inuse-error=false"},
-		"csi-snapshotter":     {"--csi-address", socket},
-		"snapshot-controller": {},
+		{"csi-resizer", "--csi-address", socket, "--handle-volume-inuse-error=false"},
+		{"csi-snapshotter", "--csi-address", socket, "--timeout", copying},
+		{"snapshot-controller"},
 	} {
 		specs = append(specs, supervise.Spec{
-			Name: name, Needs: c.apiserverReady,
-			Args: append([]string{program(name), "--kubeconfig", kubeconfig}, args...),
+			Name: controller[0], Needs: c.apiserverReady,
+			Args: append([]string{program(controller[0]), "--kubeconfig", kubeconfig}, controller[1:]...),
 		})
 	}
 	return specs

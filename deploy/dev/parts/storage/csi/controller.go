@@ -179,22 +179,22 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, r *csi.ValidateVo
 // ControllerExpandVolume makes a volume larger; where it is in use, the node has its part to do.
 func (d *Driver) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
-	v, err := find(d.volumes, r.GetVolumeId(), "volume")
+	if r.GetCapacityRange() == nil {
+		return nil, status.Error(codes.InvalidArgument, "no capacity is given")
+	}
+	release, err := d.hold(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	if r.GetCapacityRange() == nil {
-		return nil, status.Error(codes.InvalidArgument, "no capacity is given")
+	defer release()
+	v, err := find(d.volumes, r.GetVolumeId(), "volume")
+	if err != nil {
+		return nil, err
 	}
 	bytes, err := size(r.GetCapacityRange(), v.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	release, err := d.hold(v.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	if bytes > v.Bytes {
 		if err := d.volumes.grow(v, bytes); err != nil {
 			return nil, failed("grow the volume", err)
@@ -231,10 +231,6 @@ func (d *Driver) CreateSnapshot(
 		return nil, failed("read the snapshot's record", err)
 	default:
 		err := d.snapshots.add(s, func(to string) error {
-			// What the volume's file system has not written yet would be missing.
-			if err := run(ctx, "sync"); err != nil {
-				return err
-			}
 			return copyTo(ctx, d.volumes.file(v.ID), to, s.Bytes)
 		})
 		if err != nil {

@@ -3,13 +3,24 @@ package csi
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 )
 
 // attach has a loop device for a file, as large as the file is now, and returns its path: always the same device while
 // there is one, so that all who use the file see one cache.
 func attach(ctx context.Context, file string) (string, error) {
+	// Each node has a driver of its own, and losetup takes no lock between its look and what it does.
+	lock, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() //nolint:errcheck // only locked
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
 	device, err := output(ctx, "losetup", "--find", "--show", "--nooverlap", file)
 	if err != nil {
 		return "", err
@@ -38,10 +49,15 @@ func fill(ctx context.Context, device string) error {
 		return nil
 	}
 	// It wants the file system checked before it grows.
-	const cannotBeOpened = 8
+	const mended, cannotBeOpened = 1, 8
 	err := run(ctx, "e2fsck", "-f", "-p", device)
-	if code := new(exec.ExitError); errors.As(err, &code) && code.ExitCode() == cannotBeOpened {
-		return nil
+	if code := new(exec.ExitError); errors.As(err, &code) {
+		switch code.ExitCode() {
+		case mended:
+			err = nil
+		case cannotBeOpened:
+			return nil
+		}
 	}
 	return errors.Join(err, run(ctx, "resize2fs", device))
 }

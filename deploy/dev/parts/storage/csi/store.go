@@ -90,7 +90,12 @@ func (s store) remove(id string) error {
 	if _, err := s.load(id); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return os.RemoveAll(s.folder(id))
+	// At once, so that what is cut off in the middle is found as nothing by the next who makes it.
+	partial := s.folder(id) + ".partial"
+	if err := errors.Join(os.RemoveAll(partial), os.Rename(s.folder(id), partial)); err != nil {
+		return err
+	}
+	return os.RemoveAll(partial)
 }
 
 func writeRecord(folder string, i image) error {
@@ -110,12 +115,15 @@ func format(ctx context.Context, file string, bytes int64, block bool) error {
 	if err := run(ctx, "truncate", "--size", strconv.FormatInt(bytes, 10), file); err != nil || block {
 		return err
 	}
-	// Nobody shares it, so that nothing is kept back for root; what fills it may be one file.
-	return run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-T", "largefile", file)
+	return run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", file) // nothing is kept back for root
 }
 
-// copyTo copies a file and what of it is empty, and makes the copy that size.
+// copyTo copies a file and what of it is empty, and makes the copy that size. What a file system on it has not written
+// yet is written first.
 func copyTo(ctx context.Context, from, to string, bytes int64) error {
+	if err := run(ctx, "sync"); err != nil {
+		return err
+	}
 	if err := run(ctx, "cp", "--sparse=always", "--reflink=auto", from, to); err != nil {
 		return err
 	}
