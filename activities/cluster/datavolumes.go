@@ -37,8 +37,8 @@ func (a *Activities) CreateDataVolumes(
 		dv, err := a.dataVolume(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
 		if err != nil {
 			message := message(err)
-			a.recordEvent(kindVM, in.VM, warning("FailedDataVolumeCreate", fmt.Sprintf("Error creating DataVolume %s: %s",
-				vm.Spec.DataVolumeTemplates[i].Name, message)), message)
+			a.recordEvent(kindVM, in.VM, warning("FailedDataVolumeCreate",
+				fmt.Sprintf("Error creating DataVolume %s: %s", vm.Spec.DataVolumeTemplates[i].Name, message)), message)
 			return contract.CreateDataVolumesResult{}, err
 		}
 		out.DataVolumes = append(out.DataVolumes, observe.DataVolume(dv.Name, dv))
