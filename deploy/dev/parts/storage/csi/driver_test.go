@@ -21,7 +21,7 @@ func TestSanity(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- New(filepath.Join(dir, "storage"), "node").Serve(ctx, socket) }()
-	t.Cleanup(func() { cancel(); _ = <-ended; _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended); _ = os.RemoveAll(dir) })
 
 	config := sanity.NewTestConfig()
 	config.Address = socket
