@@ -224,9 +224,7 @@ func (w *watch) lead(ctx context.Context) {
 		log.Warn().Err(err).Msg("reading the epoch: going on with the one that is known")
 		epoch = w.epoch.Load()
 	}
-	if known := w.epoch.Load(); epoch > max(known, 1) && epoch != known {
-		log.Info().Int64("epoch", epoch).Msg("a new epoch has begun: reading everything anew")
-		w.end()
+	if w.outdated(epoch) {
 		return
 	}
 	w.epoch.Store(epoch)
@@ -246,6 +244,17 @@ func (w *watch) lead(ctx context.Context) {
 	wg.Go(func() { w.guard(ctx, l) })
 	outbox.Run(ctx, w.options.Workers)
 	wg.Wait()
+}
+
+// outdated says that another process has begun a newer epoch than the one that the informers were filled in, and has
+// everything read anew: what they hold may never have been.
+func (w *watch) outdated(epoch int64) bool {
+	if epoch <= max(w.epoch.Load(), 1) {
+		return false
+	}
+	w.options.Log.Info().Int64("epoch", epoch).Msg("a new epoch has begun: reading everything anew")
+	w.end()
+	return true
 }
 
 // guard looks for older copies until ctx ends: every fencing.Interval, and as soon as Temporal is back where it was
@@ -278,6 +287,9 @@ func (w *watch) look(ctx context.Context, l *Leader) bool {
 		if ctx.Err() == nil {
 			w.options.Log.Warn().Err(err).Msg("looking for older copies, trying again")
 		}
+		return false
+	}
+	if !v.Older() && w.outdated(v.Next.Epoch) {
 		return false
 	}
 	w.epoch.Store(v.Next.Epoch)

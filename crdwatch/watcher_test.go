@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -268,6 +272,39 @@ func TestTheGuardLooksWhenTemporalIsBack(t *testing.T) {
 	require.EqualValues(t, 1, w.epoch.Load())
 	cancel()
 	<-done
+}
+
+// TestAnEpochThatAnotherBegan has everything read anew, also by a leader that could not read the epoch as it began: its
+// informers may have been filled before etcd was put back.
+func TestAnEpochThatAnotherBegan(t *testing.T) {
+	token := contract.FencingToken{Epoch: 3, Counter: 7}
+	for known, anew := range map[int64]bool{0: true, 2: true, 3: false} {
+		leases := fake.NewClientset().CoordinationV1().Leases("virtflow")
+		temporal := &mocks.Client{}
+		payloads, err := converter.GetDefaultDataConverter().ToPayloads(token)
+		require.NoError(t, err)
+		temporal.On("QueryWorkflowWithOptions", mock.Anything, mock.Anything).
+			Return(&client.QueryWorkflowWithOptionsResponse{QueryResult: client.NewValue(payloads)}, nil)
+		withoutToken(temporal)
+		fence := fencing.New(temporal, leases)
+		_, err = leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: fencing.LeaseName, Annotations: map[string]string{
+				"virtflow.io/fencing-epoch":   strconv.FormatInt(token.Epoch, 10),
+				"virtflow.io/fencing-counter": strconv.FormatInt(token.Counter, 10),
+			}}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		ended := false
+		w := &watch{end: func() { ended = true }, Watcher: &Watcher{
+			options: Options{Outages: temporalclient.NewOutages(), Log: zerolog.Nop()},
+			fence:   fence, metrics: NewMetrics(nil),
+		}}
+		w.epoch.Store(known)
+		require.Equal(t, !anew, w.look(t.Context(), nil), "epoch %d was known", known)
+		require.Equal(t, anew, ended, "epoch %d was known", known)
+		if anew {
+			require.Equal(t, known, w.epoch.Load(), "what the informers hold is of that epoch")
+		}
+	}
 }
 
 // TestAgainstAPIServer watches a real API server that has the CRDs (VIRTFLOW_TEST_KUBECONFIG).

@@ -2,7 +2,6 @@ package temporalclient
 
 import (
 	"context"
-	"path"
 	"sync"
 	"time"
 
@@ -24,6 +23,8 @@ type Outages struct {
 	suspected time.Time
 	// since is when it was away first since somebody has looked (zero: it was not).
 	since time.Time
+	// failing is since when no call was answered but by Unavailable (zero: the last one was answered otherwise).
+	failing time.Time
 }
 
 // NewOutages watches nothing yet: Intercept must be among the client's interceptors.
@@ -32,6 +33,11 @@ func NewOutages() *Outages { return &Outages{restored: make(chan time.Time, 1)} 
 // Forgotten is how long before its loss Temporal may have taken what it does not know any more. Servers commit within a
 // second; a development server on SQLite may lose the last commits of a machine that lost its power.
 const Forgotten = 2 * time.Minute
+
+// unavailableFor is how long every call must be answered by Unavailable until Temporal counts as away although it is
+// connected: then it is its database that is. A server under load answers so from time to time, and others of its
+// answers come in between.
+const unavailableFor = 2 * time.Second
 
 // Restored gets the time of a loss once calls arrive again.
 func (o *Outages) Restored() <-chan time.Time { return o.restored }
@@ -43,7 +49,7 @@ func (o *Outages) Intercept(
 ) error {
 	o.watch.Do(func() { go o.follow(cc) })
 	err := next(ctx, method, req, reply, cc, opts...)
-	o.Note(path.Base(method), status.Code(err), time.Now())
+	o.Note(status.Code(err), time.Now())
 	return err
 }
 
@@ -116,25 +122,23 @@ func (o *Outages) Trust(suspicion time.Time) {
 	}
 }
 
-// Note takes the outcome of one attempt of a call.
-func (o *Outages) Note(method string, code codes.Code, now time.Time) {
+// Note takes the outcome of one attempt of a call. One that took too long says nothing: a server that is merely slow has
+// lost nothing, and sending it the same once more would make it slower. A server that has gone silent loses its
+// connection, by the SDK's keepalive.
+func (o *Outages) Note(code codes.Code, now time.Time) {
 	switch code { //nolint:exhaustive // every other one is an answer
-	case codes.Canceled, codes.Unknown:
+	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded:
 		return
-	case codes.DeadlineExceeded:
-		if waitsForWorkers(method) {
-			return
-		}
-		fallthrough
 	case codes.Unavailable:
-		o.lose(now)
-		if code == codes.Unavailable { // one that is merely slow is no other copy
+		if since := o.failed(now); now.Sub(since) >= unavailableFor {
+			o.lose(since)
 			o.Suspect(now)
 		}
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.failing = time.Time{}
 	if o.lost.IsZero() {
 		return
 	}
@@ -145,12 +149,12 @@ func (o *Outages) Note(method string, code codes.Code, now time.Time) {
 	o.lost = time.Time{}
 }
 
-// waitsForWorkers says that a call also takes long where no worker is there to answer it.
-func waitsForWorkers(method string) bool {
-	switch method {
-	case "QueryWorkflow", "UpdateWorkflowExecution", "PollWorkflowExecutionUpdate", "ExecuteMultiOperation":
-		return true
-	default:
-		return false
+// failed notes an attempt that was answered by Unavailable, and says since when all have been.
+func (o *Outages) failed(now time.Time) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failing.IsZero() {
+		o.failing = now
 	}
+	return o.failing
 }
