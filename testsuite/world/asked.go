@@ -63,6 +63,18 @@ func (w *World) checkReason(c kube.Change) {
 	}
 }
 
+// checkEnd looks at a launcher that is told to end: its guest does not run, or its pod, or its instance, is on its way
+// out.
+func (w *World) checkEnd(l *launcher) {
+	pod := w.podOf(l)
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, l.namespace, l.vmi)
+	wanted := pod != nil && pod.DeletionTimestamp == nil &&
+		vmi != nil && string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil
+	if l.running && wanted {
+		w.breakf("the launcher of %s, whose guest runs, was told to end without a reason", l.key())
+	}
+}
+
 // held says that a VM's status calls it held.
 func held(vm *kubevirt.VirtualMachine) bool {
 	return slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool {

@@ -69,6 +69,7 @@ func (r *attempts) operateDomain() (any, error) {
 func (l *launcher) operate(in contract.OperateDomainInput, id string) error {
 	switch in.Operation {
 	case contract.OperationEnd:
+		l.world.checkEnd(l)
 		l.terminate(false)
 		return nil
 	case contract.OperationResize:
