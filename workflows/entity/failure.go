@@ -1,7 +1,6 @@
 package entity
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -129,20 +128,4 @@ func (f *Failure) Text(again bool) string {
 		text += " Next try " + f.RetryAt.UTC().Format(time.RFC3339) + "."
 	}
 	return text
-}
-
-// Conflicts counts writes in a row that met another version of the object in which there was nothing new.
-type Conflicts int
-
-// Met notes what a write of that version met instead: news, or once more the same. The error of the second time says
-// that the same write would meet the same.
-func (c *Conflicts) Met(news bool, kind, version string) error {
-	if news {
-		*c = 0
-		return nil
-	}
-	if *c++; *c < 2 {
-		return nil
-	}
-	return errors.New("the " + kind + " is said to have changed, and has not: its version is still " + version)
 }

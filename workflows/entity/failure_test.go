@@ -64,12 +64,3 @@ func TestAStepAndTheWriteFailApart(t *testing.T) {
 		})
 	}
 }
-
-func TestConflictsWithoutNews(t *testing.T) {
-	var c Conflicts
-	require.NoError(t, c.Met(false, "Pod", "7"), "once may be its own write, whose answer was lost")
-	require.NoError(t, c.Met(true, "Pod", "7"))
-	require.NoError(t, c.Met(false, "Pod", "7"))
-	require.ErrorContains(t, c.Met(false, "Pod", "7"),
-		"Pod is said to have changed, and has not: its version is still 7")
-}

@@ -250,45 +250,28 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	r, err := entity.Call[contract.PatchMigrationResult](ctx, contract.ActivityPatchMigration,
 		string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil
+		s.Unanswered(in.Status)
 		return e.settle(ctx, a, err)
 	}
-	switch {
-	case r.Gone:
-		s.VMIM = entity.Gone(s.VMIM)
-	case r.Written:
-		if in.Status != nil {
-			s.Written, s.OutcomeUnknown = &status, false
+	err = entity.Wrote(&s.StatusWrites, entity.Patch[contract.MigrationStatus, contract.MigrationObservation]{
+		Kind: "VirtualMachineInstanceMigration", UID: s.Object.UID, Version: in.ResourceVersion, Status: in.Status,
+		Seen: &s.VMIM, Believe: s.believe, Observe: s.observeMigration,
+		Written: func() {
 			s.Announced.Note(in.Events)
-		}
-		s.StatsWritten = s.StatsWritten || in.Stats != nil
-		if finalizers != nil {
-			s.VMIM.Finalizers = *finalizers
-		}
-	}
-	if r.Conflict {
-		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil // it may have met its own first attempt
-		err = s.met(in.ResourceVersion, r.Current)
-	} else {
-		s.Conflicts = 0
-		if r.Current != nil {
-			s.observeMigration(*r.Current)
-		}
-	}
+			s.StatsWritten = s.StatsWritten || in.Stats != nil
+			if finalizers != nil {
+				s.VMIM.Finalizers = *finalizers
+			}
+		},
+	}, r)
 	e.describe(ctx)
 	return e.settle(ctx, a, err)
 }
 
-// met takes in what a write of a version met instead: the object as it is now, whatever the order of the versions seems
-// to be. An error says that there was nothing new in it once more.
-func (s *State) met(version string, now *contract.MigrationObservation) error {
-	if now != nil && now.UID == s.Object.UID && !s.VMIM.Gone && s.VMIM.ResourceVersion == version {
-		s.VMIM = now
-		s.Stale = s.Stale || s.behind(now)
-	} else if now != nil { // there has been word of it while the write was under way
-		s.observeMigration(*now)
-	}
-	return s.Conflicts.Met(s.VMIM.Gone || s.VMIM.ResourceVersion != version, "VirtualMachineInstanceMigration", version)
+// believe takes in the migration as it was read.
+func (s *State) believe(now *contract.MigrationObservation) {
+	s.VMIM = now
+	s.Stale = s.Stale || s.behind(now)
 }
 
 // behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its

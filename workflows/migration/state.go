@@ -106,15 +106,11 @@ type State struct {
 	entity.Memory
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
-	Conflicts  entity.Conflicts     `json:"conflicts,omitempty"`
-	// Written is the status as last written, SettleBy until when one that differs is not written yet, and Announced are
-	// the events that were recorded.
-	Written      *contract.MigrationStatus `json:"written,omitempty"`
-	SettleBy     time.Time                 `json:"settleBy,omitzero"`
-	StatsWritten bool                      `json:"statsWritten,omitempty"`
-	Announced    entity.Announced          `json:"announced,omitempty"`
-	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
-	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
+	entity.StatusWrites[contract.MigrationStatus]
+	// SettleBy is until when a status that differs is not written yet, and Announced are the events that were recorded.
+	SettleBy     time.Time        `json:"settleBy,omitzero"`
+	StatsWritten bool             `json:"statsWritten,omitempty"`
+	Announced    entity.Announced `json:"announced,omitempty"`
 }
 
 // Result is how a migration has ended.

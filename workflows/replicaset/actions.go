@@ -74,44 +74,24 @@ func (e *set) write(ctx workflow.Context) error {
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet,
 		string(entity.ActWrite), in)
 	if err != nil {
-		s.OutcomeUnknown = true
+		s.Unanswered(&st)
 		return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
 	}
-	if r.Gone {
-		s.Set = entity.Gone(s.Set)
-	}
-	if r.Written {
-		s.Written, s.OutcomeUnknown = &st, false
-		s.WrittenAt = workflow.Now(ctx)
-	}
-	if r.Conflict {
-		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
-	}
-	if r.Conflict {
-		if err := s.met(r.Current); err != nil {
-			return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
-		}
-	} else if r.Current != nil {
-		s.observeSet(*r.Current)
-	}
-	if r.Written {
-		s.Conflicts = 0
+	if err := s.patched(in, r, workflow.Now(ctx)); err != nil {
+		return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
 	}
 	e.succeeded(string(entity.ActWrite))
 	e.describe(ctx)
 	return nil
 }
 
-// met takes in what a write met instead of the version that it was made for: the set as it is now, whatever its
-// version. An error says that there was nothing new in it once more: the same write would meet the same.
-func (s *State) met(now *contract.ReplicaSetObservation) error {
-	was := s.Set.ResourceVersion
-	if now != nil && now.UID == s.Object.UID && !s.Set.Gone {
-		s.believe(now)
-	} else if now != nil {
-		s.observeSet(*now)
-	}
-	return s.Conflicts.Met(s.Set.Gone || s.Set.ResourceVersion != was, "VirtualMachineInstanceReplicaSet", was)
+// patched takes in what became of a patch.
+func (s *State) patched(in contract.PatchReplicaSetInput, r contract.PatchReplicaSetResult, now time.Time) error {
+	return entity.Wrote(&s.StatusWrites, entity.Patch[contract.ReplicaSetStatus, contract.ReplicaSetObservation]{
+		Kind: "VirtualMachineInstanceReplicaSet", UID: s.Object.UID, Version: in.ResourceVersion, Status: &in.Status,
+		Seen: &s.Set, Believe: s.believe, Observe: s.observeSet,
+		Written: func() { s.WrittenAt = now },
+	}, r)
 }
 
 // failed notes that a step did not succeed, and returns why.

@@ -364,7 +364,8 @@ func TestAHoldThatMemoryLacksIsRecalled(t *testing.T) {
 	o.ResourceVersion = "2"
 	o.Conditions = []contract.Condition{
 		{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}}
-	require.NoError(t, s.met(&o))
+	require.NoError(t, s.patched(contract.PatchReplicaSetInput{ResourceVersion: s.Set.ResourceVersion},
+		contract.PatchReplicaSetResult{Conflict: true, Current: &o}, at))
 	require.Equal(t, "held by bob", s.Hold.Message)
 	require.False(t, s.Known)
 	s.Hold = nil

@@ -53,13 +53,9 @@ type State struct {
 	// SetEpoch is the newest in which the set itself was observed: of its instances another may be heard first.
 	SetEpoch int64 `json:"setEpoch,omitempty"`
 
-	Conditions []contract.Condition       `json:"conditions,omitempty"`
-	Written    *contract.ReplicaSetStatus `json:"written,omitempty"`
-	WrittenAt  time.Time                  `json:"writtenAt,omitzero"`
-	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
-	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
-	// Conflicts counts writes in a row that met another version of the set in which there was nothing new.
-	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
+	Conditions []contract.Condition `json:"conditions,omitempty"`
+	entity.StatusWrites[contract.ReplicaSetStatus]
+	WrittenAt time.Time `json:"writtenAt,omitzero"`
 }
 
 // Transition is an open child workflow.

@@ -85,56 +85,39 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
-		s.OutcomeUnknown = s.OutcomeUnknown || in.Status != nil
+		s.Unanswered(in.Status)
 		s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorInstanceLeft // which it has forgotten
 		return e.failed(ctx, string(a), "FailedUpdateError", err)
 	}
-	if r.Gone {
-		s.VM = entity.Gone(s.VM)
-	}
-	if r.Written {
-		if in.Status != nil {
-			s.Written, s.OutcomeUnknown = in.Status, false
-			s.Terminating = s.deleting()
-			s.VM.StateChangeRequests = in.Status.StateChangeRequests
-		}
-		if in.Finalizers != nil {
-			s.VM.Finalizers = *in.Finalizers
-		}
-	}
-	if r.Conflict && in.Status != nil {
-		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
-	}
-	if r.Conflict {
-		if err := s.met(r.Current); err != nil {
-			err = e.failed(ctx, string(a), "FailedUpdateError", err)
-			s.Failure.Of(string(a)).Conflict = true
-			return err
-		}
-	} else if r.Current != nil {
-		s.observeVM(*r.Current)
-	}
-	if r.Written {
-		s.Conflicts = 0
-		if f := s.Failure.Conflicting(); f != nil {
-			s.Failure = s.Failure.Succeeded(f.Step)
-		}
+	if err := s.patched(in, r); err != nil {
+		err = e.failed(ctx, string(a), "FailedUpdateError", err)
+		s.Failure.Of(string(a)).Conflict = true
+		return err
 	}
 	e.succeeded(string(a))
 	e.describe(ctx)
 	return nil
 }
 
-// met takes in what a write met instead of the version that it was made for: the VM as it is now, whatever its version.
-// An error says that there was nothing new in it once more: the same write would meet the same.
-func (s *State) met(now *contract.VMObservation) error {
-	was := s.VM.ResourceVersion
-	if now != nil && now.UID == s.Object.UID && !s.VM.Gone {
-		s.believe(now)
-	} else if now != nil {
-		s.observeVM(*now)
+// patched takes in what became of a patch.
+func (s *State) patched(in contract.PatchVMInput, r contract.PatchVMResult) error {
+	err := entity.Wrote(&s.StatusWrites, entity.Patch[contract.VMStatus, contract.VMObservation]{
+		Kind: "VirtualMachine", UID: s.Object.UID, Version: in.ResourceVersion, Status: in.Status,
+		Seen: &s.VM, Believe: s.believe, Observe: s.observeVM,
+		Written: func() {
+			if in.Status != nil {
+				s.Terminating = s.deleting()
+				s.VM.StateChangeRequests = in.Status.StateChangeRequests
+			}
+			if in.Finalizers != nil {
+				s.VM.Finalizers = *in.Finalizers
+			}
+		},
+	}, r)
+	if f := s.Failure.Conflicting(); r.Written && f != nil {
+		s.Failure = s.Failure.Succeeded(f.Step)
 	}
-	return s.Conflicts.Met(s.VM.Gone || s.VM.ResourceVersion != was, "VirtualMachine", was)
+	return err
 }
 
 // sync lets the instance follow its VM as far as it can while it runs.

@@ -45,13 +45,9 @@ type State struct {
 	// Terminating says that the status tells of the VM's deletion.
 	Terminating bool            `json:"terminating,omitempty"`
 	Failure     *entity.Failure `json:"failure,omitempty"`
-	// Conflicts counts writes in a row that met another version of the VM in which there was nothing new.
-	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
-	Written    *contract.VMStatus   `json:"written,omitempty"`
-	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
-	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
+	entity.StatusWrites[contract.VMStatus]
 
 	// undecided says that there has been no decision since the last observation of the VMI. It lasts for one task.
 	undecided bool

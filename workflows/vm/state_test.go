@@ -142,7 +142,7 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 	now.ResourceVersion, now.Held = "20", &held
 	for name, hear := range map[string]func(s *State){
 		"by an observation": func(s *State) { s.observeVM(now) },
-		"by a conflict":     func(s *State) { require.NoError(t, s.met(&now)) },
+		"by a conflict":     func(s *State) { require.NoError(t, s.meets(now)) },
 		"by a refusal":      func(s *State) { require.True(t, s.correct(contract.TransitionResult{VM: &now})) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 			s.Record(contract.OperationRecord{Operation: contract.ControlRelease, Since: released, Until: released})
 			later := now
 			later.ResourceVersion = "30"
-			require.NoError(t, s.met(&later))
+			require.NoError(t, s.meets(later))
 			s.refresh(released)
 			require.Equal(t, entity.ActOpen, s.decide(released).Action,
 				"its own write of before, whose answer was lost, holds nothing")
@@ -241,7 +241,7 @@ func TestWhatHasPassed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Object: contract.Object{UID: "u"}, VM: &contract.VMObservation{UID: "u"},
-				Written: &contract.VMStatus{PrintableStatus: "Running", Conditions: c.written}}
+				StatusWrites: wrote(contract.VMStatus{PrintableStatus: "Running", Conditions: c.written})}
 			s.observeVMI(c.was)
 			if c.decided {
 				s.refresh(time.Unix(1, 0))
@@ -267,7 +267,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vm := contract.VMObservation{UID: "u", ResourceVersion: "2", RunStrategy: "Always"}
-			s := State{Object: contract.Object{UID: "u"}, VM: &vm, Written: &contract.VMStatus{PrintableStatus: "Running"}}
+			s := State{Object: contract.Object{UID: "u"}, VM: &vm,
+				StatusWrites: wrote(contract.VMStatus{PrintableStatus: "Running"})}
 			o := vm
 			o.ResourceVersion, o.Again = c.version, c.again
 			s.observeVM(o)
@@ -280,4 +281,14 @@ func TestWhatIsSentAgain(t *testing.T) {
 			require.True(t, s.OutcomeUnknown, "the status is written anew")
 		})
 	}
+}
+
+// meets has a patch meet that instead of what was seen last.
+func (s *State) meets(now contract.VMObservation) error {
+	return s.patched(contract.PatchVMInput{ResourceVersion: s.VM.ResourceVersion},
+		contract.PatchVMResult{Conflict: true, Current: &now})
+}
+
+func wrote(st contract.VMStatus) entity.StatusWrites[contract.VMStatus] {
+	return entity.StatusWrites[contract.VMStatus]{Written: &st}
 }

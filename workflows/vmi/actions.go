@@ -312,46 +312,32 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.OutcomeUnknown = true
+		s.Unanswered(&status)
 		return e.settle(ctx, a, err)
 	}
-	switch {
-	case r.Refused != "":
+	if r.Refused != "" {
 		return e.settle(ctx, a, s.correctPod(r.Pod, r.Refused))
-	case r.Gone:
-		s.VMI = entity.Gone(s.VMI)
-	case r.Written:
-		s.Written, s.OutcomeUnknown = &status, false
-		s.Announced.Note(events)
-		s.recorded(moves)
-		s.judge(r.Migratable)
-		if finalizers != nil {
-			s.VMI.Finalizers = *finalizers
-		}
 	}
-	if r.Conflict {
-		s.OutcomeUnknown = true // what it met may be its own first attempt, whose answer was lost
-		err = s.met(in.ResourceVersion, r.Current)
-	} else {
-		s.Conflicts = 0
-		if r.Current != nil {
-			s.observeVMI(*r.Current)
-		}
-	}
+	err = entity.Wrote(&s.StatusWrites, entity.Patch[contract.VMIStatus, contract.VMIObservation]{
+		Kind: "VirtualMachineInstance", UID: s.Object.UID, Version: in.ResourceVersion, Status: &status,
+		Seen: &s.VMI, Believe: s.believe, Observe: s.observeVMI,
+		Written: func() {
+			s.Announced.Note(events)
+			s.recorded(moves)
+			s.judge(r.Migratable)
+			if finalizers != nil {
+				s.VMI.Finalizers = *finalizers
+			}
+		},
+	}, r.Patched)
 	e.describe(ctx)
 	return e.settle(ctx, a, err)
 }
 
-// met takes in what a write of a version met instead: the VMI as it is now, whatever the order of the versions seems to
-// be. An error says that there was nothing new in it once more: the same write would meet the same.
-func (s *State) met(version string, now *contract.VMIObservation) error {
-	if now != nil && now.UID == s.Object.UID && !s.VMI.Gone && s.VMI.ResourceVersion == version {
-		s.VMI = now
-		s.Stale = s.Stale || s.behind(now)
-	} else if now != nil { // there has been word of it while the write was under way
-		s.observeVMI(*now)
-	}
-	return s.Conflicts.Met(s.VMI.Gone || s.VMI.ResourceVersion != version, "VirtualMachineInstance", version)
+// believe takes in the VMI as it was read.
+func (s *State) believe(now *contract.VMIObservation) {
+	s.VMI = now
+	s.Stale = s.Stale || s.behind(now)
 }
 
 // behind says that the status tells of a phase, a node or a migration of which this entity, the only one that writes

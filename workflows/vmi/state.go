@@ -62,13 +62,9 @@ type State struct {
 	entity.Memory
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
-	// Conflicts counts writes in a row that met another version of the VMI in which there was nothing new.
-	Conflicts entity.Conflicts `json:"conflicts,omitempty"`
-	// Written is the status as last written, and Announced the events that were recorded.
-	Written   *contract.VMIStatus `json:"written,omitempty"`
-	Announced entity.Announced    `json:"announced,omitempty"`
-	// OutcomeUnknown says that a later write failed or met another version, and may have been done all the same.
-	OutcomeUnknown bool `json:"outcomeUnknown,omitempty"`
+	entity.StatusWrites[contract.VMIStatus]
+	// Announced are the events that were recorded.
+	Announced entity.Announced `json:"announced,omitempty"`
 }
 
 // observeVMI folds what crdwatch saw of the VMI object.
