@@ -11,19 +11,11 @@ import (
 )
 
 func (q *queue) act(ctx workflow.Context, d entity.Decision) error {
-	s := &q.state
-	var err error
+	do := q.tell
 	if d.Action == actLimits {
-		err = q.readLimits(ctx)
-	} else {
-		err = q.tell(ctx)
+		do = q.readLimits
 	}
-	if err != nil {
-		s.Failure = s.Failure.Failed(workflow.Now(ctx), string(d.Action), "", err)
-		return err
-	}
-	s.Failure = s.Failure.Succeeded(string(d.Action))
-	return nil
+	return entity.Settle(ctx, &q.state.Failure, string(d.Action), "", do(ctx))
 }
 
 func (q *queue) readLimits(ctx workflow.Context) error {

@@ -52,10 +52,11 @@ type Condition struct {
 	LastTransitionTime *time.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// Reasons of events and of conditions that say what could not be made, or taken away.
+// Reasons of events and of conditions that say what could not be made, taken away, or written.
 const (
 	ReasonFailedCreate = "FailedCreate"
 	ReasonFailedDelete = "FailedDelete"
+	ReasonFailedUpdate = "FailedUpdateError"
 )
 
 // StateChangeRequest is one element of a VM's status.stateChangeRequests.

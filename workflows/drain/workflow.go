@@ -74,14 +74,7 @@ func (d *drain) Plan(now time.Time) entity.Plan {
 
 // act does a step.
 func (d *drain) act(ctx workflow.Context, do entity.Decision) error {
-	s := &d.state
-	err := d.step(ctx, do)
-	if err != nil {
-		s.Failure = s.Failure.Failed(workflow.Now(ctx), do.Step(), "", err)
-		return err
-	}
-	s.Failure = s.Failure.Succeeded(do.Step())
-	return nil
+	return entity.Settle(ctx, &d.state.Failure, do.Step(), "", d.step(ctx, do))
 }
 
 func (d *drain) step(ctx workflow.Context, do entity.Decision) error {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -68,6 +70,16 @@ func (f *Failure) Failed(now time.Time, step, reason string, err error) *Failure
 		next.Write = f.Of(stepWrite)
 	}
 	return &next
+}
+
+// Settle notes in last how a step went: a failure is kept with a growing pause, a success clears it. It returns err.
+func Settle(ctx workflow.Context, last **Failure, step, reason string, err error) error {
+	if err != nil {
+		*last = (*last).Failed(workflow.Now(ctx), step, reason, err)
+	} else {
+		*last = (*last).Succeeded(step)
+	}
+	return err
 }
 
 // Succeeded is what is known after a step has succeeded.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -63,4 +65,23 @@ func TestAStepAndTheWriteFailApart(t *testing.T) {
 			require.NotNil(t, f.Failed(now, "delete", "", why).Of(stepWrite), "another step's failure keeps it")
 		})
 	}
+}
+
+func TestSettleKeepsAFailureUntilItsStepSucceeds(t *testing.T) {
+	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		var last *Failure
+		why := errors.New("no")
+		require.NoError(t, Settle(ctx, &last, "start", "FailedCreate", nil))
+		require.Nil(t, last)
+		require.Equal(t, why, Settle(ctx, &last, "start", "FailedCreate", why))
+		require.Equal(t, []any{"FailedCreate", 1}, []any{last.Reason, last.Count})
+		require.True(t, last.Holds("start", workflow.Now(ctx)))
+		require.NoError(t, Settle(ctx, &last, "stop", "", nil))
+		require.NotNil(t, last, "another step's success says nothing")
+		require.NoError(t, Settle(ctx, &last, "start", "", nil))
+		require.Nil(t, last)
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
 }

@@ -52,13 +52,7 @@ func (e *migration) act(ctx workflow.Context, d decision) error {
 
 // settle notes how a step went: a failure is kept with a growing pause, a success clears it.
 func (e *migration) settle(ctx workflow.Context, a action, err error) error {
-	s := &e.state
-	if err == nil {
-		s.Failure = s.Failure.Succeeded(string(a))
-		return nil
-	}
-	s.Failure = s.Failure.Failed(workflow.Now(ctx), string(a), "FailedStep", err)
-	return err
+	return entity.Settle(ctx, &e.state.Failure, string(a), "FailedStep", err)
 }
 
 // read asks the API server for the migration, its instance and that one's pods.

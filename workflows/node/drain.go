@@ -169,11 +169,9 @@ func (e *instance) openDrain(ctx workflow.Context, decision entity.Decision) err
 		Input: contract.DrainInput{Node: s.Name, UID: s.Node.UID, Scope: d.Scope, Parallelism: d.Parallelism,
 			Marked: s.marked(), Why: d.Why, Actor: d.Actor},
 	})
-	if err != nil {
-		s.Failure = s.Failure.Failed(now, decision.Step(), "", err)
+	if entity.Settle(ctx, &s.Failure, decision.Step(), "", err) != nil {
 		return err
 	}
-	s.Failure = s.Failure.Succeeded(decision.Step())
 	s.Wanted, s.Open = nil, &d
 	s.Open.Sent = s.progress()
 	s.Opened(&d.Transition)

@@ -40,12 +40,10 @@ func (e *set) find(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.FindReplicasInput{Set: s.Object, Selector: s.Set.Selector}
 	r, err := entity.Call[contract.FindReplicasResult](ctx, contract.ActivityFindReplicas, string(actFind), in)
-	if err != nil {
-		return e.failed(ctx, string(actFind), contract.ReasonFailedCreate, err)
+	if err == nil {
+		s.found(r)
 	}
-	s.found(r)
-	e.succeeded(string(actFind))
-	return nil
+	return e.settle(ctx, string(actFind), contract.ReasonFailedCreate, err)
 }
 
 // claim adopts and releases instances.
@@ -54,15 +52,13 @@ func (e *set) claim(ctx workflow.Context) error {
 	adopt, release := s.claims()
 	in := contract.ClaimReplicasInput{Set: s.Object, Adopt: e.objects(adopt), Release: e.objects(release)}
 	r, err := entity.Call[contract.ClaimReplicasResult](ctx, contract.ActivityClaimReplicas, string(actClaim), in)
-	if err != nil {
-		return e.failed(ctx, string(actClaim), contract.ReasonFailedCreate, err)
+	if err == nil {
+		for _, o := range r.Replicas {
+			s.observeReplica(o)
+		}
+		s.lookAgain()
 	}
-	for _, o := range r.Replicas {
-		s.observeReplica(o)
-	}
-	s.lookAgain()
-	e.succeeded(string(actClaim))
-	return nil
+	return e.settle(ctx, string(actClaim), contract.ReasonFailedCreate, err)
 }
 
 // write writes the status, locked by what was seen last.
@@ -75,14 +71,13 @@ func (e *set) write(ctx workflow.Context) error {
 		string(entity.ActWrite), in)
 	if err != nil {
 		s.Unanswered(&st)
-		return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
+	} else {
+		err = s.patched(in, r, workflow.Now(ctx))
 	}
-	if err := s.patched(in, r, workflow.Now(ctx)); err != nil {
-		return e.failed(ctx, string(entity.ActWrite), "FailedUpdateError", err)
+	if e.settle(ctx, string(entity.ActWrite), contract.ReasonFailedUpdate, err) == nil {
+		e.describe(ctx)
 	}
-	e.succeeded(string(entity.ActWrite))
-	e.describe(ctx)
-	return nil
+	return err
 }
 
 // patched takes in what became of a patch.
@@ -94,14 +89,10 @@ func (s *State) patched(in contract.PatchReplicaSetInput, r contract.PatchReplic
 	}, r)
 }
 
-// failed notes that a step did not succeed, and returns why.
-func (e *set) failed(ctx workflow.Context, step, reason string, err error) error {
-	s := &e.state
-	s.Failure = s.Failure.Failed(workflow.Now(ctx), step, reason, err)
-	return err
+// settle notes how a step went.
+func (e *set) settle(ctx workflow.Context, step, reason string, err error) error {
+	return entity.Settle(ctx, &e.state.Failure, step, reason, err)
 }
-
-func (e *set) succeeded(step string) { e.state.Failure = e.state.Failure.Succeeded(step) }
 
 // forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
 func (s *State) forgetFailure() {

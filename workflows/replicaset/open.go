@@ -18,7 +18,7 @@ func (e *set) open(ctx workflow.Context, d decision) error {
 		Type: contract.WorkflowReplicate, Input: in,
 	})
 	if err != nil {
-		return e.failed(ctx, replicate, t.reason(), err)
+		return e.settle(ctx, replicate, t.reason(), err)
 	}
 	s.Open = &t
 	s.Opened(&t.Transition)
@@ -90,9 +90,9 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	case (t.Cancelled || c.Canceled) && c.Error != "":
 		o.Error = t.Superseded()
 	case c.Error != "":
-		_ = e.failed(ctx, replicate, t.reason(), entity.ClosedError(c))
+		_ = e.settle(ctx, replicate, t.reason(), entity.ClosedError(c))
 	default:
-		e.succeeded(replicate)
+		_ = e.settle(ctx, replicate, "", nil)
 		if r.Set != nil { // it was decided from what is true no longer
 			s.correct(*r.Set)
 		}

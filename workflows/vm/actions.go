@@ -63,12 +63,10 @@ func (e *instance) read(ctx workflow.Context) error {
 		in.VM.UID = s.VMI.OwnerUID
 	}
 	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(entity.ActRead), in)
-	if err != nil {
-		return e.failed(ctx, string(entity.ActRead), "FailedUpdateError", err)
+	if err == nil {
+		s.read(r)
 	}
-	s.read(r)
-	e.succeeded(string(entity.ActRead))
-	return nil
+	return e.settle(ctx, string(entity.ActRead), contract.ReasonFailedUpdate, err)
 }
 
 // patch writes to the VM, locked by what was seen last.
@@ -87,14 +85,12 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	if err != nil {
 		s.Unanswered(in.Status)
 		s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorInstanceLeft // which it has forgotten
-		return e.failed(ctx, string(a), "FailedUpdateError", err)
+		return e.settle(ctx, string(a), contract.ReasonFailedUpdate, err)
 	}
-	if err := s.patched(in, r); err != nil {
-		err = e.failed(ctx, string(a), "FailedUpdateError", err)
+	if err := e.settle(ctx, string(a), contract.ReasonFailedUpdate, s.patched(in, r)); err != nil {
 		s.Failure.Of(string(a)).Conflict = true
 		return err
 	}
-	e.succeeded(string(a))
 	e.describe(ctx)
 	return nil
 }
@@ -127,9 +123,9 @@ func (e *instance) sync(ctx workflow.Context) error {
 	in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: s.VMI.UID}
 	r, err := entity.Call[contract.SyncInstanceResult](ctx, contract.ActivitySyncInstance, string(actSync), in)
 	if err != nil && entity.ErrorType(err) != contract.ErrorGone {
-		return e.failed(ctx, string(actSync), "FailedUpdateError", err)
+		return e.settle(ctx, string(actSync), contract.ReasonFailedUpdate, err)
 	}
-	e.succeeded(string(actSync))
+	_ = e.settle(ctx, string(actSync), "", nil)
 	s.Checked = &Check{VMI: in.VMI.UID, Generation: max(r.Generation, in.Generation),
 		RestartRequired: r.RestartRequired}
 	if r.VMI != nil {
@@ -142,15 +138,12 @@ func sameRequest(a, b contract.StateChangeRequest) bool {
 	return a.Action == b.Action && a.UID == b.UID && maps.Equal(a.Data, b.Data)
 }
 
-// failed notes that a step did not succeed, and returns why.
-func (e *instance) failed(ctx workflow.Context, step, reason string, err error) error {
+// settle notes how a step went.
+func (e *instance) settle(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
-	now := workflow.Now(ctx)
-	s.Failure = s.Failure.Failed(now, step, reason, err)
-	if s.Failure.Late && step == string(contract.OperationStop) {
-		s.Failure.RetryAt = now.Add(lateStopPause)
+	err = entity.Settle(ctx, &s.Failure, step, reason, err)
+	if err != nil && s.Failure.Late && step == string(contract.OperationStop) {
+		s.Failure.RetryAt = workflow.Now(ctx).Add(lateStopPause)
 	}
 	return err
 }
-
-func (e *instance) succeeded(step string) { e.state.Failure = e.state.Failure.Succeeded(step) }

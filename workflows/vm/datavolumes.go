@@ -77,15 +77,13 @@ func (e *instance) createDataVolumes(ctx workflow.Context) error {
 	s := &e.state
 	r, err := entity.Call[contract.CreateDataVolumesResult](ctx, contract.ActivityCreateDataVolumes,
 		string(actDataVolumes), contract.CreateDataVolumesInput{VM: s.Object})
-	if err != nil {
-		if entity.ErrorType(err) == contract.ErrorGone {
-			s.Stale = true // it is not as it is remembered
-		}
-		return e.failed(ctx, string(actDataVolumes), contract.ReasonFailedCreate, err)
+	switch {
+	case err == nil:
+		s.Templates = r.DataVolumes
+	case entity.ErrorType(err) == contract.ErrorGone:
+		s.Stale = true // it is not as it is remembered
 	}
-	s.Templates = r.DataVolumes
-	e.succeeded(string(actDataVolumes))
-	return nil
+	return e.settle(ctx, string(actDataVolumes), contract.ReasonFailedCreate, err)
 }
 
 // dataVolumes are those of the templates, and those that the instance waits for.

@@ -34,7 +34,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		Type: workflowOf(d.Operation), Input: in,
 	})
 	if err != nil {
-		return e.failed(ctx, string(d.Operation), contract.ReasonFailedCreate, err)
+		return e.settle(ctx, string(d.Operation), contract.ReasonFailedCreate, err)
 	}
 	s.Open, s.Approved = &t, nil
 	s.Opened(&t.Transition)
@@ -58,7 +58,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	case c.ErrorType != contract.ErrorEnded:
 		// How an instance ended shows in its own status and in the back-off; only what kept the transition from being
 		// done is a failure.
-		_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
+		_ = e.settle(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
 	}
 	s.Last = &o
 	s.Closed(&t.Transition, o)
@@ -73,11 +73,11 @@ func (e *instance) done(ctx workflow.Context, t Transition, result []byte) (refu
 	}
 	if r.Refused != "" {
 		if !e.state.correct(r) { // it was decided from the same
-			_ = e.failed(ctx, string(t.Operation), failureReason(t.Operation, ""), errors.New(r.Refused))
+			_ = e.settle(ctx, string(t.Operation), failureReason(t.Operation, ""), errors.New(r.Refused))
 		}
 		return r.Refused
 	}
-	e.succeeded(string(t.Operation))
+	_ = e.settle(ctx, string(t.Operation), "", nil)
 	if t.Operation == contract.OperationStop {
 		// The API server has said so; the observation may be late, or never come.
 		e.state.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})

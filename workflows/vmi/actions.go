@@ -59,12 +59,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 // settle notes how a step went: a failure is kept with a growing pause, a success clears it.
 func (e *instance) settle(ctx workflow.Context, a action, err error) error {
 	s := &e.state
-	if err == nil {
-		s.Failure = s.Failure.Succeeded(string(a))
-		return nil
-	}
-	s.Failure = s.Failure.Failed(workflow.Now(ctx), string(a), failureReason(a), err)
-	if r := s.Going(); r != nil {
+	err = entity.Settle(ctx, &s.Failure, string(a), failureReason(a), err)
+	if r := s.Going(); r != nil && err != nil {
 		r.Attempts++
 		s.Record(*r)
 	}

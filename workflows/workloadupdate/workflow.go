@@ -51,14 +51,7 @@ func (u *update) Plan(now time.Time) entity.Plan {
 
 // act does a step.
 func (u *update) act(ctx workflow.Context, do entity.Decision) error {
-	s := &u.state
-	err := u.step(ctx, do)
-	if err != nil {
-		s.Failure = s.Failure.Failed(workflow.Now(ctx), do.Step(), "", err)
-		return err
-	}
-	s.Failure = s.Failure.Succeeded(do.Step())
-	return nil
+	return entity.Settle(ctx, &u.state.Failure, do.Step(), "", u.step(ctx, do))
 }
 
 func (u *update) step(ctx workflow.Context, do entity.Decision) error {
