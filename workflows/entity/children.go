@@ -38,14 +38,22 @@ func (o Opening) id(op contract.Operation) string {
 	return contract.TransitionID(o.Entity, o.Object.UID, op, *o.Count)
 }
 
-// OnTransitionClosed says what is done when a transition has closed, whichever run of the entity has opened it. One
-// that is open when a run begins (nil: none is) was opened by a run before it.
-func (l *Loop) OnTransitionClosed(open *Transition, closed func(workflow.Context, contract.TransitionClosed)) {
-	if open != nil { // the run before has reached it just now
-		open.Detached, open.Asked = true, workflow.Now(l.ctx)
+// OnTransitionClosed says what is done when the open transition has closed, whichever run of the entity has opened it:
+// o is how it went, as far as that is alike for all. One that is open when a run begins was opened by a run before it.
+// open is the one that the entity knows of; nil: none.
+func (l *Loop) OnTransitionClosed(
+	open func() *Transition, closed func(ctx workflow.Context, c contract.TransitionClosed, o Outcome),
+) {
+	if t := open(); t != nil { // the run before has reached it just now
+		t.Detached, t.Asked = true, workflow.Now(l.ctx)
 	}
-	l.closed = closed
-	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { closed(l.ctx, c) })
+	l.closed = func(ctx workflow.Context, c contract.TransitionClosed) {
+		l.Wake()
+		if t := open(); t != nil && t.ID == c.ID { // else the entity does not know it any more
+			closed(ctx, c, Outcome{Operation: t.Operation, ID: t.ID, Error: c.Error, At: workflow.Now(ctx)})
+		}
+	}
+	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { l.closed(l.ctx, c) })
 }
 
 // OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it
@@ -78,7 +86,6 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 					l.attached, l.cancelAttached = "", nil
 				}
 				l.closed(ctx, outcome(id, result, err))
-				l.Wake()
 			})
 			return nil
 		}

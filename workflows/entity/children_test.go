@@ -125,6 +125,7 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 					if asked++; asked < 3 {
 						return nil
 					}
+					env.SignalWorkflow(contract.SignalTransitionClosed, contract.TransitionClosed{ID: "an earlier one"})
 					if c.reports {
 						env.SignalWorkflow(contract.SignalTransitionClosed, c.want)
 					}
@@ -136,10 +137,10 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 				p := &planned{asking: e}
 				l := entity.NewLoop(ctx, p)
 				p.plan = func(now time.Time) entity.Plan { return e.plan(l, now) }
-				l.OnTransitionClosed(e.Open, func(_ workflow.Context, c contract.TransitionClosed) {
-					if e.Open != nil {
-						closed = append(closed, c)
-					}
+				open := func() *entity.Transition { return e.Open }
+				l.OnTransitionClosed(open, func(_ workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
+					require.Equal(t, []string{"gone", c.Error}, []string{o.ID, o.Error})
+					closed = append(closed, c)
 					e.Open = nil
 				})
 				return l.Run("asking", func([]byte) any { return nil })

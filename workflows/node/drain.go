@@ -179,12 +179,9 @@ func (e *instance) openDrain(ctx workflow.Context, decision entity.Decision) err
 }
 
 // drained notes how the open drain went. One that a person has cancelled holds those that would follow.
-func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed) {
+func (e *instance) drained(_ workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
-	if s.Open == nil || s.Open.ID != c.ID {
-		return // of one that this entity does not know any more
-	}
-	d, now := *s.Open, workflow.Now(ctx)
+	d, now := *s.Open, o.At
 	s.Open = nil
 	var r contract.DrainResult
 	if err := entity.Unmarshal(c.Result, &r); err != nil {
@@ -203,10 +200,9 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed) {
 				"begin, or "+
 				"the end of the node's cordon and taint", r.CancelledBy, contract.ControlRelease, contract.ControlDrain)}
 	}
-	o := entity.Outcome{Operation: d.Operation, ID: d.ID, Summary: r.Summary, Error: c.Error, At: now}
+	o.Summary = r.Summary
 	s.Last = &o
 	s.Closed(&d.Transition, o)
-	e.loop.Wake()
 }
 
 // drainText is what the current details say of drains, or "".

@@ -194,7 +194,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
 	entity.OnSignal(loop, contract.SignalObserveEvacuees, e.state.observeEvacuees)
-	loop.OnTransitionClosed(e.state.open(), e.drained)
+	loop.OnTransitionClosed(e.state.open, e.drained)
 	if err := loop.OnControls(&e.state.Manual, e.controls(loop)...); err != nil {
 		return err
 	}

@@ -69,18 +69,15 @@ func (e *set) objects(list []contract.ReplicaObservation) []contract.Object {
 }
 
 // closed notes how the open transition went.
-func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
+func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
-	if s.Open == nil || s.Open.ID != c.ID {
-		return // of one that this entity does not know any more
-	}
 	t := *s.Open
 	s.Open = nil
 	var r contract.ReplicateResult
 	if err := entity.Unmarshal(c.Result, &r); err != nil {
 		r = contract.ReplicateResult{}
 	}
-	o := entity.Outcome{Operation: t.Operation, ID: t.ID, Summary: r.Summary, At: workflow.Now(ctx), Error: c.Error}
+	o.Summary = r.Summary
 	s.Ordinal = max(s.Ordinal, r.Taken)
 	if c.Error != "" || len(t.Unseen) > 0 {
 		s.Known = false // it may have done more than was observed
@@ -103,7 +100,6 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	s.Last = &o
 	s.Closed(&t.Transition, o)
 	e.describe(ctx)
-	e.loop.Wake()
 }
 
 // correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever

@@ -29,7 +29,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
-	e.loop.OnTransitionClosed(e.state.open(), e.closed)
+	e.loop.OnTransitionClosed(e.state.open, e.closed)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) {
 		e.state.observeSet(o)
 	})

@@ -42,14 +42,10 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 }
 
 // closed notes how the open transition went.
-func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
+func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
-	if s.Open == nil || s.Open.ID != c.ID {
-		return // of one that this entity does not know any more
-	}
 	t := *s.Open
 	s.Open = nil
-	o := entity.Outcome{Operation: t.Operation, ID: t.ID, At: workflow.Now(ctx), Error: c.Error}
 	switch {
 	case c.Canceled:
 		o.Error = t.Superseded()
@@ -62,7 +58,6 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed) {
 	}
 	s.Last = &o
 	s.Closed(&t.Transition, o)
-	e.loop.Wake()
 }
 
 // done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.

@@ -30,7 +30,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
-	e.loop.OnTransitionClosed(e.state.open(), e.closed)
+	e.loop.OnTransitionClosed(e.state.open, e.closed)
 	entity.OnSignal(e.loop, contract.SignalObserveVM, func(o contract.VMObservation) { e.state.observeVM(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
