@@ -63,9 +63,8 @@ func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult,
 
 // replication is one run of Replicate.
 type replication struct {
+	*entity.Child[contract.ReplicateProgress]
 	in      contract.ReplicateInput
-	started time.Time
-	latest  contract.ReplicateProgress
 	made    int
 	deleted int
 	set     *contract.ReplicaSetObservation // as it was read when it turned out to want something else by now
@@ -73,39 +72,23 @@ type replication struct {
 }
 
 func newReplication(ctx workflow.Context, in contract.ReplicateInput) *replication {
-	t := &replication{in: in, started: workflow.Now(ctx)}
-	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		for {
-			var p contract.ReplicateProgress
-			if ch.Receive(ctx, &p); ctx.Err() != nil {
-				return
-			}
-			t.latest = p
-			t.say(ctx, "")
-		}
-	})
+	t := &replication{in: in}
+	t.Child = entity.NewChild[contract.ReplicateProgress](ctx, entity.Record{Why: in.Why, Actor: in.Actor},
+		func(ctx workflow.Context) { t.say(ctx, "") })
 	return t
 }
 
-// say shows who asked for what, how far it is, and what happens now.
-func (t *replication) say(ctx workflow.Context, what string) {
-	who := ""
-	if t.in.Actor != "" {
-		who = "Asked for by " + t.in.Actor + ". "
-	}
-	workflow.SetCurrentDetails(ctx,
-		strings.TrimSpace(fmt.Sprintf("%sBecause %s.\n\n%s\n\n%s", who, t.in.Why, t.summary(), what)))
-}
+// say shows how far it is, and what happens now.
+func (t *replication) say(ctx workflow.Context, what string) { t.Say(ctx, t.summary(), what) }
 
 // summary is how far it is.
 func (t *replication) summary() string {
 	var parts []string
 	if t.in.Make > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d made, %d running", t.made, t.in.Make, t.latest.Running))
+		parts = append(parts, fmt.Sprintf("%d of %d made, %d running", t.made, t.in.Make, t.Latest.Running))
 	}
 	if n := t.toDelete(); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d deleted, %d gone", t.deleted, n, t.latest.Gone))
+		parts = append(parts, fmt.Sprintf("%d of %d deleted, %d gone", t.deleted, n, t.Latest.Gone))
 	}
 	return strings.Join(parts, "; ") + "."
 }
@@ -199,8 +182,8 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 	t.say(ctx, "")
 	// Its time counts from now: what waited in virtflow's own queues until everything was asked for had not begun.
 	limit := t.in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)
-	ok, err := workflow.AwaitWithTimeout(ctx, limit, func() bool { return t.latest.Done })
-	took := workflow.Now(ctx).Sub(t.started).Round(10 * time.Millisecond).String()
+	ok, err := workflow.AwaitWithTimeout(ctx, limit, func() bool { return t.Latest.Done })
+	took := t.Took(ctx, 10*time.Millisecond).String()
 	switch {
 	case err != nil:
 		return contract.ReplicateResult{}, err
@@ -210,10 +193,10 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 			t.summary()+" That is all after "+took+
 				"; see the conditions of the VirtualMachineInstances", contract.ErrorDeadline, nil)
 	default:
-		t.say(ctx, t.latest.Note)
+		t.say(ctx, t.Latest.Note)
 		summary := t.summary() + " It took " + took + "."
-		if t.latest.Note != "" {
-			summary += " " + t.latest.Note
+		if t.Latest.Note != "" {
+			summary += " " + t.Latest.Note
 		}
 		return contract.ReplicateResult{Summary: summary}, nil
 	}

@@ -56,8 +56,8 @@ func (t *transition) awaitRunning(
 	t.begin(ctx, entity.StartTime) // now that there is an instance
 	t.say(ctx, "The instance %s is there. Waiting for its guest to run.", contract.ShortUID(uid))
 	mine := func() bool {
-		return t.latest.State == contract.ProgressOrphaned || t.latest.VMIUID == uid &&
-			t.latest.State != contract.ProgressNone
+		return t.Latest.State == contract.ProgressOrphaned || t.Latest.VMIUID == uid &&
+			t.Latest.State != contract.ProgressNone
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	switch {
@@ -66,21 +66,21 @@ func (t *transition) awaitRunning(
 	case !ok:
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
-			"the guest does not run yet after "+workflow.Now(ctx).Sub(t.started).Round(time.Second).
-				String()+"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
-	case t.latest.State == contract.ProgressOrphaned:
+			"the guest does not run yet after "+t.Took(ctx, time.Second).String()+
+				"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
+	case t.Latest.State == contract.ProgressOrphaned:
 		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
-	case t.latest.State == contract.ProgressRunning:
-		s := "The guest runs, after " + workflow.Now(ctx).Sub(t.started).Round(10*time.Millisecond).String() + "."
+	case t.Latest.State == contract.ProgressRunning:
+		s := "The guest runs, after " + t.Took(ctx, 10*time.Millisecond).String() + "."
 		t.say(ctx, "%s", s)
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	default:
 		t.say(ctx, "The instance ended before its guest was seen running.")
 		return contract.TransitionResult{},
 			temporal.NewNonRetryableApplicationError("the instance ended before its guest was seen running: "+
-				string(t.latest.State)+" "+t.latest.Phase, contract.ErrorEnded, nil)
+				string(t.Latest.State)+" "+t.Latest.Phase, contract.ErrorEnded, nil)
 	}
 }
 

@@ -46,21 +46,21 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	}
 	t.begin(ctx, t.limit)
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
-	gone := func() bool { return t.latest.State == contract.ProgressAbsent || t.hasSuccessor() }
+	gone := func() bool { return t.Latest.State == contract.ProgressAbsent || t.hasSuccessor() }
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		t.say(ctx, "The deadline has passed, and the instance is still there.")
-		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+workflow.Now(ctx).
-			Sub(t.started).Round(time.Second).String(), contract.ErrorDeadline, nil)
+		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+
+			t.Took(ctx, time.Second).String(), contract.ErrorDeadline, nil)
 	}
 	return nil
 }
 
 // hasSuccessor says that the instance to stop has a successor: two of one name never exist at once.
 func (t *transition) hasSuccessor() bool {
-	known := t.in.VMI.UID != "" && t.latest.VMIUID != ""
-	return known && t.latest.VMIUID != t.in.VMI.UID
+	known := t.in.VMI.UID != "" && t.Latest.VMIUID != ""
+	return known && t.Latest.VMIUID != t.in.VMI.UID
 }

@@ -37,38 +37,20 @@ func workflowOf(op contract.Operation) string {
 
 // transition is one run of Start, Stop or Restart.
 type transition struct {
-	in      contract.TransitionInput
-	started time.Time
-	limit   time.Duration // from the opening to the deadline
-	latest  contract.InstanceProgress
-	stays   bool // the instance was taken from its VM before it could be deleted
+	*entity.Child[contract.InstanceProgress]
+	in    contract.TransitionInput
+	limit time.Duration // from the opening to the deadline
+	stays bool          // the instance was taken from its VM before it could be deleted
 }
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
-	t := &transition{in: in, started: workflow.Now(ctx),
+	r := entity.Record{Why: in.Why, Actor: in.Actor, ApprovedBy: in.ApprovedBy}
+	return &transition{Child: entity.NewChild[contract.InstanceProgress](ctx, r, nil), in: in,
 		limit: in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)}
-	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		for {
-			var m contract.InstanceProgress
-			if ch.Receive(ctx, &m); ctx.Err() != nil {
-				return
-			}
-			t.latest = m
-		}
-	})
-	return t
 }
 
 func (t *transition) say(ctx workflow.Context, format string, args ...any) {
-	who := ""
-	if t.in.Actor != "" {
-		who = "Asked for by " + t.in.Actor + ". "
-	}
-	if t.in.ApprovedBy != "" {
-		who += "Approved by " + t.in.ApprovedBy + " (claimed). "
-	}
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%sBecause %s.\n\n%s", who, t.in.Why, fmt.Sprintf(format, args...)))
+	t.Say(ctx, fmt.Sprintf(format, args...))
 }
 
 // begin has the time of a transition count from now: what waited in virtflow's own queues until now had not begun.
