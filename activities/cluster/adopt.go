@@ -45,7 +45,7 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 				"give the VirtualMachine another name",
 			vm.Name, vmi.UID)))
 	}
-	return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
+	return contract.CreateVMIResult{VMI: observe.VMI(vmi)}, nil
 }
 
 // adopt makes a VM the controller of an instance of its name that nobody controls, such as one whose VM was deleted

@@ -59,7 +59,7 @@ func TestOneGuestAtATimeHasADevice(t *testing.T) {
 	require.Equal(t, &contract.Awaits{Reason: "PvcInUse", Message: "PVC default/c is a block device that pod " +
 		first.Pod.Name + " uses, waiting for its end: it is one guest's at a time, unless the disks of all are shareable"},
 		second.Awaits)
-	require.True(t, makePod(t, w.again(t), in[0]).Existing, "nobody waits for himself")
+	require.Equal(t, first.Pod.UID, makePod(t, w.again(t), in[0]).Pod.UID, "nobody waits for himself")
 
 	_, err := fakekube.Edit(w.fake, w.ns, first.Pod.Name, "status", func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodSucceeded

@@ -82,10 +82,10 @@ func TestWhetherAGuestCanBeMovedIsSaidWhereItIsAtHand(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, made.Migratable.Reason, "it is on no node yet")
 			w.later = time.Minute
-			made, err = w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
+			again, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 			require.NoError(t, err)
-			require.True(t, made.Existing)
-			require.Empty(t, made.Migratable.Reason)
+			require.Equal(t, made.Pod.UID, again.Pod.UID)
+			require.Empty(t, again.Migratable.Reason)
 			for range 2 {
 				out, err := w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: vmi,
 					ResourceVersion: w.there(t, "web").ResourceVersion,

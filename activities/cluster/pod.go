@@ -24,8 +24,7 @@ import (
 // its inline cloud-init data.
 // An instance whose pod has run gets no other, and one whose claims are not there yet, or are devices that another's
 // guest has, waits for them.
-// Idempotent: all names derive from UIDs; a pod that the instance controls already is returned as
-// Existing.
+// Idempotent: all names derive from UIDs; a pod that the instance controls already is what is returned.
 func (a *Activities) CreateLauncherPod(
 	ctx context.Context, in contract.CreatePodInput,
 ) (contract.CreatePodResult, error) {
@@ -191,7 +190,7 @@ func (a *Activities) existingPod(
 			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name,
 				found.UID)))
 	}
-	return contract.CreatePodResult{Pod: *found, Existing: true}, nil
+	return contract.CreatePodResult{Pod: *found}, nil
 }
 
 func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name string) (*contract.PodObservation, error) {

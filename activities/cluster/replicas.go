@@ -143,7 +143,7 @@ func (a *Activities) DeleteReplicas(
 	seen := observe.ReplicaSet(set)
 	chosen, kept := dispensable(in, there, seen)
 	if kept > 0 {
-		out.Kept, out.Set = kept, &seen
+		out.Set = &seen
 	}
 	out.Deleted = len(in.Remove) + len(in.Finished) - kept - len(chosen)
 	var mu sync.Mutex

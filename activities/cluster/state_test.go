@@ -60,7 +60,7 @@ func TestAMachineThatRemembersGetsAClaim(t *testing.T) {
 	w.fake.Calls()
 	again, err := w.again(t).CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 	require.NoError(t, err)
-	require.True(t, again.Existing)
+	require.Equal(t, out.Pod.UID, again.Pod.UID)
 	require.NotContains(t, w.fake.Calls(), "POST persistentvolumeclaims", "it is there")
 }
 

@@ -16,8 +16,7 @@ import (
 
 // CreateVMI makes the instance of a VM, and keeps the specification that it was made from as a ControllerRevision.
 // Idempotent: the instance has the VM's name and the revision a name from the VM's UID and generation; one that the VM
-// controls already, or that nobody controls, is returned as Existing. A VM that does not ask for an instance now gets
-// none.
+// controls already, or that nobody controls, is what is returned. A VM that does not ask for an instance now gets none.
 func (a *Activities) CreateVMI(ctx context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 	var out contract.CreateVMIResult
 	vm, err := a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
@@ -75,7 +74,7 @@ func (a *Activities) unwanted(
 	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && controls(o, vmi):
-		return contract.CreateVMIResult{VMI: observe.VMI(vmi), Existing: true}, nil
+		return contract.CreateVMIResult{VMI: observe.VMI(vmi)}, nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return contract.CreateVMIResult{}, failure("reading VirtualMachineInstance "+o.Name, err)
 	}

@@ -39,7 +39,6 @@ func TestAnInstanceThatNobodyControlsIsAdopted(t *testing.T) {
 	for range 2 {
 		out, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
 		require.NoError(t, err)
-		require.True(t, out.Existing)
 		require.Equal(t, string(left.UID), out.VMI.UID)
 		require.Equal(t, vm.UID, out.VMI.OwnerUID)
 		require.Equal(t, []string{contract.FinalizerVMI, contract.FinalizerVM}, out.VMI.Finalizers)
@@ -113,7 +112,7 @@ func TestAVMThatAsksForNoInstanceGetsNone(t *testing.T) {
 	w.halt(t)
 	again, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
 	require.NoError(t, err)
-	require.Equal(t, contract.CreateVMIResult{VMI: made.VMI, Existing: true}, again, "an attempt before has made it")
+	require.Equal(t, contract.CreateVMIResult{VMI: made.VMI}, again, "an attempt before has made it")
 }
 
 // TestTheRevisionOfThePresentInstanceStays, whatever the start that finds it is told of the one before.
@@ -127,7 +126,7 @@ func TestTheRevisionOfThePresentInstanceStays(t *testing.T) {
 	require.NoError(t, err)
 	again, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Revision: first.VMI.Revision})
 	require.NoError(t, err)
-	require.True(t, again.Existing)
+	require.Equal(t, first.VMI.UID, again.VMI.UID)
 	revisions := w.kubernetes.AppsV1().ControllerRevisions(w.ns)
 	_, err = revisions.Get(t.Context(), first.VMI.Revision, metav1.GetOptions{})
 	require.NoError(t, err)

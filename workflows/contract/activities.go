@@ -62,13 +62,12 @@ type CreateVMIInput struct {
 	Transition string `json:"transition,omitempty"`
 }
 
-// CreateVMIResult: Existing says that it was there already (and is controlled by the VM). Refused says why there is
-// none ("": there is): the VM does not ask for one now, as it is in VM.
+// CreateVMIResult is the VMI as it was made or found. Refused says why there is none ("": there is): the VM does not ask
+// for one now, as it is in VM.
 type CreateVMIResult struct {
-	VMI      VMIObservation `json:"vmi"`
-	Existing bool           `json:"existing,omitempty"`
-	Refused  string         `json:"refused,omitempty"`
-	VM       *VMObservation `json:"vm,omitempty"`
+	VMI     VMIObservation `json:"vmi"`
+	Refused string         `json:"refused,omitempty"`
+	VM      *VMObservation `json:"vm,omitempty"`
 }
 
 // DeleteVMIInput deletes the VMI of a VM. An empty VMI UID means: whichever the VM controls. One that nobody controls
@@ -162,10 +161,9 @@ type CreatePodInput struct {
 
 // CreatePodResult is the pod as it was made or found. Refused says why there is none ("": there is), as the VMI is now.
 type CreatePodResult struct {
-	Pod      PodObservation  `json:"pod"`
-	Existing bool            `json:"existing,omitempty"`
-	Refused  string          `json:"refused,omitempty"`
-	VMI      *VMIObservation `json:"vmi,omitempty"`
+	Pod     PodObservation  `json:"pod"`
+	Refused string          `json:"refused,omitempty"`
+	VMI     *VMIObservation `json:"vmi,omitempty"`
 	// Migratable is nil where it was not asked.
 	Migratable *Migratable `json:"migratable,omitempty"`
 	// Awaits says what the VMI waits for: there is no pod; nil: for nothing.

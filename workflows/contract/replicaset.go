@@ -182,11 +182,9 @@ type DeleteReplicasInput struct {
 }
 
 // DeleteReplicasResult says how many of them are deleted, were gone already, or were not the set's any more and stay.
-// Kept is how many others stay: they are not too many and have not ended, as things are now. Set is what was read of it
-// then.
+// Where others stay, since they are not too many and have not ended as things are now, Set is what was read of it then.
 type DeleteReplicasResult struct {
 	Deleted int                    `json:"deleted,omitempty"`
-	Kept    int                    `json:"kept,omitempty"`
 	Set     *ReplicaSetObservation `json:"set,omitempty"`
 	Refused *Refusal               `json:"refused,omitempty"`
 }

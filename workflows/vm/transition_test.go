@@ -47,7 +47,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 				}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
 			env.RegisterActivityWithOptions(
 				func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
-					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}, Existing: true}, nil
+					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}}, nil
 				}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 			began := env.Now()
 			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
