@@ -28,79 +28,43 @@ import (
 func (a *Activities) CreateLauncherPod(
 	ctx context.Context, in contract.CreatePodInput,
 ) (contract.CreatePodResult, error) {
-	var out contract.CreatePodResult
 	vmi, err := a.instance(ctx, in.VMI)
 	if err != nil {
-		return out, err
+		return contract.CreatePodResult{}, err
 	}
 	if vmi.DeletionTimestamp != nil {
-		return out, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
+		return contract.CreatePodResult{}, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
 	}
 	if o := observe.VMI(vmi); o.Begun() {
 		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
 			", and has had a pod that ran: it is never booted again", VMI: &o}, nil
 	}
 	if err := a.makeState(ctx, vmi); err != nil {
-		return out, a.podRefused(in.VMI, err)
-	}
-	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil {
 		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
 	}
-	var own *corev1.Pod
-	if out.Awaits == nil {
-		if out.Awaits, own, err = a.inUse(ctx, vmi, out.Claims, ""); err != nil {
-			return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
-		}
-	}
-	switch {
-	case own != nil && own.Status.Phase != corev1.PodPending: // it was let through
-		out.Awaits = nil
-	case own != nil && out.Awaits != nil: // an earlier attempt made it, and did not get to look again
-		if err := a.discard(ctx, own); err != nil {
-			return contract.CreatePodResult{}, err
-		}
-		out.Discarded = string(own.UID)
+	out, own, err := a.mayHavePod(ctx, vmi)
+	if err != nil {
+		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
 	}
 	if out.Awaits != nil {
-		return a.awaits(in.VMI, out), nil
+		return a.awaits(ctx, in.VMI, out, own)
 	}
-	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
-	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
-		return out, a.podRefused(in.VMI, err)
-	}
-	pod, err := render.Pod(vmi, options)
-	if err != nil {
-		return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
-	}
-	secret, err := render.Secret(vmi)
-	if err != nil {
-		return out, a.podRefused(in.VMI, final(contract.ErrorInvalid, err.Error()))
-	}
-	if secret != nil {
-		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return out, a.podRefused(in.VMI, failure("creating Secret "+secret.Name, err))
-		}
-	}
-	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
-		options.Limited = l
-		return render.Pod(vmi, options)
-	})
+	made, err := a.makePod(ctx, vmi)
 	if apierrors.IsAlreadyExists(err) {
 		there := out.Claims
-		out, err = a.existingPod(ctx, in.VMI, pod.Name)
+		out, err = a.existingPod(ctx, in.VMI, render.PodName(vmi.Name, string(vmi.UID)))
 		out.Migratable, out.Claims = a.migratable(ctx, vmi), there
 		return out, err
 	}
 	if err != nil {
-		return out, a.podRefused(in.VMI, failure("creating pod "+pod.Name, err))
+		return out, a.podRefused(in.VMI, err)
 	}
+	// Another's may have been made at the same time: of two, exactly the second waits.
 	if out.Awaits, _, err = a.inUse(ctx, vmi, out.Claims, made.ResourceVersion); err != nil {
 		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
 	}
 	if out.Awaits != nil {
-		out.Discarded = string(made.UID)
-		return a.awaits(in.VMI, out), a.discard(ctx, made)
+		return a.awaits(ctx, in.VMI, out, made)
 	}
 	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name),
 		string(made.UID))
@@ -108,14 +72,69 @@ func (a *Activities) CreateLauncherPod(
 	return out, nil
 }
 
-// awaits tells users what an instance waits for.
-func (a *Activities) awaits(vmi contract.Object, out contract.CreatePodResult) contract.CreatePodResult {
+// mayHavePod says what an instance waits for before it gets a pod: claims that are not there yet, and devices that
+// another's guest has. Own is a pod that it may not have: an earlier attempt made it, and did not get to look again.
+// One that has begun was let through.
+func (a *Activities) mayHavePod(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
+) (out contract.CreatePodResult, own *corev1.Pod, err error) {
+	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil || out.Awaits != nil {
+		return out, nil, err
+	}
+	if out.Awaits, own, err = a.inUse(ctx, vmi, out.Claims, ""); own != nil && own.Status.Phase != corev1.PodPending {
+		out.Awaits = nil
+	}
+	return out, own, err
+}
+
+// makePod makes the pod of an instance, and before it the Secret that it mounts. An error that the pod is there already
+// is the API server's own.
+func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) (*corev1.Pod, error) {
+	options := render.Options{Image: a.LauncherImage, PullPolicy: a.PullPolicy, Settings: a.Settings()}
+	var err error
+	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
+		return nil, err
+	}
+	pod, err := render.Pod(vmi, options)
+	if err != nil {
+		return nil, final(contract.ErrorInvalid, err.Error())
+	}
+	secret, err := render.Secret(vmi)
+	if err != nil {
+		return nil, final(contract.ErrorInvalid, err.Error())
+	}
+	if secret != nil {
+		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, failure("creating Secret "+secret.Name, err)
+		}
+	}
+	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
+		options.Limited = l
+		return render.Pod(vmi, options)
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, failure("creating pod "+pod.Name, err)
+	}
+	return made, err
+}
+
+// awaits deletes the pod that an instance may not have (nil: it has none), and tells users what it waits for.
+func (a *Activities) awaits(
+	ctx context.Context, vmi contract.Object, out contract.CreatePodResult, pod *corev1.Pod,
+) (contract.CreatePodResult, error) {
+	if pod != nil {
+		if err := a.discard(ctx, pod); err != nil {
+			return contract.CreatePodResult{}, err
+		}
+		out.Discarded = string(pod.UID)
+	}
 	event := normal(out.Awaits.Reason, out.Awaits.Message)
 	if out.Awaits.Reason == contract.ReasonDataVolumeFailed {
 		event = warning(out.Awaits.Reason, out.Awaits.Message)
 	}
 	a.recordEvent(kindVMI, vmi, event, out.Awaits.Message)
-	return out
+	return out, nil
 }
 
 // createPod makes a pod. Where that is forbidden, a quota may ask for limits: then it is rendered again with those.
