@@ -9,7 +9,9 @@
 // What entities do alike is here, too:
 //
 //	loop.go, decision.go, failure.go     the loop, what a planner answers, and the pause after a step that failed
+//	write.go                             what became of a patch of the object: written, gone, or another version
 //	transition.go, children.go           the open transition: its record, how it is opened, told, cancelled, given up and found again
+//	child.go                             the transition's own side: what it hears, and what it says that it does
 //	controls.go, subject.go, approval.go what a person may ask: hold, release, cancel, approve, try again, and the guard that heeds it
 //	repair.go, identity.go               correcting a state, and what no correction may change
 //	manual.go, hold.go, reports.go       the memory of who did what
