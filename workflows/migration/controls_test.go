@@ -72,6 +72,31 @@ func TestForceComplete(t *testing.T) {
 	require.Equal(t, 1, r.adjusted)
 }
 
+// TestPostCopyIsRefusedInWords: the migration goes on without it, and keeps saying so.
+func TestPostCopyIsRefusedInWords(t *testing.T) {
+	for instead, disruption := range map[string]bool{
+		"the guest is paused until the rest is copied instead": true, "it is aborted instead": false,
+	} {
+		r := newRig(t)
+		r.configuration.PostCopy, r.configuration.Disruption = true, disruption
+		r.at(5500*time.Millisecond, func() {
+			require.Equal(t, contract.MigrationRunning, r.status.Phase)
+			c, _ := conditions.Get(r.status.Conditions, ConditionPostCopy)
+			require.Equal(t, "False", c.Status)
+			require.Contains(t, c.Message, "not supported")
+			require.Contains(t, c.Message, instead)
+		})
+		r.run()
+		r.succeeded()
+		require.True(t, conditions.Is(r.status.Conditions, ConditionPostCopy, "False"))
+		require.LessOrEqual(t, r.patches, 4, "it costs no request of its own")
+	}
+	r := newRig(t)
+	r.run()
+	_, ok := conditions.Get(r.status.Conditions, ConditionPostCopy)
+	require.False(t, ok, "nobody has allowed it")
+}
+
 func TestPreferNode(t *testing.T) {
 	r := newRig(t)
 	r.at(30*time.Millisecond, func() { r.control(contract.ControlPreferNode, contract.ControlRequest{Node: "n9"}) })

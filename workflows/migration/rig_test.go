@@ -69,6 +69,7 @@ type rig struct {
 	finished       []contract.FinishTargetInput
 	refuse         string // of WithdrawTarget
 	quota, refused string // of CreateTargetPod
+	configuration  contract.MigrationConfiguration
 	failures       int
 	lastFailure    time.Time
 	adjusted       int
@@ -81,7 +82,8 @@ const (
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, version: 100, boots: 2 * time.Second, ends: 3 * time.Second, copies: 3 * time.Second,
-		pods: map[string]*contract.PodObservation{}}
+		pods:          map[string]*contract.PodObservation{},
+		configuration: contract.MigrationConfiguration{CompletionPerGiB: 150, Progress: 150}}
 	r.renew()
 	r.vmi = &contract.VMIObservation{UID: "i", Phase: "Running", NodeName: "n1"}
 	r.pods["s"] = &contract.PodObservation{UID: "s", Name: "pod-s", VMIUID: "i", NodeName: "n1", Phase: "Running",
@@ -284,8 +286,7 @@ func (r *rig) register() {
 	})
 	play(r, contract.ActivityConfigureMigration,
 		func(context.Context, contract.ConfigureMigrationInput) (contract.ConfigureMigrationResult, error) {
-			return contract.ConfigureMigrationResult{Policy: "fast",
-				Configuration: contract.MigrationConfiguration{CompletionPerGiB: 150, Progress: 150}}, nil
+			return contract.ConfigureMigrationResult{Policy: "fast", Configuration: r.configuration}, nil
 		})
 	play(r, contract.ActivityOfferMigration,
 		func(_ context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error) {

@@ -82,6 +82,9 @@ func (s *State) refreshConditions(now time.Time) {
 	// Without the place: that changes for all that wait whenever one of them is admitted.
 	p := s.Admission
 	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits", p.Why)
+	if s.Settings != nil && s.Settings.Configuration.PostCopy {
+		show(ConditionPostCopy, true, "False", "Unsupported", postCopyUnsupported(s.Settings.Configuration))
+	}
 	waits := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictWait
 	show(contract.ConditionNodeLost, waits, "True", contract.ReasonNodeUnresponsive, fmt.Sprintf(
 		"node %s does not answer, and nothing proves where the guest is: nothing is done until it does, or its pod has "+

@@ -40,9 +40,20 @@ const (
 	ConditionAbortRequested = "migrationAbortRequested"
 	ConditionQuota          = "migrationRejectedByResourceQuota"
 	ConditionQueued         = "virtflow.io/Queued"
+	ConditionPostCopy       = "virtflow.io/PostCopy"
 	ConditionOutcomeUnknown = "virtflow.io/OutcomeUnknown"
 	ConditionSynchronized   = "Synchronized"
 )
+
+// postCopyUnsupported says why a migration that is allowed post-copy goes on without it, and what is done instead.
+func postCopyUnsupported(c contract.MigrationConfiguration) string {
+	instead := "it is aborted"
+	if c.Disruption {
+		instead = "the guest is paused until the rest is copied"
+	}
+	return "post-copy is allowed, but not supported: libvirt itself resumes the target of a migration that may use it, " +
+		"so the guest could run at both ends. When the migration's time is over, " + instead + " instead"
+}
 
 func event(kind, reason, message string) contract.Event {
 	return contract.Event{Type: kind, Reason: reason, Message: message}

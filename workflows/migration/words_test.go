@@ -55,7 +55,8 @@ func TestWords(t *testing.T) {
 		wordNotBegun, wordEnded} {
 		fmt.Fprintf(&b, "failed: %s\n", word)
 	}
-	for _, c := range []string{ConditionAbortRequested, ConditionQuota, ConditionQueued, ConditionOutcomeUnknown} {
+	for _, c := range []string{ConditionAbortRequested, ConditionQuota, ConditionQueued, ConditionOutcomeUnknown,
+		ConditionPostCopy} {
 		fmt.Fprintf(&b, "condition: %s\n", c)
 	}
 	require.Equal(t, `instance: Warning MigrationBackoff: backoff migrating vmi d/v
@@ -92,5 +93,6 @@ condition: migrationAbortRequested
 condition: migrationRejectedByResourceQuota
 condition: virtflow.io/Queued
 condition: virtflow.io/OutcomeUnknown
+condition: virtflow.io/PostCopy
 `, b.String())
 }
