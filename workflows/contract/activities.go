@@ -62,8 +62,8 @@ type CreateVMIInput struct {
 	Transition string `json:"transition,omitempty"`
 }
 
-// CreateVMIResult is the VMI as it was made or found. Refused says why there is none ("": there is): the VM does not ask
-// for one now, as it is in VM.
+// CreateVMIResult is the VMI as it was made or found. Refused says why there is none ("": there is): the VM does not
+// ask for one now, as it is in VM.
 type CreateVMIResult struct {
 	VMI     VMIObservation `json:"vmi"`
 	Refused string         `json:"refused,omitempty"`
