@@ -39,6 +39,8 @@ type Options struct {
 	LogLevel       string
 	LogFormat      string
 	MetricsAddress string
+	// PprofAddress is a loopback address; "": nobody can profile the process.
+	PprofAddress string
 }
 
 // NewCommand makes the command of one process. addFlags may be nil. The HTTP port opens before run is called and closes
@@ -61,6 +63,8 @@ func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cob
 	f.StringVar(&o.LogLevel, "log-level", "info", "least severe level to log: trace, debug, info, warn, error")
 	f.StringVar(&o.LogFormat, "log-format", "json", "json, or console for people")
 	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "address of /metrics, /healthz and /readyz; empty: none")
+	f.StringVar(&o.PprofAddress, "pprof-address", "",
+		"loopback address of /debug/pprof, such as 127.0.0.1:6060; empty: none")
 	if addFlags != nil {
 		addFlags(f)
 	}
@@ -95,6 +99,13 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
 	if o.MetricsAddress != "" {
 		stop, err := serve(o.MetricsAddress, p)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	if o.PprofAddress != "" {
+		stop, err := servePprof(o.PprofAddress, p)
 		if err != nil {
 			return err
 		}

@@ -68,13 +68,17 @@ func (h *Health) run(ctx context.Context, checks map[string]Check) error {
 	return errors.Join(failed...)
 }
 
+// unknown says that the process has not said yet what it needs in order to be ready.
+func (h *Health) unknown() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ready) == 0
+}
+
 // starting answers for a process that has not said yet what it needs in order to be ready.
 func (h *Health) starting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.mu.Lock()
-		unknown := len(h.ready) == 0
-		h.mu.Unlock()
-		if unknown {
+		if h.unknown() {
 			http.Error(w, "it is starting", http.StatusServiceUnavailable)
 			return
 		}
@@ -82,16 +86,20 @@ func (h *Health) starting(next http.Handler) http.Handler {
 	})
 }
 
-func serve(address string, p *Process) (stop func(), err error) {
+func handler(p *Process) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /healthz", p.Health.handler(p.Health.live))
 	mux.Handle("GET /readyz", p.Health.starting(p.Health.handler(p.Health.ready)))
+	return mux
+}
+
+func serve(address string, p *Process) (stop func(), err error) {
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address: %w", err)
 	}
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+	s := &http.Server{Handler: handler(p), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		MaxHeaderBytes: 16 << 10}
 	go func() {
 		if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {

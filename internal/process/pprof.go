@@ -1,0 +1,56 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+)
+
+// servePprof serves /debug/pprof on a loopback address: whoever may forward ports of the pod may profile, and nobody
+// else. Profiles tell what the process works on, and making them costs it time.
+func servePprof(address string, p *Process) (stop func(), err error) {
+	if err := loopback(address); err != nil {
+		return nil, fmt.Errorf("--pprof-address: %w", err)
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--pprof-address: %w", err)
+	}
+	// No WriteTimeout: a profile takes as long as it was asked to.
+	s := &http.Server{Handler: pprofHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		MaxHeaderBytes: 16 << 10}
+	go func() {
+		if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			p.Log.Error().Err(err).Msg("pprof server ended")
+		}
+	}()
+	p.Log.Info().Stringer("address", ln.Addr()).Msg("serving /debug/pprof")
+	return func() { _ = s.Close() }, nil
+}
+
+// loopback says what is wrong with an address that others could reach.
+func loopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: give IP:port, such as 127.0.0.1:6060", err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("%q is no loopback address: profiles are for those who may forward ports to this process: "+
+			"give 127.0.0.1:6060 or [::1]:6060", host)
+	}
+	return nil
+}
+
+func pprofHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the other named profiles as well
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
