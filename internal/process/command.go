@@ -97,6 +97,7 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
+	reg.MustRegister(Metrics(name, p.Health)...)
 	if o.MetricsAddress != "" {
 		stop, err := serve(o.MetricsAddress, p)
 		if err != nil {
