@@ -19,4 +19,5 @@
 //	calls.go, batch.go, backoff.go       activities with their limits, and pauses that grow
 //	changes.go, json.go                  the logic that a run keeps to; how a state is written
 //	announced.go, attributes.go          Kubernetes events, each once; search attributes
+//	metrics.go                           how long transitions take, and which steps fail
 package entity

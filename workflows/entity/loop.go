@@ -196,6 +196,7 @@ func (l *Loop) settle() Plan {
 		err := p.Step.Do(l.ctx)
 		l.stepping = false
 		if err != nil && !errors.Is(err, workflow.ErrCanceled) {
+			countFailure(l.ctx, p.Step.Name, err)
 			workflow.GetLogger(l.ctx).Warn("step failed", "step", p.Step.Name, "error", err)
 		}
 		l.drain()

@@ -179,7 +179,7 @@ func (e *instance) openDrain(ctx workflow.Context, decision entity.Decision) err
 }
 
 // drained notes how the open drain went. One that a person has cancelled holds those that would follow.
-func (e *instance) drained(_ workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
+func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
 	d, now := *s.Open, o.At
 	s.Open = nil
@@ -203,6 +203,7 @@ func (e *instance) drained(_ workflow.Context, c contract.TransitionClosed, o en
 	o.Summary = r.Summary
 	s.Last = &o
 	s.Closed(&d.Transition, o)
+	entity.Measured(ctx, &d.Transition, c, o)
 }
 
 // drainText is what the current details say of drains, or "".

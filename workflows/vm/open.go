@@ -58,6 +58,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed, o e
 	}
 	s.Last = &o
 	s.Closed(&t.Transition, o)
+	entity.Measured(ctx, &t.Transition, c, o)
 }
 
 // done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.
