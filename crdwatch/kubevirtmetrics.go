@@ -45,7 +45,7 @@ func newMigrationMetrics(leading func() *Informers) *migrationMetrics {
 		transitions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds",
 			Help:    "Time from the creation of a migration to its phases.",
-			Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600},
+			Buckets: phaseBuckets(),
 		}, []string{"phase"}),
 	}
 	for _, phase := range []string{phaseUnset, phasePending, phaseScheduling, phaseRunning} {

@@ -1,6 +1,8 @@
 package crdwatch
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,6 +23,8 @@ type Metrics struct {
 	leader       prometheus.Gauge
 	epoch        prometheus.Gauge
 	epochs       *prometheus.CounterVec
+	// outbox is the one of this process while it leads; nil: another process leads.
+	outbox atomic.Pointer[Outbox]
 }
 
 // NewMetrics registers them; reg may be nil.
@@ -51,8 +55,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name: "virtflow_crdwatch_epochs_total",
 		Help: "Epochs that this process began, by which side was found to be an older copy: temporal or kubernetes.",
 	}, []string{"cause"})
+	oldest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "virtflow_crdwatch_oldest_timestamp_seconds",
+		Help: "Since when the observation waits that has waited for longest, in seconds since 1970; 0: none waits.",
+	}, func() float64 {
+		if o := m.outbox.Load(); o != nil {
+			return o.oldest()
+		}
+		return 0
+	})
 	if reg != nil {
-		reg.MustRegister(m.observations, m.depth, m.lag, m.leader, m.epoch, m.epochs)
+		reg.MustRegister(oldest, m.observations, m.depth, m.lag, m.leader, m.epoch, m.epochs)
 	}
 	return m
 }

@@ -95,6 +95,24 @@ func (o *Outbox) put(d *Delivery) {
 	o.metrics.depth.Inc()
 }
 
+// oldest is since when the delivery waits that has waited for longest, in seconds since 1970; 0: none waits.
+func (o *Outbox) oldest() float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var first time.Time
+	for _, list := range o.pending {
+		for _, d := range list {
+			if first.IsZero() || d.since.Before(first) {
+				first = d.since
+			}
+		}
+	}
+	if first.IsZero() {
+		return 0
+	}
+	return float64(first.UnixMilli()) / float64(time.Second.Milliseconds())
+}
+
 // turn gives the workflow of a delivery its turn.
 func (o *Outbox) turn(d *Delivery) {
 	if d.Hold > 0 {

@@ -381,3 +381,13 @@ func TestReplacedWhileBeingSent(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.all()) == 2 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, []any{"first", "second"}, payloads(r.all()))
 }
+
+// TestSinceWhenTheOldestWaits is that of the whole outbox; where nothing waits there is none.
+func TestSinceWhenTheOldestWaits(t *testing.T) {
+	o := newOutbox(&recording{}, temporalclient.NewOutages(), NewMetrics(nil), zerolog.Nop())
+	require.Zero(t, o.oldest())
+	for i, at := range []int64{2000, 1000, 3000} {
+		o.put(&Delivery{Workflow: fmt.Sprint("vm/a/", i), since: time.Unix(at, 0)})
+	}
+	require.InDelta(t, 1000, o.oldest(), 0)
+}

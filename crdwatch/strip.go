@@ -64,10 +64,22 @@ func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
-			Conditions:         observe.OwnConditions(vm.Status.Conditions),
+			Conditions:         stripConditions(vm.Status.Conditions),
 			ObservedGeneration: vm.Status.ObservedGeneration,
 		},
 	}
+}
+
+// stripConditions keeps of those that no observation is made from only what the metrics need, and that is no text.
+func stripConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMachineCondition {
+	out := observe.OwnConditions(list)
+	for _, c := range list {
+		if string(c.Type) != contract.ConditionHeld {
+			out = append(out, kubevirt.VirtualMachineCondition{Type: c.Type, Status: c.Status, Reason: c.Reason,
+				LastTransitionTime: c.LastTransitionTime})
+		}
+	}
+	return out
 }
 
 func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {

@@ -73,8 +73,9 @@ type Watcher struct {
 	sender  Sender
 	fence   *fencing.Fence
 	metrics *Metrics
-	// migrations are KubeVirt's metrics of them.
+	// migrations and machines are KubeVirt's metrics of them.
 	migrations *migrationMetrics
+	machines   *machineMetrics
 	// watched is what is watched at present.
 	watched atomic.Pointer[watch]
 }
@@ -110,9 +111,9 @@ func New(o Options) (*Watcher, error) {
 		options: o, sender: NewSender(o.Temporal), metrics: NewMetrics(o.Registry),
 		fence: fencing.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
 	}
-	w.migrations = newMigrationMetrics(w.led)
+	w.migrations, w.machines = newMigrationMetrics(w.led), newMachineMetrics(w.led)
 	if o.Registry != nil {
-		o.Registry.MustRegister(w.migrations)
+		o.Registry.MustRegister(w.migrations, w.machines)
 	}
 	return w, nil
 }
@@ -159,7 +160,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	if err := i.noticeOlder(v.suspectOlder); err != nil {
 		return err
 	}
-	if err := w.migrations.follow(i); err != nil {
+	if err := errors.Join(w.migrations.follow(i), w.machines.follow(i)); err != nil {
 		return err
 	}
 	// The epoch is read first: what the informers hold is not older.
@@ -233,9 +234,11 @@ func (w *watch) lead(ctx context.Context) {
 	outbox.epoch = w.epoch.Load
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	w.leading.Store(l)
+	w.metrics.outbox.Store(outbox)
 	w.metrics.leader.Set(1)
 	defer func() {
 		w.leading.CompareAndSwap(l, nil)
+		w.metrics.outbox.CompareAndSwap(outbox, nil)
 		w.metrics.leader.Set(0)
 	}()
 	w.options.Outages.Begin(time.Now())

@@ -1,0 +1,252 @@
+package crdwatch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// machineMetrics are KubeVirt's metrics of VMs and VMIs, with its names and labels as far as crdwatch knows them, and
+// virtflow's of what fails. They are read off what the informers hold, by the leader alone.
+type machineMetrics struct {
+	// leading is what the leader's informers hold; nil: another process leads.
+	leading func() *Informers
+
+	vm, vmi, nonEvictable, outdated *prometheus.Desc
+	// since are when a VM came to its status, by the group of statuses.
+	since                    map[string]*prometheus.Desc
+	failing, failingOldest   *prometheus.Desc
+	steps                    *prometheus.HistogramVec
+	fromCreation, fromDelete *prometheus.HistogramVec
+}
+
+// The groups of a VM's printableStatus, as KubeVirt calls them.
+const (
+	groupStarting, groupRunning, groupMigrating = "starting", "running", "migrating"
+	groupNonRunning, groupError, groupUnknown   = "non_running", "error", "<unknown>"
+)
+
+func newMachineMetrics(leading func() *Informers) *machineMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{Name: name, Help: help, Buckets: phaseBuckets()}, labels)
+	}
+	m := &machineMetrics{
+		leading: leading, since: map[string]*prometheus.Desc{},
+		vm: desc("kubevirt_vm_info", "VMs, by what they show as their status.", "name", "namespace", "status",
+			"status_group"),
+		vmi: desc("kubevirt_vmi_info", "VMIs, by node and phase.", "node", "namespace", "name", "phase", "outdated"),
+		nonEvictable: desc("kubevirt_vmi_non_evictable",
+			"1 for a VMI that is to be migrated when its node is emptied, and cannot be.", "node", "namespace", "name"),
+		outdated: desc("kubevirt_vmi_number_of_outdated", "VMIs whose launchers are not of the image of new ones."),
+		failing: desc("virtflow_failing", "VMs and VMIs whose status says that something fails, by kind and reason.",
+			"kind", "reason"),
+		failingOldest: desc("virtflow_failing_oldest_timestamp_seconds",
+			"Since when the first of them fails, in seconds since 1970.", "kind", "reason"),
+		steps: histogram("kubevirt_vmi_phase_transition_time_seconds",
+			"Time that a VMI took from one phase to the next.", "phase", "last_phase"),
+		fromCreation: histogram("kubevirt_vmi_phase_transition_time_from_creation_seconds",
+			"Time from the creation of a VMI to its phases.", "phase"),
+		fromDelete: histogram("kubevirt_vmi_phase_transition_time_from_deletion_seconds",
+			"Time from the deletion of a VMI to its last phases.", "phase"),
+	}
+	for _, group := range []string{groupStarting, groupRunning, groupMigrating, groupNonRunning, groupError} {
+		m.since[group] = desc(fmt.Sprintf("kubevirt_vm_%s_status_last_transition_timestamp_seconds", group),
+			"Last change of a VM of this group, or 0.",
+			"name", "namespace")
+	}
+	return m
+}
+
+// phaseBuckets are KubeVirt's, in seconds.
+func phaseBuckets() []float64 {
+	return []float64{0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600}
+}
+
+// Describe is the prometheus.Collector's.
+func (m *machineMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.vm, m.vmi, m.nonEvictable, m.outdated, m.failing, m.failingOldest} {
+		out <- d
+	}
+	for _, d := range m.since {
+		out <- d
+	}
+	m.steps.Describe(out)
+	m.fromCreation.Describe(out)
+	m.fromDelete.Describe(out)
+}
+
+// Collect is the prometheus.Collector's.
+func (m *machineMetrics) Collect(out chan<- prometheus.Metric) {
+	m.steps.Collect(out)
+	m.fromCreation.Collect(out)
+	m.fromDelete.Collect(out)
+	i := m.leading()
+	if i == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	bad := failures{}
+	for _, vm := range list[*kubevirt.VirtualMachine](i.VMs) {
+		status := string(vm.Status.PrintableStatus)
+		group := statusGroup(vm.Status.PrintableStatus)
+		gauge(m.vm, 1, vm.Name, vm.Namespace, strings.ToLower(status), group)
+		var last float64
+		for _, c := range vm.Status.Conditions {
+			last = max(last, seconds(&c.LastTransitionTime))
+			if c.Type == kubevirt.VirtualMachineFailure && c.Status == corev1.ConditionTrue {
+				bad.add("VirtualMachine", c.Reason, c.LastTransitionTime)
+			}
+		}
+		for g, d := range m.since {
+			value := 0.0
+			if g == group {
+				value = last
+			}
+			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, vm.Name, vm.Namespace)
+		}
+	}
+	for _, vmi := range list[*kubevirt.VirtualMachineInstance](i.VMIs) {
+		outdated := ""
+		if image := vmi.Status.LauncherContainerImageVersion; image != "" && i.image != "" && !vmi.IsFinal() {
+			outdated = fmt.Sprint(image != i.image)
+		}
+		gauge(m.vmi, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase)),
+			outdated)
+		if vmi.Status.Phase == kubevirt.Running {
+			stuck := 0.0
+			if nonEvictable(vmi) {
+				stuck = 1
+			}
+			gauge(m.nonEvictable, stuck, vmi.Status.NodeName, vmi.Namespace, vmi.Name)
+		}
+		for _, c := range vmi.Status.Conditions {
+			if c.Type == kubevirt.VirtualMachineInstanceSynchronized && c.Status == corev1.ConditionFalse {
+				bad.add("VirtualMachineInstance", c.Reason, c.LastTransitionTime)
+			}
+		}
+	}
+	gauge(m.outdated, float64(i.outdated()))
+	for f, n := range bad {
+		gauge(m.failing, float64(n.count), f.kind, f.reason)
+		gauge(m.failingOldest, n.oldest, f.kind, f.reason)
+	}
+}
+
+type (
+	failure struct{ kind, reason string }
+	failed  struct {
+		count  int
+		oldest float64
+	}
+	failures map[failure]failed
+)
+
+// mostReasons bounds how many reasons are told apart: they are words in a status.
+const mostReasons = 50
+
+func (f failures) add(kind, reason string, since metav1.Time) {
+	key := failure{kind: kind, reason: reason}
+	known, ok := f[key]
+	if !ok && len(f) >= mostReasons {
+		key.reason = "other"
+		known, ok = f[key]
+	}
+	at := max(0, seconds(&since))
+	if ok {
+		at = min(at, known.oldest)
+	}
+	f[key] = failed{count: known.count + 1, oldest: at}
+}
+
+// statusGroup is how KubeVirt groups what a VM shows as its status.
+func statusGroup(s kubevirt.VirtualMachinePrintableStatus) string {
+	switch s {
+	case kubevirt.VirtualMachineStatusProvisioning, kubevirt.VirtualMachineStatusStarting,
+		kubevirt.VirtualMachineStatusWaitingForVolumeBinding:
+		return groupStarting
+	case kubevirt.VirtualMachineStatusRunning:
+		return groupRunning
+	case kubevirt.VirtualMachineStatusMigrating:
+		return groupMigrating
+	case kubevirt.VirtualMachineStatusStopped, kubevirt.VirtualMachineStatusPaused,
+		kubevirt.VirtualMachineStatusStopping, kubevirt.VirtualMachineStatusTerminating:
+		return groupNonRunning
+	case kubevirt.VirtualMachineStatusCrashLoopBackOff, kubevirt.VirtualMachineStatusUnknown,
+		kubevirt.VirtualMachineStatusUnschedulable, kubevirt.VirtualMachineStatusErrImagePull,
+		kubevirt.VirtualMachineStatusImagePullBackOff, kubevirt.VirtualMachineStatusPvcNotFound,
+		kubevirt.VirtualMachineStatusDataVolumeError:
+		return groupError
+	default:
+		return groupUnknown
+	}
+}
+
+// nonEvictable says that a VMI is to be migrated when its node is emptied, and cannot be.
+func nonEvictable(vmi *kubevirt.VirtualMachineInstance) bool {
+	s := vmi.Spec.EvictionStrategy
+	if s == nil || *s != kubevirt.EvictionStrategyLiveMigrate {
+		return false
+	}
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == kubevirt.VirtualMachineInstanceIsMigratable {
+			return c.Status != corev1.ConditionTrue
+		}
+	}
+	return true
+}
+
+// follow notes the phases that an instance comes to while this process leads.
+func (m *machineMetrics) follow(i *Informers) error {
+	_, err := i.VMIs.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		old, okOld := before.(*kubevirt.VirtualMachineInstance)
+		now, okNow := after.(*kubevirt.VirtualMachineInstance)
+		if okOld && okNow && old.UID == now.UID && m.leading() == i {
+			m.observe(old, now)
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("subscribing to an informer: %w", err)
+	}
+	return nil
+}
+
+// observe notes the phases that one write has added: a fast start goes through several in one.
+func (m *machineMetrics) observe(old, now *kubevirt.VirtualMachineInstance) {
+	reached := map[kubevirt.VirtualMachineInstancePhase]bool{}
+	for _, t := range old.Status.PhaseTransitionTimestamps {
+		reached[t.Phase] = true
+	}
+	var last *kubevirt.VirtualMachineInstancePhaseTransitionTimestamp
+	for n := range now.Status.PhaseTransitionTimestamps {
+		t := &now.Status.PhaseTransitionTimestamps[n]
+		if !reached[t.Phase] {
+			m.reached(now, last, t)
+		}
+		last = t
+	}
+}
+
+func (m *machineMetrics) reached(
+	vmi *kubevirt.VirtualMachineInstance, last, t *kubevirt.VirtualMachineInstancePhaseTransitionTimestamp,
+) {
+	after := func(then time.Time) float64 { return max(0, t.PhaseTransitionTimestamp.Sub(then).Seconds()) }
+	if last != nil {
+		m.steps.WithLabelValues(string(t.Phase), string(last.Phase)).Observe(after(last.PhaseTransitionTimestamp.Time))
+	}
+	m.fromCreation.WithLabelValues(string(t.Phase)).Observe(after(vmi.CreationTimestamp.Time))
+	if at := vmi.DeletionTimestamp; at != nil {
+		m.fromDelete.WithLabelValues(string(t.Phase)).Observe(after(at.Time))
+	}
+}

@@ -1,0 +1,163 @@
+package crdwatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// TestKubeVirtsMetricsOfMachines are those of the leader alone, and made from what the informers keep.
+func TestKubeVirtsMetricsOfMachines(t *testing.T) {
+	d := newTestDiffer(t)
+	d.informers.image = "launcher:new"
+	leads := false
+	m := newMachineMetrics(func() *Informers {
+		if leads {
+			return d.informers
+		}
+		return nil
+	})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	none, err := registry.Gather()
+	require.NoError(t, err)
+	require.Empty(t, none, "another process leads")
+
+	leads = true
+	kept := func(o any) any {
+		less, err := Strip(o)
+		require.NoError(t, err)
+		return less
+	}
+	add := func(status kubevirt.VirtualMachinePrintableStatus, name string, at int64, failure string) {
+		vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
+		vm.Status.PrintableStatus = status
+		vm.Status.Conditions = []kubevirt.VirtualMachineCondition{
+			{Type: kubevirt.VirtualMachineReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(at, 0)}}
+		if failure != "" {
+			vm.Status.Conditions = append(vm.Status.Conditions, kubevirt.VirtualMachineCondition{
+				Type: kubevirt.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: failure, Message: "long",
+				LastTransitionTime: metav1.Unix(at+1, 0)})
+		}
+		require.NoError(t, d.informers.VMs.GetStore().Add(kept(vm)))
+	}
+	add(kubevirt.VirtualMachineStatusStarting, "slow", 1000, "")
+	add(kubevirt.VirtualMachineStatusUnschedulable, "wide", 2000, "FailedCreate")
+	add(kubevirt.VirtualMachineStatusUnschedulable, "wider", 1500, "FailedCreate")
+	live := kubevirt.EvictionStrategyLiveMigrate
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "runs"},
+		Spec: kubevirt.VirtualMachineInstanceSpec{EvictionStrategy: &live}}
+	vmi.Status.Phase, vmi.Status.NodeName = kubevirt.Running, "n"
+	vmi.Status.LauncherContainerImageVersion = "launcher:old"
+	vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
+		{Type: kubevirt.VirtualMachineInstanceIsMigratable, Status: corev1.ConditionFalse},
+		{Type: kubevirt.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse, Reason: "LauncherSilent",
+			LastTransitionTime: metav1.Unix(3000, 0)}}
+	require.NoError(t, d.informers.VMIs.GetStore().Add(kept(vmi)))
+
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP kubevirt_vm_info VMs, by what they show as their status.
+# TYPE kubevirt_vm_info gauge
+kubevirt_vm_info{name="slow",namespace="a",status="starting",status_group="starting"} 1
+kubevirt_vm_info{name="wide",namespace="a",status="errorunschedulable",status_group="error"} 1
+kubevirt_vm_info{name="wider",namespace="a",status="errorunschedulable",status_group="error"} 1
+# HELP kubevirt_vm_error_status_last_transition_timestamp_seconds Last change of a VM of this group, or 0.
+# TYPE kubevirt_vm_error_status_last_transition_timestamp_seconds counter
+kubevirt_vm_error_status_last_transition_timestamp_seconds{name="slow",namespace="a"} 0
+kubevirt_vm_error_status_last_transition_timestamp_seconds{name="wide",namespace="a"} 2001
+kubevirt_vm_error_status_last_transition_timestamp_seconds{name="wider",namespace="a"} 1501
+# HELP kubevirt_vm_starting_status_last_transition_timestamp_seconds Last change of a VM of this group, or 0.
+# TYPE kubevirt_vm_starting_status_last_transition_timestamp_seconds counter
+kubevirt_vm_starting_status_last_transition_timestamp_seconds{name="slow",namespace="a"} 1000
+kubevirt_vm_starting_status_last_transition_timestamp_seconds{name="wide",namespace="a"} 0
+kubevirt_vm_starting_status_last_transition_timestamp_seconds{name="wider",namespace="a"} 0
+# HELP kubevirt_vmi_info VMIs, by node and phase.
+# TYPE kubevirt_vmi_info gauge
+kubevirt_vmi_info{name="runs",namespace="a",node="n",outdated="true",phase="running"} 1
+# HELP kubevirt_vmi_non_evictable 1 for a VMI that is to be migrated when its node is emptied, and cannot be.
+# TYPE kubevirt_vmi_non_evictable gauge
+kubevirt_vmi_non_evictable{name="runs",namespace="a",node="n"} 1
+# HELP virtflow_failing VMs and VMIs whose status says that something fails, by kind and reason.
+# TYPE virtflow_failing gauge
+virtflow_failing{kind="VirtualMachine",reason="FailedCreate"} 2
+virtflow_failing{kind="VirtualMachineInstance",reason="LauncherSilent"} 1
+# HELP virtflow_failing_oldest_timestamp_seconds Since when the first of them fails, in seconds since 1970.
+# TYPE virtflow_failing_oldest_timestamp_seconds gauge
+virtflow_failing_oldest_timestamp_seconds{kind="VirtualMachine",reason="FailedCreate"} 1501
+virtflow_failing_oldest_timestamp_seconds{kind="VirtualMachineInstance",reason="LauncherSilent"} 3000
+`), "kubevirt_vm_info", "kubevirt_vm_error_status_last_transition_timestamp_seconds",
+		"kubevirt_vm_starting_status_last_transition_timestamp_seconds", "kubevirt_vmi_info",
+		"kubevirt_vmi_non_evictable", "virtflow_failing", "virtflow_failing_oldest_timestamp_seconds"))
+}
+
+// TestReasonsAreBounded: they are words in a status.
+func TestReasonsAreBounded(t *testing.T) {
+	bad := failures{}
+	for i := range 3 * mostReasons {
+		bad.add("VirtualMachine", strings.Repeat("x", i+1), metav1.Unix(int64(1000-i), 0))
+	}
+	require.Len(t, bad, mostReasons+1)
+	require.Equal(t, failed{count: 2 * mostReasons, oldest: float64(1000 - 3*mostReasons + 1)},
+		bad[failure{kind: "VirtualMachine", reason: "other"}])
+}
+
+// TestEveryStatusHasItsGroup: the unknown one is for what KubeVirt's API does not have.
+func TestEveryStatusHasItsGroup(t *testing.T) {
+	require.Equal(t, groupUnknown, statusGroup("Whatever"))
+	require.Equal(t, groupNonRunning, statusGroup(kubevirt.VirtualMachineStatusTerminating))
+	require.Equal(t, groupError, statusGroup(kubevirt.VirtualMachineStatusCrashLoopBackOff))
+}
+
+// TestTheTimeOfEachPhaseIsMeasured once, though one write brings several.
+func TestTheTimeOfEachPhaseIsMeasured(t *testing.T) {
+	m := newMachineMetrics(func() *Informers { return nil })
+	born := time.Unix(1000, 0)
+	reached := func(phases ...kubevirt.VirtualMachineInstancePhase) *kubevirt.VirtualMachineInstance {
+		vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web",
+			CreationTimestamp: metav1.NewTime(born)}}
+		for i, p := range phases {
+			vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
+				kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{Phase: p,
+					PhaseTransitionTimestamp: metav1.NewTime(born.Add(time.Duration(i*i) * time.Second))})
+		}
+		return vmi
+	}
+	first := reached(kubevirt.Pending)
+	second := reached(kubevirt.Pending, kubevirt.Scheduling, kubevirt.Scheduled, kubevirt.Running)
+	end := reached(kubevirt.Pending, kubevirt.Scheduling, kubevirt.Scheduled, kubevirt.Running, kubevirt.Succeeded)
+	deleted := metav1.NewTime(born.Add(12 * time.Second))
+	end.DeletionTimestamp = &deleted
+	m.observe(first, second)
+	m.observe(second, second)
+	m.observe(second, end)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	sums := map[string]map[string]float64{}
+	for _, family := range families {
+		sums[family.GetName()] = map[string]float64{}
+		for _, metric := range family.GetMetric() {
+			require.Equal(t, uint64(1), metric.GetHistogram().GetSampleCount())
+			var labels []string
+			for _, l := range metric.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			sums[family.GetName()][strings.Join(labels, "→")] = metric.GetHistogram().GetSampleSum()
+		}
+	}
+	require.Equal(t, map[string]map[string]float64{
+		"kubevirt_vmi_phase_transition_time_seconds": {"Pending→Scheduling": 1, "Scheduling→Scheduled": 3,
+			"Scheduled→Running": 5, "Running→Succeeded": 7},
+		"kubevirt_vmi_phase_transition_time_from_creation_seconds": {"Scheduling": 1, "Scheduled": 4, "Running": 9,
+			"Succeeded": 16},
+		"kubevirt_vmi_phase_transition_time_from_deletion_seconds": {"Succeeded": 4},
+	}, sums)
+}
