@@ -1,0 +1,3 @@
+// Package metrics holds docs/metrics.md to what the processes register: each package that has metrics compares its
+// registry with its rows on the page, and the alerts and the dashboard may name nothing else.
+package metrics
