@@ -86,6 +86,9 @@ func (e *instance) Details(p entity.Plan) string {
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
 		return b.String()
 	}
+	if where := legs(s.PhaseTimes); where != "" {
+		b.WriteString("\n\n" + where)
+	}
 	if m := s.Migration; s.moving() {
 		fmt.Fprintf(&b, "\n\nVirtualMachineInstanceMigration %s moves its guest to %s.", m.Migration.Name,
 			m.State.TargetNode)

@@ -64,6 +64,8 @@ func kinds() []kind {
 				column("Ready", condition("Ready"), ""),
 				wide(column("Live-Migratable", condition("LiveMigratable"), "")),
 				wide(column("Paused", condition("Paused"), "")),
+				wide(reached("Scheduled")),
+				wide(reached("Running")),
 			},
 		},
 		{
@@ -109,6 +111,13 @@ func scale() *apiextensionsv1.CustomResourceSubresources {
 			LabelSelectorPath:  &selector,
 		},
 	}
+}
+
+// reached is how long ago an instance came to a phase; KubeVirt has no such column. Beside its age they tell where the
+// time of a slow start went.
+func reached(phase string) apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: phase, Type: "date",
+		JSONPath: ".status.phaseTransitionTimestamps[?(@.phase=='" + phase + "')].phaseTransitionTimestamp"}
 }
 
 func condition(name string) string { return ".status.conditions[?(@.type=='" + name + "')].status" }
