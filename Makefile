@@ -138,9 +138,10 @@ define protoc
 endef
 
 .PHONY: generate
-generate: ## Write the generated files anew: the CRDs, the launcher's service, the page of state tables. 30 s.
+generate: ## Write the generated files anew: the CRDs, the launcher's service, the page of state tables, the operator's alerts. 30 s.
 	@cd deploy/crds/gen && go run . generate
 	@go run -trimpath -buildvcs=false ./testsuite/tables/write
+	@go run -trimpath -buildvcs=false ./deploy/monitoring/write
 	$(call protoc,.)
 
 .PHONY: verify

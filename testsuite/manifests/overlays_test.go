@@ -91,3 +91,20 @@ func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
 		}
 	}
 }
+
+// TestMonitoringIsOneFolder: what is scraped, the alerts, and the dashboard with the label that Grafana's sidecar looks
+// for.
+func TestMonitoringIsOneFolder(t *testing.T) {
+	kinds := map[string]map[string]any{}
+	for _, o := range rendered(t, "monitoring") {
+		kind, _ := o["kind"].(string)
+		kinds[kind] = o
+		require.Equal(t, "virtflow", o["metadata"].(map[string]any)["namespace"])
+	}
+	require.Len(t, kinds, 3)
+	require.Contains(t, kinds, "PodMonitor")
+	require.Contains(t, kinds, "PrometheusRule")
+	config := kinds["ConfigMap"]
+	require.Equal(t, map[string]any{"grafana_dashboard": "1"}, config["metadata"].(map[string]any)["labels"])
+	require.Contains(t, config["data"], "virtflow.json")
+}

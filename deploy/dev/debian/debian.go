@@ -25,9 +25,9 @@ func Cluster() []string {
 func Postgres() []string { return []string{"postgresql"} }
 
 // Test are the packages that compiling everything and running the tests needs:
-// the launcher links against libvirt.
+// the launcher links against libvirt, and Prometheus's promtool checks the alerts.
 func Test() []string {
-	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
+	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config", "prometheus"}
 }
 
 // Launcher are the packages that running the launcher's image on the machine itself, without a cluster, needs.

@@ -1,0 +1,229 @@
+package monitoring_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtflow/virtflow/deploy/monitoring"
+	"github.com/virtflow/virtflow/testsuite/metrics"
+)
+
+const (
+	rulesFile = "rules.yaml"
+	runbooks  = "https://github.com/virtflow/virtflow/blob/main/docs/runbooks.md#"
+)
+
+type rule struct {
+	Alert       string            `json:"alert"`
+	Record      string            `json:"record"`
+	Expr        string            `json:"expr"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func rules(t *testing.T) (out []rule) {
+	t.Helper()
+	content, err := os.ReadFile(rulesFile)
+	require.NoError(t, err)
+	var file struct {
+		Groups []struct {
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	}
+	require.NoError(t, yaml.Unmarshal(content, &file))
+	for _, g := range file.Groups {
+		out = append(out, g.Rules...)
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// TestPromtool lets Prometheus itself read the rules, and raise each alert.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	require.NoError(t, err, "make test installs it, with Debian's package prometheus")
+	for _, what := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", "rules_test.yaml"}} {
+		said, err := exec.CommandContext(t.Context(), promtool, what...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	}
+	tests, err := os.ReadFile("rules_test.yaml")
+	require.NoError(t, err)
+	for _, r := range rules(t) {
+		if r.Alert != "" {
+			require.Regexp(t, regexp.MustCompile(`alertname: `+r.Alert+`\n +exp_alerts:`), string(tests),
+				"no test raises it")
+		}
+	}
+}
+
+// TestTheOperatorsRulesAreTheSame as the plain ones.
+func TestTheOperatorsRulesAreTheSame(t *testing.T) {
+	plain, err := os.ReadFile(rulesFile)
+	require.NoError(t, err)
+	want, err := monitoring.PrometheusRule(plain)
+	require.NoError(t, err)
+	have, err := os.ReadFile("prometheusrule.yaml")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(have), "run make generate")
+	var object, file struct {
+		Spec   any `json:"spec"`
+		Groups any `json:"groups"`
+	}
+	require.NoError(t, yaml.Unmarshal(have, &object))
+	require.NoError(t, yaml.Unmarshal(plain, &file))
+	require.Equal(t, map[string]any{"groups": file.Groups}, object.Spec)
+}
+
+// TestEveryAlertHasItsRunbook, and every runbook its alert.
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	page, err := os.ReadFile("../../docs/runbooks.md")
+	require.NoError(t, err)
+	var want, have []string
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		want = append(want, r.Alert)
+		require.Equal(t, runbooks+strings.ToLower(r.Alert), r.Annotations["runbook_url"])
+		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		require.NotEmpty(t, r.Annotations["description"], r.Alert)
+		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
+	}
+	for line := range strings.Lines(string(page)) {
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			have = append(have, strings.TrimSpace(name))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	require.Equal(t, want, have)
+}
+
+// TestWhatIsAskedForExists: a metric, recorded or of a process, stands behind each name in the alerts, the recording
+// rules and the dashboard.
+func TestWhatIsAskedForExists(t *testing.T) {
+	page, err := metrics.Page()
+	require.NoError(t, err)
+	known := map[string]string{}
+	for _, m := range page {
+		known[m.Name] = m.Type
+	}
+	// Go's collectors have them; the tests of client_golang say so.
+	known["process_cpu_seconds_total"], known["process_resident_memory_bytes"] = "counter", "gauge"
+	var asked []string
+	for _, r := range rules(t) {
+		asked = append(asked, r.Expr)
+		if r.Record != "" {
+			known[r.Record] = "gauge"
+		}
+	}
+	asked = append(asked, dashboard(t)...)
+	for _, expr := range asked {
+		for _, name := range names(expr) {
+			require.True(t, exists(known, name), "there is no metric %s, asked for by %s", name, expr)
+		}
+	}
+	require.False(t, exists(known, "virtflow_crdwatch_laeder"))
+	require.False(t, exists(known, "virtflow_crdwatch_leader_bucket"), "it is no histogram")
+	require.Equal(t, []string{"a_total", "b", "c:d"},
+		names(`sum by (x, y) (rate(a_total{l="q_q"}[5m])) / on (z) b > bool 5 or time() - c:d offset 5m`))
+}
+
+func exists(known map[string]string, name string) bool {
+	if kind, ok := known[name]; ok {
+		return kind != "histogram"
+	}
+	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && known[base] == "histogram" {
+			return true
+		}
+	}
+	return false
+}
+
+// names are those of the metrics in an expression: what is neither in quotes, braces, brackets or a list of labels, nor
+// a number, a function or a keyword.
+func names(expr string) (out []string) {
+	for _, not := range []string{`"[^"]*"`, `\{[^}]*\}`, `\[[^\]]*\]`,
+		`\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`, `\boffset\s+\w+`, `\b\w+\s*\(`} {
+		expr = regexp.MustCompile(not).ReplaceAllString(expr, " ")
+	}
+	for _, word := range regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`).FindAllString(expr, -1) {
+		if !slices.Contains([]string{"and", "or", "unless", "bool", "sum", "max", "min", "by"}, word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// dashboard are the expressions of the panels.
+func dashboard(t *testing.T) (out []string) {
+	t.Helper()
+	content, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var all struct {
+		Panels []struct {
+			Type, Title string
+			Targets     []struct {
+				Expr string `json:"expr"`
+			} `json:"targets"`
+		} `json:"panels"`
+	}
+	require.NoError(t, json.Unmarshal(content, &all))
+	for _, p := range all.Panels {
+		require.True(t, p.Type == "row" || len(p.Targets) > 0, p.Title)
+		for _, target := range p.Targets {
+			require.NotEmpty(t, target.Expr, p.Title)
+			out = append(out, target.Expr)
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// TestTemporalsSDKHasWhatThePageSays: the names are constants of its module, which nobody else can import.
+func TestTemporalsSDKHasWhatThePageSays(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "go.temporal.io/sdk").Output()
+	require.NoError(t, err)
+	file, err := parser.ParseFile(token.NewFileSet(),
+		filepath.Join(strings.TrimSpace(string(dir)), "internal", "common", "metrics", "constants.go"), nil, 0)
+	require.NoError(t, err)
+	known := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			text, err := strconv.Unquote(l.Value)
+			require.NoError(t, err)
+			if strings.HasPrefix(text, "_") { // said of requests
+				text = "request" + text
+			}
+			known["temporal_"+text] = true
+		}
+		return true
+	})
+	page, err := metrics.Page()
+	require.NoError(t, err)
+	n := 0
+	for _, m := range page {
+		if m.Package != "go.temporal.io/sdk" {
+			continue
+		}
+		n++
+		suffix := map[string]string{"counter": "_total", "histogram": "_seconds"}[m.Type]
+		name, ok := strings.CutSuffix(m.Name, suffix)
+		require.True(t, ok && known[name], m.Name)
+	}
+	require.NotZero(t, n)
+}
