@@ -1,7 +1,10 @@
 package launcher
 
 import (
+	"fmt"
 	"path/filepath"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -44,6 +47,15 @@ func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-seria
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
 
+// usbRedirection are the sockets for callers' USB devices.
+func (c Config) usbRedirection() []string {
+	var out []string
+	for i := range kubevirtv1.UsbClientPassthroughMaxNumberOf {
+		out = append(out, filepath.Join(c.Private, fmt.Sprintf("virt-usbredir-%d", i)))
+	}
+	return out
+}
+
 // state is where that is.
 func (c Config) state() state.Claim {
 	return state.Claim{Root: c.State, Link: filepath.Join(c.Private, "state")}
@@ -57,7 +69,8 @@ func (c Config) migration() string { return filepath.Join(c.Private, "mig") }
 
 // devices are those of the guest that callers may be connected with.
 func (c Config) devices() *attach.Devices {
-	return attach.NewDevices(map[rpc.Device]string{
-		rpc.Device_DEVICE_SERIAL_CONSOLE: c.serial(), rpc.Device_DEVICE_VNC: c.vnc(),
+	return attach.NewDevices(map[rpc.Device][]string{
+		rpc.Device_DEVICE_SERIAL_CONSOLE: {c.serial()}, rpc.Device_DEVICE_VNC: {c.vnc()},
+		rpc.Device_DEVICE_USB_REDIRECTION: c.usbRedirection(),
 	})
 }

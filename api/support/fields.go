@@ -194,6 +194,7 @@ func devices() []Field {
 		{Path: "domain.devices.watchdog.name"},
 		{Path: "domain.devices.watchdog.i6300esb.action"},
 		{Path: "domain.devices.useVirtioTransitional"},
+		{Path: "domain.devices.clientPassthrough"},
 		{Path: "domain.devices.disableHotplug"},
 		{Path: "domain.devices.blockMultiQueue"},
 		{Path: "domain.devices.autoattachSerialConsole"},

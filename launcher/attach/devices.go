@@ -30,19 +30,22 @@ var (
 
 // Devices are those of one guest. They are safe for concurrent use.
 type Devices struct {
-	sockets map[rpc.Device]string
-	// opening has, for each device, one while somebody connects with it: of two newcomers each sees the other.
-	opening map[rpc.Device]chan struct{}
+	sockets map[rpc.Device][]string
+	// opening has, for each socket, one while somebody connects with it: of two newcomers each sees the other.
+	opening map[string]chan struct{}
 
 	mu      sync.Mutex // held for moments only
-	current map[rpc.Device]*Session
+	current map[string]*Session
 }
 
-// NewDevices takes the sockets that QEMU serves.
-func NewDevices(sockets map[rpc.Device]string) *Devices {
-	d := &Devices{sockets: sockets, opening: map[rpc.Device]chan struct{}{}, current: map[rpc.Device]*Session{}}
-	for device := range sockets {
-		d.opening[device] = make(chan struct{}, 1)
+// NewDevices takes the sockets that QEMU serves. A device with several has room for as many sessions, of which none
+// ends another.
+func NewDevices(sockets map[rpc.Device][]string) *Devices {
+	d := &Devices{sockets: sockets, opening: map[string]chan struct{}{}, current: map[string]*Session{}}
+	for _, of := range sockets {
+		for _, socket := range of {
+			d.opening[socket] = make(chan struct{}, 1)
+		}
 	}
 	return d
 }
@@ -52,23 +55,33 @@ func NewDevices(sockets map[rpc.Device]string) *Devices {
 type Session struct {
 	net.Conn
 	devices   *Devices
-	device    rpc.Device
+	socket    string
 	takenOver bool // guarded by devices.mu
 }
 
 // Open starts a session; the caller closes it. The error is ErrBusy, or wraps ErrNoDevice.
 func (d *Devices) Open(ctx context.Context, device rpc.Device, preserve bool) (*Session, error) {
-	socket, ok := d.sockets[device]
-	if !ok {
+	sockets := d.sockets[device]
+	if len(sockets) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoDevice, device)
 	}
+	preserve = preserve || len(sockets) > 1
+	for _, socket := range sockets {
+		if s, err := d.open(ctx, socket, preserve); !errors.Is(err, ErrBusy) {
+			return s, err
+		}
+	}
+	return nil, ErrBusy
+}
+
+func (d *Devices) open(ctx context.Context, socket string, preserve bool) (*Session, error) {
 	select {
-	case d.opening[device] <- struct{}{}:
-		defer func() { <-d.opening[device] }()
+	case d.opening[socket] <- struct{}{}:
+		defer func() { <-d.opening[socket] }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrNoDevice, ctx.Err())
 	}
-	if !d.free(device, preserve) {
+	if !d.free(socket, preserve) {
 		return nil, ErrBusy
 	}
 	// QEMU is on this machine: it connects at once or not at all, and a serial port takes its next client when the one
@@ -77,18 +90,18 @@ func (d *Devices) Open(ctx context.Context, device rpc.Device, preserve bool) (*
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDevice, err)
 	}
-	s := &Session{Conn: conn, devices: d, device: device}
+	s := &Session{Conn: conn, devices: d, socket: socket}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.current[device] = s
+	d.current[socket] = s
 	return s, nil
 }
 
-// free ends the session that a device has, unless that is to be preserved: then it says no.
-func (d *Devices) free(device rpc.Device, preserve bool) bool {
+// free ends the session that a socket has, unless that is to be preserved: then it says no.
+func (d *Devices) free(socket string, preserve bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	older := d.current[device]
+	older := d.current[socket]
 	switch {
 	case older == nil:
 		return true
@@ -97,7 +110,7 @@ func (d *Devices) free(device rpc.Device, preserve bool) bool {
 	}
 	older.takenOver = true
 	older.Conn.Close()
-	delete(d.current, device)
+	delete(d.current, socket)
 	return true
 }
 
@@ -122,8 +135,8 @@ func connect(ctx context.Context, socket string) (net.Conn, error) {
 func (s *Session) Close() error {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
-	if s.devices.current[s.device] == s {
-		delete(s.devices.current, s.device)
+	if s.devices.current[s.socket] == s {
+		delete(s.devices.current, s.socket)
 	}
 	return s.Conn.Close() //nolint:wrapcheck // says what it is
 }

@@ -29,7 +29,9 @@ func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
 	l, err := net.Listen("unix", vnc)
 	require.NoError(t, err)
 	defer l.Close()
-	d := attach.NewDevices(map[rpc.Device]string{rpc.Device_DEVICE_SERIAL_CONSOLE: full(t), rpc.Device_DEVICE_VNC: vnc})
+	d := attach.NewDevices(map[rpc.Device][]string{
+		rpc.Device_DEVICE_SERIAL_CONSOLE: {full(t)}, rpc.Device_DEVICE_VNC: {vnc},
+	})
 	older, err := d.Open(t.Context(), rpc.Device_DEVICE_SERIAL_CONSOLE, false)
 	require.NoError(t, err)
 
@@ -54,4 +56,31 @@ func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
 	require.Empty(t, waiting, "all that was while the console waited")
 	cancel()
 	require.ErrorIs(t, <-waiting, attach.ErrNoDevice)
+}
+
+func TestEachCallerHasAFreePort(t *testing.T) {
+	dir := t.TempDir()
+	var ports []string
+	for _, name := range []string{"a", "b"} {
+		l, err := net.Listen("unix", filepath.Join(dir, name))
+		require.NoError(t, err)
+		defer l.Close()
+		ports = append(ports, l.Addr().String())
+	}
+	d := attach.NewDevices(map[rpc.Device][]string{rpc.Device_DEVICE_USB_REDIRECTION: ports})
+	first, err := d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)
+	require.NoError(t, err)
+	require.Equal(t, ports[0], first.RemoteAddr().String())
+	second, err := d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)
+	require.NoError(t, err)
+	require.Equal(t, ports[1], second.RemoteAddr().String())
+	_, err = d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)
+	require.ErrorIs(t, err, attach.ErrBusy, "nobody is sent away for a newcomer")
+	require.NoError(t, first.Err())
+	require.NoError(t, first.Close())
+	again, err := d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)
+	require.NoError(t, err)
+	require.Equal(t, ports[0], again.RemoteAddr().String())
+	require.NoError(t, again.Close())
+	require.NoError(t, second.Close())
 }

@@ -27,8 +27,12 @@ const (
 // MoveCursor moves the guest's pointer into a corner of its screen, as KubeVirt does, which wakes a dark screen.
 // Sessions are not disturbed: it shares the screen with them.
 func (d *Devices) MoveCursor(ctx context.Context) error {
+	sockets := d.sockets[rpc.Device_DEVICE_VNC]
+	if len(sockets) == 0 {
+		return fmt.Errorf("%w: %s", ErrNoDevice, rpc.Device_DEVICE_VNC)
+	}
 	dialer := net.Dialer{Timeout: wakeTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", d.sockets[rpc.Device_DEVICE_VNC])
+	conn, err := dialer.DialContext(ctx, "unix", sockets[0])
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDevice, err)
 	}

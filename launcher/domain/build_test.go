@@ -43,6 +43,7 @@ func input(vmi *v1.VirtualMachineInstance) domain.Input {
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/run/virtflow/private/virt-serial0",
 			SerialLog: "/run/virtflow/private/virt-serial0.log",
 			VNC:       "/run/virtflow/private/virt-vnc", Agent: "/run/virtflow/private/virt-agent",
+			USB:   []string{"/run/virtflow/private/virt-usbredir-0", "/run/virtflow/private/virt-usbredir-1"},
 			NVRAM: "/run/virtflow/state/nvram/VARS.fd", TPM: "/run/virtflow/state/swtpm/tpm2",
 		},
 	}
@@ -86,6 +87,7 @@ func TestGolden(t *testing.T) {
 			"inputs":[{"type":"tablet","bus":"virtio","name":"t"}],"watchdog":{"name":"w","i6300esb":{}}}}}`,
 			annotations: map[string]string{v1.PlacePCIDevicesOnRootComplex: "true", v1.DisablePCIHole64: "true",
 				v1.FreePageReportingDisabledAnnotation: "true"}},
+		"usb-of-callers": {spec: `{"domain":{` + guest + `,"devices":{"clientPassthrough":{}}}}`},
 		"headless": {spec: `{"domain":{"resources":{"requests":{"memory":"64Mi","cpu":"1500m"}},"devices":{"autoattachGraphicsDevice":false,
 			"autoattachSerialConsole":false,"autoattachMemBalloon":false,"disableHotplug":true}}}`},
 		"efi-and-devices": {spec: `{"startStrategy":"Paused","domain":{` + guest + `,"rebootPolicy":"Terminate","cpu":{"model":"Skylake-Client","features":[{"name":"vmx","policy":"disable"}]},

@@ -59,6 +59,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
 		}}
 	}
+	list.RedirDevs = redirections(spec, in.Paths.USB)
 	list.Inputs = inputs(spec)
 	list.Watchdogs = watchdogs(spec.Devices.Watchdog)
 	list.Sounds = sounds(spec.Devices.Sound)
@@ -69,6 +70,18 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			panicDevice.Model = string(*p.Model)
 		}
 		list.Panics = append(list.Panics, panicDevice)
+	}
+	return list
+}
+
+// redirections are ports for USB devices of whoever connects with their sockets.
+func redirections(spec *v1.DomainSpec, sockets []string) []libvirtxml.DomainRedirDev {
+	if spec.Devices.ClientPassthrough == nil {
+		return nil
+	}
+	list := make([]libvirtxml.DomainRedirDev, 0, len(sockets))
+	for _, s := range sockets {
+		list = append(list, libvirtxml.DomainRedirDev{Bus: "usb", Source: unixSource(s)})
 	}
 	return list
 }
@@ -96,7 +109,7 @@ func controllers(vmi *v1.VirtualMachineInstance) []libvirtxml.DomainController {
 }
 
 func needsUSB(spec *v1.DomainSpec) bool {
-	if hasBus(spec, "usb") {
+	if hasBus(spec, "usb") || spec.Devices.ClientPassthrough != nil {
 		return true
 	}
 	for _, i := range spec.Devices.Inputs {

@@ -72,12 +72,13 @@ type Interface struct {
 // Paths are the places in the launcher's file system that the domain refers to.
 type Paths struct {
 	Emulator  string
-	Serial    string // socket of the first serial port
-	SerialLog string // everything that the guest writes to it
-	VNC       string // socket
-	Agent     string // socket of the guest agent's channel
-	NVRAM     string // file with the variables of a firmware that is to remember them
-	TPM       string // directory of a TPM that is to remember
+	Serial    string   // socket of the first serial port
+	SerialLog string   // everything that the guest writes to it
+	VNC       string   // socket
+	USB       []string // sockets of the ports for callers' USB devices, if the guest is to have such
+	Agent     string   // socket of the guest agent's channel
+	NVRAM     string   // file with the variables of a firmware that is to remember them
+	TPM       string   // directory of a TPM that is to remember
 }
 
 // InvalidError says which part of a VMI cannot be built into a domain. Trying again does not help.

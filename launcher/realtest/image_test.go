@@ -4,6 +4,7 @@ package realtest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -48,4 +49,13 @@ func unpackImages() (roots map[string]string, err error) {
 	}
 	// A kubelet lays the pod's own over it.
 	return roots, os.WriteFile(filepath.Join(roots["launcher"], "etc/hosts"), nil, 0o644) //nolint:gosec // see above
+}
+
+// TestTheEmulatorHasItsModules: devices that are not part of QEMU's program, and that guests may have.
+func TestTheEmulatorHasItsModules(t *testing.T) {
+	out, err := exec.Command("chroot", image(t, "launcher"), "/usr/bin/qemu-system-x86_64", "-device", "help").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, device := range []string{"virtio-vga", "usb-host", "usb-redir"} {
+		require.Contains(t, string(out), `name "`+device+`"`)
+	}
 }

@@ -135,6 +135,24 @@ func TestWithoutSerialPortAndScreen(t *testing.T) {
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
 }
 
+// TestUSBDevicesOfCallers: QEMU greets each that brings one, while there are ports.
+func TestUSBDevicesOfCallers(t *testing.T) {
+	turns.Take(t, 3)
+	p := newPod(t, vmi(func(spec map[string]any) {
+		spec["domain"].(map[string]any)["devices"].(map[string]any)["clientPassthrough"] = map[string]any{}
+	}))
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(t, err)
+	for range 4 {
+		expect(t, p.attach(rpc.Device_DEVICE_USB_REDIRECTION), "qemu usb-redir guest")
+	}
+	s, err := p.client.Attach(p.context())
+	require.NoError(t, err)
+	require.NoError(t, s.Send(&rpc.AttachRequest{Device: rpc.Device_DEVICE_USB_REDIRECTION}))
+	_, err = s.Recv()
+	require.Equal(t, codes.AlreadyExists, status.Code(err), "%v", err)
+}
+
 func TestGuestDetails(t *testing.T) {
 	turns.Take(t, 7)
 	p := newPod(t, vmi(nil))

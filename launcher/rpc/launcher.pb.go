@@ -205,6 +205,8 @@ const (
 	Device_DEVICE_UNSPECIFIED    Device = 0
 	Device_DEVICE_SERIAL_CONSOLE Device = 1
 	Device_DEVICE_VNC            Device = 2
+	// There are several ports: each session has one of its own.
+	Device_DEVICE_USB_REDIRECTION Device = 3
 )
 
 // Enum value maps for Device.
@@ -213,11 +215,13 @@ var (
 		0: "DEVICE_UNSPECIFIED",
 		1: "DEVICE_SERIAL_CONSOLE",
 		2: "DEVICE_VNC",
+		3: "DEVICE_USB_REDIRECTION",
 	}
 	Device_value = map[string]int32{
-		"DEVICE_UNSPECIFIED":    0,
-		"DEVICE_SERIAL_CONSOLE": 1,
-		"DEVICE_VNC":            2,
+		"DEVICE_UNSPECIFIED":     0,
+		"DEVICE_SERIAL_CONSOLE":  1,
+		"DEVICE_VNC":             2,
+		"DEVICE_USB_REDIRECTION": 3,
 	}
 )
 
@@ -1129,8 +1133,10 @@ type Domain struct {
 	Migration *MigrationProgress `protobuf:"bytes,12,opt,name=migration,proto3" json:"migration,omitempty"`
 	// access_credentials says how those that the guest's agent sets are; absent: there are none, or it is not known yet.
 	AccessCredentials *AccessCredentials `protobuf:"bytes,13,opt,name=access_credentials,json=accessCredentials,proto3" json:"access_credentials,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// problem is what the guest does without until it is started again; empty: nothing.
+	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Domain) Reset() {
@@ -1252,6 +1258,13 @@ func (x *Domain) GetAccessCredentials() *AccessCredentials {
 		return x.AccessCredentials
 	}
 	return nil
+}
+
+func (x *Domain) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
 }
 
 type AccessCredentials struct {
@@ -4286,7 +4299,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\vdestination\x18\x01 \x01(\tR\vdestination\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\"\x12\n" +
 	"\x10GetDomainRequest\"\x0e\n" +
-	"\fWatchRequest\"\xa8\x05\n" +
+	"\fWatchRequest\"\xc2\x05\n" +
 	"\x06Domain\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\x05state\x18\x02 \x01(\x0e2!.virtflow.launcher.v1.DomainStateR\x05state\x12\x16\n" +
@@ -4303,7 +4316,8 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	" \x01(\bR\x06frozen\x12D\n" +
 	"\fpause_reason\x18\v \x01(\x0e2!.virtflow.launcher.v1.PauseReasonR\vpauseReason\x12E\n" +
 	"\tmigration\x18\f \x01(\v2'.virtflow.launcher.v1.MigrationProgressR\tmigration\x12V\n" +
-	"\x12access_credentials\x18\r \x01(\v2'.virtflow.launcher.v1.AccessCredentialsR\x11accessCredentials\"A\n" +
+	"\x12access_credentials\x18\r \x01(\v2'.virtflow.launcher.v1.AccessCredentialsR\x11accessCredentials\x12\x18\n" +
+	"\aproblem\x18\x0e \x01(\tR\aproblem\"A\n" +
 	"\x11AccessCredentials\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xa5\x01\n" +
@@ -4536,12 +4550,13 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x15PAUSE_REASON_IO_ERROR\x10\x02\x12\x19\n" +
 	"\x15PAUSE_REASON_NO_SPACE\x10\x03\x12\x1a\n" +
 	"\x16PAUSE_REASON_MIGRATION\x10\x04\x12\x16\n" +
-	"\x12PAUSE_REASON_OTHER\x10\x05*K\n" +
+	"\x12PAUSE_REASON_OTHER\x10\x05*g\n" +
 	"\x06Device\x12\x16\n" +
 	"\x12DEVICE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
 	"\n" +
-	"DEVICE_VNC\x10\x02*\xd5\x01\n" +
+	"DEVICE_VNC\x10\x02\x12\x1a\n" +
+	"\x16DEVICE_USB_REDIRECTION\x10\x03*\xd5\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x15\n" +

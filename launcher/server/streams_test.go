@@ -69,9 +69,9 @@ func start(t *testing.T, g server.Guest) *rig {
 			r.guest <- c
 		}
 	}()
-	g.Devices = attach.NewDevices(map[rpc.Device]string{
-		rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(dir, "serial"),
-		rpc.Device_DEVICE_VNC:            filepath.Join(dir, "nobody"),
+	g.Devices = attach.NewDevices(map[rpc.Device][]string{
+		rpc.Device_DEVICE_SERIAL_CONSOLE: {filepath.Join(dir, "serial")},
+		rpc.Device_DEVICE_VNC:            {filepath.Join(dir, "nobody")},
 	})
 	g.Details = agent.NewDetails(g.Agent)
 	s := server.New("test", nil, domainstate.New(), g)

@@ -71,6 +71,8 @@ type Chain struct {
 	URL string
 	// Serial and VNC have what QEMU accepts at its sockets.
 	Serial, VNC chan net.Conn
+	// USB have what is accepted at the two ports for callers' USB devices.
+	USB [2]chan net.Conn
 	// AccessAddress is the node worker's, Certificates are those of its clients.
 	AccessAddress string
 	Certificates  *certificates.Access
@@ -150,6 +152,8 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	require.NoError(t, os.Symlink(filepath.Dir(socket), filepath.Join(short, "s")))
 	c.Serial, c.VNC = device(t, filepath.Join(short, "serial")), device(t, filepath.Join(short, "vnc"))
+	usb := []string{filepath.Join(short, "usb0"), filepath.Join(short, "usb1")}
+	c.USB = [2]chan net.Conn{device(t, usb[0]), device(t, usb[1])}
 	answers := channel(func(command string) (string, error) {
 		if o.Agent == nil {
 			return "", errors.New("the agent does not answer")
@@ -159,9 +163,10 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 	s := server.New("test", nil, domainstate.New(), server.Guest{
 		Agent: answers, Details: agent.NewDetails(answers),
 		Screen: screen(o.Picture),
-		Devices: attach.NewDevices(map[rpc.Device]string{
-			rpc.Device_DEVICE_SERIAL_CONSOLE: filepath.Join(short, "serial"),
-			rpc.Device_DEVICE_VNC:            filepath.Join(short, "vnc"),
+		Devices: attach.NewDevices(map[rpc.Device][]string{
+			rpc.Device_DEVICE_SERIAL_CONSOLE:  {filepath.Join(short, "serial")},
+			rpc.Device_DEVICE_VNC:             {filepath.Join(short, "vnc")},
+			rpc.Device_DEVICE_USB_REDIRECTION: usb,
 		}),
 	})
 	require.NoError(t, s.Listen(filepath.Join(short, "s", filepath.Base(socket))))

@@ -46,6 +46,7 @@ func xml(
 		FileSystems: fileSystems(launched), ACPITables: acpiTables(launched),
 		Paths: domain.Paths{
 			Emulator: "/usr/bin/qemu-system-x86_64", Serial: "/serial", SerialLog: "/serial.log", VNC: "/vnc",
+			USB:   []string{"/usb0", "/usb1", "/usb2", "/usb3"},
 			Agent: "/agent", NVRAM: "/nvram", TPM: "/tpm",
 		},
 	})

@@ -62,8 +62,8 @@ spec:
       domain: {memory: {guest: 128Mi}, devices: {%s}}
 `, ns, strategy, extra)
 	}
-	_, err := tryWith(manifest("clientPassthrough: {}", "Always"), "create", "-f", "-")
-	require.ErrorContains(t, err, "spec.template.spec.domain.devices.clientPassthrough")
+	_, err := tryWith(manifest("disks: [{name: c, cdrom: {bus: sata, tray: open}}]", "Always"), "create", "-f", "-")
+	require.ErrorContains(t, err, "spec.template.spec.domain.devices.disks[0].cdrom.tray")
 	require.ErrorContains(t, err, "not supported yet")
 	_, err = tryWith(manifest("", "WaitAsReceiver"), "create", "-f", "-")
 	require.ErrorContains(t, err, "spec.runStrategy")

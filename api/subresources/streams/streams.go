@@ -130,8 +130,8 @@ func (s *Streams) vnc(w http.ResponseWriter, r *subresources.Request) error {
 	return s.bytes(w, r, "vnc", screenCheck, wire.VNC, query)
 }
 
-func (s *Streams) usbRedir(_ http.ResponseWriter, r *subresources.Request) error {
-	return s.refuse(r, usbCheck, "USB redirection is not supported yet.")
+func (s *Streams) usbRedir(w http.ResponseWriter, r *subresources.Request) error {
+	return s.bytes(w, r, "usbredir", usbCheck, wire.USBRedir, nil)
 }
 
 func (s *Streams) vsock(_ http.ResponseWriter, r *subresources.Request) error {

@@ -282,6 +282,28 @@ func TestPortForward(t *testing.T) {
 	}
 }
 
+// TestUSBDevicesOfCallers: each has a port of the guest's, and nobody's is taken away.
+func TestUSBDevicesOfCallers(t *testing.T) {
+	vmi := chain.Running()
+	vmi.Spec.Domain.Devices.ClientPassthrough = &kubevirtv1.ClientPassthroughDevices{}
+	c := newChain(t, chain.Options{Objects: []client.Object{vmi}})
+	var all []*websocket.Conn
+	for _, at := range c.USB {
+		all = append(all, open(t, c, "/web/vmi/usbredir"))
+		port := <-at
+		defer port.Close()
+		go func() { _, _ = io.Copy(port, port) }()
+	}
+	none, code, body := c.Dial(t, "/web/vmi/usbredir", "anna")
+	require.Nil(t, none)
+	require.Equal(t, 503, code, body)
+	require.Contains(t, body, "each of the guest's ports for USB devices is in use")
+	for _, conn := range all {
+		require.NoError(t, conn.WriteMessage(websocket.BinaryMessage, []byte("a stick")))
+		require.Equal(t, "a stick", string(said(t, conn, 7)), "nobody's is taken away")
+	}
+}
+
 func TestStatesThatAreRefused(t *testing.T) {
 	no, yes := false, true
 	for name, c := range map[string]struct {
@@ -315,9 +337,10 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"paused": {paused, "portforward/22", 409, "VMI is paused"},
 		"port, ended": {phase(kubevirtv1.Succeeded), "portforward/22", 400,
 			"Unable to connect to VirtualMachineInstance because phase is Succeeded instead of Running or Scheduled"},
-		"usb is unsupported": {func(v *kubevirtv1.VirtualMachineInstance) {
+		"usb, not running": {func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Spec.Domain.Devices.ClientPassthrough = &kubevirtv1.ClientPassthroughDevices{}
-		}, "usbredir", 501, "USB redirection is not supported yet."},
+			v.Status.Phase = kubevirtv1.Scheduled
+		}, "usbredir", 400, "VMI is not running"},
 		"vsock is unsupported": {func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Spec.Domain.Devices.AutoattachVSOCK = &yes
 		}, "vsock", 501, "VSOCK is not supported yet."},

@@ -39,6 +39,8 @@ func launcherPrograms() []string {
 		qemu + "hw-display-virtio-gpu.so",
 		qemu + "hw-display-virtio-gpu-pci.so",
 		qemu + "hw-display-virtio-vga.so",
+		// Of USB, devices of the host (hostDevices) and of callers (clientPassthrough).
+		qemu + "hw-usb-host.so", qemu + "hw-usb-redirect.so",
 		// A TPM: libvirt runs swtpm, and swtpm_setup for its certificates, which these make.
 		"/usr/bin/swtpm", "/usr/bin/swtpm_ioctl", "/usr/bin/swtpm_setup", "/usr/bin/swtpm_localca",
 		"/usr/bin/swtpm_cert", "/usr/bin/certtool",

@@ -25,6 +25,7 @@ const (
 	PatternConsole     = prefix + "console"
 	PatternVNC         = prefix + "vnc"
 	PatternScreenshot  = prefix + "vnc/screenshot"
+	PatternUSBRedir    = prefix + "usbredir"
 	PatternPortForward = prefix + "portforward/{port}/{protocol}"
 	PatternDetails     = prefix + "guest"
 )
@@ -34,6 +35,7 @@ const (
 	Console    = "console"
 	VNC        = "vnc"
 	Screenshot = "vnc/screenshot"
+	USBRedir   = "usbredir"
 	Details    = "guest"
 )
 

@@ -166,7 +166,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
 		wire.PatternConsole: {"console", s.console}, wire.PatternVNC: {"vnc", s.vnc},
-		wire.PatternScreenshot:  {"screenshot", s.screenshot},
+		wire.PatternScreenshot: {"screenshot", s.screenshot}, wire.PatternUSBRedir: {"usbredir", s.usbRedir},
 		wire.PatternPortForward: {"portforward", s.portForward}, wire.PatternDetails: {kindDetails, s.details},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, h) })

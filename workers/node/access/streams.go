@@ -31,6 +31,15 @@ func (s *Server) vnc(w http.ResponseWriter, r *http.Request, l Launcher) error {
 	return s.attach(w, r, l, rpc.Device_DEVICE_VNC, r.URL.Query().Get(wire.PreserveSession) == "true")
 }
 
+// usbRedir answers as KubeVirt where each of the guest's ports has somebody's device.
+func (s *Server) usbRedir(w http.ResponseWriter, r *http.Request, l Launcher) error {
+	err := s.attach(w, r, l, rpc.Device_DEVICE_USB_REDIRECTION, false)
+	if f, ok := errors.AsType[*failure](err); ok && f.code == http.StatusConflict && f.text == busyText {
+		return &failure{http.StatusServiceUnavailable, "each of the guest's ports for USB devices is in use"}
+	}
+	return err
+}
+
 func (s *Server) attach(w http.ResponseWriter, r *http.Request, l Launcher, device rpc.Device, preserve bool) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
