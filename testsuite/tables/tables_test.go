@@ -70,8 +70,12 @@ func TestAHoleIsFound(t *testing.T) {
 	}
 }
 
-func TestThePageIsWhatTheTablesSay(t *testing.T) {
-	page, err := os.ReadFile("../../docs/lifecycle-tables.md")
-	require.NoError(t, err)
-	require.Equal(t, tables.Markdown(), string(page), "run make generate")
+func TestThePagesAreWhatTheTablesSay(t *testing.T) {
+	for name, text := range map[string]string{
+		"lifecycle-tables.md": tables.Markdown(), "unsupported.md": tables.Unsupported(),
+	} {
+		page, err := os.ReadFile("../../docs/" + name)
+		require.NoError(t, err)
+		require.Equal(t, text, string(page), "run make generate")
+	}
 }

@@ -1,5 +1,5 @@
-// Command write writes the page of state tables, docs/lifecycle-tables.md. It is run in the project's root by make
-// generate.
+// Command write writes the pages of tables: docs/lifecycle-tables.md and docs/unsupported.md. It is run in the project's
+// root by make generate.
 package main
 
 import (
@@ -10,9 +10,12 @@ import (
 )
 
 func main() {
-	const page = "docs/lifecycle-tables.md"
-	if err := os.WriteFile(page, []byte(tables.Markdown()), 0o644); err != nil {
-		fmt.Fprintf(os.Stderr, "writing the page of state tables (run this in the project's root): %v\n", err)
-		os.Exit(1)
+	for page, text := range map[string]string{
+		"docs/lifecycle-tables.md": tables.Markdown(), "docs/unsupported.md": tables.Unsupported(),
+	} {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			fmt.Fprintf(os.Stderr, "writing a page of tables (run this in the project's root): %v\n", err)
+			os.Exit(1)
+		}
 	}
 }

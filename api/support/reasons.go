@@ -1,0 +1,166 @@
+package support
+
+// reason says why fields are unsupported: that of a path, and of all that is below it.
+type reason struct {
+	section, path string
+	why           string
+}
+
+// nothing is the reason of a field whose values are all that KubeVirt has on amd64.
+const nothing = ""
+
+const (
+	inVM            = "VM"
+	inInstance      = "VMI"
+	inConfiguration = "KubeVirt"
+)
+
+// reasons has one for each unsupported field. Of several that fit the first counts.
+func reasons() []reason {
+	var all []reason
+	for _, section := range []struct {
+		name    string
+		reasons [][2]string
+	}{{inVM, whyOfVMs()}, {inInstance, whyOfInstances()}, {inConfiguration, whyOfConfiguration()}} {
+		for _, r := range section.reasons {
+			all = append(all, reason{section: section.name, path: r[0], why: r[1]})
+		}
+	}
+	return all
+}
+
+const (
+	later       = "not built yet"
+	plugLater   = later + ": nothing is plugged into a running guest; name the volume, stop and start the VM"
+	claimLater  = later + ": resource claims reach the pod, and no device of them the guest; use device plugins"
+	noHost      = "on purpose: nothing of its host is given to a guest, and launchers are PodSecurity \"restricted\""
+	removed     = "KubeVirt itself has removed it"
+	otherCPUs   = "guests are amd64"
+	byManifests = "virtflow's processes are deployed by its manifests, which no operator changes: edit those"
+	gone        = "it would change nothing here"
+)
+
+func whyOfVMs() [][2]string {
+	return [][2]string{
+		{"runStrategy", "`WaitAsReceiver` is for moves between clusters, which do not exist here"},
+		{"dataVolumeTemplates", "its status is CDI's to write"},
+		{"instancetype", later + ": write CPU and memory into the template"},
+		{"preference", later + ": write what it prefers into the template"},
+		{"updateVolumesStrategy", later + ": volumes of a running VM are not exchanged; stop it, and change them"},
+	}
+}
+
+func whyOfInstances() [][2]string {
+	return [][2]string{
+		{"architecture", otherCPUs},
+		{"domain.cpu.realtime", "its launcher would need CAP_SYS_NICE, which PodSecurity \"restricted\" refuses"},
+		{"domain.devices.autoattachInputDevice", later + ": name an input in `inputs`"},
+		{"domain.devices.autoattachVSOCK", later + ": no node offers `/dev/vhost-vsock`; use a port of the guest's network"},
+		{"domain.devices.disks[].changedBlockTracking", later + ": there are no incremental backups"},
+		{"domain.devices.disks[].cdrom.tray", "a drive that is open when the guest starts; its guest can open it"},
+		{"domain.devices.disks[].cdrom.bus", nothing},
+		{"domain.devices.disks[].disk.bus", nothing},
+		{"domain.devices.disks[].lun.bus", nothing},
+		{"domain.devices.disks[].lun.reservation", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
+		{"domain.devices.downwardMetrics", noHost},
+		{"domain.devices.gpus[].tag", later + ": a config drive tells the guest of none"},
+		{"domain.devices.gpus", claimLater},
+		{"domain.devices.hostDevices[].tag", later + ": a config drive tells the guest of none"},
+		{"domain.devices.hostDevices", claimLater},
+		{"domain.devices.inputs", nothing},
+		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain beside " +
+			"the launcher; use masquerade, bridge or sriov"},
+		{"domain.devices.interfaces[].macvtap", removed},
+		{"domain.devices.interfaces[].slirp", removed},
+		{"domain.devices.interfaces[].passt", removed},
+		{"domain.devices.interfaces[].passtBinding", "passt makes a user namespace, which RuntimeDefault seccomp refuses; " +
+			"use masquerade"},
+		{"domain.devices.interfaces[].portRanges", later + ": list the ports; without a list all are open"},
+		{"domain.devices.interfaces[].model", nothing},
+		{"domain.devices.interfaces[].state", nothing},
+		{"domain.devices.panicDevices", nothing},
+		{"domain.devices.sound", nothing},
+		{"domain.devices.video", nothing},
+		{"domain.devices.watchdog.diag288", otherCPUs},
+		{"domain.ioThreads", later + ": use the policies shared or auto, or `dedicatedIOThread`"},
+		{"domain.ioThreadsPolicy", later + ": a pool of a given size"},
+		{"domain.launchSecurity", "SEV and TDX need processors that nobody has tried it on"},
+		{"domain.machine", nothing},
+		{"domain.memory.reservedOverhead", later + ": what a launcher may lock follows from its devices"},
+		{"domain.rebootPolicy", nothing},
+		{"evictionStrategy", nothing},
+		{"networks[].resourceClaim", claimLater},
+		{"startStrategy", nothing},
+		{"utilityVolumes", plugLater},
+		{"volumes[].containerPath", "it would give a guest any path of its launcher's"},
+		{"volumes[].dataVolume.hotpluggable", plugLater},
+		{"volumes[].downwardMetrics", noHost},
+		{"volumes[].hostDisk", noHost + "; use a claim, which may be on a local volume"},
+		{"volumes[].memoryDump", plugLater},
+		{"volumes[].persistentVolumeClaim.hotpluggable", plugLater},
+	}
+}
+
+func whyOfConfiguration() [][2]string {
+	const c, d = "configuration.", "configuration.developerConfiguration."
+	return [][2]string{
+		{"certificateRotateStrategy", "certificates are rotated in a rhythm of their own"},
+		{c + "apiConfiguration", byManifests},
+		{c + "architectureConfiguration", otherCPUs},
+		{c + "autoCPULimitNamespaceLabelSelector", later + ": say limits in the VM"},
+		{c + "changedBlockTrackingLabelSelectors", later + ": there are no incremental backups"},
+		{c + "commonInstancetypesDeployment", later + ": there are no instance types"},
+		{c + "confidentialCompute", "SEV and TDX need processors that nobody has tried it on"},
+		{c + "controllerConfiguration", byManifests},
+		{c + "cpuModel", later + ": say the model in the VM"},
+		{c + "cpuRequest", later + ": say requests in the VM"},
+		{c + "defaultRuntimeClass", later + ": launchers run with the cluster's default"},
+		{d + "disabledFeatureGates", "known gates only"},
+		{d + "featureGates", "known gates only; those that would turn on what does not run are refused"},
+		{d + "clusterProfiler", later},
+		{d + "diskVerification", later + ": images are looked at within KubeVirt's default limits"},
+		{d + "logVerbosity", byManifests},
+		{d + "minimumClusterTSCFrequency", later},
+		{d + "minimumReservePVCBytes", later + ": KubeVirt's default is kept free"},
+		{d + "pvcTolerateLessSpaceUpToPercent", later + ": KubeVirt's default is tolerated"},
+		{c + "evictionStrategy", nothing},
+		{c + "handlerConfiguration", byManifests},
+		{c + "hypervisors", "QEMU, by KVM or emulated, is the only one"},
+		{c + "instancetype", later + ": there are no instance types"},
+		{c + "ksmConfiguration", "it changes hosts: set KSM there"},
+		{c + "liveUpdateConfiguration", plugLater},
+		{c + "machineType", nothing},
+		{c + "mediatedDevicesConfiguration", "it changes hosts: have a device plugin make its devices"},
+		{c + "memBalloonStatsPeriod", later + ": the default of 10 s is kept"},
+		{c + "migrations.disableTLS", "guests never move without TLS"},
+		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
+		{c + "migrations.network", later + ": guests move on the pod network"},
+		{c + "migrations.nodeDrainTaintKey", later + ": the key is fixed"},
+		{c + "minCPUModel", later},
+		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
+		{c + "network.defaultNetworkInterface", removed},
+		{c + "network.permitSlirpInterface", removed},
+		{c + "obsoleteCPUModels", later},
+		{c + "ovmfPath", "the launcher's image has its firmware"},
+		{c + "persistentReservationConfiguration", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
+		{c + "roleAggregationStrategy", byManifests},
+		{c + "seccompConfiguration", "launchers have RuntimeDefault, which PodSecurity \"restricted\" asks for"},
+		{c + "selinuxLauncherType", "launchers have their runtime's"},
+		{c + "smbios", later},
+		{c + "supportContainerResources", "the launcher's pod has one container, whose resources follow from the VM"},
+		{c + "supportedGuestAgentVersions", later + ": any agent is asked"},
+		{c + "tlsConfiguration", "TLS 1.3 is what virtflow serves, and 1.2 the least that it speaks to Temporal"},
+		{c + "virtTemplateDeployment", later},
+		{c + "virtualMachineInstancesPerNode", "`--max-devices` of the node workers bounds them"},
+		{c + "virtualMachineOptions", later},
+		{c + "vmRolloutStrategy", nothing},
+		{c + "webhookConfiguration", byManifests},
+		{"customizeComponents", byManifests},
+		{"imagePullPolicy", byManifests}, {"imageRegistry", byManifests}, {"imageTag", byManifests},
+		{"infra", byManifests}, {"workloads", byManifests}, {"productComponent", byManifests},
+		{"productName", byManifests}, {"productVersion", byManifests}, {"synchronizationPort", byManifests},
+		{"monitorAccount", byManifests}, {"monitorNamespace", byManifests}, {"serviceMonitorNamespace", byManifests},
+		{"uninstallStrategy", "it is about KubeVirt's operator; see docs/uninstall.md"},
+		{"workloadUpdateStrategy", nothing},
+	}
+}
