@@ -117,7 +117,7 @@ type Tools struct {
 
 // New makes the launcher of one VMI.
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
-	return &Launcher{
+	l := &Launcher{
 		cfg: cfg, vmi: vmi, log: log,
 		hypervisor: tools.Hypervisor, disks: tools.Disks, daemons: tools.FileSystems, kvm: tools.KVM,
 		machine: lifecycle.New(), domain: domainstate.New(), dhcp: map[string]bool{}, end: func() {},
@@ -129,6 +129,8 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		grants: make(chan targetRequest), withdrawals: make(chan targetRequest),
 		handover: migration.NewHandover(cfg.migration(), cfg.Libvirt, log), digests: map[string][]byte{},
 	}
+	l.daemons.Lost = l.fileSystemLost
+	return l
 }
 
 // Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that
@@ -364,6 +366,17 @@ func (l *Launcher) guestState() credentials.State {
 		Running:   d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING,
 		Connected: d.GetAgentConnected(), Frozen: d.GetFrozen(),
 	}
+}
+
+// fileSystemLost has users hear of a file system that a guest which runs cannot use any more: QEMU does not connect
+// again.
+func (l *Launcher) fileSystemLost(volume string) {
+	if s, err := l.hypervisor.Look(); err != nil || s.State != guest.Running && s.State != guest.Paused {
+		return // it went with its guest
+	}
+	l.domain.Update(func(d *rpc.Domain) {
+		d.Problem = "the file system " + volume + " cannot be used until the guest is started again: its virtiofsd has ended"
+	})
 }
 
 // credentialsTold takes how the guest's credentials are to the state that watchers follow.

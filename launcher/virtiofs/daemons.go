@@ -25,23 +25,27 @@ type Daemons struct {
 	launcher, program string
 	processes         *reaper.Reaper
 	log               zerolog.Logger
-	running           []daemon
+	// Lost hears of a daemon that has ended by itself, at any time. With its guest each does.
+	Lost    func(volume string)
+	running []daemon
 }
 
 type daemon struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed once it has
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed once it has
+	replaced chan struct{} // closed when it is to end
 }
 
 // New makes one that runs program, a virtiofsd, by way of the launcher's Command.
 func New(launcher, program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons {
-	return &Daemons{launcher: launcher, program: program, processes: processes, log: log}
+	return &Daemons{launcher: launcher, program: program, processes: processes, log: log, Lost: func(string) {}}
 }
 
 // Run has a fresh daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
 // with the QEMU that has connected; what is left of an earlier start is ended here.
 func (d *Daemons) Run(list []FileSystem) error {
 	for _, old := range d.running {
+		close(old.replaced)
 		_ = old.cmd.Process.Kill() // it may have ended
 		<-old.ended
 	}
@@ -84,7 +88,7 @@ func (d *Daemons) start(s FileSystem) error {
 		_ = input.Close()
 		return err
 	}
-	began := daemon{cmd: cmd, ended: make(chan struct{})}
+	began := daemon{cmd: cmd, ended: make(chan struct{}), replaced: make(chan struct{})}
 	d.running = append(d.running, began)
 	go func() {
 		err := d.processes.Wait(cmd)
@@ -92,6 +96,11 @@ func (d *Daemons) start(s FileSystem) error {
 		copied.Wait()
 		d.log.Warn().Str("volume", s.Name).AnErr("err", err).Msg("virtiofsd has ended")
 		close(began.ended)
+		select {
+		case <-began.replaced:
+		default:
+			d.Lost(s.Name)
+		}
 	}()
 	return nil
 }

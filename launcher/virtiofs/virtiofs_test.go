@@ -60,6 +60,8 @@ func TestDaemons(t *testing.T) {
 	go processes.Reap(t.Context())
 	var log strings.Builder
 	d := virtiofs.New(program, "/virtiofsd", processes, zerolog.New(zerolog.SyncWriter(&log)))
+	lost := make(chan string, 8)
+	d.Lost = func(volume string) { lost <- volume }
 	list := []virtiofs.FileSystem{{Name: "a", Directory: "/dir", Socket: filepath.Join(dir, "a.sock")}}
 	for range 2 {
 		require.NoError(t, d.Run(list))
@@ -76,6 +78,11 @@ func TestDaemons(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "virtiofsd has ended"))
 	_, err := net.Dial("unix", list[0].Socket)
 	require.Error(t, err, "a daemon that has ended leaves nobody waiting")
+	require.Empty(t, lost, "they were replaced")
+
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, d.Run(list))
+	require.Equal(t, "a", <-lost)
 }
 
 // asDaemon has this test's program be what the launcher becomes.

@@ -37,6 +37,8 @@ func failures() []string {
 		"node worker gone",
 		"kubelet stopped",
 		"disk full",
+		"claim that has grown, not seen by the guest",
+		"virtiofsd ended",
 		"tap failing",
 		"guest ignoring ACPI",
 		"launcher answering nonsense or nothing",

@@ -267,6 +267,8 @@ type DomainObservation struct {
 	Guest *GuestInfo `json:"guest,omitempty"`
 	// AccessCredentials is nil while it is not known how those are that the agent sets, and where it sets none.
 	AccessCredentials *AccessCredentials `json:"accessCredentials,omitempty"`
+	// Problem is what the guest does without until it is started again ("": nothing), as its launcher says.
+	Problem string `json:"problem,omitempty"`
 	// Migration is how far the guest's move is, at its source and at most each 10 s; nil: none is under way.
 	Migration *MigrationProgress `json:"migration,omitempty"`
 }

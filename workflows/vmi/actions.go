@@ -219,8 +219,7 @@ func (e *instance) ask(
 	})
 }
 
-// resize lets the guest see that its disks have grown. A launcher that refuses it is asked again only where the guest
-// was about to move: else the guest sees it when it is started next.
+// resize lets the guest see that its disks have grown.
 func (e *instance) resize(ctx workflow.Context) {
 	s := &e.state
 	s.Grown = false
@@ -231,12 +230,7 @@ func (e *instance) resize(ctx workflow.Context) {
 	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: contract.OperationResize,
 		Claims: s.shownClaims()}
 	e.ask(ctx, o, in, func(ctx workflow.Context, err error) {
-		if entity.ErrorType(err) == contract.RefusedFailed && s.Migration == nil {
-			workflow.GetLogger(ctx).Warn("the guest does not see that its disks have grown", "error", err)
-			err = nil
-		}
-		s.Grown = s.Grown || err != nil
-		_ = e.settle(ctx, actResize, unanswered(err, pod.NodeName))
+		_ = e.settle(ctx, actResize, unanswered(s.resized(pod.UID, err), pod.NodeName))
 	})
 }
 

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
+	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -48,4 +50,45 @@ func TestAClaimThatHasGrown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAGrowthThatIsRefusedIsShown until the guest sees it, or another launcher has it.
+func TestAGrowthThatIsRefusedIsShown(t *testing.T) {
+	refused := temporal.NewNonRetryableApplicationError("enlarging the disk data: no", contract.RefusedFailed, nil)
+	shown := func(s *State) contract.Condition {
+		s.refresh(noon)
+		c, _ := conditions.Get(s.Conditions, "Synchronized")
+		return c
+	}
+	s := movable()
+	require.NoError(t, s.resized("p", refused))
+	require.False(t, s.Grown, "it is not asked again")
+	c := shown(s)
+	require.Equal(t, "False", c.Status)
+	require.Equal(t, "Synchronizing with the Domain failed.", c.Reason)
+	require.Contains(t, c.Message, "enlarging the disk data: no")
+	s.Pod.UID = "next"
+	require.Empty(t, shown(s).Type, "its guest was started with what there is")
+	s.Pod.UID = "p"
+	require.NotEmpty(t, shown(s).Type)
+	require.NoError(t, s.resized("p", nil))
+	require.Empty(t, shown(s).Type, "it sees it")
+
+	s.observeClaim(claimOf("x", contract.StageClaim), noon)
+	require.Error(t, s.resized("p", refused))
+	require.True(t, s.Grown, "it was about to move: it is asked again")
+}
+
+// TestWhatAGuestLacksIsShown while it runs, and not as the end of a guest.
+func TestWhatAGuestLacksIsShown(t *testing.T) {
+	s := movable()
+	s.Domain.Problem = "the file system data cannot be used"
+	s.refresh(noon)
+	c, _ := conditions.Get(s.Conditions, "Synchronized")
+	require.Equal(t, "False", c.Status)
+	require.Contains(t, c.Message, "data cannot be used")
+	s.Domain.Problem = ""
+	s.refresh(noon)
+	_, shown := conditions.Get(s.Conditions, "Synchronized")
+	require.False(t, shown)
 }

@@ -12,6 +12,7 @@ import (
 // KubeVirt's names.
 const (
 	conditionCredentials    = "AccessCredentialsSynchronized"
+	reasonDomainFailed      = "Synchronizing with the Domain failed."
 	reasonCredentialsSet    = "AccessCredentialsSyncSuccess"
 	reasonCredentialsFailed = "AccessCredentialsSyncFailed"
 )
@@ -246,7 +247,7 @@ func failureReason(a action) string {
 	case actDeletePod, actDeleteOrphan, actForceDeletePod, actRemovePodFinalizer:
 		return contract.ReasonFailedDelete
 	case actStartDomain, actResize:
-		return "Synchronizing with the Domain failed."
+		return reasonDomainFailed
 	default:
 		return contract.ReasonFailedCreate
 	}

@@ -27,8 +27,16 @@ type Volumes struct {
 	ClaimsHeard bool             `json:"claimsHeard,omitempty"`
 	// Grown says that claims have grown, of which the guest has not been told.
 	Grown bool `json:"grown,omitempty"`
+	// Unseen is why a guest does not see that they have grown; nil: it sees it.
+	Unseen *Unseen `json:"unseen,omitempty"`
 	// Discarded is the UID of a pod that the last attempt made and deleted again: what is heard of it changes nothing.
 	Discarded string `json:"discarded,omitempty"`
+}
+
+// Unseen is what the launcher in a pod said of claims that have grown: its guest sees it when it is started next.
+type Unseen struct {
+	Pod     string `json:"pod"` // its UID
+	Message string `json:"message"`
 }
 
 // observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
@@ -61,6 +69,19 @@ func (s *State) decideGrown() (decision, bool) {
 		return decision{}, false
 	}
 	return decision{Action: actResize, Why: "its claims have grown"}, true
+}
+
+// resized takes in how a launcher has answered. A launcher that refuses it is asked again only where the guest was about
+// to move: else the guest sees it when it is started next, and the status says so until then.
+func (s *State) resized(pod string, err error) error {
+	s.Unseen = nil
+	if entity.ErrorType(err) == contract.RefusedFailed && s.Migration == nil {
+		s.Unseen = &Unseen{Pod: pod, Message: "the guest does not see that its disks have grown until it is started again: " +
+			entity.Message(err)}
+		err = nil
+	}
+	s.Grown = s.Grown || err != nil
+	return err
 }
 
 // attempted takes in what an attempt to make the pod has read of the claims.

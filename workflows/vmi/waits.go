@@ -145,8 +145,8 @@ func (s *State) alarm(now time.Time) time.Time {
 	return at
 }
 
-// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, as condition
-// Synchronized says it, or nil.
+// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, or what its guest lacks,
+// as condition Synchronized says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
 	if w := s.lacking(); w != nil && !s.filling() {
@@ -161,5 +161,23 @@ func (s *State) launcherProblem(now time.Time) *contract.Condition {
 		c.Reason, c.Message = w.Reason, w.What
 		return &c
 	}
+	if p := s.guestProblem(); p != "" {
+		c.Reason, c.Message = reasonDomainFailed, p
+		return &c
+	}
 	return nil
+}
+
+// guestProblem is what a guest that runs does without until it is started again; "": nothing.
+func (s *State) guestProblem() string {
+	switch {
+	case s.Phase != PhaseRunning || s.Pod == nil:
+		return ""
+	case s.Domain != nil && s.Domain.Problem != "":
+		return s.Domain.Problem
+	case s.Unseen != nil && s.Unseen.Pod == s.Pod.UID:
+		return s.Unseen.Message
+	default:
+		return ""
+	}
 }

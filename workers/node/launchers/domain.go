@@ -33,6 +33,7 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 		MachineType:    text(d.GetMachineType(), maxName),
 		GuestMemory:    max(0, d.GetGuestMemoryBytes()),
 		Frozen:         d.GetFrozen(),
+		Problem:        text(d.GetProblem(), maxGuestText),
 	}
 	if o.State == contract.DomainPaused {
 		o.Reason = pauseReason(d.GetPauseReason())

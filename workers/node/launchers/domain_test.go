@@ -58,7 +58,7 @@ func TestWhatALauncherSaysOfAMoveIsCutToSize(t *testing.T) {
 
 func TestObservationIsCutToSize(t *testing.T) {
 	d := &rpc.Domain{State: 99, Reason: strings.Repeat("é", 1<<18), GuestMemoryBytes: -1,
-		MachineType: "a\nb\x1b[31m\xff"}
+		MachineType: "a\nb\x1b[31m\xff", Problem: strings.Repeat("x", 1000)}
 	for range 1000 {
 		d.Interfaces = append(d.Interfaces, &rpc.DomainInterface{Name: strings.Repeat("x", 1000), Queues: -4})
 		d.Volumes = append(d.Volumes, &rpc.DomainVolume{Name: strings.Repeat("x", 1000), SizeBytes: -4})
@@ -68,6 +68,7 @@ func TestObservationIsCutToSize(t *testing.T) {
 	require.Equal(t, strings.Repeat("é", maxName/2), o.Reason)
 	require.Equal(t, "a b[31m", o.MachineType)
 	require.Zero(t, o.GuestMemory)
+	require.Len(t, o.Problem, maxGuestText)
 	require.Len(t, o.Interfaces, maxElements)
 	require.Len(t, o.Volumes, maxElements)
 	require.Len(t, o.Interfaces[0].Name, maxName)
