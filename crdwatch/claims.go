@@ -55,10 +55,13 @@ func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VM
 	return o
 }
 
-// claim sends a claim, or that it is gone, to the instances that have it.
+// claim sends a claim, or that it is gone, to the instances that have it, and to the VMs that have it made.
 func (d *differ) claim(pvc *corev1.PersistentVolumeClaim) {
 	key := cache.MetaObjectToName(pvc).String()
 	for _, vmi := range indexed[*kubevirt.VirtualMachineInstance](d.informers.VMIs, byClaim, key) {
 		d.entities.vmi.changed(d, cache.MetaObjectToName(vmi).String(), change)
+	}
+	for _, vm := range indexed[*kubevirt.VirtualMachine](d.informers.VMs, byTemplate, key) {
+		d.entities.vm.changed(d, cache.MetaObjectToName(vm).String(), change)
 	}
 }

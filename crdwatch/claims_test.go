@@ -6,10 +6,44 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
+
+// TestAClaimWithoutDataVolume is told to the VM that has a template for one.
+func TestAClaimWithoutDataVolume(t *testing.T) {
+	e := newTestDiffer(t)
+	vm := &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v", ResourceVersion: "1"}}
+	vm.Spec.DataVolumeTemplates = []kubevirt.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}}
+	require.NoError(t, e.informers.VMs.GetIndexer().Add(vm))
+	told := func() []contract.DataVolume {
+		t.Helper()
+		for _, d := range outbox(e).pending["vm/a/web"] {
+			if o, ok := d.Payload.(contract.VMObservation); ok {
+				delete(outbox(e).pending, "vm/a/web")
+				return o.DataVolumes
+			}
+		}
+		return nil
+	}
+	e.entities.vm.changed(e, "a/web", change)
+	require.Equal(t, []contract.DataVolume{{Name: "disk"}}, told())
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "disk", UID: "c",
+		ResourceVersion: "3", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(vm,
+			schema.GroupVersionKind{Group: "cdi.kubevirt.io", Version: "v1beta1", Kind: "DataVolume"})}}}
+	set := func() {
+		require.NoError(t, e.informers.Claims.GetStore().Add(stripClaim(claim)))
+		e.claim(claim)
+	}
+	set()
+	require.Empty(t, told(), "a DataVolume is to fill it")
+	claim.OwnerReferences, claim.ResourceVersion = controlledBy(vm, "VirtualMachine"), "4"
+	set()
+	require.Equal(t, []contract.DataVolume{{Name: "disk", Filled: true}}, told(), "CDI has deleted its DataVolume")
+}
 
 // TestAClaimIsToldToThoseWhoHaveIt, and to their VMs while it is not bound.
 func TestAClaimIsToldToThoseWhoHaveIt(t *testing.T) {

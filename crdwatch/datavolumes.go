@@ -1,6 +1,7 @@
 package crdwatch
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
@@ -24,12 +25,14 @@ func templatesOf(o any) ([]string, error) {
 
 // observeVM observes a VM with the DataVolumes of its templates.
 func (i *Informers) observeVM(vm *kubevirt.VirtualMachine) contract.VMObservation {
-	version := i.DataVolumes.LastSyncResourceVersion() // of two with the same version the one that comes last counts
+	// Of two with the same version the one that comes last counts.
+	version := newest(i.Claims.LastSyncResourceVersion(), i.DataVolumes.LastSyncResourceVersion())
 	o := observe.VM(vm)
 	for n := range vm.Spec.DataVolumeTemplates {
 		name := vm.Spec.DataVolumeTemplates[n].Name
 		dv, _ := get[*cdi.DataVolume](i.DataVolumes, vm.Namespace+"/"+name)
-		o.DataVolumes, o.DataVolumesVersion = append(o.DataVolumes, observe.DataVolume(name, dv)), version
+		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vm.Namespace+"/"+name)
+		o.DataVolumes, o.DataVolumesVersion = append(o.DataVolumes, observe.Template(name, dv, pvc)), version
 	}
 	return o
 }

@@ -34,29 +34,50 @@ func (a *Activities) CreateDataVolumes(
 		return out, gone("VirtualMachine %s is being deleted", in.VM.Name)
 	}
 	for i := range vm.Spec.DataVolumeTemplates {
-		dv, err := a.dataVolume(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
+		dv, err := a.template(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
 		if err != nil {
 			message := message(err)
 			a.recordEvent(kindVM, in.VM, warning("FailedDataVolumeCreate",
 				fmt.Sprintf("Error creating DataVolume %s: %s", vm.Spec.DataVolumeTemplates[i].Name, message)), message)
 			return contract.CreateDataVolumesResult{}, err
 		}
-		out.DataVolumes = append(out.DataVolumes, observe.DataVolume(dv.Name, dv))
+		out.DataVolumes = append(out.DataVolumes, dv)
 	}
 	return out, nil
 }
 
-// dataVolume finds the DataVolume of a template, or makes it.
-func (a *Activities) dataVolume(
+// template finds the DataVolume of a template, or makes it, unless its claim is there already.
+func (a *Activities) template(
+	ctx context.Context, vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec,
+) (contract.DataVolume, error) {
+	var none contract.DataVolume
+	dv, err := a.readDataVolume(ctx, vm.Namespace, template.Name)
+	if err != nil {
+		return none, err
+	}
+	if dv == nil {
+		pvc, err := a.readClaim(ctx, vm.Namespace, template.Name)
+		if err != nil {
+			return none, err
+		}
+		if o := observe.Template(template.Name, nil, pvc); o.Filled {
+			return o, nil
+		}
+		dv, err = a.makeDataVolume(ctx, vm, template)
+		if err != nil {
+			return none, err
+		}
+	}
+	if dv, err = owned(vm, dv); err != nil {
+		return none, err
+	}
+	return observe.DataVolume(dv.Name, dv), nil
+}
+
+// makeDataVolume makes the DataVolume of a template. It may be another's, if it was there by then.
+func (a *Activities) makeDataVolume(
 	ctx context.Context, vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec,
 ) (*cdi.DataVolume, error) {
-	found, err := a.readDataVolume(ctx, vm.Namespace, template.Name)
-	if err != nil {
-		return nil, err
-	}
-	if found != nil {
-		return owned(vm, found)
-	}
 	made, err := a.KubeVirt.DataVolumes(vm.Namespace).Create(ctx, newDataVolume(vm, template), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err): // since it was looked for
@@ -64,7 +85,7 @@ func (a *Activities) dataVolume(
 		if err != nil {
 			return nil, failure("reading DataVolume "+template.Name, err)
 		}
-		return owned(vm, found)
+		return found, nil
 	case apierrors.IsNotFound(err): // nobody serves them, or the namespace is gone; both may change
 		return nil, temporal.NewApplicationError("DataVolume api is not present in cluster. CDI must be installed for "+
 			"DataVolume support.", errorKubernetes)

@@ -42,6 +42,14 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 	return o
 }
 
+// Template observes the DataVolume that a template asks for (nil: it does not exist), with the claim of its name (nil:
+// it does not exist either). As with KubeVirt, a claim of somebody who needs no DataVolume is taken as it is.
+func Template(name string, dv *cdi.DataVolume, pvc *corev1.PersistentVolumeClaim) contract.DataVolume {
+	o := DataVolume(name, dv)
+	o.Filled = dv == nil && pvc != nil && pvc.DeletionTimestamp == nil && fills(pvc) == ""
+	return o
+}
+
 // Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a
 // volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that
 // belongs to no DataVolume is somebody's who has filled it.

@@ -34,6 +34,12 @@ func importStories() []Scenario {
 			w.says(kubevirt.VirtualMachineStatusDataVolumeError)
 			w.Import(cdi.Succeeded, "")
 		}, Want: runs(vm)},
+		{Name: "its-claim-was-there-before-it", Story: func(w *World) {
+			w.Import(cdi.ImportInProgress, "") // nobody asks for it
+			w.CreateClaim()
+			w.BindClaim()
+			w.Create(imported())
+		}, Want: runs(vm)},
 		{Name: "import-never-ends", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "")
 			w.Create(imported())

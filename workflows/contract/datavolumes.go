@@ -16,7 +16,7 @@ const AnnotationBindImmediate = "cdi.kubevirt.io/storage.bind.immediate.requeste
 // DataVolume is what is known of an object by which CDI fills a claim of its name.
 type DataVolume struct {
 	Name string `json:"name"`
-	// UID is "" where it does not exist; nothing else is known of it then.
+	// UID is "" where it does not exist; nothing but Filled is known of it then.
 	UID string `json:"uid,omitempty"`
 	// OwnerUID is that of its controller.
 	OwnerUID string `json:"ownerUID,omitempty"`
@@ -26,13 +26,17 @@ type DataVolume struct {
 	Bound bool   `json:"bound,omitempty"`
 	// Deleting says that it is going away, with its claim.
 	Deleting bool `json:"deleting,omitempty"`
+	// Filled says that it does not exist, and that a claim of its name does which belongs to no DataVolume: whoever has
+	// made that has filled it, or CDI has, and has deleted its DataVolume since.
+	Filled bool `json:"filled,omitempty"`
 	// Error is what CDI says keeps it from being filled ("": nothing, or nothing is said). CDI tries again.
 	Error string `json:"error,omitempty"`
 }
 
 // Usable says that a pod may have the claim: it is filled, or is as soon as a pod is to have it.
 func (v DataVolume) Usable() bool {
-	return !v.Deleting && (v.Phase == DataVolumeSucceeded || v.Phase == DataVolumePendingPopulation)
+	return v.UID == "" && v.Filled ||
+		!v.Deleting && (v.Phase == DataVolumeSucceeded || v.Phase == DataVolumePendingPopulation)
 }
 
 // Failing says that the claim cannot be filled, as it seems.

@@ -43,7 +43,7 @@ func (s *State) observeDataVolumes(was *contract.VMObservation, o contract.VMObs
 // unmade says that a DataVolume is to be made: there is none, or another object's is in the way.
 func (s *State) unmade() bool {
 	return slices.ContainsFunc(s.Templates, func(v contract.DataVolume) bool {
-		return v.UID == "" || v.OwnerUID != "" && v.OwnerUID != s.Object.UID
+		return v.UID == "" && !v.Filled || v.OwnerUID != "" && v.OwnerUID != s.Object.UID
 	})
 }
 
