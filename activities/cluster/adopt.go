@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
@@ -90,24 +91,21 @@ func withoutOwner(vmi *kubevirt.VirtualMachineInstance, uid string) []metav1.Own
 // before the instance was one; whatever the deletion is, it was not about this instance. Adopted is the UID of one that
 // this attempt has adopted; an attempt before may have adopted any that was not made for the VM.
 func (a *Activities) release(ctx context.Context, vm contract.Object, adopted string, why error) error {
-	for look := 1; ; look++ {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
-			return why
 		case err != nil:
-			return failure("reading VirtualMachineInstance "+vm.Name, err)
+			return err
 		case !controls(vm, vmi), string(vmi.UID) != adopted && observe.MadeFor(vmi, vm.UID):
-			return why
+			return nil
 		}
 		_, err = a.writeOwners(ctx, vmi, withoutOwner(vmi, vm.UID), nil)
-		switch {
-		case err == nil, otherObject(err):
-			return why
-		case !apierrors.IsConflict(err) || look == looks:
-			return failure("releasing VirtualMachineInstance "+vm.Name, err)
-		}
+		return err
+	})
+	if err == nil || otherObject(err) { // an instance that is gone is nobody's
+		return why
 	}
+	return failure("releasing VirtualMachineInstance "+vm.Name, err)
 }
 
 func controls(vm contract.Object, vmi *kubevirt.VirtualMachineInstance) bool {
