@@ -24,7 +24,7 @@ type Metric struct {
 	Package string
 }
 
-// Row is how the page names a metric, as far as a registry knows it.
+// row is how the page names a metric, as far as a registry knows it.
 func (m Metric) row() string { return "`" + m.Name + "` | " + strings.Join(m.Labels, ", ") }
 
 // Root is the repository's, seen from a test of any package.
