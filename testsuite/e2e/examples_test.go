@@ -34,6 +34,8 @@ const (
 	// examplesPage has their table. With examplesEnv set it is written, else compared.
 	examplesPage = "../../docs/examples.md"
 	examplesEnv  = "VIRTFLOW_WRITE_EXAMPLES"
+	// exampleTime is how long an example may take: some start by UEFI, several at a time.
+	exampleTime = 4 * bootTime
 	// settles is how long an instance has to say the same until it is taken for one that waits.
 	settles = 15 * time.Second
 )
@@ -160,16 +162,16 @@ func (e example) in(t *testing.T, namespace string) verdict {
 		switch o.GetKind() {
 		case "VirtualMachine":
 			if s, _, _ := unstructured.NestedString(o.Object, "spec", "runStrategy"); s == "Halted" {
-				v := virtctl{t: t, namespace: namespace}
-				if said, err := v.command("start", o.GetName()).CombinedOutput(); err != nil {
-					return verdict{what: verdictRefused, why: answer(errors.New(string(said)))}
+				m := machine{t: t, namespace: namespace, name: o.GetName()}
+				if _, err := m.put(vms, "start", "{}"); err != nil {
+					return verdict{what: verdictRefused, why: answer(err)}
 				}
 			}
 			out = exampleBoots(t, namespace, o.GetName())
 		case "VirtualMachineInstance":
 			out = exampleBoots(t, namespace, o.GetName())
 		case "VirtualMachineInstanceReplicaSet":
-			until(t, bootTime, "all replicas are ready", func() error {
+			until(t, exampleTime, "all replicas are ready", func() error {
 				said, err := try("-n", namespace, "get", "vmirs", o.GetName(), "-o",
 					"jsonpath={.spec.replicas} {.status.readyReplicas}")
 				if f := strings.Fields(said); err == nil && (len(f) != 2 || f[0] != f[1]) {
@@ -179,7 +181,7 @@ func (e example) in(t *testing.T, namespace string) verdict {
 			})
 			out = verdict{what: verdictRuns}
 		case "VirtualMachineInstanceMigration":
-			until(t, bootTime, "the migration has succeeded", func() error {
+			until(t, exampleTime, "the migration has succeeded", func() error {
 				said, err := try("-n", namespace, "get", "vmim", o.GetName(), "-o", "jsonpath={.status.phase}")
 				if err == nil && said != string(kubevirt.MigrationSucceeded) {
 					err = fmt.Errorf("%q", said)
@@ -196,7 +198,7 @@ func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
 	t.Helper()
 	m := machine{t: t, namespace: namespace, name: name}
 	said, since := "", time.Now()
-	until(t, bootTime, name+" runs, or says what it waits for", func() error {
+	until(t, exampleTime, name+" runs, or says what it waits for", func() error {
 		vmi, err := m.vmi()
 		if err == nil && vmi.Status.Phase == kubevirt.Running && strings.Contains(guestLog(m), marker) {
 			out = verdict{what: verdictRuns}
@@ -247,7 +249,8 @@ func (m machine) waitsFor() string {
 }
 
 var (
-	prefix = regexp.MustCompile(`(?s)^.*?(denied the request: |error: |Error from server[^:]*: |error when creating "STDIN": )`)
+	prefix = regexp.MustCompile(`(?s)^.*?(exit status \d+: |denied the request: |The request is invalid: |error: |` +
+		`Error from server[^:]*: |error when creating "STDIN": )`)
 	spaces = regexp.MustCompile(`\s+`)
 )
 
