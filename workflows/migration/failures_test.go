@@ -224,30 +224,44 @@ func TestAnInstanceThatIsNotReadyIsAskedAgain(t *testing.T) {
 	r.succeeded()
 }
 
-// TestLimits: a migration waits for its turn, and says at which place it is.
+// TestLimits: a migration waits for its turn, and says about how far ahead it is. A place further is worth no write.
 func TestLimits(t *testing.T) {
 	r := newRig(t)
 	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
-		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Position: 2, Waiting: 3, Why: "5 are moved"}
+		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Position: 9, Waiting: 12, Why: "5 are moved"}
+	}
+	queued := func() string {
+		c, ok := conditions.Get(r.status.Conditions, ConditionQueued)
+		require.True(t, ok)
+		return c.Message
 	}
 	r.at(time.Hour, func() {
 		require.Equal(t, contract.MigrationPending, r.status.Phase)
-		c, ok := conditions.Get(r.status.Conditions, ConditionQueued)
-		require.True(t, ok)
-		require.Equal(t, "5 are moved", c.Message)
+		require.Equal(t, "5 are moved; it is among the next 10", queued())
 		patches := r.patches
-		r.env.SignalWorkflow(contract.SignalObserveAdmission,
-			contract.AdmissionObservation{Migration: "m", Sequence: 2, Position: 1, Waiting: 2, Why: "5 are moved"})
-		r.after(time.Minute, func() {
+		moves := func(sequence int64, position int) {
+			r.env.SignalWorkflow(contract.SignalObserveAdmission, contract.AdmissionObservation{Migration: "m",
+				Sequence: sequence, Position: position, Waiting: position + 3, Why: "5 are moved"})
+		}
+		for position := 8; position >= 1; position-- {
+			r.after(time.Duration(9-position)*5*time.Second, func() { moves(int64(10-position), position) })
+		}
+		r.after(39*time.Second, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			require.Equal(t, patches, r.patches, "another place is no news for the API server")
+		})
+		r.after(time.Minute, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			require.Equal(t, "5 are moved; it is next", queued())
+			require.Equal(t, patches+1, r.patches)
 		})
 		require.Zero(t, r.count(contract.ActivityCreateTargetPod)+r.count(contract.ActivityOfferMigration))
 		require.LessOrEqual(t, len(r.requests), 13, "each five minutes")
 		r.after(2*time.Minute, func() {
 			r.env.SignalWorkflow(contract.SignalObserveAdmission,
-				contract.AdmissionObservation{Migration: "m", Sequence: 3, Admitted: true})
+				contract.AdmissionObservation{Migration: "m", Sequence: 10, Admitted: true})
 		})
 	})
 	r.run()

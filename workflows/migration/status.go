@@ -79,9 +79,9 @@ func (s *State) refreshConditions(now time.Time) {
 		show(ConditionAbortRequested, true, "True", "", "")
 	}
 	show(ConditionQuota, s.Quota != "" && open, "True", "", s.Quota)
-	// Without the place: that changes for all that wait whenever one of them is admitted.
 	p := s.Admission
-	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits", p.Why)
+	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits",
+		p.Why+"; "+ahead(p.Position))
 	if s.Settings != nil && s.Settings.Configuration.PostCopy {
 		show(ConditionPostCopy, true, "False", "Unsupported", postCopyUnsupported(s.Settings.Configuration))
 	}

@@ -55,6 +55,20 @@ func postCopyUnsupported(c contract.MigrationConfiguration) string {
 		"so the guest could run at both ends. When the migration's time is over, " + instead + " instead"
 }
 
+// ahead says how far ahead in the queue a migration is. The position itself changes for all that wait whenever one of
+// them is admitted, which would be a write for each. So its status has it by powers of ten: whoever waits behind a
+// thousand others costs four writes until it is admitted.
+func ahead(position int) string {
+	if position <= 1 {
+		return "it is next"
+	}
+	among := 10
+	for among < position {
+		among *= 10
+	}
+	return fmt.Sprintf("it is among the next %d", among)
+}
+
 func event(kind, reason, message string) contract.Event {
 	return contract.Event{Type: kind, Reason: reason, Message: message}
 }

@@ -96,3 +96,12 @@ condition: virtflow.io/OutcomeUnknown
 condition: virtflow.io/PostCopy
 `, b.String())
 }
+
+func TestHowFarAhead(t *testing.T) {
+	for position, want := range map[int]string{
+		1: "it is next", 2: "it is among the next 10", 10: "it is among the next 10", 11: "it is among the next 100",
+		100: "it is among the next 100", 101: "it is among the next 1000",
+	} {
+		require.Equal(t, want, ahead(position), "%d", position)
+	}
+}
