@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +46,8 @@ type move struct {
 	options  *rpc.MigrationOptions
 	// interfaces of the target.
 	interfaces []*rpc.PodInterface
+	// progress is the last that was heard.
+	progress atomic.Pointer[rpc.MigrationProgress]
 }
 
 func newMove(t *testing.T, from, to *pod) *move {
@@ -96,7 +99,9 @@ func (m *move) begin() <-chan *rpc.MigrationEvent {
 			if err != nil {
 				return
 			}
-			if e.GetProgress() == nil {
+			if p := e.GetProgress(); p != nil {
+				m.progress.Store(p)
+			} else {
 				last <- e
 			}
 		}

@@ -367,3 +367,40 @@ func TestAMoveThatTakesTooLongIsAborted(t *testing.T) {
 	require.Equal(t, "it has not ended within 5s", stayed.GetReason())
 	m.notReceived()
 }
+
+// TestAGuestThatWritesFasterThanItIsCopied is copied over and over, and stays when the time is over. Auto-converge
+// slows it down until it arrives: the same guest, at the same bandwidth, still writing.
+func TestAGuestThatWritesFasterThanItIsCopied(t *testing.T) {
+	turns.Take(t, 6)
+	const bandwidth = 8 << 20
+	from := booted(t)
+	// Twelve MiB, which the guest rewrites several times in the second and a half that a round of copying them takes.
+	from.run(`dd if=/dev/urandom of=/tmp/pattern bs=64k count=192 2>/dev/null; cp /tmp/pattern /tmp/dirty; ` +
+		`setsid sh -c 'while :; do dd if=/tmp/pattern of=/tmp/dirty bs=64k conv=notrunc; echo >> /tmp/rounds; done' ` +
+		`>/dev/null 2>&1 </dev/null & sleep 1; echo`)
+	m := newMove(t, from, newTwin(t))
+	m.options = &rpc.MigrationOptions{Bandwidth: bandwidth, CompletionSeconds: 40}
+	m.prepare()
+	stayed := m.stays(m.begin())
+	t.Logf("%s", m.progress.Load())
+	require.Equal(t, "it has not ended within 40s", stayed.GetReason())
+	rounds := m.progress.Load().GetIteration()
+	require.Greater(t, rounds, int32(3), "it is not the first round that has taken so long")
+	m.notReceived()
+
+	to := newTwin(t)
+	m = newMove(t, from, to)
+	m.options = &rpc.MigrationOptions{Bandwidth: bandwidth, AutoConverge: true}
+	m.prepare()
+	e := m.wait(m.begin())
+	t.Logf("%s; %s", m.progress.Load(), e)
+	require.NotNil(t, e.GetLeft(), "%s", e)
+	require.Equal(t, rpc.MigrationMode_MIGRATION_MODE_PRE_COPY, e.GetLeft().GetStats().GetMode(), "it was not paused")
+	m.finish(e.GetLeft())
+	m.left(false)
+	n := to.counted()
+	to.eventually("it counts on", func() bool { return to.counted() > n })
+	written := func() int { return seconds(t, to.run("wc -l < /tmp/rounds")) }
+	n = written()
+	to.eventually("and writes on", func() bool { return written() > n })
+}
