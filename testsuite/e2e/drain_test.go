@@ -18,7 +18,8 @@ import (
 )
 
 // TestDrain drains a node with three guests and another pod. The first time it is paused and cancelled half-way, which
-// leaves each guest in one place; the second time all guests leave, and kubectl drain ends by itself.
+// leaves each guest in one place; the second time all guests leave, and kubectl drain ends by itself. The taint then
+// brings them back.
 func TestDrain(t *testing.T) {
 	turns.Take(t, 4)
 	untilHealthy(t)
@@ -76,7 +77,7 @@ func TestDrain(t *testing.T) {
 		}
 		return list
 	}
-	number := func() int {
+	number := func(node string) int {
 		var state struct {
 			Count int `json:"count"`
 		}
@@ -85,17 +86,17 @@ func TestDrain(t *testing.T) {
 	}
 
 	slowMigrations(t, namespace)
-	before := number()
+	before := number(node)
 	ctx, cancel := context.WithCancel(context.Background())
 	cordoning := drain(ctx)
 	require.NoError(t, cordoning.Start())
 	until(t, 2*time.Minute, "a drain moves the first guests", func() error {
-		if n := number(); n == before || len(open()) == 0 {
+		if n := number(node); n == before || len(open()) == 0 {
 			return fmt.Errorf("%d drains so far, %v", n-before, open())
 		}
 		return nil
 	})
-	id := contract.DrainID(node, number())
+	id := contract.DrainID(node, number(node))
 	_, err := control(id, contract.ControlPauseDrain, `{"actor": "alice", "reason": "the network is busy"}`)
 	require.NoError(t, err)
 	until(t, migrationTime, "those under way have ended", func() error {
@@ -136,13 +137,36 @@ func TestDrain(t *testing.T) {
 	require.Empty(t, left())
 	_, err = try("-n", namespace, "get", "pod", "bystander")
 	require.ErrorContains(t, err, "not found")
-	for _, name := range names {
-		machines[name].untilStatus("Running")
-		machines[name].onePod()
-		require.Len(t, machines[name].domains(), 1)
+	run := func() {
+		for _, name := range names {
+			machines[name].untilStatus("Running")
+			machines[name].onePod()
+			require.Len(t, machines[name].domains(), 1)
+		}
 	}
+	run()
 	kubectl(t, "uncordon", node)
 	untilLabel(t, node, "true")
+
+	there := one.mustVMI().Status.NodeName
+	before = number(there)
+	t.Cleanup(func() { _, _ = try("taint", "node", there, contract.TaintDrain+"-") })
+	kubectl(t, "taint", "node", there, contract.TaintDrain+":NoSchedule")
+	until(t, time.Minute, "the taint begins a drain", func() error {
+		if number(there) == before {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	ctx, cancel = context.WithTimeout(context.Background(), 2*migrationTime)
+	defer cancel()
+	var result contract.DrainResult
+	require.NoError(t, temporal(t).GetWorkflow(ctx, contract.DrainID(there, before+1), "").Get(ctx, &result),
+		landscape())
+	require.Equal(t, len(names), result.Moved, "%+v", result)
+	kubectl(t, "taint", "node", there, contract.TaintDrain+"-")
+	require.ElementsMatch(t, names, left(), "they are back, the same instances")
+	run()
 	for _, name := range names {
 		machines[name].remove()
 	}

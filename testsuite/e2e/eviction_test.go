@@ -38,7 +38,8 @@ func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
 }
 
 // TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of
-// the node goes. Then the VM is deleted, and its history says by whom.
+// the node goes. The mark is taken back by virtctl, though not while the node has the taint. Then the VM is deleted,
+// and its history says by whom.
 func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	turns.Take(t, 0)
 	untilHealthy(t)
@@ -79,6 +80,15 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	_, err = try("-n", m.namespace, "get", "pod", "bystander")
 	require.ErrorContains(t, err, "not found", "other pods do not wait for virtflow")
 	require.Len(t, m.domains(), 1)
+
+	v, taint := &virtctl{t, m.namespace}, contract.TaintDrain+":NoSchedule"
+	t.Cleanup(func() { _, _ = try("taint", "node", node, taint+"-") })
+	kubectl(t, "taint", "node", node, taint)
+	v.refused("evacuate-cancel vm "+m.name, fmt.Sprintf("Node %q has NodeDrainTaintKey %q", node, taint))
+	require.Equal(t, node, marked())
+	kubectl(t, "taint", "node", node, taint+"-")
+	v.well("evacuate-cancel", "vm", m.name)
+	require.Empty(t, marked())
 	kubectl(t, "uncordon", node)
 
 	// A deletion that is only tried is nobody's.

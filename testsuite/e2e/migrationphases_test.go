@@ -47,19 +47,22 @@ func (m *machine) untilPhase(want kubevirt.VirtualMachineInstanceMigrationPhase)
 	})
 }
 
-// untilQueued waits until the newest migration says that it waits for the others.
-func (m *machine) untilQueued() {
+// untilQueued waits until the newest migration says that it waits for the others, and returns what it says.
+func (m *machine) untilQueued() (message string) {
 	m.t.Helper()
 	until(m.t, time.Minute, "the migration is in the queue", func() error {
 		one := m.newest()
 		require.NotNil(m.t, one)
-		if !slices.ContainsFunc(one.Status.Conditions, func(c kubevirt.VirtualMachineInstanceMigrationCondition) bool {
+		i := slices.IndexFunc(one.Status.Conditions, func(c kubevirt.VirtualMachineInstanceMigrationCondition) bool {
 			return c.Type == "virtflow.io/Queued"
-		}) {
+		})
+		if i < 0 {
 			return fmt.Errorf("%s is %q: %+v", one.Name, one.Status.Phase, one.Status.Conditions)
 		}
+		message = one.Status.Conditions[i].Message
 		return nil
 	})
+	return message
 }
 
 // holdsQueue lets no migration begin until the returned function is called.
@@ -79,12 +82,16 @@ func holdsQueue(t *testing.T) (release func()) {
 	return release
 }
 
-// askedAndHeld creates a migration that goes no further than to a target's pod that runs.
-func (m *machine) askedAndHeld(name string) {
+// askedAndHeld creates a migration that goes no further than to a target's pod that runs. What else is to be done
+// before there is a pod is given the ID of its workflow.
+func (m *machine) askedAndHeld(name string, before ...func(id string)) {
 	m.t.Helper()
 	release := holdsQueue(m.t)
 	m.asks(name, "", "")
 	m.untilQueued()
+	for _, do := range before {
+		do(contract.MigrationID(m.namespace, name))
+	}
 	_, err := control(contract.MigrationID(m.namespace, name), contract.ControlHold, alice)
 	require.NoError(m.t, err)
 	release()
@@ -174,9 +181,19 @@ func (m *machine) nothingOfIt(source []proc, target string) {
 	})
 }
 
+// prefers wants the pod that the newest migration has made to prefer a node, and to be there.
+func (m *machine) prefers(node string) {
+	m.t.Helper()
+	pod := m.kubectl("get", "pod", "-l", fmt.Sprintf("%s=%s", kubevirt.MigrationJobLabel, m.newest().UID), "-o",
+		"jsonpath={.items[*].spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[*].preference"+
+			".matchFields[*].values[*]}/{.items[*].spec.nodeName}")
+	require.Equal(m.t, node+"/"+node, pod)
+}
+
 // TestMigrationDeletedInEachPhase: a migration that is deleted, however far it is, leaves the guest where it was and
-// nothing else, and the next one may begin at once. TargetReady has no case: the source is asked to begin in the moment
-// in which the target is ready, so the one after PreparingTarget is Running, before the source has heard of it.
+// nothing else, and the next one may begin at once. One that waits says how far ahead it is, and one that is to prefer
+// a node has a pod that does. TargetReady has no case: the source is asked to begin in the moment in which the target
+// is ready, so the one after PreparingTarget is Running, before the source has heard of it.
 func TestMigrationDeletedInEachPhase(t *testing.T) {
 	turns.Take(t, 5)
 	untilHealthy(t)
@@ -202,11 +219,17 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 			release := holdsQueue(t)
 			m.asks(name, "", "")
 			m.untilPhase(kubevirt.MigrationPending)
-			m.untilQueued()
+			require.Contains(t, m.untilQueued(), "; it is next")
 			return release
 		}},
 		{"scheduled", func(name string) func() {
-			m.askedAndHeld(name)
+			prefer := func(id string) error {
+				_, err := control(id, contract.ControlPreferNode, fmt.Sprintf(`{"actor": "alice", "node": %q}`, target))
+				return err
+			}
+			m.askedAndHeld(name, func(id string) { require.NoError(t, prefer(id)) })
+			m.prefers(target)
+			require.ErrorContains(t, prefer(contract.MigrationID(m.namespace, name)), "the target has a pod already")
 			return func() {}
 		}},
 		{"preparing-target", func(name string) func() {
