@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -62,6 +63,39 @@ func TestWhatAPodSaysOnItsWayOut(t *testing.T) {
 		require.Equal(t, []time.Duration{endHold}, held(d, "vmi/a/web"))
 		d.entities.vmi.vanished(d, vmi, resync)
 		require.Equal(t, []time.Duration{0}, held(d, "vmi/a/web"), "nobody has heard of it")
+	}
+}
+
+// TestWhatAnInstanceSaysToItsVM waits while nothing is known of it yet, and while it goes.
+func TestWhatAnInstanceSaysToItsVM(t *testing.T) {
+	now := time.Now()
+	goes := func(o *contract.VMIObservation) { o.DeletionTimestamp = &now }
+	none := func(*kubevirt.VirtualMachine) {}
+	vmGoes := func(vm *kubevirt.VirtualMachine) { vm.DeletionTimestamp = &metav1.Time{Time: now} }
+	asks := func(vm *kubevirt.VirtualMachine) {
+		vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StartRequest}}
+	}
+	phase := func(p string) func(*contract.VMIObservation) {
+		return func(o *contract.VMIObservation) { o.Phase = p }
+	}
+	for name, c := range map[string]struct {
+		instance func(*contract.VMIObservation)
+		vm       func(*kubevirt.VirtualMachine)
+		want     time.Duration
+	}{
+		"it has just been made":              {phase(""), none, bootHold},
+		"it has been made, as was asked for": {phase(""), asks, 0},
+		"it has been made, and its VM goes":  {phase(""), vmGoes, 0},
+		"it finds no place":                  {phase("Scheduling"), none, 0},
+		"it runs":                            {phase("Running"), none, 0},
+		"it has ended":                       {phase("Failed"), none, 0},
+		"it goes":                            {goes, none, endHold},
+		"both go":                            {goes, vmGoes, goingHold},
+	} {
+		o, vm := contract.VMIObservation{UID: "u"}, &kubevirt.VirtualMachine{}
+		c.instance(&o)
+		c.vm(vm)
+		require.Equal(t, c.want, copyHold(o, vm), name)
 	}
 }
 
