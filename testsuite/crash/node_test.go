@@ -20,6 +20,7 @@ import (
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -335,12 +336,12 @@ func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 
 // tell tells a domain as the node worker does; what is lost here, the pod says too.
 func (m *machine) tell(l *launcher) {
-	domain := l.domain
-	go func() {
+	domain, id := l.domain, contract.VMIID(l.namespace, l.vmi)
+	time.AfterFunc(forward.HoldOff(domain), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = m.temporal.SignalWorkflow(ctx, contract.VMIID(l.namespace, l.vmi), "", contract.SignalObserveDomain, domain)
-	}()
+		_ = m.temporal.SignalWorkflow(ctx, id, "", contract.SignalObserveDomain, domain)
+	})
 }
 
 // total is what was made in a namespace.

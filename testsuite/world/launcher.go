@@ -11,6 +11,7 @@ import (
 	"github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/crdwatch"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
+	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -184,7 +185,7 @@ func (l *launcher) change(state contract.DomainState, reason string) {
 	l.domain.PodUID, l.domain.State, l.domain.Reason = l.podUID, state, reason
 	l.domain.Sequence++
 	l.domain.MachineType, l.domain.GuestMemory = "pc-q35-7.2", 128<<20
-	l.world.after(reportLag, l.report)
+	l.world.after(reportLag+forward.HoldOff(l.domain), l.report)
 }
 
 // again tells the entity once more what it was told since then.

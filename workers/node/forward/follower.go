@@ -87,6 +87,9 @@ func (p *follower) watch(ctx context.Context) {
 // gone too needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
 func (p *follower) flush(ctx context.Context) (finished bool) {
 	for pauses := p.forwarder.pauses(); ctx.Err() == nil; {
+		if pause(ctx, p.out.wait()) != nil {
+			return false
+		}
 		d, ok := p.out.next()
 		if !ok {
 			return true
@@ -116,6 +119,15 @@ func (p *follower) send(ctx context.Context) {
 		case <-p.out.changed:
 		}
 		for pauses := p.forwarder.pauses(); ; {
+			if wait := p.out.wait(); wait > 0 {
+				select {
+				case <-ctx.Done():
+					return
+				case <-p.out.changed:
+				case <-time.After(wait):
+				}
+				continue
+			}
 			if limiter.Wait(ctx) != nil {
 				return
 			}

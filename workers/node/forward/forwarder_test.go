@@ -147,15 +147,15 @@ func TestWhileTemporalIsAwayOnlyTheNewestIsKept(t *testing.T) {
 	s.temporal.set(serviceerror.NewUnavailable("away"))
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED)
 	s.eventually(func() bool { return s.temporal.count() > 1 }, "no second try")
-	last := s.launcher.Become(rpc.DomainState_DOMAIN_STATE_SHUTDOWN)
+	last := s.launcher.Become(rpc.DomainState_DOMAIN_STATE_CRASHED)
 	// A launcher that has sent this has sent what was before.
 	s.eventually(func() bool { return last.GetSequence() > 0 && s.temporal.count() > 3 }, "no more tries")
 	s.temporal.set(nil)
 	s.eventually(func() bool {
 		got := s.temporal.states()
-		return len(got) > 0 && got[len(got)-1] == contract.DomainShutdown
+		return len(got) > 0 && got[len(got)-1] == contract.DomainCrashed
 	}, "the newest state was not told")
-	require.NotContains(t, s.temporal.states()[:len(s.temporal.states())-1], contract.DomainShutdown)
+	require.NotContains(t, s.temporal.states()[:len(s.temporal.states())-1], contract.DomainCrashed)
 }
 
 func TestRestartAdoptsWhatWasKnownAndTellsNothingTwice(t *testing.T) {

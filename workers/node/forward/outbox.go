@@ -14,7 +14,8 @@ type outbox struct {
 	delivered *contract.DomainObservation
 	at        time.Time // when that was told (zero: by an earlier process)
 	newest    *contract.DomainObservation
-	repeat    bool // newest is sent even where the entity was told all of it
+	repeat    bool      // newest is sent even where the entity was told all of it
+	due       time.Time // until then newest waits for what comes next
 	held      int
 	changed   chan struct{} // has room for one: there may be something to send
 }
@@ -23,12 +24,42 @@ func newOutbox(delivered *contract.DomainObservation) *outbox {
 	return &outbox{delivered: delivered, changed: make(chan struct{}, 1)}
 }
 
-// offer replaces what is to be sent.
+// offer replaces what is to be sent. What may wait does so from when its state was first offered.
 func (o *outbox) offer(d contract.DomainObservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	switch hold := HoldOff(d); {
+	case hold == 0:
+		o.due = time.Time{}
+	case o.newest == nil || o.newest.State != d.State:
+		o.due = time.Now().Add(hold)
+	}
 	o.newest = &d
 	o.settle()
+}
+
+// endHoldOff is how long the end of a guest is not told: by then its pod has ended, too, and its entity mostly with it.
+const endHoldOff = 5 * time.Second
+
+// HoldOff is how long an observation waits for more that says all: a guest that goes down is off in a moment, and one
+// that has gone down, or was killed, ends its pod, whose status says why. Told by itself, it would have the entity do a
+// workflow task more.
+func HoldOff(d contract.DomainObservation) time.Duration {
+	down := d.Reason == contract.ReasonShutdown || d.Reason == contract.ReasonDestroyed
+	if d.State == contract.DomainShutdown || d.State == contract.DomainShutoff && down {
+		return endHoldOff
+	}
+	return 0
+}
+
+// wait is how long what is to be sent still waits.
+func (o *outbox) wait() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.newest == nil || o.held > 0 {
+		return 0
+	}
+	return max(0, time.Until(o.due))
 }
 
 // hold keeps everything back until release: a call is under way whose answer will tell the entity itself.
@@ -62,11 +93,11 @@ func (o *outbox) again(since time.Time) {
 	if o.newest == nil {
 		o.newest = o.delivered
 	}
-	o.repeat = true
+	o.repeat, o.due = true, time.Time{}
 	o.settle()
 }
 
-// next is what is to be sent now.
+// next is what is to be sent, once it has waited.
 func (o *outbox) next() (contract.DomainObservation, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -98,6 +98,33 @@ func TestOutbox(t *testing.T) {
 		o.release(nil)
 		require.Equal(t, &running, pending(t, o))
 	})
+	t.Run("the end of a guest waits for that of its pod", func(t *testing.T) {
+		o := newOutbox(&running)
+		o.offer(at(2, contract.DomainShutdown))
+		require.Greater(t, o.wait(), time.Duration(0))
+		off := at(3, contract.DomainShutoff)
+		off.Reason = contract.ReasonDestroyed
+		o.offer(off)
+		require.Greater(t, o.wait(), time.Duration(0))
+		moved := at(4, contract.DomainShutoff)
+		moved.Reason = contract.ReasonMigrated
+		o.offer(moved)
+		require.Zero(t, o.wait(), "others wait for that")
+		o.sent(moved)
+		o.offer(off)
+		require.Greater(t, o.wait(), time.Duration(0))
+		o.again(time.Now().Add(-time.Minute))
+		require.Zero(t, o.wait(), "it may have been forgotten")
+	})
+	t.Run("what goes on in a state that waits does not wait longer", func(t *testing.T) {
+		o := newOutbox(&running)
+		down := at(2, contract.DomainShutdown)
+		o.offer(down)
+		due := o.due
+		down.Sequence, down.AgentConnected = 3, true
+		o.offer(down)
+		require.Equal(t, due, o.due)
+	})
 	t.Run("an old answer does not undo what the entity was told", func(t *testing.T) {
 		o := newOutbox(&paused)
 		o.hold()
