@@ -1,0 +1,262 @@
+//go:build crash
+
+package crash
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// cost is what one object's life costs, in its workflows' histories and in requests to the API server.
+type cost struct{ events, tasks, failed, signals, startCalls, endCalls float64 }
+
+func (c cost) String() string {
+	return fmt.Sprintf("events %.1f, workflow tasks %.1f, failed tasks %.2f, signals %.1f; API calls of its start %.1f, "+
+		"of its deletion %.1f", c.events, c.tasks, c.failed, c.signals, c.startCalls, c.endCalls)
+}
+
+// mostOfAVM and mostOfAVMI are what a life may cost at most.
+var (
+	mostOfAVM = cost{ //nolint:gochecknoglobals // a constant
+		events: 126, tasks: 23, failed: 0.5, signals: 15, startCalls: 8, endCalls: 11}
+	mostOfAVMI = cost{ //nolint:gochecknoglobals // a constant
+		events: 48, tasks: 8.5, failed: 0.5, signals: 7.5, startCalls: 4, endCalls: 5}
+)
+
+// lives is how many objects live one after the other, each from its creation until it has run and is gone.
+const lives = 10
+
+// TestCostOfALife counts what a VM and a VMI by itself cost from their creation until they are gone, without a guest
+// agent, on a server that has nothing else to do. It fails when that has grown: counts depend a little on how fast the
+// machine is, hence the room. They are those of docs/performance.md.
+func TestCostOfALife(t *testing.T) {
+	l := newLane(t, startTemporal(t), "cost")
+	program := newWorker(t)
+	l.mu.Lock()
+	l.workers = append(l.workers, l.launch(program, "--launcher-image", "localhost/virtflow/launcher:dev"))
+	l.mu.Unlock()
+	var lines []string
+	for _, c := range []struct {
+		kind   string
+		create func(*story) error
+		most   cost
+	}{
+		{"VM", (*story).admitVM, mostOfAVM},
+		{"VMI", (*story).createVMI, mostOfAVMI},
+	} {
+		got := l.costOfLives(t, strings.ToLower(c.kind), c.create)
+		lines = append(lines, fmt.Sprintf("cost of a %s's life: %s", c.kind, got))
+		for _, x := range []struct {
+			what      string
+			got, most float64
+		}{
+			{"events", got.events, c.most.events}, {"workflow tasks", got.tasks, c.most.tasks},
+			{"failed workflow tasks", got.failed, c.most.failed}, {"signals", got.signals, c.most.signals},
+			{"API calls of a start", got.startCalls, c.most.startCalls},
+			{"API calls of a deletion", got.endCalls, c.most.endCalls},
+		} {
+			if x.got > x.most {
+				t.Errorf("%s of a %s's life: %.1f, more than %.1f", x.what, c.kind, x.got, x.most)
+			}
+		}
+	}
+	figures.Print(t, "%s", strings.Join(lines, "\n"))
+}
+
+// admitVM makes a VM as the admission lets it through.
+func (s *story) admitVM() error {
+	strategy := kubevirt.RunStrategyAlways
+	_, err := kube.Put(s.kube, &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: vmName,
+			Finalizers: []string{contract.FinalizerVM}},
+		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &strategy, Template: s.template()},
+	})
+	return err
+}
+
+// createVMI makes an instance as a user does, without a VM.
+func (s *story) createVMI() error {
+	template := s.template()
+	template.ObjectMeta.Namespace, template.ObjectMeta.Name = s.namespace, vmName
+	_, err := kube.Put(s.kube, &kubevirt.VirtualMachineInstance{
+		ObjectMeta: template.ObjectMeta, Spec: template.Spec,
+	})
+	return err
+}
+
+// costOfLives lives one life after the other, and counts.
+func (l *lane) costOfLives(t *testing.T, kind string, create func(*story) error) cost {
+	t.Helper()
+	var sum cost
+	for i := range lives {
+		s := &story{lane: l, follower: &follower{ctx: t.Context()}, namespace: fmt.Sprintf("cost-%s-%d", kind, i)}
+		_, err := kube.Put(l.kube, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+		require.NoError(t, err)
+		calls := l.countCalls(s.namespace)
+		require.NoError(t, create(s))
+		up := func() error {
+			if kind == "vm" {
+				return s.running(1, 1)
+			}
+			vmi := kube.Get[kubevirt.VirtualMachineInstance](l.kube, s.namespace, vmName)
+			if vmi == nil || vmi.Status.Phase != kubevirt.Running || !ready(vmi) {
+				return s.says()
+			}
+			return nil
+		}
+		until(t, patience, "it runs", up)
+		until(t, patience, "all is said", calls.settled)
+		if i == 0 {
+			t.Logf("requests of the start of a %s: %v", kind, calls.list)
+		}
+		sum.startCalls += float64(calls.take())
+		down := s.delete
+		if kind == "vmi" {
+			down = s.deleteVMI
+		}
+		require.NoError(t, down())
+		until(t, patience, "it is gone", s.gone)
+		until(t, patience, "its workflows have closed", func() error { return s.ended(t) })
+		if i == 0 {
+			t.Logf("requests of the deletion of a %s: %v", kind, calls.list)
+		}
+		sum.endCalls += float64(calls.take())
+		l.countHistories(t, s, &sum)
+	}
+	return cost{sum.events / lives, sum.tasks / lives, sum.failed / lives, sum.signals / lives, sum.startCalls / lives,
+		sum.endCalls / lives}
+}
+
+func ready(vmi *kubevirt.VirtualMachineInstance) bool {
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == kubevirt.VirtualMachineInstanceReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// deleteVMI deletes an instance as the API server does: who deletes is reported first.
+func (s *story) deleteVMI() error {
+	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
+	if vmi == nil {
+		return s.says()
+	}
+	report := contract.RequestReport{UID: string(vmi.UID), ResourceVersion: vmi.ResourceVersion,
+		Operation: contract.OperationDelete, Actor: "carol"}
+	if err := s.lane.temporal.SignalWorkflow(s.lane.t.Context(), contract.VMIID(s.namespace, vmName), "",
+		contract.SignalReportRequest, report); err != nil {
+		return err
+	}
+	return kube.Remove[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName, nil)
+}
+
+// ofStory selects the workflows of a story.
+func (s *story) ofStory() string { return contract.SearchNamespace + " = '" + s.namespace + "'" }
+
+// ended fails while a workflow of the story is open, or none is listed.
+func (s *story) ended(t *testing.T) error {
+	count := func(query string) (int64, error) {
+		n, err := s.lane.temporal.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: s.lane.name, Query: query})
+		return n.GetCount(), err
+	}
+	open, err := count(s.ofStory() + " AND ExecutionStatus = 'Running'")
+	if err != nil {
+		return err
+	}
+	all, err := count(s.ofStory())
+	if err == nil && (open > 0 || all == 0) {
+		err = fmt.Errorf("%d of %d workflows are open", open, all)
+	}
+	return err
+}
+
+// countHistories adds up the histories of a story's workflows.
+func (l *lane) countHistories(t *testing.T, s *story, sum *cost) {
+	t.Helper()
+	page, err := l.temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: l.name, Query: s.ofStory()})
+	require.NoError(t, err)
+	var trace strings.Builder
+	for _, x := range page.GetExecutions() {
+		fmt.Fprintln(&trace, x.GetExecution().GetWorkflowId())
+		events := l.temporal.GetWorkflowHistory(t.Context(), x.GetExecution().GetWorkflowId(),
+			x.GetExecution().GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			require.NoError(t, err)
+			fmt.Fprintf(&trace, "%4d %s %s\n", e.GetEventId(), e.GetEventTime().AsTime().Format("05.000"), detail(e))
+			sum.events++
+			switch e.GetEventType() { //nolint:exhaustive // the others are events only
+			case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+				sum.tasks++
+			case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+				sum.failed++
+			case enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+				sum.signals++
+			}
+		}
+	}
+	if strings.HasSuffix(s.namespace, "-0") {
+		t.Logf("one life:\n%s", trace.String())
+	}
+}
+
+// calls are the control worker's requests about the objects of a namespace.
+type calls struct {
+	mu    sync.Mutex
+	count int
+	last  time.Time
+	list  []string
+}
+
+// countCalls counts the control worker's requests about a namespace from now on. Watches and recorded events do not
+// count.
+func (l *lane) countCalls(namespace string) *calls {
+	c := &calls{}
+	l.kube.Intercept(func(r kube.Request) *kube.Fault {
+		if r.Namespace == namespace && r.Verb != "watch" && r.Resource != "events" &&
+			strings.HasPrefix(r.UserAgent(), "virtflow-control-worker") {
+			c.mu.Lock()
+			c.count, c.last = c.count+1, time.Now()
+			c.list = append(c.list, r.Call())
+			c.mu.Unlock()
+		}
+		return nil
+	})
+	return c
+}
+
+// settled fails while there was a request just now.
+func (c *calls) settled() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.last) < time.Second {
+		return fmt.Errorf("%d calls so far", c.count)
+	}
+	return nil
+}
+
+// take is how many there were since it was asked last.
+func (c *calls) take() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.count
+	c.count, c.list = 0, nil
+	return n
+}
