@@ -21,7 +21,8 @@ const (
 // virtflow's own queues, which its deadline does not count.
 const closeSlack = 10*time.Minute + queueLimit
 
-// Transition is what an entity's state keeps of its open transition. A nil one is none.
+// Transition is what an entity's state keeps of its open transition. A nil one is none. One without an ID has no
+// workflow of its own: the entity does it.
 type Transition struct {
 	ID        string             `json:"id"`
 	Operation contract.Operation `json:"operation,omitempty"`
@@ -80,8 +81,10 @@ func (t *Transition) Doing() string {
 	if t.ApprovedBy != "" {
 		fmt.Fprintf(&b, ", approved by %s (claimed)", t.ApprovedBy)
 	}
-	fmt.Fprintf(&b, " (`%s`).", t.ID)
-	return b.String()
+	if t.ID != "" {
+		fmt.Fprintf(&b, " (`%s`)", t.ID)
+	}
+	return b.String() + "."
 }
 
 // attributes are what people find a transition by.

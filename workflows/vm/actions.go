@@ -3,6 +3,7 @@ package vm
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -42,6 +43,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.sync(ctx)
 	case actDataVolumes:
 		return e.createDataVolumes(ctx)
+	case actDeleteInstance:
+		return e.deleteInstance(ctx, d)
 	case entity.ActOpen:
 		return e.open(ctx, d)
 	case entity.ActCancel:
@@ -142,8 +145,15 @@ func sameRequest(a, b contract.StateChangeRequest) bool {
 func (e *instance) settle(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
 	err = entity.Settle(ctx, &s.Failure, step, reason, err)
-	if err != nil && s.Failure.Late && step == string(contract.OperationStop) {
-		s.Failure.RetryAt = workflow.Now(ctx).Add(lateStopPause)
+	if err != nil {
+		s.pauseLateStop(workflow.Now(ctx), step)
 	}
 	return err
+}
+
+// pauseLateStop has an instance that did not go in time waited for before its end is asked for once more.
+func (s *State) pauseLateStop(now time.Time, step string) {
+	if s.Failure.Late && (step == string(contract.OperationStop) || step == string(actDeleteInstance)) {
+		s.Failure.RetryAt = now.Add(lateStopPause)
+	}
 }

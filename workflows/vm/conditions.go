@@ -19,7 +19,7 @@ func (s *State) forgetFailure() {
 	switch s.Failure.Step {
 	case string(contract.OperationStart), string(contract.OperationRestart):
 		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.settledDown()
-	case string(contract.OperationStop):
+	case string(contract.OperationStop), string(actDeleteInstance):
 		over = s.situation() == runstrategy.Absent && s.VMI != nil
 	case string(actDataVolumes):
 		over = !s.unmade() || s.deleting()

@@ -9,6 +9,7 @@
 //	status.go     the status that users see, from the state alone
 //	actions.go    the steps themselves
 //	open.go       how a transition begins and how it ended
+//	ending.go     what follows from the VM's deletion, from the end of its instance on
 //	workflow.go   the loop
 //	start.go, stop.go, restart.go
 //	              the transitions: child workflows with a deadline

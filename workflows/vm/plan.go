@@ -93,36 +93,6 @@ func (s *State) decideSignal() (decision, bool) {
 	return decision{}, false
 }
 
-// decideEnding stops the instance, then removes the finalizer.
-func (s *State) decideEnding(now time.Time) decision {
-	if s.Open != nil && s.Open.Reported.State == contract.ProgressOrphaned {
-		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to end: its instance is orphaned"}
-	}
-	if s.Open != nil && s.Open.Operation != contract.OperationStop {
-		return s.cancel("the VirtualMachine is being deleted", now)
-	}
-	if s.Open != nil {
-		return s.decideStatus(now).Or("the instance to be gone")
-	}
-	asked := s.Last != nil && s.Last.Error == ""
-	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || s.VMI == nil && !asked) {
-		// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have
-		// been made by a transition that failed.
-		return decision{Action: entity.ActOpen, Operation: contract.OperationStop,
-			Why: "the VirtualMachine is being deleted"}
-	}
-	if s.VM.Gone {
-		if s.Next != nil {
-			return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
-		}
-		return decision{Action: entity.ActFinish, Why: "the VirtualMachine is gone"}
-	}
-	if s.hasFinalizer() {
-		return decision{Action: actRemoveFinalizer, Why: "its instance is gone"}
-	}
-	return s.decideStatus(now).Or("other finalizers of the VirtualMachine")
-}
-
 // decideTransition opens the transition that is desired, or cancels one that no longer is.
 func (s *State) decideTransition(want runstrategy.Action, now time.Time) decision {
 	volumes, ok := s.decideDataVolumes(want, now)

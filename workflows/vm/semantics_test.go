@@ -362,8 +362,8 @@ func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 	w.at(time.Minute, func() { w.DeleteVM() })
 	w.at(2*time.Hour, func() {
 		require.Equal(t, "TransitionDeadlineExceeded", w.condition("Failure").Reason)
-		require.LessOrEqual(t, len(w.transitions), 12)
-		require.GreaterOrEqual(t, len(w.transitions), 4)
+		require.LessOrEqual(t, w.Count(contract.ActivityDeleteVMI), 12)
+		require.GreaterOrEqual(t, w.Count(contract.ActivityDeleteVMI), 4)
 		w.RemoveVMI()
 	})
 	w.run(t)

@@ -23,7 +23,9 @@ type State struct {
 	// Open is the transition in flight, and Count numbers them.
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
-	// Last is how the last transition went.
+	// Ending is the end of the instance that the VM's deletion asks for (nil: none).
+	Ending *Ending `json:"ending,omitempty"`
+	// Last is how the last transition, or that end, went.
 	Last *entity.Outcome `json:"last,omitempty"`
 
 	entity.Manual
@@ -173,6 +175,9 @@ func (s *State) read(r contract.ReadVMResult) {
 	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
 		s.Open.Undone = true
 	}
+	if r.VMI == nil && s.VMI == nil || r.VMI != nil && r.VMI.DeletionTimestamp == nil {
+		s.Ending = nil // it is asked for once more: nobody knows how it went, or it is undone
+	}
 	if r.VM == nil {
 		return
 	}
@@ -190,7 +195,8 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		return
 	}
 	was := s.VMI
-	if s.VMI = entity.Newest(was, o); s.VMI == nil && s.Open != nil && s.Open.Operation == contract.OperationStop {
+	stops := s.Ending != nil || s.Open != nil && s.Open.Operation == contract.OperationStop
+	if s.VMI = entity.Newest(was, o); s.VMI == nil && stops {
 		// The first that is heard of the instance which the open stop asked the end of, not knowing it. Were it another
 		// one, the VM would keep its finalizer, and ask once more.
 		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
@@ -323,6 +329,7 @@ func (s *State) startsAnother() bool {
 // one.
 func (s *State) refresh(now time.Time) {
 	s.undecided = false
+	s.followEnding(now)
 	s.noteEnd(now)
 	s.forgetFailure()
 	s.follow(now)

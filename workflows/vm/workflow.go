@@ -74,6 +74,8 @@ func (e *instance) Details(p entity.Plan) string {
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
 	case s.Open != nil:
 		b.WriteString("\n\n" + s.Open.Doing())
+	case s.Ending != nil:
+		b.WriteString("\n\n" + s.Ending.Doing())
 	case p.Waiting != "":
 		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
 	}
@@ -98,8 +100,11 @@ func (e *instance) Details(p entity.Plan) string {
 func (e *instance) describe(ctx workflow.Context) {
 	s := &e.state
 	op := ""
-	if s.Open != nil {
+	switch {
+	case s.Open != nil:
 		op = string(s.Open.Operation)
+	case s.Ending != nil:
+		op = string(s.Ending.Operation)
 	}
 	node := ""
 	if s.situation() != runstrategy.Absent {
