@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"sync"
@@ -101,6 +102,7 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 func (c *Cluster) Use(env *testsuite.TestWorkflowEnvironment) {
 	c.env = env
 	control.RegisterActivities(c, c.real)
+	control.RegisterSignals(c, c)
 	for name, f := range map[string]any{contract.ActivityStartDomain: c.startDomain,
 		contract.ActivityOperateDomain: c.operateDomain} {
 		c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
@@ -275,6 +277,12 @@ func (c *Cluster) SendAll() {
 // Signal sends a signal to the workflow, a moment later.
 func (c *Cluster) Signal(name string, payload any) {
 	c.after(time.Millisecond, func() { c.env.SignalWorkflow(name, payload) })
+}
+
+// SignalWorkflow is how the workflow's activity reaches another one, a moment later.
+func (c *Cluster) SignalWorkflow(_ context.Context, id, _, signal string, payload any) error {
+	c.after(time.Millisecond, func() { _ = c.env.SignalWorkflowByID(id, signal, payload) })
+	return nil
 }
 
 func (c *Cluster) after(d time.Duration, f func()) { c.env.RegisterDelayedCallback(f, d) }

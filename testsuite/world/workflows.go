@@ -1,11 +1,13 @@
 package world
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -309,6 +311,15 @@ func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal 
 		result.SetError(o.Next.SignalExternalWorkflow(ctx, id, run, signal, arg).Get(ctx, nil))
 	})
 	return future
+}
+
+// SignalWorkflow is how a workflow's activity reaches another workflow.
+func (w *World) SignalWorkflow(_ context.Context, id, _, signal string, payload any) error {
+	if w.workflows.closed(id) {
+		return serviceerror.NewNotFound("workflow execution already completed")
+	}
+	w.send(&crdwatch.Delivery{Workflow: id, Signal: signal, Payload: payload})
+	return nil
 }
 
 func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {

@@ -169,6 +169,7 @@ func (w *World) newProcess() error {
 		return fmt.Errorf("making the activities: %w", err)
 	}
 	control.RegisterActivities(w.activities, a)
+	control.RegisterSignals(w.activities, w)
 	w.activities.registerMigration()
 	for name, f := range map[string]any{
 		contract.ActivityStartDomain:   (&node.Activities{}).StartDomain,

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/activities/signals"
 	"github.com/virtflow/virtflow/workflows/admission"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/drain"
@@ -88,4 +89,10 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
+}
+
+// RegisterSignals registers what workflows say to each other within a workflow task.
+func RegisterSignals(r worker.ActivityRegistry, s signals.Sender) {
+	r.RegisterActivityWithOptions((&signals.Activities{Sender: s}).Signal,
+		activity.RegisterOptions{Name: contract.ActivitySignal})
 }

@@ -82,6 +82,7 @@ func Run(ctx context.Context, p *process.Process, o Options, activities *cluster
 		w := worker.New(c, contract.ControlTaskQueue, o.worker(onFatal))
 		RegisterWorkflows(w)
 		RegisterActivities(w, activities)
+		RegisterSignals(w, c)
 		return w
 	})
 	return nil

@@ -98,8 +98,23 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 
 // SignalOpen tells the open transition how far what it waits for is.
 func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) error {
+	if l.attached == open.ID && signalLocally(ctx, open.ID, contract.SignalProgress, progress) == nil {
+		return nil // where it has closed meanwhile, the server says how
+	}
 	there, err := SignalOther(ctx, open.ID, contract.SignalProgress, progress)
 	l.missing(ctx, open, there, err)
+	return err
+}
+
+// signalLocally signals a workflow within this workflow task. As a command, the signal would take effect with the end of
+// the task, and cost another one.
+func signalLocally(ctx workflow.Context, id, signal string, payload any) error {
+	data, err := json.Marshal(payload) //workflowcheck:ignore it sorts the keys of maps
+	if err != nil {
+		return err
+	}
+	_, err = callLocally[contract.SignalResult](ctx, contract.ActivitySignal, "signal "+signal+" to "+id,
+		contract.SignalInput{ID: id, Signal: signal, Payload: data})
 	return err
 }
 

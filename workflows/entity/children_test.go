@@ -1,12 +1,15 @@
 package entity_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -152,5 +155,51 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 			require.Equal(t, c.want, closed[0])
 			require.Less(t, env.Now().Sub(began), 20*time.Minute)
 		})
+	}
+}
+
+// TestATransitionIsToldWithinTheTask in which there is progress; where that cannot be done, by a command.
+func TestATransitionIsToldWithinTheTask(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+		tell := func(id, signal string, payload any) {
+			env.RegisterDelayedCallback(func() { _ = env.SignalWorkflowByID(id, signal, payload) }, time.Millisecond)
+		}
+		env.RegisterActivityWithOptions(
+			func(_ context.Context, in contract.SignalInput) (contract.SignalResult, error) {
+				if fails {
+					return contract.SignalResult{}, errors.New("nobody answers")
+				}
+				tell(in.ID, in.Signal, in.Payload)
+				return contract.SignalResult{Open: true}, nil
+			}, activity.RegisterOptions{Name: contract.ActivitySignal})
+		env.RegisterWorkflowWithOptions(func(ctx workflow.Context) (said string, _ error) {
+			workflow.GetSignalChannel(ctx, contract.SignalProgress).Receive(ctx, &said)
+			return said, nil
+		}, workflow.RegisterOptions{Name: "told"})
+		commands := 0
+		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, "", contract.SignalProgress, mock.Anything).Return(
+			func(_, id, _, signal string, payload any) error {
+				commands++
+				tell(id, signal, payload)
+				return nil
+			}).Maybe()
+		var closed contract.TransitionClosed
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			l := entity.NewLoop(ctx, &planned{asking: &asking{}})
+			l.OnTransitionClosed(nil, func(_ workflow.Context, c contract.TransitionClosed) { closed = c })
+			open := &entity.Transition{Operation: contract.OperationStart}
+			if err := l.OpenTransition(ctx, open, entity.Opening{Count: new(int), Type: "told",
+				ID: func(int) string { return "open" }}); err != nil {
+				return err
+			}
+			if err := l.SignalOpen(ctx, open, "it runs"); err != nil {
+				return err
+			}
+			return workflow.Await(ctx, func() bool { return closed.ID != "" })
+		})
+		require.NoError(t, env.GetWorkflowError())
+		require.JSONEq(t, `"it runs"`, string(closed.Result))
+		require.Equal(t, fails, commands == 1)
 	}
 }

@@ -1,0 +1,33 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// Sender sends signals; it is a part of Temporal's client.
+type Sender interface {
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
+}
+
+// Activities are safe for concurrent use where Sender is.
+type Activities struct{ Sender Sender }
+
+// Signal signals the open workflow of an ID, or finds that there is none. A second attempt signals once more: for
+// signals that say what is so, and not what has happened.
+func (a *Activities) Signal(ctx context.Context, in contract.SignalInput) (contract.SignalResult, error) {
+	err := a.Sender.SignalWorkflow(ctx, in.ID, "", in.Signal, in.Payload)
+	switch {
+	case err == nil:
+		return contract.SignalResult{Open: true}, nil
+	case errors.As(err, new(*serviceerror.NotFound)):
+		return contract.SignalResult{}, nil
+	default:
+		return contract.SignalResult{}, fmt.Errorf("signalling %s to %s: %w", in.Signal, in.ID, err)
+	}
+}

@@ -1,0 +1,47 @@
+package signals_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/virtflow/virtflow/activities/signals"
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+type sender func(id, run, signal string, payload any) error
+
+func (s sender) SignalWorkflow(_ context.Context, id, run, signal string, payload any) error {
+	return s(id, run, signal, payload)
+}
+
+func TestSignal(t *testing.T) {
+	for name, c := range map[string]struct {
+		err, want error
+		open      bool
+	}{
+		"there is one":   {nil, nil, true},
+		"there is none":  {serviceerror.NewNotFound("workflow execution already completed"), nil, false},
+		"nobody answers": {serviceerror.NewUnavailable("away"), serviceerror.NewUnavailable("away"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := contract.SignalInput{ID: "vm/a/web/u/start/1", Signal: contract.SignalProgress,
+				Payload: json.RawMessage(`{"state":"running"}`)}
+			a := signals.Activities{Sender: sender(func(id, run, signal string, payload any) error {
+				require.Equal(t, []any{in.ID, "", in.Signal, in.Payload}, []any{id, run, signal, payload})
+				return c.err
+			})}
+			r, err := a.Signal(t.Context(), in)
+			require.Equal(t, c.open, r.Open)
+			if c.want == nil {
+				require.NoError(t, err)
+			} else {
+				require.True(t, errors.As(err, new(*serviceerror.Unavailable)))
+			}
+		})
+	}
+}
