@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,9 +19,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestRecord plays migrations and a drain undisturbed, and writes their histories for testsuite/replay, with those of
-// the queue that admitted them. VIRTFLOW_CRASH_RECORD names the release. Those of real nodes come from make
-// record-histories; these need no cluster.
+// recordedToo are scenarios of the kill test.
+func recordedToo() []string {
+	return []string{"stop", "restart", "crash loop", "scale", "continue-as-new in a scale"}
+}
+
+// TestRecord plays migrations, a drain, and what VMs and replica sets go through undisturbed, and writes the histories
+// of the migrations, the queue that admitted them, the drain, the VMs and the sets for testsuite/replay.
+// VIRTFLOW_CRASH_RECORD names the release. Those of real nodes come from make record-histories; these need no cluster.
 func TestRecord(t *testing.T) {
 	release := os.Getenv("VIRTFLOW_CRASH_RECORD")
 	if release == "" {
@@ -29,21 +35,22 @@ func TestRecord(t *testing.T) {
 	temporal := startTemporal(t)
 	l := newLane(t, temporal, "recorded")
 	l.startWorker(newWorker(t))
-	for _, sc := range []scenario{
+	more := slices.DeleteFunc(scenarios(), func(sc scenario) bool { return !slices.Contains(recordedToo(), sc.name) })
+	for _, sc := range append([]scenario{
 		{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, false},
 		{"migrate to nowhere", running, (*story).cancelled, (*story).stayed, counts{1, 2, 1}, false},
 		{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false},
-	} {
+	}, more...) {
 		s, summary, err := l.play(sc, slug(sc.name), func() {}, func(int) {}, "")
 		require.NoError(t, err, "%s: %s\n%s\n%s", sc.name, s.tail(60), s.says(), l.log())
 		t.Logf("%s: %s", sc.name, summary)
 	}
-	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s')", contract.WorkflowMigration,
-		contract.WorkflowAdmission, contract.WorkflowDrain)
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s', '%s', '%s')", contract.WorkflowMigration,
+		contract.WorkflowAdmission, contract.WorkflowDrain, contract.WorkflowVM, contract.WorkflowReplicaSet)
 	until(t, time.Minute, "Temporal lists all that has ended", func() error {
 		n, err := l.temporal.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: l.name, Query: query + " AND ExecutionStatus = 'Completed'"})
-		if err == nil && n.GetCount() < 4 {
+		if err == nil && n.GetCount() < 12 {
 			err = fmt.Errorf("%d", n.GetCount())
 		}
 		return err
