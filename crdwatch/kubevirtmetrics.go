@@ -11,16 +11,14 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// migrationMetrics are KubeVirt's metrics of migrations, and of what a drain and a workload update will meet, with its
-// names, labels and buckets. They are read off what the informers hold, by the leader alone: sums over all processes
-// are right.
+// migrationMetrics are KubeVirt's metrics of migrations, with its names, labels and buckets. They are read off what the
+// informers hold, by the leader alone: sums over all processes are right.
 type migrationMetrics struct {
 	// leading is what the leader's informers hold; nil: another process leads.
 	leading func() *Informers
 
 	inPhase                               map[string]*prometheus.Desc
 	succeeded, failed, startTime, endTime *prometheus.Desc
-	nonEvictable, outdated                *prometheus.Desc
 	transitions                           *prometheus.HistogramVec
 }
 
@@ -44,10 +42,6 @@ func newMigrationMetrics(leading func() *Informers) *migrationMetrics {
 		endTime: desc("kubevirt_vmi_migration_end_time_seconds",
 			"When the last migration of a VMI ended, in seconds since 1970.", "node", "namespace", "name",
 			"migration_name", "status"),
-		nonEvictable: desc("kubevirt_vmi_non_evictable",
-			"1: the VMI is to be moved on an eviction, and cannot be. 0: it is evicted or moved.", "node", "namespace",
-			"name"),
-		outdated: desc("kubevirt_vmi_number_of_outdated", "VMIs whose launcher is of another image than new ones."),
 		transitions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds",
 			Help:    "Time from the creation of a migration to its phases.",
@@ -66,8 +60,7 @@ func (m *migrationMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range m.inPhase {
 		out <- d
 	}
-	for _, d := range []*prometheus.Desc{m.succeeded, m.failed, m.startTime, m.endTime, m.nonEvictable,
-		m.outdated} {
+	for _, d := range []*prometheus.Desc{m.succeeded, m.failed, m.startTime, m.endTime} {
 		out <- d
 	}
 	m.transitions.Describe(out)
@@ -98,9 +91,7 @@ func (m *migrationMetrics) Collect(out chan<- prometheus.Metric) {
 	for phase, d := range m.inPhase {
 		gauge(d, float64(counts[phase]))
 	}
-	gauge(m.outdated, float64(i.outdated()))
 	for _, vmi := range list[*kubevirt.VirtualMachineInstance](i.VMIs) {
-		gauge(m.nonEvictable, nonEvictable(vmi), vmi.Status.NodeName, vmi.Namespace, vmi.Name)
 		s := vmi.Status.MigrationState
 		if s == nil {
 			continue
@@ -117,15 +108,6 @@ func (m *migrationMetrics) Collect(out chan<- prometheus.Metric) {
 			gauge(m.endTime, seconds(s.EndTimestamp), append(slices.Clone(labels), result)...)
 		}
 	}
-}
-
-// nonEvictable is 1 for an instance that holds its node's drain up: it is to be moved, and is not known to be movable.
-// Admission has given it the cluster's strategy where it had none.
-func nonEvictable(vmi *kubevirt.VirtualMachineInstance) float64 {
-	if s := vmi.Spec.EvictionStrategy; s == nil || *s != kubevirt.EvictionStrategyLiveMigrate || vmi.IsMigratable() {
-		return 0
-	}
-	return 1
 }
 
 // counted is the phase that a migration is counted in; "": it has ended.
