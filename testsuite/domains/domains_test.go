@@ -19,13 +19,13 @@ import (
 
 // What has been reached. Whoever reaches more raises these.
 const (
-	leastAdmitted     = 281
-	leastPodsAdmitted = 279
+	leastAdmitted     = 283
+	leastPodsAdmitted = 281
 )
 
 // leastSame are the machines that are the same in every subject, by variant.
 func leastSame() map[Variant]int {
-	return map[Variant]int{KVM: 279, Stage: 256, Block: 21, Emulated: 261}
+	return map[Variant]int{KVM: 281, Stage: 256, Block: 21, Emulated: 263}
 }
 
 // leastSamePods are, by variant, the subjects of all pods that are the same. No pod is in all: affinities and
