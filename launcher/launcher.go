@@ -375,7 +375,8 @@ func (l *Launcher) fileSystemLost(volume string) {
 		return // it went with its guest
 	}
 	l.domain.Update(func(d *rpc.Domain) {
-		d.Problem = "the file system " + volume + " cannot be used until the guest is started again: its virtiofsd has ended"
+		d.Problem = "the file system " + volume + " cannot be used until the guest is started again: " +
+			"its virtiofsd has ended"
 	})
 }
 

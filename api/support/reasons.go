@@ -55,7 +55,8 @@ func whyOfInstances() [][2]string {
 		{"architecture", otherCPUs},
 		{"domain.cpu.realtime", "its launcher would need CAP_SYS_NICE, which PodSecurity \"restricted\" refuses"},
 		{"domain.devices.autoattachInputDevice", later + ": name an input in `inputs`"},
-		{"domain.devices.autoattachVSOCK", later + ": no node offers `/dev/vhost-vsock`; use a port of the guest's network"},
+		{"domain.devices.autoattachVSOCK", later + ": no node offers `/dev/vhost-vsock`; use a port " +
+			"of the guest's network"},
 		{"domain.devices.disks[].changedBlockTracking", later + ": there are no incremental backups"},
 		{"domain.devices.disks[].cdrom.tray", "a drive that is open when the guest starts; its guest can open it"},
 		{"domain.devices.disks[].cdrom.bus", nothing},
@@ -68,13 +69,13 @@ func whyOfInstances() [][2]string {
 		{"domain.devices.hostDevices[].tag", later + ": a config drive tells the guest of none"},
 		{"domain.devices.hostDevices", claimLater},
 		{"domain.devices.inputs", nothing},
-		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain beside " +
-			"the launcher; use masquerade, bridge or sriov"},
+		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain " +
+			"beside the launcher; use masquerade, bridge or sriov"},
 		{"domain.devices.interfaces[].macvtap", removed},
 		{"domain.devices.interfaces[].slirp", removed},
 		{"domain.devices.interfaces[].passt", removed},
-		{"domain.devices.interfaces[].passtBinding", "passt makes a user namespace, which RuntimeDefault seccomp refuses; " +
-			"use masquerade"},
+		{"domain.devices.interfaces[].passtBinding", "passt makes a user namespace, which RuntimeDefault seccomp " +
+			"refuses; use masquerade"},
 		{"domain.devices.interfaces[].portRanges", later + ": list the ports; without a list all are open"},
 		{"domain.devices.interfaces[].model", nothing},
 		{"domain.devices.interfaces[].state", nothing},

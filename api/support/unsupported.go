@@ -51,7 +51,8 @@ func objects() []object {
 		{inVM, "A VirtualMachine's spec", reflect.TypeFor[kubevirtv1.VirtualMachineSpec](), VMSpec()},
 		{inInstance, "The spec of a VirtualMachineInstance, and of a template for one",
 			reflect.TypeFor[kubevirtv1.VirtualMachineInstanceSpec](), VMISpec()},
-		{inConfiguration, "The spec of the KubeVirt object", reflect.TypeFor[kubevirtv1.KubeVirtSpec](), Configuration()},
+		{inConfiguration, "The spec of the KubeVirt object",
+			reflect.TypeFor[kubevirtv1.KubeVirtSpec](), Configuration()},
 	}
 }
 

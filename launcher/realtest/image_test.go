@@ -53,7 +53,8 @@ func unpackImages() (roots map[string]string, err error) {
 
 // TestTheEmulatorHasItsModules: devices that are not part of QEMU's program, and that guests may have.
 func TestTheEmulatorHasItsModules(t *testing.T) {
-	out, err := exec.Command("chroot", image(t, "launcher"), "/usr/bin/qemu-system-x86_64", "-device", "help").CombinedOutput()
+	out, err := exec.Command("chroot", image(t, "launcher"), "/usr/bin/qemu-system-x86_64", "-device", "help").
+		CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, device := range []string{"virtio-vga", "usb-host", "usb-redir"} {
 		require.Contains(t, string(out), `name "`+device+`"`)

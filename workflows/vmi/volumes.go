@@ -71,13 +71,13 @@ func (s *State) decideGrown() (decision, bool) {
 	return decision{Action: actResize, Why: "its claims have grown"}, true
 }
 
-// resized takes in how a launcher has answered. A launcher that refuses it is asked again only where the guest was about
-// to move: else the guest sees it when it is started next, and the status says so until then.
+// resized takes in how a launcher has answered. A launcher that refuses it is asked again only where the guest was
+// about to move: else the guest sees it when it is started next, and the status says so until then.
 func (s *State) resized(pod string, err error) error {
 	s.Unseen = nil
 	if entity.ErrorType(err) == contract.RefusedFailed && s.Migration == nil {
-		s.Unseen = &Unseen{Pod: pod, Message: "the guest does not see that its disks have grown until it is started again: " +
-			entity.Message(err)}
+		s.Unseen = &Unseen{Pod: pod, Message: "the guest does not see that its disks have grown until it is started " +
+			"again: " + entity.Message(err)}
 		err = nil
 	}
 	s.Grown = s.Grown || err != nil

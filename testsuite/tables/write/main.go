@@ -1,5 +1,5 @@
-// Command write writes the pages of tables: docs/lifecycle-tables.md and docs/unsupported.md. It is run in the project's
-// root by make generate.
+// Command write writes the pages of tables: docs/lifecycle-tables.md and docs/unsupported.md. It is run in the
+// project's root by make generate.
 package main
 
 import (
