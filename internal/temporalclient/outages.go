@@ -122,8 +122,8 @@ func (o *Outages) Trust(suspicion time.Time) {
 	}
 }
 
-// Note takes the outcome of one attempt of a call. One that took too long says nothing: a server that is merely slow has
-// lost nothing, and sending it the same once more would make it slower. A server that has gone silent loses its
+// Note takes the outcome of one attempt of a call. One that took too long says nothing: a server that is merely slow
+// has lost nothing, and sending it the same once more would make it slower. A server that has gone silent loses its
 // connection, by the SDK's keepalive.
 func (o *Outages) Note(code codes.Code, now time.Time) {
 	switch code { //nolint:exhaustive // every other one is an answer

@@ -32,9 +32,9 @@ func (c cost) String() string {
 // mostOfAVM and mostOfAVMI are what a life may cost at most.
 var (
 	mostOfAVM = cost{ //nolint:gochecknoglobals // a constant
-		events: 126, tasks: 23, failed: 0.5, signals: 15, startCalls: 8, endCalls: 11}
+		events: 104, tasks: 18, failed: 0.5, signals: 13.2, startCalls: 8, endCalls: 11}
 	mostOfAVMI = cost{ //nolint:gochecknoglobals // a constant
-		events: 48, tasks: 8.5, failed: 0.5, signals: 7.5, startCalls: 4, endCalls: 5}
+		events: 46, tasks: 7.8, failed: 0.5, signals: 6.8, startCalls: 4, endCalls: 5}
 )
 
 // lives is how many objects live one after the other, each from its creation until it has run and is gone.
@@ -158,7 +158,7 @@ func (s *story) deleteVMI() error {
 	}
 	report := contract.RequestReport{UID: string(vmi.UID), ResourceVersion: vmi.ResourceVersion,
 		Operation: contract.OperationDelete, Actor: "carol"}
-	if err := s.lane.temporal.SignalWorkflow(s.lane.t.Context(), contract.VMIID(s.namespace, vmName), "",
+	if err := s.lane.temporal.SignalWorkflow(s.t.Context(), contract.VMIID(s.namespace, vmName), "",
 		contract.SignalReportRequest, report); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *story) ofStory() string { return contract.SearchNamespace + " = '" + s.
 func (s *story) ended(t *testing.T) error {
 	count := func(query string) (int64, error) {
 		n, err := s.lane.temporal.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
-			Namespace: s.lane.name, Query: query})
+			Namespace: s.name, Query: query})
 		return n.GetCount(), err
 	}
 	open, err := count(s.ofStory() + " AND ExecutionStatus = 'Running'")

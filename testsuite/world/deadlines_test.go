@@ -170,11 +170,10 @@ func awaits() map[string]string {
 	return map[string]string{
 		"vm.awaitRunning AwaitWithTimeout":   "the transition's deadline",
 		"vm.deleteInstance AwaitWithTimeout": "the transition's deadline",
-		"vm.newTransition Receive":           "a listener of its own; nothing waits for it",
 		"vmi.operate Await": "the operations before it: 25 seconds each, and Temporal lets ten " +
 			"in at once",
-		"replicaset.newReplication Receive": "a listener of its own; nothing waits for it",
 		"replicaset.await AwaitWithTimeout": "the transition's deadline",
+		"entity.NewChild Receive":           "a listener of its own; nothing waits for it",
 		"entity.Run Await": "handlers of updates: a control takes one turn of the loop, an " +
 			"operation on a guest 25 seconds",
 		"drain.Workflow Receive":      "a listener of its own; nothing waits for it",

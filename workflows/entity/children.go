@@ -106,8 +106,8 @@ func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) 
 	return err
 }
 
-// signalLocally signals a workflow within this workflow task. As a command, the signal would take effect with the end of
-// the task, and cost another one.
+// signalLocally signals a workflow within this workflow task. As a command, the signal would take effect with the end
+// of the task, and cost another one.
 func signalLocally(ctx workflow.Context, id, signal string, payload any) error {
 	data, err := json.Marshal(payload) //workflowcheck:ignore it sorts the keys of maps
 	if err != nil {
