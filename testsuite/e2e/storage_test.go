@@ -22,7 +22,7 @@ metadata: {name: %s, namespace: %s}
 spec:
   accessModes: [ReadWriteMany]
   volumeMode: %s
-  resources: {requests: {storage: 64Mi}}
+  resources: {requests: {storage: 128Mi}}
 %s`
 	ofTheSnapshot = `  dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: first}`
 	ofTheClaim    = `  dataSource: {kind: PersistentVolumeClaim, name: files}`
@@ -70,12 +70,12 @@ func TestAStorageClass(t *testing.T) {
 	apply(t, fmt.Sprintf(sharedClaim, "clone", m.namespace, "Filesystem", ofTheClaim))
 	for _, claim := range []string{"device", "files"} {
 		m.kubectl("patch", "pvc", claim, "--type=merge", "-p",
-			`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
+			`{"spec":{"resources":{"requests":{"storage":"192Mi"}}}}`)
 	}
-	m.kubectl("wait", "pvc/device", "--for=jsonpath={.status.capacity.storage}=96Mi", "--timeout=3m")
+	m.kubectl("wait", "pvc/device", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
 	until(t, time.Minute, "the guest sees that its disk has grown", func() error {
 		sectors := strings.TrimSpace(m.inGuestBy(disk + "cat /sys/block/$(d device)/size"))
-		if sectors != "196608" {
+		if sectors != "393216" {
 			return fmt.Errorf("it has %s sectors", sectors)
 		}
 		return nil
@@ -94,7 +94,7 @@ func TestAStorageClass(t *testing.T) {
 	require.Equal(t, []string{"one", "two"},
 		strings.Fields(m.inGuestBy(disk+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
 	// A file system may have to wait until no launcher uses it: not every kernel lets it grow before.
-	m.kubectl("wait", "pvc/files", "--for=jsonpath={.status.capacity.storage}=96Mi", "--timeout=3m")
+	m.kubectl("wait", "pvc/files", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
 	m.remove()
 	m.kubectl("delete", "volumesnapshot,pvc", "--all", "--timeout=60s")
 	until(t, time.Minute, "the volumes are gone", func() error {
