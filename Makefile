@@ -23,11 +23,11 @@ E2E_FLAGS ?=
 ##@ The local cluster
 
 .PHONY: up
-up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used (TEMPORAL_DB=postgres: histories in PostgreSQL). 15 s; the very first time some 16 minutes of building.
+up: ## Start Kubernetes (2 nodes) and Temporal, and wait until both can be used (TEMPORAL_DB=postgres: histories in PostgreSQL). 15 s; the very first time 16 to 40 minutes of building.
 	@$(DEV) up
 
 .PHONY: demo
-demo: ## Everything: cluster, images, virtflow, and a virtual machine with a booted guest. 1 minute; the very first time some 16 minutes.
+demo: ## Everything: cluster, images, virtflow, and a virtual machine with a booted guest. 1 minute; the very first time 16 to 40 minutes.
 	@$(DEV) demo
 
 .PHONY: status
