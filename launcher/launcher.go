@@ -117,7 +117,7 @@ type Tools struct {
 
 // New makes the launcher of one VMI.
 func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Logger) *Launcher {
-	l := &Launcher{
+	return &Launcher{
 		cfg: cfg, vmi: vmi, log: log,
 		hypervisor: tools.Hypervisor, disks: tools.Disks, daemons: tools.FileSystems, kvm: tools.KVM,
 		machine: lifecycle.New(), domain: domainstate.New(), dhcp: map[string]bool{}, end: func() {},
@@ -129,8 +129,6 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		grants: make(chan targetRequest), withdrawals: make(chan targetRequest),
 		handover: migration.NewHandover(cfg.migration(), cfg.Libvirt, log), digests: map[string][]byte{},
 	}
-	l.daemons.Lost = l.fileSystemLost
-	return l
 }
 
 // Run works until the guest has ended, or until ctx ends and the guest has been shut down. A nil error is an end that
@@ -140,6 +138,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.end()
 	// What the launcher needs to shut its guest down must outlive the signal to do so.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.daemons.Lost = l.fileSystemLost
 	libvirt := make(chan error, 1)
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 
