@@ -7,15 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
 // migrationMetrics are KubeVirt's metrics of migrations, with its names, labels and buckets. They are read off what the
-// informers hold, by the leader alone: sums over all processes are right.
+// leader's informers hold.
 type migrationMetrics struct {
-	// leading is what the leader's informers hold; nil: another process leads.
-	leading func() *Informers
+	leading lead
 
 	inPhase                               map[string]*prometheus.Desc
 	succeeded, failed, startTime, endTime *prometheus.Desc
@@ -27,7 +25,7 @@ const (
 	phaseUnset, phasePending, phaseScheduling, phaseRunning = "unset", "pending", "scheduling", "running"
 )
 
-func newMigrationMetrics(leading func() *Informers) *migrationMetrics {
+func newMigrationMetrics(leading lead) *migrationMetrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
@@ -133,17 +131,7 @@ func seconds(t *metav1.Time) float64 {
 
 // follow notes the phases that a migration comes to while this process leads.
 func (m *migrationMetrics) follow(i *Informers) error {
-	_, err := i.Migrations.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-		old, okOld := before.(*kubevirt.VirtualMachineInstanceMigration)
-		now, okNow := after.(*kubevirt.VirtualMachineInstanceMigration)
-		if okOld && okNow && old.UID == now.UID && m.leading() == i {
-			m.observe(old, now)
-		}
-	}})
-	if err != nil {
-		return fmt.Errorf("subscribing to an informer: %w", err)
-	}
-	return nil
+	return follow(m.leading, i, i.Migrations, m.observe)
 }
 
 // observe notes the phases that one write has added: a short migration goes through several in one.

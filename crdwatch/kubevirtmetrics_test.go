@@ -19,20 +19,7 @@ import (
 // TestKubeVirtsMetricsOfMigrations are those of the leader alone.
 func TestKubeVirtsMetricsOfMigrations(t *testing.T) {
 	d := newTestDiffer(t)
-	leads := false
-	m := newMigrationMetrics(func() *Informers {
-		if leads {
-			return d.informers
-		}
-		return nil
-	})
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m)
-	none, err := registry.Gather()
-	require.NoError(t, err)
-	require.Empty(t, none, "another process leads")
-
-	leads = true
+	registry := leading(t, d, newMigrationMetrics)
 	for name, phase := range map[string]kubevirt.VirtualMachineInstanceMigrationPhase{
 		"new": kubevirt.MigrationPhaseUnset, "waits": kubevirt.MigrationPending, "waits2": kubevirt.MigrationPending,
 		"scheduling": kubevirt.MigrationScheduling, "scheduled": kubevirt.MigrationScheduled,

@@ -8,15 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
 // machineMetrics are KubeVirt's metrics of VMs and VMIs, with its names and labels as far as crdwatch knows them, and
-// virtflow's of what fails. They are read off what the informers hold, by the leader alone.
+// virtflow's of what fails. They are read off what the leader's informers hold.
 type machineMetrics struct {
-	// leading is what the leader's informers hold; nil: another process leads.
-	leading func() *Informers
+	leading lead
 
 	vm, vmi, nonEvictable, outdated *prometheus.Desc
 	// since are when a VM came to its status, by the group of statuses.
@@ -32,7 +30,7 @@ const (
 	groupNonRunning, groupError, groupUnknown   = "non_running", "error", "<unknown>"
 )
 
-func newMachineMetrics(leading func() *Informers) *machineMetrics {
+func newMachineMetrics(leading lead) *machineMetrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
@@ -65,11 +63,6 @@ func newMachineMetrics(leading func() *Informers) *machineMetrics {
 			"name", "namespace")
 	}
 	return m
-}
-
-// phaseBuckets are KubeVirt's, in seconds.
-func phaseBuckets() []float64 {
-	return []float64{0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600}
 }
 
 // Describe is the prometheus.Collector's.
@@ -208,19 +201,7 @@ func nonEvictable(vmi *kubevirt.VirtualMachineInstance) bool {
 }
 
 // follow notes the phases that an instance comes to while this process leads.
-func (m *machineMetrics) follow(i *Informers) error {
-	_, err := i.VMIs.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-		old, okOld := before.(*kubevirt.VirtualMachineInstance)
-		now, okNow := after.(*kubevirt.VirtualMachineInstance)
-		if okOld && okNow && old.UID == now.UID && m.leading() == i {
-			m.observe(old, now)
-		}
-	}})
-	if err != nil {
-		return fmt.Errorf("subscribing to an informer: %w", err)
-	}
-	return nil
-}
+func (m *machineMetrics) follow(i *Informers) error { return follow(m.leading, i, i.VMIs, m.observe) }
 
 // observe notes the phases that one write has added: a fast start goes through several in one.
 func (m *machineMetrics) observe(old, now *kubevirt.VirtualMachineInstance) {

@@ -17,20 +17,7 @@ import (
 func TestKubeVirtsMetricsOfMachines(t *testing.T) {
 	d := newTestDiffer(t)
 	d.informers.image = "launcher:new"
-	leads := false
-	m := newMachineMetrics(func() *Informers {
-		if leads {
-			return d.informers
-		}
-		return nil
-	})
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m)
-	none, err := registry.Gather()
-	require.NoError(t, err)
-	require.Empty(t, none, "another process leads")
-
-	leads = true
+	registry := leading(t, d, newMachineMetrics)
 	kept := func(o any) any {
 		less, err := Strip(o)
 		require.NoError(t, err)
