@@ -99,14 +99,14 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
 	reg.MustRegister(Metrics(name, p.Health)...)
 	if o.MetricsAddress != "" {
-		stop, err := serve(o.MetricsAddress, p)
+		stop, err := serve("metrics-address", o.MetricsAddress, handler(p), log)
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
 	if o.PprofAddress != "" {
-		stop, err := servePprof(o.PprofAddress, p)
+		stop, err := servePprof(o.PprofAddress, log)
 		if err != nil {
 			return err
 		}

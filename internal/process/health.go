@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -92,19 +91,4 @@ func handler(p *Process) http.Handler {
 	mux.Handle("GET /healthz", p.Health.handler(p.Health.live))
 	mux.Handle("GET /readyz", p.Health.starting(p.Health.handler(p.Health.ready)))
 	return mux
-}
-
-func serve(address string, p *Process) (stop func(), err error) {
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-address: %w", err)
-	}
-	s := &http.Server{Handler: handler(p), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		MaxHeaderBytes: 16 << 10}
-	go func() {
-		if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			p.Log.Error().Err(err).Msg("metrics server ended")
-		}
-	}()
-	return func() { _ = s.Close() }, nil
 }

@@ -1,34 +1,21 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // servePprof serves /debug/pprof on a loopback address: whoever may forward ports of the pod may profile, and nobody
 // else. Profiles tell what the process works on, and making them costs it time.
-func servePprof(address string, p *Process) (stop func(), err error) {
+func servePprof(address string, log zerolog.Logger) (stop func(), err error) {
 	if err := loopback(address); err != nil {
 		return nil, fmt.Errorf("--pprof-address: %w", err)
 	}
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--pprof-address: %w", err)
-	}
-	// No WriteTimeout: a profile takes as long as it was asked to.
-	s := &http.Server{Handler: pprofHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		MaxHeaderBytes: 16 << 10}
-	go func() {
-		if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			p.Log.Error().Err(err).Msg("pprof server ended")
-		}
-	}()
-	p.Log.Info().Stringer("address", ln.Addr()).Msg("serving /debug/pprof")
-	return func() { _ = s.Close() }, nil
+	return serve("pprof-address", address, pprofHandler(), log)
 }
 
 // loopback says what is wrong with an address that others could reach.
