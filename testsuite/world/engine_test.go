@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/testsuite/figures"
@@ -22,17 +23,18 @@ func TestEngineFaults(t *testing.T) {
 	t.Cleanup(func() {
 		figures.Print(t, "faults of the engine: cases %d, invariants broken: %d (faults that met no call: %d)",
 			cases.Load(), broken.Load(), idle.Load())
-		require.Positive(t, cases.Load(), "nothing was tried")
-		require.LessOrEqual(t, idle.Load()*50, cases.Load(),
+		// Not require: what ends a cleanup at once is not told by name.
+		assert.Positive(t, cases.Load(), "nothing was tried")
+		assert.LessOrEqual(t, idle.Load()*50, cases.Load(),
 			"too many cases in which no fault has struck: they say nothing")
 	})
 	for story, s := range world.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
+			s.Options.AlwaysAnew = s.Options.AlwaysAnew || story%2 == 1 // before: what is called depends on it
 			clean := tell(t, s, nil)
 			require.Empty(t, clean.Broken, "without any fault")
 			s.Options.Clean = clean.Took()
-			s.Options.AlwaysAnew = s.Options.AlwaysAnew || story%2 == 1
 			n := 0
 			for i, call := range clean.Invocations() {
 				if ofNodes(call.Activity) && s.Name != "start" {

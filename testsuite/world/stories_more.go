@@ -94,7 +94,7 @@ func controlStories() []Scenario {
 			if m := w.VM(vm); w.Started[key] > 1 && m != nil && held(m) {
 				w.breakf("a machine that is held was started")
 			}
-			w.insist(contract.ControlRelease, entity) // an older copy of Temporal's database may bring the hold back
+			w.insist(contract.ControlRelease, entity, 1) // an older copy of Temporal's database may bring it back
 		}, Want: restarted},
 		{Name: "approved", Story: func(w *World) {
 			m := Machine(vm, kubevirt.RunStrategyAlways)
@@ -104,7 +104,7 @@ func controlStories() []Scenario {
 			if w.Started[key] > 0 {
 				w.breakf("a machine was started that waits for approval")
 			}
-			w.insist(contract.ControlApprove, entity)
+			w.insist(contract.ControlApprove, entity, 0)
 		}, Want: runs(vm)},
 		{Name: "fence-confirmed", Story: func(w *World) {
 			up(w)
@@ -112,14 +112,14 @@ func controlStories() []Scenario {
 			w.PowerOff(node)
 			w.Sleep(8 * time.Minute)
 			w.vouch(node)
-			w.insist(contract.ControlFenceConfirmed, contract.VMIID(Namespace, vm))
+			w.insist(contract.ControlFenceConfirmed, contract.VMIID(Namespace, vm), 1)
 		}, Want: restarted},
 	}
 }
 
-// insist sends a control now and then, for as long as the machine has no other domain than before: a person would.
-func (w *World) insist(control, entity string) {
-	before := w.Started[key]
+// insist sends a control now and then, for as long as the machine has had no more domains than before: a person would.
+// It has had one more already where an older copy of etcd has no hold.
+func (w *World) insist(control, entity string, before int) {
 	w.Until(w.patience(), func() bool {
 		if w.Started[key] > before {
 			return true
