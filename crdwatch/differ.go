@@ -182,7 +182,7 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 		return
 	}
 	if news(d, k, o.UID, o) {
-		putHeld(d, k, workflow, o.UID, o, nil, from, copyHold(o, vm))
+		putHeld(d, k, workflow, o.UID, o, nil, from, copyHold(o, vm.DeletionTimestamp != nil))
 	}
 }
 

@@ -3,24 +3,18 @@ package crdwatch
 import (
 	"time"
 
-	kubevirt "kubevirt.io/api/core/v1"
-
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // What an object says on its way out decides nothing by itself where its workflow has asked for that very end, and
 // there is more of it in a moment: it waits for that. A workflow task costs Temporal more than all else of a deletion,
-// and what arrives while a workflow completes has the task done twice. The same goes for an instance on its way up.
+// and what arrives while a workflow completes has the task done twice.
 const (
 	// echoHold is for what the workflow has done itself, and endHold for what is about to be final.
 	echoHold = 2 * time.Second
 	endHold  = time.Second
 	// goingHold is for the end of an instance whose VM goes, too: that waits for it to be gone.
 	goingHold = 5 * time.Second
-	// bootHold is for an instance that has just been made, of which its own workflow has said nothing yet: its VM has
-	// had it made, and most guests run within that time. What takes longer, or goes wrong, shows. A request that the
-	// instance answers does not wait: as long as it is in the VM's status, the API server takes no other one.
-	bootHold = 3 * time.Second
 )
 
 // podHold is how long what a pod says may wait for what it says next. Going: its VMI is being deleted, so that the end
@@ -47,14 +41,11 @@ func podGoneHold(last contract.PodObservation, known bool) time.Duration {
 }
 
 // copyHold is how long what a VMI says may wait on its way to its VM.
-func copyHold(now contract.VMIObservation, vm *kubevirt.VirtualMachine) time.Duration {
-	goes := vm.DeletionTimestamp != nil
+func copyHold(now contract.VMIObservation, vmGoes bool) time.Duration {
 	switch {
-	case now.DeletionTimestamp == nil && now.Phase == "" && !goes && len(vm.Status.StateChangeRequests) == 0:
-		return bootHold
 	case now.DeletionTimestamp == nil:
 		return 0
-	case goes:
+	case vmGoes:
 		return goingHold
 	default:
 		return endHold

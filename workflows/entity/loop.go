@@ -186,6 +186,9 @@ func (l *Loop) settle() Plan {
 		l.dirty = false
 		now := workflow.Now(l.ctx)
 		l.entity.Refresh(now)
+		if l.manual != nil {
+			l.manual.Measure(l.ctx)
+		}
 		p := l.entity.Plan(now)
 		if p.Step == nil || p.Finish {
 			return p

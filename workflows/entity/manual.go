@@ -27,6 +27,9 @@ type Manual struct {
 	Records []contract.OperationRecord `json:"records,omitempty"`
 	// Deleter is who asked for the object's deletion, as the API server has said ("": not known).
 	Deleter string `json:"deleter,omitempty"`
+
+	// unmeasured are transitions that have closed since metrics were told last.
+	unmeasured []measure
 }
 
 // Refusal is a control that came as a signal and was not taken.

@@ -52,11 +52,21 @@ func outcomeOf(c contract.TransitionClosed, o Outcome) string {
 	}
 }
 
-// Measured tells the metrics how long a transition took and how it closed.
-func Measured(ctx workflow.Context, t *Transition, c contract.TransitionClosed, o Outcome) {
-	workflow.GetMetricsHandler(ctx).
-		WithTags(map[string]string{labelOperation: string(t.Operation), labelOutcome: outcomeOf(c, o)}).
-		Timer(metricTransitions).Record(max(time.Duration(0), o.At.Sub(t.Since)))
+// measure is what metrics are told of a transition that has closed.
+type measure struct {
+	operation contract.Operation
+	outcome   string
+	took      time.Duration
+}
+
+// Measure tells the metrics of the transitions that have closed since it did so last.
+func (m *Manual) Measure(ctx workflow.Context) {
+	for _, closed := range m.unmeasured {
+		workflow.GetMetricsHandler(ctx).
+			WithTags(map[string]string{labelOperation: string(closed.operation), labelOutcome: closed.outcome}).
+			Timer(metricTransitions).Record(closed.took)
+	}
+	m.unmeasured = nil
 }
 
 // countFailure counts a step that did not succeed. The error's own type is no label: nodes could make up any number.

@@ -33,8 +33,11 @@ func TestTransitionsAreMeasured(t *testing.T) {
 		suite.SetMetricsHandler(sdktally.NewMetricsHandler(scope))
 		env := suite.NewTestWorkflowEnvironment()
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			entity.Measured(ctx, &entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart,
-				Since: began}, c.closed, entity.Outcome{Error: c.made, At: began.Add(3 * time.Second)})
+			var m entity.Manual
+			m.Closed(&entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Since: began},
+				c.closed, entity.Outcome{Error: c.made, At: began.Add(3 * time.Second)})
+			m.Measure(ctx)
+			m.Measure(ctx) // each is told of once
 			return nil
 		})
 		require.NoError(t, env.GetWorkflowError())

@@ -139,12 +139,14 @@ func (o *Outcome) Text() string {
 // Opened notes a transition that has begun.
 func (m *Manual) Opened(t *Transition) { m.Record(t.record(m.Attempts(t.Operation))) }
 
-// Closed notes how a transition went.
-func (m *Manual) Closed(t *Transition, o Outcome) {
+// Closed notes how a transition closed, and how it went by what its entity made of that.
+func (m *Manual) Closed(t *Transition, c contract.TransitionClosed, o Outcome) {
 	r := t.record(m.Attempts(t.Operation))
 	r.Until, r.Outcome = o.At, OutcomeDone
 	if o.Error != "" {
 		r.Outcome = o.Error
 	}
 	m.Record(r)
+	m.unmeasured = append(m.unmeasured, measure{
+		operation: t.Operation, outcome: outcomeOf(c, o), took: max(time.Duration(0), o.At.Sub(t.Since))})
 }

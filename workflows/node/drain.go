@@ -202,8 +202,7 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed, o 
 	}
 	o.Summary = r.Summary
 	s.Last = &o
-	s.Closed(&d.Transition, o)
-	entity.Measured(ctx, &d.Transition, c, o)
+	s.Closed(&d.Transition, c, o)
 }
 
 // drainText is what the current details say of drains, or "".

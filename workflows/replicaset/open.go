@@ -98,8 +98,7 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed, o entity
 		}
 	}
 	s.Last = &o
-	s.Closed(&t.Transition, o)
-	entity.Measured(ctx, &t.Transition, c, o)
+	s.Closed(&t.Transition, c, o)
 	e.describe(ctx)
 }
 

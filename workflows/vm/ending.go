@@ -83,8 +83,7 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	case err != nil:
 		return e.settle(ctx, string(d.Action), contract.ReasonFailedDelete, err)
 	case r.Refused != "":
-		s.Ending = nil
-		s.ended(&end, workflow.Now(ctx), r.Refused)
+		s.ended(&end, workflow.Now(ctx), contract.TransitionClosed{}, r.Refused)
 		if !s.correct(contract.TransitionResult{VM: r.VM, VMI: r.VMI}) { // it was decided from the same
 			return e.settle(ctx, string(d.Action), contract.ReasonFailedDelete, errors.New(r.Refused))
 		}
@@ -95,33 +94,37 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	s.Ending.Asked, s.Ending.Deadline = true, now.Add(deadline(contract.OperationStop, s.grace()))
 	if r.Absent {
 		s.observeVMI(contract.VMIObservation{UID: end.VMI, Gone: true})
-		s.ended(s.Ending, now, "")
+		s.ended(s.Ending, now, contract.TransitionClosed{}, "")
 	}
 	return nil
 }
 
-// followEnding notes that the instance whose end was asked for is gone, or has taken too long.
+// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost, or that it has
+// taken too long.
 func (s *State) followEnding(now time.Time) {
 	end := s.Ending
 	switch {
-	case end == nil || !end.Asked:
+	case end == nil:
 	case s.VMI != nil && s.situation() == runstrategy.Absent:
-		s.ended(end, now, "")
+		s.ended(end, now, contract.TransitionClosed{}, "")
+	case s.VM.Gone:
+		before := "the VirtualMachine was gone before its instance"
+		s.ended(end, now, contract.TransitionClosed{Error: before, ErrorType: contract.ErrorGone}, before)
 	case s.asked() && !now.Before(end.Deadline):
 		late := fmt.Sprintf("the instance is not gone after %s", now.Sub(end.Since).Round(time.Second))
 		s.Failure = s.Failure.Failed(now, string(actDeleteInstance), reasonDeadline,
 			temporal.NewNonRetryableApplicationError(late, contract.ErrorDeadline, nil))
 		s.pauseLateStop(now, string(actDeleteInstance))
-		s.ended(end, now, late)
+		s.ended(end, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
 	}
 }
 
-// ended records how the end of an instance went, and forgets it.
-func (s *State) ended(end *Ending, now time.Time, problem string) {
+// ended records how the end of an instance closed, and forgets it.
+func (s *State) ended(end *Ending, now time.Time, c contract.TransitionClosed, problem string) {
 	o := entity.Outcome{Operation: end.Operation, At: now, Error: problem}
 	if problem == "" {
 		o.Summary = "The instance is gone."
 	}
 	s.Ending, s.Last = nil, &o
-	s.Closed(&end.Transition, o)
+	s.Closed(&end.Transition, c, o)
 }

@@ -95,3 +95,21 @@ func TestAnInstanceThatDoesNotGo(t *testing.T) {
 		require.Equal(t, actDeleteInstance, s.decide(d.WakeAt).Action)
 	}
 }
+
+// TestTheRecordOfAnEndIsClosed, whatever becomes of it: where the answer to its request was lost, and where somebody
+// takes the VM's finalizer away meanwhile.
+func TestTheRecordOfAnEndIsClosed(t *testing.T) {
+	at := time.Unix(1000, 0)
+	unanswered := asked(at, "i")
+	unanswered.Ending.Asked = false
+	unanswered.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
+	unanswered.refresh(at.Add(time.Second))
+	require.Nil(t, unanswered.Ending)
+	require.Equal(t, entity.OutcomeDone, unanswered.Records[0].Outcome)
+
+	alone := asked(at, "i")
+	alone.VM.Gone = true
+	alone.refresh(at.Add(time.Second))
+	require.Nil(t, alone.Ending)
+	require.Equal(t, "the VirtualMachine was gone before its instance", alone.Records[0].Outcome)
+}

@@ -57,8 +57,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed, o e
 		_ = e.settle(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
 	}
 	s.Last = &o
-	s.Closed(&t.Transition, o)
-	entity.Measured(ctx, &t.Transition, c, o)
+	s.Closed(&t.Transition, c, o)
 }
 
 // done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.
