@@ -18,16 +18,12 @@ type Sender interface {
 // Activities are safe for concurrent use where Sender is.
 type Activities struct{ Sender Sender }
 
-// Signal signals the open workflow of an ID, or finds that there is none. A second attempt signals once more: for
+// Signal signals the open workflow of an ID; that there is none is no error. A second attempt signals once more: for
 // signals that say what is so, and not what has happened.
-func (a *Activities) Signal(ctx context.Context, in contract.SignalInput) (contract.SignalResult, error) {
+func (a *Activities) Signal(ctx context.Context, in contract.SignalInput) error {
 	err := a.Sender.SignalWorkflow(ctx, in.ID, "", in.Signal, in.Payload)
-	switch {
-	case err == nil:
-		return contract.SignalResult{Open: true}, nil
-	case errors.As(err, new(*serviceerror.NotFound)):
-		return contract.SignalResult{}, nil
-	default:
-		return contract.SignalResult{}, fmt.Errorf("signalling %s to %s: %w", in.Signal, in.ID, err)
+	if err == nil || errors.As(err, new(*serviceerror.NotFound)) {
+		return nil
 	}
+	return fmt.Errorf("signalling %s to %s: %w", in.Signal, in.ID, err)
 }

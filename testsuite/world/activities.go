@@ -332,6 +332,9 @@ func (r *attempts) perform() (any, error) {
 		fc := temporal.GetDefaultFailureConverter()
 		return nil, fc.FailureToError(fc.ErrorToFailure(err))
 	}
+	if len(out) == 1 { // it has no result
+		return nil, nil
+	}
 	payloads, err := converter.GetDefaultDataConverter().ToPayloads(out[0].Interface())
 	if err != nil {
 		return nil, fmt.Errorf("encoding the answer of %s: %w", r.name, err)

@@ -11,8 +11,3 @@ type SignalInput struct {
 	Signal  string          `json:"signal"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
-
-// SignalResult: Open says that there is such a workflow, and that it has the signal.
-type SignalResult struct {
-	Open bool `json:"open,omitempty"`
-}

@@ -96,7 +96,7 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 	}
 }
 
-// SignalOpen tells the open transition how far what it waits for is.
+// SignalOpen signals the open transition how far what it waits for is.
 func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) error {
 	if l.attached == open.ID && signalLocally(ctx, open.ID, contract.SignalProgress, progress) == nil {
 		return nil // where it has closed meanwhile, the server says how
@@ -113,7 +113,7 @@ func signalLocally(ctx workflow.Context, id, signal string, payload any) error {
 	if err != nil {
 		return err
 	}
-	_, err = callLocally[contract.SignalResult](ctx, contract.ActivitySignal, "signal "+signal+" to "+id,
+	_, err = callLocally[any](ctx, contract.ActivitySignal, "signal "+signal+" to "+id,
 		contract.SignalInput{ID: id, Signal: signal, Payload: data})
 	return err
 }

@@ -158,21 +158,21 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 	}
 }
 
-// TestATransitionIsToldWithinTheTask in which there is progress; where that cannot be done, by a command.
-func TestATransitionIsToldWithinTheTask(t *testing.T) {
+// TestATransitionIsSignalledWithinTheTask in which there is progress; where that cannot be done, by a command.
+func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
 		locally := 0
 		env.RegisterActivityWithOptions(
-			func(_ context.Context, in contract.SignalInput) (contract.SignalResult, error) {
+			func(_ context.Context, in contract.SignalInput) error {
 				if fails {
-					return contract.SignalResult{}, errors.New("nobody answers")
+					return errors.New("nobody answers")
 				}
 				locally++
 				env.RegisterDelayedCallback(func() {
 					_ = env.SignalWorkflowByID(in.ID, in.Signal, in.Payload)
 				}, time.Millisecond)
-				return contract.SignalResult{Open: true}, nil
+				return nil
 			}, activity.RegisterOptions{Name: contract.ActivitySignal})
 		env.RegisterWorkflowWithOptions(func(ctx workflow.Context) (said string, _ error) {
 			workflow.GetSignalChannel(ctx, contract.SignalProgress).Receive(ctx, &said)

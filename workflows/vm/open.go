@@ -113,7 +113,7 @@ func failureReason(op contract.Operation, errorType string) string {
 	}
 }
 
-// signalProgress tells the open transition how far the instance is.
+// signalProgress signals the open transition how far the instance is.
 func (e *instance) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
 	t.Reported = e.state.progress()
