@@ -183,6 +183,11 @@ func (c *Cluster) ForceDeletePod() {
 	require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, Namespace, c.pod().Name, &zero))
 }
 
+// AskPodToEnd deletes the pod with its grace period, as the instance's workflow does. Its finalizer keeps it.
+func (c *Cluster) AskPodToEnd() {
+	require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, Namespace, c.pod().Name, nil))
+}
+
 // VanishPod takes the pod away with what holds it.
 func (c *Cluster) VanishPod() {
 	c.ForceDeletePod()

@@ -23,7 +23,7 @@ func permanent() []string {
 const (
 	attemptLimit = 10 * time.Second
 	attempts     = 9 // with the pauses between them, a minute of an API server that answers at once, and refuses
-	queueLimit   = time.Hour
+	QueueLimit   = time.Hour
 )
 
 // LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, once. The SDK takes a
@@ -31,7 +31,7 @@ const (
 func LocalOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout:    attemptLimit,
-		ScheduleToCloseTimeout: queueLimit,
+		ScheduleToCloseTimeout: QueueLimit,
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 }

@@ -80,3 +80,11 @@ func (d Decision) Plan(last *Failure, do func(workflow.Context, Decision) error)
 	}
 	return p
 }
+
+// Sooner is the earlier of two times, where zero is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -54,3 +54,13 @@ func TestWhatFailedIsHeldBack(t *testing.T) {
 	f = f.Failed(now, string(entity.ActWrite), "", errors.New("forbidden"))
 	require.Equal(t, "another attempt to write the status: forbidden", f.HoldBack(status(now), now, status).Waiting)
 }
+
+func TestTheSoonerOfTwoTimes(t *testing.T) {
+	var never time.Time
+	now := time.Unix(1000, 0)
+	later := now.Add(time.Second)
+	require.Equal(t, now, entity.Sooner(now, later))
+	require.Equal(t, now, entity.Sooner(later, now))
+	require.Equal(t, now, entity.Sooner(never, now))
+	require.Equal(t, now, entity.Sooner(now, never))
+}

@@ -19,7 +19,7 @@ const (
 
 // closeSlack is what a transition may take beyond its deadline before the server ends it: to compensate, and to wait in
 // virtflow's own queues, which its deadline does not count.
-const closeSlack = 10*time.Minute + queueLimit
+const closeSlack = 10*time.Minute + QueueLimit
 
 // Transition is what an entity's state keeps of its open transition. A nil one is none. One without an ID has no
 // workflow of its own: the entity does it.

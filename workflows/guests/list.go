@@ -130,21 +130,13 @@ func (l List) Next(now time.Time, most int, which func(*Guest) bool) (chosen []c
 		}
 		switch before := g.NotBefore(); {
 		case now.Before(before):
-			at = Sooner(at, before)
+			at = entity.Sooner(at, before)
 		default:
 			chosen = append(chosen, g.Movable)
 		}
 	}
 	slices.SortStableFunc(chosen, func(a, b contract.Movable) int { return cmp.Compare(a.Failures, b.Failures) })
 	return chosen[:max(0, min(most, len(chosen)))], at
-}
-
-// Sooner is the earlier of two times, where zero is never.
-func Sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // Count is how many guests stand so.

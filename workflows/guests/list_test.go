@@ -89,15 +89,6 @@ func TestWhoIsLeftOutIsNotMissed(t *testing.T) {
 	require.Len(t, gone, 5)
 }
 
-func TestTheSoonerOfTwoTimes(t *testing.T) {
-	var never time.Time
-	later := now.Add(time.Second)
-	require.Equal(t, now, Sooner(now, later))
-	require.Equal(t, now, Sooner(later, now))
-	require.Equal(t, now, Sooner(never, now))
-	require.Equal(t, now, Sooner(now, never))
-}
-
 // TestWhoHasFailedComesLater: one that no node takes holds nobody up.
 func TestWhoHasFailedComesLater(t *testing.T) {
 	three := found("a", "b", "c")

@@ -45,6 +45,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		return e.createDataVolumes(ctx)
 	case actDeleteInstance:
 		return e.deleteInstance(ctx, d)
+	case actInspectInstance:
+		return e.inspectInstance(ctx)
 	case entity.ActOpen:
 		return e.open(ctx, d)
 	case entity.ActCancel:

@@ -17,6 +17,9 @@ import (
 // could supersede it or be compensated, and the entity's own history ends with it and stays, so that is its record.
 const actDeleteInstance = action("delete the instance")
 
+// actInspectInstance looks why an instance whose end was asked for is still there.
+const actInspectInstance = action("look at the instance")
+
 // Ending is the end of an instance that was asked for because its VM is being deleted.
 type Ending struct {
 	entity.Transition
@@ -41,7 +44,10 @@ func (s *State) decideEnding(now time.Time) decision {
 	// made by a transition that failed.
 	unknown := s.VMI == nil && (s.Last == nil || s.Last.Error != "")
 	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || unknown) {
-		if s.asked() {
+		switch {
+		case s.asked() && !now.Before(s.Ending.Deadline):
+			return decision{Action: actInspectInstance, Why: "the instance is not gone by its deadline"}
+		case s.asked():
 			return s.decideStatus(now).Or("the instance to be gone").By(s.Ending.Deadline)
 		}
 		return decision{Action: actDeleteInstance, Why: "the VirtualMachine is being deleted"}
@@ -99,8 +105,31 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	return nil
 }
 
-// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost, or that it has
-// taken too long.
+// inspectInstance gives an instance whose time is up what it may still take, or notes that it is late.
+func (e *instance) inspectInstance(ctx workflow.Context) error {
+	s, end := &e.state, e.state.Ending
+	vmi := contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: end.VMI}
+	if vmi.UID == "" && s.VMI != nil {
+		vmi.UID = s.VMI.UID
+	}
+	until := stillDue(ctx, vmi, end.Since, deadline(contract.OperationStop, s.grace()))
+	now := workflow.Now(ctx)
+	if end.Deadline = until; s.Ending == end && !now.Before(until) {
+		s.late(now)
+	}
+	return nil
+}
+
+// late notes that the instance whose end was asked for has taken too long.
+func (s *State) late(now time.Time) {
+	late := fmt.Sprintf("the instance is not gone after %s", now.Sub(s.Ending.Since).Round(time.Second))
+	s.Failure = s.Failure.Failed(now, string(actDeleteInstance), reasonDeadline,
+		temporal.NewNonRetryableApplicationError(late, contract.ErrorDeadline, nil))
+	s.pauseLateStop(now, string(actDeleteInstance))
+	s.ended(s.Ending, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
+}
+
+// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost.
 func (s *State) followEnding(now time.Time) {
 	end := s.Ending
 	switch {
@@ -110,12 +139,6 @@ func (s *State) followEnding(now time.Time) {
 	case s.VM.Gone:
 		before := "the VirtualMachine was gone before its instance"
 		s.ended(end, now, contract.TransitionClosed{Error: before, ErrorType: contract.ErrorGone}, before)
-	case s.asked() && !now.Before(end.Deadline):
-		late := fmt.Sprintf("the instance is not gone after %s", now.Sub(end.Since).Round(time.Second))
-		s.Failure = s.Failure.Failed(now, string(actDeleteInstance), reasonDeadline,
-			temporal.NewNonRetryableApplicationError(late, contract.ErrorDeadline, nil))
-		s.pauseLateStop(now, string(actDeleteInstance))
-		s.ended(end, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
 	}
 }
 

@@ -82,6 +82,8 @@ func TestAnInstanceThatDoesNotGo(t *testing.T) {
 		}
 		late := s.Ending.Deadline
 		s.refresh(late)
+		require.Equal(t, actInspectInstance, s.decide(late).Action)
+		s.late(late)
 		require.Equal(t, reasonDeadline, s.Failure.Reason)
 		require.Equal(t, "the instance is not gone after 1m0s", s.Failure.Message)
 		require.Equal(t, s.Failure.Message, s.Records[0].Outcome)

@@ -358,8 +358,13 @@ func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
 func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
-	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(time.Second, func() {
+		w.SetPhase("Running")
+		w.CreatePod()
+		w.RunPod()
+	})
 	w.at(time.Minute, func() { w.DeleteVM() })
+	w.at(time.Minute+time.Second, w.AskPodToEnd)
 	w.at(2*time.Hour, func() {
 		require.Equal(t, "TransitionDeadlineExceeded", w.condition("Failure").Reason)
 		require.LessOrEqual(t, w.Count(contract.ActivityDeleteVMI), 12)

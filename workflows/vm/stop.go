@@ -47,16 +47,25 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	t.begin(ctx, t.limit)
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
 	gone := func() bool { return t.Latest.State == contract.ProgressAbsent || t.hasSuccessor() }
-	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
-	if err != nil {
-		return err
+	asked := workflow.Now(ctx)
+	for {
+		ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), gone)
+		if ok || err != nil {
+			return err
+		}
+		if in.VMI.UID == "" {
+			in.VMI.UID = t.Latest.VMIUID
+		}
+		t.in.Deadline = stillDue(ctx, in.VMI, asked, t.limit)
+		if gone() {
+			return nil
+		}
+		if !t.in.Deadline.After(workflow.Now(ctx)) {
+			t.say(ctx, "The deadline has passed, and the instance is still there.")
+			return temporal.NewNonRetryableApplicationError("the instance is not gone after "+
+				t.Took(ctx, time.Second).String(), contract.ErrorDeadline, nil)
+		}
 	}
-	if !ok {
-		t.say(ctx, "The deadline has passed, and the instance is still there.")
-		return temporal.NewNonRetryableApplicationError("the instance is not gone after "+
-			t.Took(ctx, time.Second).String(), contract.ErrorDeadline, nil)
-	}
-	return nil
 }
 
 // hasSuccessor says that the instance to stop has a successor: two of one name never exist at once.

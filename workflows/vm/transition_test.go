@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
@@ -50,6 +51,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}}, nil
 				}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 			began := env.Now()
+			inspected(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &began})
 			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
 				began.Add(10*time.Minute)
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalProgress, c.news) }, 5*time.Second)
@@ -95,6 +97,8 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
 		begun := env.Now()
+		long := begun.Add(-entity.StopSlack)
+		inspected(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &long})
 		attempts := 0
 		env.RegisterActivityWithOptions(
 			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
@@ -119,6 +123,48 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 			require.ErrorContains(t, env.GetWorkflowError(), want)
 		}
 	}
+}
+
+// TestAStopThatWaitsInOurQueuesIsNotLate: under load, nobody may have asked its pod to end yet when its time is up.
+func TestAStopThatWaitsInOurQueuesIsNotLate(t *testing.T) {
+	for goneAfter, want := range map[time.Duration]string{
+		20 * time.Minute: "", 2 * time.Hour: "the instance is not gone after 1h0m30s"} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		looked := inspected(env, contract.PodObservation{NodeName: "n", Phase: "Running"})
+		asked := 0
+		env.RegisterActivityWithOptions(
+			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+				asked++
+				env.RegisterDelayedCallback(func() {
+					env.SignalWorkflow(contract.SignalProgress,
+						contract.InstanceProgress{State: contract.ProgressAbsent})
+				}, goneAfter)
+				return contract.DeleteVMIResult{}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+		env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
+			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
+			Deadline: env.Now().Add(30 * time.Second),
+		})
+		require.True(t, env.IsWorkflowCompleted())
+		require.Equal(t, 1, asked)
+		require.Greater(t, *looked, 1)
+		if want == "" {
+			require.NoError(t, env.GetWorkflowError())
+		} else {
+			require.ErrorContains(t, env.GetWorkflowError(), want)
+		}
+	}
+}
+
+// inspected has an instance read that has this launcher pod, and counts how often.
+func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservation) *int {
+	n := 0
+	env.RegisterActivityWithOptions(func(context.Context, contract.ReadVMIInput) (contract.ReadVMIResult, error) {
+		n++
+		return contract.ReadVMIResult{FindPodResult: contract.FoundPods(pod)}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityReadVMI})
+	return &n
 }
 
 // TestARefusedStopIsAResult, which tells the entity what is true, and no failure.

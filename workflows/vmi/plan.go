@@ -62,7 +62,7 @@ func (s *State) holdOff(now time.Time) {
 	if now.Sub(s.HoldOffUntil) >= holdOffPause {
 		s.HoldOffFrom = now
 	}
-	s.HoldOffUntil = earliest(now.Add(answerTime), s.HoldOffFrom.Add(holdOffLongest))
+	s.HoldOffUntil = entity.Sooner(now.Add(answerTime), s.HoldOffFrom.Add(holdOffLongest))
 }
 
 // urgent is the planner in order of urgency.
@@ -175,7 +175,7 @@ func (s *State) decideEnding(now time.Time) (decision, bool) {
 		case !now.Before(s.LookAt):
 			d = decision{Action: actFindPod, Why: "it has been ending for a while"}
 		default:
-			d = decision{WakeAt: earliest(d.WakeAt, s.LookAt), Waiting: "the guest to shut down and its pod to end"}
+			d = decision{WakeAt: entity.Sooner(d.WakeAt, s.LookAt), Waiting: "the guest to shut down and its pod to end"}
 		}
 		return d, true
 	}
@@ -231,13 +231,6 @@ func (s *State) decideBoot(now time.Time) (decision, bool) {
 // booted says that the guest was booted in the pod in hand, or was moved there. In a pod that a migration has made, and
 // has not moved it to, it would be booted once more.
 func (s *State) booted() bool { return s.Pod.Migration == "" || s.here(&s.Launcher) }
-
-func earliest(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
-}
 
 // decideStatus writes the status when it differs from what was written, unless it is about to change again by itself.
 func (s *State) decideStatus(now time.Time) decision {

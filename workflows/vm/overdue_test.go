@@ -1,0 +1,44 @@
+package vm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
+)
+
+// TestUntilWhenAnEndMayTake: what waits in virtflow's own queues is not late, and what waits for others is.
+func TestUntilWhenAnEndMayTake(t *testing.T) {
+	const limit = time.Minute
+	asked := time.Unix(1000, 0)
+	now, graceEnds := asked.Add(limit), asked.Add(30*time.Second)
+	alive := contract.PodObservation{UID: "p", NodeName: "n", Phase: "Running"}
+	ending := alive
+	ending.DeletionTimestamp = &graceEnds
+	over := ending
+	over.Phase = "Succeeded"
+	fails := contract.VMIObservation{Conditions: []contract.Condition{{Type: "Synchronized", Status: "False"}}}
+	for name, c := range map[string]struct {
+		now  time.Time
+		read contract.ReadVMIResult
+		want time.Time
+	}{
+		"its pod was not asked to end": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+			FindPodResult: contract.FoundPods(alive)}, now.Add(limit)},
+		"nor could it be": {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
+		"its pod was asked to end": {now, contract.ReadVMIResult{VMI: &fails,
+			FindPodResult: contract.FoundPods(ending)}, graceEnds.Add(entity.StopSlack)},
+		"one of two was": {now, contract.ReadVMIResult{FindPodResult: contract.FoundPods(over, ending)},
+			graceEnds.Add(entity.StopSlack)},
+		"its pod has ended": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+			FindPodResult: contract.FoundPods(over)}, now.Add(limit)},
+		"it is gone, which nobody has said yet": {now, contract.ReadVMIResult{}, now.Add(limit)},
+		"it has waited for long": {asked.Add(entity.QueueLimit + limit), contract.ReadVMIResult{},
+			asked.Add(entity.QueueLimit + limit)},
+	} {
+		require.Equal(t, c.want, due(c.now, asked, limit, c.read), name)
+	}
+}
