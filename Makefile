@@ -88,7 +88,15 @@ test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. Ha
 .PHONY: test-crash
 test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 minutes.
 	@$(DEV) packages test
-	@go test -tags crash -count 1 -timeout 45m -v $(TEST_FLAGS) ./testsuite/crash
+	@go test -tags crash -count 1 -timeout 45m -v -skip '^TestCostOfALife$$' $(TEST_FLAGS) ./testsuite/crash
+
+BENCHTIME ?= 1x
+
+.PHONY: bench
+bench: ## Count what a VM and a VMI cost from creation to their end, and fail when that has grown; show rates and times (BENCHTIME=10x: more of them). 3 minutes.
+	@$(DEV) packages test
+	@go test -tags crash -count 1 -v -run '^TestCostOfALife$$' ./testsuite/crash
+	@go test -count 1 -run '^$$' -bench . -benchtime $(BENCHTIME) ./testsuite/bench
 
 .PHONY: test-temporal
 test-temporal: ## The local cluster's Temporal server by itself, on SQLite and on PostgreSQL. 20 s; the first time 4 minutes of building.
