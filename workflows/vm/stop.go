@@ -57,8 +57,8 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 			in.VMI.UID = t.Latest.VMIUID
 		}
 		t.in.Deadline = stillDue(ctx, in.VMI, asked, t.limit)
-		if gone() {
-			return nil
+		if gone() || ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if !t.in.Deadline.After(workflow.Now(ctx)) {
 			t.say(ctx, "The deadline has passed, and the instance is still there.")
