@@ -105,16 +105,24 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	return nil
 }
 
-// inspectInstance gives an instance whose time is up what it may still take, or notes that it is late.
+// inspectInstance finds that an instance whose time is up is gone, gives it what it may still take, or notes that it is
+// late.
 func (e *instance) inspectInstance(ctx workflow.Context) error {
 	s, end := &e.state, e.state.Ending
 	vmi := contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: end.VMI}
 	if vmi.UID == "" && s.VMI != nil {
 		vmi.UID = s.VMI.UID
 	}
-	until := stillDue(ctx, vmi, end.Since, deadline(contract.OperationStop, s.grace()))
+	r, known := inspect(ctx, vmi)
 	now := workflow.Now(ctx)
-	if end.Deadline = until; s.Ending == end && !now.Before(until) {
+	switch {
+	case known && r.VMI == nil:
+		s.observeVMI(contract.VMIObservation{UID: vmi.UID, Gone: true})
+		return nil
+	case known:
+		end.Deadline = due(now, end.Since, deadline(contract.OperationStop, s.grace()), r)
+	}
+	if !now.Before(end.Deadline) {
 		s.late(now)
 	}
 	return nil

@@ -31,13 +31,12 @@ func TestUntilWhenAnEndMayTake(t *testing.T) {
 		"nor could it be": {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
 		"its pod was asked to end": {now, contract.ReadVMIResult{VMI: &fails,
 			FindPodResult: contract.FoundPods(ending)}, graceEnds.Add(entity.StopSlack)},
-		"one of two was": {now, contract.ReadVMIResult{FindPodResult: contract.FoundPods(over, ending)},
-			graceEnds.Add(entity.StopSlack)},
+		"one of two was": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+			FindPodResult: contract.FoundPods(over, ending)}, graceEnds.Add(entity.StopSlack)},
 		"its pod has ended": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
 			FindPodResult: contract.FoundPods(over)}, now.Add(limit)},
-		"it is gone, which nobody has said yet": {now, contract.ReadVMIResult{}, now.Add(limit)},
-		"it has waited for long": {asked.Add(entity.QueueLimit + limit), contract.ReadVMIResult{},
-			asked.Add(entity.QueueLimit + limit)},
+		"it has waited for long": {asked.Add(entity.QueueLimit + limit),
+			contract.ReadVMIResult{VMI: &contract.VMIObservation{}}, asked.Add(entity.QueueLimit + limit)},
 	} {
 		require.Equal(t, c.want, due(c.now, asked, limit, c.read), name)
 	}

@@ -374,6 +374,18 @@ func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 	w.run(t)
 }
 
+// TestAnEndThatNobodyHasHeardOf is found at the deadline of the deletion.
+func TestAnEndThatNobodyHasHeardOf(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.SetPhase("Running") })
+	w.at(time.Minute, func() { w.DeleteVM() })
+	w.at(2*time.Minute, func() { w.Unseen(w.RemoveVMI) })
+	w.at(6*time.Minute, func() { require.Nil(t, w.VM()) })
+	w.run(t)
+	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI))
+}
+
 // TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted, and without delay.
 func TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted(t *testing.T) {
 	w := newWorld(t)

@@ -60,6 +60,10 @@ func (t *transition) awaitRunning(
 			t.Latest.State != contract.ProgressNone
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
+	if err == nil && !ok {
+		ok = t.foundRunning(ctx, uid) || mine()
+		err = ctx.Err()
+	}
 	switch {
 	case err != nil:
 		return contract.TransitionResult{}, t.compensate(ctx, uid, err)
@@ -82,6 +86,16 @@ func (t *transition) awaitRunning(
 			temporal.NewNonRetryableApplicationError("the instance ended before its guest was seen running: "+
 				string(t.Latest.State)+" "+t.Latest.Phase, contract.ErrorEnded, nil)
 	}
+}
+
+// foundRunning looks at the deadline whether the guest runs all the same.
+func (t *transition) foundRunning(ctx workflow.Context, uid string) bool {
+	r, known := inspect(ctx, contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid})
+	if !known || r.VMI == nil || r.VMI.Phase != "Running" {
+		return false
+	}
+	t.Latest = contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: uid, Phase: r.VMI.Phase}
+	return true
 }
 
 // compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows

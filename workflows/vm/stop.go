@@ -56,11 +56,15 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 		if in.VMI.UID == "" {
 			in.VMI.UID = t.Latest.VMIUID
 		}
-		t.in.Deadline = stillDue(ctx, in.VMI, asked, t.limit)
-		if gone() || ctx.Err() != nil {
+		r, known := inspect(ctx, in.VMI)
+		if gone() || known && r.VMI == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !t.in.Deadline.After(workflow.Now(ctx)) {
+		now := workflow.Now(ctx)
+		if known {
+			t.in.Deadline = due(now, asked, t.limit, r)
+		}
+		if !now.Before(t.in.Deadline) {
 			t.say(ctx, "The deadline has passed, and the instance is still there.")
 			return temporal.NewNonRetryableApplicationError("the instance is not gone after "+
 				t.Took(ctx, time.Second).String(), contract.ErrorDeadline, nil)

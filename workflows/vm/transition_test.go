@@ -157,12 +157,58 @@ func TestAStopThatWaitsInOurQueuesIsNotLate(t *testing.T) {
 	}
 }
 
+// TestWhatIsTrueCountsAtTheDeadline, where nobody has said it: news may be late, and one may overtake another.
+func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		transition any
+		read       contract.ReadVMIResult
+		want       string
+	}{
+		"stop: it is gone": {vm.Stop, contract.ReadVMIResult{}, "The instance is gone."},
+		"start: it runs": {vm.Start,
+			contract.ReadVMIResult{VMI: &contract.VMIObservation{Phase: "Running"}}, "The guest runs"},
+		"start: it is placed": {vm.Start,
+			contract.ReadVMIResult{VMI: &contract.VMIObservation{Phase: "Scheduled"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterActivityWithOptions(
+				func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
+					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
+				}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
+			env.RegisterActivityWithOptions(
+				func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
+					return contract.DeleteVMIResult{}, nil
+				}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
+			env.RegisterActivityWithOptions(
+				func(_ context.Context, in contract.ReadVMIInput) (contract.ReadVMIResult, error) {
+					require.Equal(t, "vmi-1", in.VMI.UID)
+					return c.read, nil
+				}, activity.RegisterOptions{Name: contract.ActivityReadVMI})
+			env.ExecuteWorkflow(c.transition, contract.TransitionInput{
+				VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
+				Deadline: env.Now().Add(time.Minute),
+			})
+			if c.want == "" {
+				require.ErrorContains(t, env.GetWorkflowError(), "the guest does not run yet")
+				return
+			}
+			require.NoError(t, env.GetWorkflowError())
+			var r contract.TransitionResult
+			require.NoError(t, env.GetWorkflowResult(&r))
+			require.Contains(t, r.Summary, c.want)
+		})
+	}
+}
+
 // inspected has an instance read that has this launcher pod, and counts how often.
 func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservation) *int {
 	n := 0
 	env.RegisterActivityWithOptions(func(context.Context, contract.ReadVMIInput) (contract.ReadVMIResult, error) {
 		n++
-		return contract.ReadVMIResult{FindPodResult: contract.FoundPods(pod)}, nil
+		return contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running"},
+			FindPodResult: contract.FoundPods(pod)}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityReadVMI})
 	return &n
 }
