@@ -15,6 +15,12 @@ const (
 	resultDropped = "dropped"
 )
 
+// Causes of a new epoch: which side was found to be an older copy.
+const (
+	causeTemporal   = "temporal"
+	causeKubernetes = "kubernetes"
+)
+
 // Metrics are those of one process.
 type Metrics struct {
 	observations *prometheus.CounterVec
@@ -55,6 +61,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name: "virtflow_crdwatch_epochs_total",
 		Help: "Epochs that this process began, by which side was found to be an older copy: temporal or kubernetes.",
 	}, []string{"cause"})
+	for _, cause := range []string{causeTemporal, causeKubernetes} {
+		m.epochs.WithLabelValues(cause) // an alert asks for the increase, of which a series' first value is none
+	}
 	oldest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "virtflow_crdwatch_oldest_timestamp_seconds",
 		Help: "Since when the observation waits that has waited for longest, in seconds since 1970; 0: none waits.",

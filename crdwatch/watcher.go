@@ -300,7 +300,7 @@ func (w *watch) look(ctx context.Context, l *Leader) bool {
 	if !v.Older() {
 		return true
 	}
-	for cause, is := range map[string]bool{"temporal": v.Temporal, "kubernetes": v.Kubernetes} {
+	for cause, is := range map[string]bool{causeTemporal: v.Temporal, causeKubernetes: v.Kubernetes} {
 		if is {
 			w.metrics.epochs.WithLabelValues(cause).Inc()
 		}
