@@ -113,17 +113,18 @@ func (l *lane) costOfLives(t *testing.T, kind string, create func(*story) error)
 				return s.running(1, 1)
 			}
 			vmi := kube.Get[kubevirt.VirtualMachineInstance](l.kube, s.namespace, vmName)
-			if vmi == nil || vmi.Status.Phase != kubevirt.Running || !ready(vmi) {
+			if vmi == nil || vmi.Status.Phase != kubevirt.Running || !kube.Ready(vmi) {
 				return s.says()
 			}
 			return nil
 		}
 		until(t, patience, "it runs", up)
 		until(t, patience, "all is said", calls.settled)
+		requests := calls.take()
 		if i == 0 {
-			t.Logf("requests of the start of a %s: %v", kind, calls.list)
+			t.Logf("requests of the start of a %s: %v", kind, requests)
 		}
-		sum.startCalls += float64(calls.take())
+		sum.startCalls += float64(len(requests))
 		down := s.delete
 		if kind == "vmi" {
 			down = s.deleteVMI
@@ -131,38 +132,20 @@ func (l *lane) costOfLives(t *testing.T, kind string, create func(*story) error)
 		require.NoError(t, down())
 		until(t, patience, "it is gone", s.gone)
 		until(t, patience, "its workflows have closed", func() error { return s.ended(t) })
+		requests = calls.take()
 		if i == 0 {
-			t.Logf("requests of the deletion of a %s: %v", kind, calls.list)
+			t.Logf("requests of the deletion of a %s: %v", kind, requests)
 		}
-		sum.endCalls += float64(calls.take())
+		sum.endCalls += float64(len(requests))
 		l.countHistories(t, s, &sum)
 	}
 	return cost{sum.events / lives, sum.tasks / lives, sum.failed / lives, sum.signals / lives, sum.startCalls / lives,
 		sum.endCalls / lives}
 }
 
-func ready(vmi *kubevirt.VirtualMachineInstance) bool {
-	for _, c := range vmi.Status.Conditions {
-		if c.Type == kubevirt.VirtualMachineInstanceReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// deleteVMI deletes an instance as the API server does: who deletes is reported first.
+// deleteVMI is delete for an instance without a VM.
 func (s *story) deleteVMI() error {
-	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
-	if vmi == nil {
-		return s.says()
-	}
-	report := contract.RequestReport{UID: string(vmi.UID), ResourceVersion: vmi.ResourceVersion,
-		Operation: contract.OperationDelete, Actor: "carol"}
-	if err := s.lane.temporal.SignalWorkflow(s.t.Context(), contract.VMIID(s.namespace, vmName), "",
-		contract.SignalReportRequest, report); err != nil {
-		return err
-	}
-	return kube.Remove[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName, nil)
+	return deleteReported[kubevirt.VirtualMachineInstance](s, contract.VMIID(s.namespace, vmName))
 }
 
 // ofStory selects the workflows of a story.
@@ -219,10 +202,9 @@ func (l *lane) countHistories(t *testing.T, s *story, sum *cost) {
 
 // calls are the control worker's requests about the objects of a namespace.
 type calls struct {
-	mu    sync.Mutex
-	count int
-	last  time.Time
-	list  []string
+	mu   sync.Mutex
+	last time.Time
+	list []string
 }
 
 // countCalls counts the control worker's requests about a namespace from now on. Watches and recorded events do not
@@ -233,8 +215,7 @@ func (l *lane) countCalls(namespace string) *calls {
 		if r.Namespace == namespace && r.Verb != "watch" && r.Resource != "events" &&
 			strings.HasPrefix(r.UserAgent(), "virtflow-control-worker") {
 			c.mu.Lock()
-			c.count, c.last = c.count+1, time.Now()
-			c.list = append(c.list, r.Call())
+			c.last, c.list = time.Now(), append(c.list, r.Call())
 			c.mu.Unlock()
 		}
 		return nil
@@ -247,16 +228,16 @@ func (c *calls) settled() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.last) < time.Second {
-		return fmt.Errorf("%d calls so far", c.count)
+		return fmt.Errorf("%d calls so far", len(c.list))
 	}
 	return nil
 }
 
-// take is how many there were since it was asked last.
-func (c *calls) take() int {
+// take is those since it was asked last.
+func (c *calls) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.count
-	c.count, c.list = 0, nil
-	return n
+	list := c.list
+	c.list = nil
+	return list
 }

@@ -299,19 +299,25 @@ func (s *story) restart() error {
 	})
 }
 
-// delete asks as the API server does: who deletes is reported first.
 func (s *story) delete() error {
-	vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName)
-	if vm == nil {
-		return errors.New("there is no VM to delete")
+	return deleteReported[kubevirt.VirtualMachine](s, contract.VMID(s.namespace, vmName))
+}
+
+// deleteReported deletes as the API server does: who deletes is reported first.
+func deleteReported[T any, P interface {
+	kube.Pointer[T]
+	metav1.Object
+}](s *story, workflowID string) error {
+	object := kube.Get[T, P](s.kube, s.namespace, vmName)
+	if object == nil {
+		return fmt.Errorf("there is no %T to delete", object)
 	}
-	report := contract.RequestReport{UID: string(vm.UID), ResourceVersion: vm.ResourceVersion,
+	report := contract.RequestReport{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion(),
 		Operation: contract.OperationDelete, Actor: "carol"}
-	if err := s.lane.temporal.SignalWorkflow(s.ctx, contract.VMID(s.namespace, vmName), "",
-		contract.SignalReportRequest, report); err != nil {
+	if err := s.lane.temporal.SignalWorkflow(s.ctx, workflowID, "", contract.SignalReportRequest, report); err != nil {
 		return err
 	}
-	return kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
+	return kube.Remove[T, P](s.kube, s.namespace, vmName, nil)
 }
 
 func (s *story) plan(p string) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
@@ -22,12 +23,7 @@ func (m *machine) ready() (bool, *kubevirt.VirtualMachineInstance, error) {
 	if err != nil {
 		return false, nil, err
 	}
-	for _, c := range vmi.Status.Conditions {
-		if c.Type == kubevirt.VirtualMachineInstanceReady {
-			return c.Status == corev1.ConditionTrue, vmi, nil
-		}
-	}
-	return false, vmi, nil
+	return kube.Ready(vmi), vmi, nil
 }
 
 func (m *machine) untilReady(want bool) *kubevirt.VirtualMachineInstance {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubevirt "kubevirt.io/api/core/v1"
 )
 
 // Pointer is a pointer to a typed object: *corev1.Pod, *kubevirt.VirtualMachine, ….
@@ -164,6 +165,16 @@ func Bind(s *Server, namespace, pod, node string) error {
 	_, err = s.do(query{kind: kindOf[corev1.Pod](s), verb: "create", namespace: namespace, name: pod,
 		subresource: "binding", body: body})
 	return err
+}
+
+// Ready says that the condition Ready of an instance is True.
+func Ready(vmi *kubevirt.VirtualMachineInstance) bool {
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == kubevirt.VirtualMachineInstanceReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 // Objects are all objects there are, as typed copies.

@@ -217,13 +217,10 @@ func instanceRuns(name string) func(*World) error {
 			return fmt.Errorf("VMI %s is %s", name, v.Status.Phase)
 		case w.Domains(Namespace+"/"+name) != 1:
 			return fmt.Errorf("VMI %s has %d domains", name, w.Domains(Namespace+"/"+name))
+		case !kube.Ready(v):
+			return fmt.Errorf("VMI %s is not Ready", name)
 		}
-		for _, c := range v.Status.Conditions {
-			if c.Type == kubevirt.VirtualMachineInstanceReady && c.Status == corev1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("VMI %s is not Ready", name)
+		return nil
 	}
 }
 
