@@ -15,7 +15,6 @@ import (
 
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/launcher/virtiofs"
 )
 
 // idle is a hypervisor without a domain.
@@ -42,8 +41,7 @@ func TestToldToEnd(t *testing.T) {
 	cfg := Config{Socket: filepath.Join(dir, "s"), TerminationMessage: filepath.Join(dir, "message")}
 	require.NoError(t, os.WriteFile(cfg.TerminationMessage, nil, 0o600))
 	ended := make(chan error, 1)
-	l := New(cfg, &v1.VirtualMachineInstance{}, Tools{Hypervisor: idle{}, FileSystems: &virtiofs.Daemons{}},
-		zerolog.Nop())
+	l := New(cfg, &v1.VirtualMachineInstance{}, Tools{Hypervisor: idle{}}, zerolog.Nop())
 	go func() { ended <- l.Run(t.Context()) }()
 
 	conn, err := grpc.NewClient("unix:"+cfg.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -138,7 +138,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.end()
 	// What the launcher needs to shut its guest down must outlive the signal to do so.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l.daemons.Lost = l.fileSystemLost
 	libvirt := make(chan error, 1)
 	go func() { libvirt <- l.hypervisor.Run(inner) }()
 

@@ -274,7 +274,7 @@ func (l *Launcher) fileSystems() (map[string]string, error) {
 	for _, s := range list {
 		sockets[s.Name] = s.Socket
 	}
-	return sockets, l.daemons.Run(list)
+	return sockets, l.daemons.Run(list, l.fileSystemLost)
 }
 
 // ownCPUs are those that the node has given this pod, where the guest is to have them for itself.

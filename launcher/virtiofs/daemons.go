@@ -25,9 +25,7 @@ type Daemons struct {
 	launcher, program string
 	processes         *reaper.Reaper
 	log               zerolog.Logger
-	// Lost hears of a daemon that has ended by itself, at any time. With its guest each does.
-	Lost    func(volume string)
-	running []daemon
+	running           []daemon
 }
 
 type daemon struct {
@@ -38,12 +36,13 @@ type daemon struct {
 
 // New makes one that runs program, a virtiofsd, by way of the launcher's Command.
 func New(launcher, program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons {
-	return &Daemons{launcher: launcher, program: program, processes: processes, log: log, Lost: func(string) {}}
+	return &Daemons{launcher: launcher, program: program, processes: processes, log: log}
 }
 
 // Run has a fresh daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
-// with the QEMU that has connected; what is left of an earlier start is ended here.
-func (d *Daemons) Run(list []FileSystem) error {
+// with the QEMU that has connected; what is left of an earlier start is ended here. Lost hears of each that has ended by
+// itself, at any time, and from several goroutines.
+func (d *Daemons) Run(list []FileSystem, lost func(volume string)) error {
 	for _, old := range d.running {
 		close(old.replaced)
 		_ = old.cmd.Process.Kill() // it may have ended
@@ -57,7 +56,7 @@ func (d *Daemons) Run(list []FileSystem) error {
 		return err
 	}
 	for _, s := range list {
-		if err := d.start(s); err != nil {
+		if err := d.start(s, lost); err != nil {
 			return fmt.Errorf("virtiofsd for volume %s: %w", s.Name, err)
 		}
 	}
@@ -65,7 +64,7 @@ func (d *Daemons) Run(list []FileSystem) error {
 }
 
 // start gives a daemon a socket that listens already, so that nobody has to wait until it does.
-func (d *Daemons) start(s FileSystem) error {
+func (d *Daemons) start(s FileSystem, lost func(volume string)) error {
 	if err := os.Remove(s.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of an earlier one: %w", err)
 	}
@@ -99,7 +98,7 @@ func (d *Daemons) start(s FileSystem) error {
 		select {
 		case <-began.replaced:
 		default:
-			d.Lost(s.Name)
+			lost(s.Name)
 		}
 	}()
 	return nil

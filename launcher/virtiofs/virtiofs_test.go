@@ -61,10 +61,10 @@ func TestDaemons(t *testing.T) {
 	var log strings.Builder
 	d := virtiofs.New(program, "/virtiofsd", processes, zerolog.New(zerolog.SyncWriter(&log)))
 	lost := make(chan string, 8)
-	d.Lost = func(volume string) { lost <- volume }
+	lose := func(volume string) { lost <- volume }
 	list := []virtiofs.FileSystem{{Name: "a", Directory: "/dir", Socket: filepath.Join(dir, "a.sock")}}
 	for range 2 {
-		require.NoError(t, d.Run(list))
+		require.NoError(t, d.Run(list, lose))
 		conn, err := net.Dial("unix", list[0].Socket)
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
@@ -73,7 +73,7 @@ func TestDaemons(t *testing.T) {
 			return err == nil && strings.HasSuffix(string(ran), "virtiofsd --program=/virtiofsd --shared-dir=/dir\nsocket\n")
 		}, 10*time.Second, 10*time.Millisecond)
 	}
-	require.NoError(t, d.Run(nil))
+	require.NoError(t, d.Run(nil, lose))
 	require.Contains(t, log.String(), "virtiofsd: it speaks")
 	require.Equal(t, 2, strings.Count(log.String(), "virtiofsd has ended"))
 	_, err := net.Dial("unix", list[0].Socket)
@@ -81,7 +81,7 @@ func TestDaemons(t *testing.T) {
 	require.Empty(t, lost, "they were replaced")
 
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o700)) //nolint:gosec // it is to be run
-	require.NoError(t, d.Run(list))
+	require.NoError(t, d.Run(list, lose))
 	require.Equal(t, "a", <-lost)
 }
 
